@@ -1,0 +1,39 @@
+# Each target sets up what it needs, in .venv, on a machine that has Python ≥ 3.11 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SOURCES := testbed devices aggregator run_testbed.py tests
+
+# the project knows no data folder of its own; a checkout that has one beside it uses it
+EDGEBED_DATA ?= $(wildcard ../shared/data)
+export EDGEBED_DATA
+
+.PHONY: run test lint bench format clean
+
+run: $(READY)
+	$(BIN)/python run_testbed.py run profiles/experiments/quickstart.toml
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m tests.benchmarks
+
+format: $(READY)
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt "torch==2.13.0"
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	touch $@

@@ -1,0 +1,1 @@
+"""The aggregator: an engine that acts, strategies that decide."""

@@ -1,0 +1,324 @@
+"""The engine: versions, past models, tickets, who is busy. It carries out what a strategy decides. No I/O.
+
+Every Train carries a new ticket, and every ticket is settled exactly once: applied, rejected, lost or superseded.
+What is not settled is in flight. An Update whose ticket is not open is ignored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aggregator.strategy import Decision, DeviceInfo, Strategy
+from aggregator.vectors import is_finite
+from testbed import trace
+from testbed.messages import Beat, Job, Train, Update, Vector
+
+Send = Callable[[str, Train], None]
+Record = Callable[[trace.Event], None]
+
+
+class Stalled(RuntimeError):
+    """A rule waits for something that cannot come: nobody is busy and it asked for no wake."""
+
+    def __init__(self, strategy: str, event: str) -> None:
+        super().__init__(f"{strategy} stalled after {event}: devices are present, none is busy, no wake is set")
+
+
+class BadDecision(RuntimeError):
+    """A rule decided something that cannot be carried out."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """dispatched = applied + rejected + lost + superseded + in flight, always."""
+
+    dispatched: int = 0
+    applied: int = 0
+    rejected: int = 0
+    lost: int = 0
+    superseded: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Ticket:
+    """A dispatch that is not settled yet."""
+
+    number: int
+    device: str
+    train: Train
+    delivered: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class _Seat:
+    """A device that is present."""
+
+    info: DeviceInfo
+    ticket: _Ticket | None = None
+    trains_sent: int = 0
+
+
+@dataclass(slots=True)
+class _History:
+    """The current model, and the past ones that an open ticket is based on. Memory is bounded by the tickets."""
+
+    models: dict[int, Vector] = field(default_factory=dict)
+    held: Counter[int] = field(default_factory=Counter)
+    version: int = 0
+
+    def append(self, model: Vector) -> None:
+        previous = self.version
+        self.version += 1
+        self.models[self.version] = model
+        self._drop_if_free(previous)
+
+    def hold(self, version: int) -> None:
+        self.held[version] += 1
+
+    def release(self, version: int) -> None:
+        self.held[version] -= 1
+        self._drop_if_free(version)
+
+    def _drop_if_free(self, version: int) -> None:
+        if self.held[version] == 0:
+            del self.held[version]
+            if version != self.version:
+                del self.models[version]
+
+
+class Engine:
+    """Feeds events to a strategy and acts on its decisions; also the strategy's view of the run (``Server``)."""
+
+    def __init__(
+        self, strategy: Strategy, model: Vector, *, job: Job, random: np.random.Generator, send: Send, record: Record
+    ) -> None:
+        self._strategy, self._send, self._record = strategy, send, record
+        self._history = _History({0: _frozen(model)})
+        self._seats: dict[str, _Seat] = {}
+        self._open: dict[int, _Ticket] = {}
+        self._tickets = 0
+        self._started = False
+        self._gone: list[str] = []
+        self.tally = Tally()
+        self.job, self.random = job, random
+        self.now = 0.0
+        self.made = 0.0
+        """When the current version came to be."""
+        self.wake_at: float | None = None
+
+    # ---- the strategy's view
+
+    @property
+    def version(self) -> int:
+        return self._history.version
+
+    @property
+    def model(self) -> Vector:
+        return self._history.models[self._history.version]
+
+    @property
+    def devices(self) -> Mapping[str, DeviceInfo]:
+        return {name: seat.info for name, seat in self._seats.items()}
+
+    @property
+    def busy(self) -> Mapping[str, int]:
+        return {name: seat.ticket.train.version for name, seat in self._seats.items() if seat.ticket is not None}
+
+    def model_at(self, version: int) -> Vector:
+        return self._history.models[version]
+
+    def staleness(self, update: Update) -> int:
+        return self.version - update.version
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._open)
+
+    @property
+    def models_kept(self) -> int:
+        return len(self._history.models)
+
+    def is_present(self, device: str) -> bool:
+        return device in self._seats
+
+    def base_of(self, device: str) -> int | None:
+        """Version a device is training on, None if it is idle."""
+        seat = self._seats.get(device)
+        return seat.ticket.train.version if seat is not None and seat.ticket is not None else None
+
+    # ---- events
+
+    def start(self, now: float) -> None:
+        self.now, self._started = now, True
+        self._carry_out(self._strategy.on_start(self), "start")
+
+    def join(self, info: DeviceInfo, now: float, trains: int = 0) -> None:
+        """A device is there, and has had ``trains`` Train messages so far.
+
+        One that was there already has been restarted: what it was doing is lost.
+        """
+        if info.name in self._seats:
+            self.leave(info.name, "it was restarted", now)
+        self.now = now
+        self._seats[info.name] = _Seat(info=info, trains_sent=trains)
+        if self._started:
+            self._carry_out(self._strategy.on_join(info.name, self), f"join of {info.name}")
+
+    def leave(self, device: str, reason: str, now: float) -> None:
+        self.now = now
+        seat = self._seats.pop(device)
+        self._record(trace.Left(t=now, device=device, reason=reason))
+        if seat.ticket is not None:
+            self._lose(seat.ticket, reason)
+        if self._started:
+            self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
+
+    def update(self, update: Update, now: float) -> None:
+        self.now = now
+        seat = self._seats.get(update.device)
+        ticket = seat.ticket if seat is not None else None
+        if seat is None or ticket is None or ticket.number != update.ticket:
+            self._record(trace.Ignored(t=now, device=update.device, ticket=update.ticket))
+            return
+        seat.ticket = None
+        problem = _unfit(update, ticket.train)
+        if problem is not None:
+            self._reject(ticket, problem)
+            self._carry_out(self._strategy.on_ready(update.device, self), f"unfit update of {update.device}")
+            return
+        ticket.delivered = True
+        self._record(
+            trace.Arrived(
+                t=now, device=update.device, ticket=update.ticket, version=update.version,
+                staleness=self.staleness(update), loss=update.loss,
+            )
+        )  # fmt: skip
+        self._carry_out(self._strategy.on_update(update, self), f"update of {update.device}")
+
+    def beat(self, beat: Beat, now: float) -> None:
+        """Tells a lost download, to be sent again, from an upload that the device gave up."""
+        self.now = now
+        seat = self._seats.get(beat.device)
+        if seat is None or seat.ticket is None or beat.trains < seat.trains_sent or beat.ticket == seat.ticket.number:
+            return  # not present, idle, a Train still on its way, or all is well
+        ticket = seat.ticket
+        if beat.finished == ticket.number:
+            seat.ticket = None
+            self._lose(ticket, "its upload was given up")
+            self._carry_out(self._strategy.on_ready(beat.device, self), f"upload given up by {beat.device}")
+        else:
+            seat.trains_sent += 1
+            self._record(trace.Resent(t=now, device=beat.device, ticket=ticket.number))
+            self._transmit(beat.device, ticket.train)
+
+    def wake(self, now: float) -> None:
+        self.now = now
+        self.wake_at = None
+        self._carry_out(self._strategy.on_wake(self), "wake")
+
+    # ---- acting
+
+    def _carry_out(self, decision: Decision, event: str) -> None:
+        if decision.model is not None:
+            self._new_version(decision.model, decision.applied)
+        elif decision.applied:
+            raise BadDecision(f"{self._name} applied updates without a new model, after {event}")
+        for number, reason in decision.rejected.items():
+            self._reject(self._delivered(number), reason)
+        for device, job in decision.train.items():
+            self._dispatch(device, job)
+        if decision.wake_at is not None:
+            self.wake_at = decision.wake_at
+        if self._seats and self.wake_at is None and all(seat.ticket is None for seat in self._seats.values()):
+            raise Stalled(self._name, event)
+        while self._gone:
+            device = self._gone.pop()
+            if device in self._seats:
+                self.leave(device, "it cannot be reached", self.now)
+
+    def _new_version(self, model: Vector, applied: Mapping[int, float]) -> None:
+        if model.shape != self.model.shape or model.dtype != np.float32:
+            raise BadDecision(f"{self._name} made a model of {model.dtype}{list(model.shape)}")
+        fresh = [self._open[number] for number in applied if number in self._open]
+        self._record(
+            trace.Aggregated(
+                t=self.now, version=self.version + 1, tickets=list(applied),
+                weights=[float(weight) for weight in applied.values()],
+                staleness=[self.version - ticket.train.version for ticket in fresh],
+            )
+        )  # fmt: skip
+        self._history.append(_frozen(model))
+        self.made = self.now
+        for ticket in fresh:
+            self.tally.applied += 1
+            self._settle(ticket)
+
+    def _dispatch(self, device: str, job: Job) -> None:
+        seat = self._seats.get(device)
+        if seat is None:
+            raise BadDecision(f"{self._name} dispatched to {device}, which is not present")
+        if seat.ticket is not None:
+            self.tally.superseded += 1
+            self._record(trace.Superseded(t=self.now, device=device, ticket=seat.ticket.number))
+            self._settle(seat.ticket)
+        self._tickets += 1
+        train = Train(ticket=self._tickets, version=self.version, job=job, model=self.model)
+        seat.ticket = self._open[self._tickets] = _Ticket(number=self._tickets, device=device, train=train)
+        seat.trains_sent += 1
+        self._history.hold(self.version)
+        self.tally.dispatched += 1
+        steps = job.steps_over(seat.info.samples)
+        self._record(
+            trace.Dispatched(t=self.now, device=device, ticket=self._tickets, version=self.version, steps=steps)
+        )
+        self._transmit(device, train)
+
+    def _transmit(self, device: str, train: Train) -> None:
+        try:
+            self._send(device, train)
+        except ConnectionError:
+            self._gone.append(device)  # told to the strategy after the decision in hand is carried out
+
+    def _delivered(self, number: int) -> _Ticket:
+        ticket = self._open.get(number)
+        if ticket is None or not ticket.delivered:
+            raise BadDecision(f"{self._name} rejected ticket {number}, which awaits no decision")
+        return ticket
+
+    def _reject(self, ticket: _Ticket, reason: str) -> None:
+        self.tally.rejected += 1
+        self._record(trace.Rejected(t=self.now, device=ticket.device, ticket=ticket.number, reason=reason))
+        self._settle(ticket)
+
+    def _lose(self, ticket: _Ticket, reason: str) -> None:
+        self.tally.lost += 1
+        self._record(trace.Lost(t=self.now, device=ticket.device, ticket=ticket.number, reason=reason))
+        self._settle(ticket)
+
+    def _settle(self, ticket: _Ticket) -> None:
+        del self._open[ticket.number]
+        self._history.release(ticket.train.version)
+
+    @property
+    def _name(self) -> str:
+        return type(self._strategy).__name__
+
+
+def _unfit(update: Update, train: Train) -> str | None:
+    if update.version != train.version:
+        return f"it claims version {update.version}, but its ticket is for {train.version}"
+    if update.delta.shape != train.model.shape:
+        return "its delta has another shape than the model"
+    if not is_finite(update.delta):
+        return "its delta is not finite"
+    return None
+
+
+def _frozen(model: Vector) -> Vector:
+    """Models are shared with frames on their way out: nobody may write to them again."""
+    model.flags.writeable = False
+    return model

@@ -1,0 +1,39 @@
+"""Which versions the evaluator is asked to score: at most one at a time, not too often, and the last one always."""
+
+from __future__ import annotations
+
+import math
+
+from testbed.messages import Score, Snapshot, Vector
+
+
+class Evaluation:
+    """The aggregator's side of the evaluator. No I/O: gives the snapshot to send, is told the score."""
+
+    def __init__(self, every: float) -> None:
+        self._every = every
+        self._asked = -1
+        self._asked_at = -math.inf
+        self.scored = -1
+        """The last version whose score is known."""
+        self.latest: Score | None = None
+
+    @property
+    def pending(self) -> bool:
+        return self.scored != self._asked
+
+    def next(self, version: int, made: float, model: Vector, now: float) -> Snapshot | None:
+        """A snapshot to send now, if the evaluator is free, the version is new and the last one long enough ago."""
+        if self.pending or now - self._asked_at < self._every:
+            return None
+        return self.last(version, made, model, now)
+
+    def last(self, version: int, made: float, model: Vector, now: float) -> Snapshot | None:
+        """A snapshot to send however short ago the one before was; None if that version has been asked for."""
+        if version == self._asked:
+            return None
+        self._asked, self._asked_at = version, now
+        return Snapshot(version=version, made=made, model=model)
+
+    def take(self, score: Score) -> None:
+        self.scored, self.latest = score.version, score

@@ -1,0 +1,305 @@
+"""The aggregator process: connects the engine to the socket, the clock, the evaluator and the trace."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import signal
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from aggregator.engine import Engine
+from aggregator.evaluation import Evaluation
+from aggregator.presence import Presence
+from aggregator.strategy import DeviceInfo, Strategy
+from testbed import plugins, trace
+from testbed.clock import WallClock
+from testbed.cores import Priority, settle
+from testbed.messages import (
+    EVALUATOR,
+    STOPPED,
+    Beat,
+    Hello,
+    Message,
+    Refused,
+    Score,
+    Stop,
+    Train,
+    Update,
+    Welcome,
+)
+from testbed.parameters import build
+from testbed.profile import Experiment, fleet
+from testbed.roles import AggregatorConfig
+from testbed.sockets import Hub, Unreachable
+from testbed.tasks.task import Task
+from testbed.wire import BadMessage, Buffer, decode, encode, largest_frame
+
+_HOUSEKEEPING_SECONDS = 0.1
+_STATUS_SECONDS = 0.25
+_FAREWELL_SECONDS = 3.0
+_LAST_SCORE_SECONDS = 30.0
+_FLEET_SECONDS = 300.0
+
+
+def main(config: AggregatorConfig, task: Task, ready: Callable[[str], None]) -> None:
+    """Run the experiment. ``ready`` is told the endpoint as soon as peers can connect."""
+    settle(config.core, Priority.AGGREGATOR)
+    process = AggregatorProcess(config, task)
+    signal.signal(signal.SIGTERM, lambda *_: process.stop("interrupted"))
+    ready(process.endpoint)
+    process.run()
+
+
+class AggregatorProcess:
+    def __init__(self, config: AggregatorConfig, task: Task) -> None:
+        experiment = config.experiment
+        self._config, self._experiment, self._task = config, experiment, task
+        self._fleet = {device.name: device for device in fleet(experiment)}
+        self._hub = Hub(config.endpoint, max_bytes=largest_frame(task.size))
+        self.endpoint = self._hub.endpoint
+        self._trace = trace.TraceWriter(Path(config.run_folder) / "trace.jsonl")
+        self._engine = Engine(
+            _strategy(experiment), task.initial(), job=experiment.training,
+            random=np.random.default_rng([experiment.seed, 3]), send=self._send_train, record=self._trace.write,
+        )  # fmt: skip
+        self._evaluation = Evaluation(experiment.evaluation.every)
+        self._presence = Presence(experiment.presence.timeout)
+        self._hellos: dict[str, Hello] = {}
+        self._beats: dict[str, Beat] = {}
+        self._stopping: str | None = None
+        self._clock = WallClock.starting_now()
+        self._running = False
+
+    def stop(self, reason: str) -> None:
+        """End the run at the next opportunity; the first reason counts."""
+        self._stopping = self._stopping or reason
+
+    def run(self) -> None:
+        self._gather_fleet()
+        if self._stopping is None:
+            self._start()
+            self._loop()
+        self._finish()
+
+    # ---- phases
+
+    def _gather_fleet(self) -> None:
+        """Wait until every process has said hello, so that time zero is the same for all."""
+        expected = {*self._fleet, EVALUATOR}
+        while self._stopping is None and self._hellos.keys() != expected:
+            self._receive(_HOUSEKEEPING_SECONDS)
+            if self._clock.now() > _FLEET_SECONDS:
+                missing = sorted(expected - self._hellos.keys())
+                raise RuntimeError(f"{len(missing)} processes did not connect, {missing[0]} among them")
+
+    def _start(self) -> None:
+        experiment = self._experiment
+        self._clock = WallClock.starting_now()
+        self._running = True
+        self._trace.write(
+            trace.Header(
+                t=0.0, schema=trace.SCHEMA, name=experiment.name, strategy=experiment.strategy_name,
+                seed=experiment.seed, dilation=self._clock.dilation, host=platform.platform(),
+                started=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+            )
+        )  # fmt: skip
+        for name in self._fleet:
+            self._join(self._hellos[name], 0.0)
+        self._engine.start(0.0)
+
+    def _loop(self) -> None:
+        stop, engine = self._experiment.stop, self._engine
+        next_housekeeping = next_status = 0.0
+        while self._stopping is None:
+            now = self._clock.now()
+            if now >= next_housekeeping:
+                self._keep_house(now)
+                next_housekeeping = now + _HOUSEKEEPING_SECONDS
+            if now >= next_status:
+                self._tell_status(now)
+                next_status = now + _STATUS_SECONDS
+            if stop.seconds is not None and now >= stop.seconds:
+                self.stop(f"{stop.seconds:g} seconds are over")
+                break
+            until = min(next_housekeeping, engine.wake_at if engine.wake_at is not None else next_housekeeping)
+            if stop.seconds is not None:
+                until = min(until, stop.seconds)
+            self._receive(self._clock.host_seconds(max(0.0, until - now)))
+            if engine.wake_at is not None and self._clock.now() >= engine.wake_at and self._stopping is None:
+                engine.wake(self._clock.now())
+                self._check_versions()
+
+    def _finish(self) -> None:
+        reason, ended = self._stopping or "", self._clock.now() if self._running else 0.0
+        self._say_goodbye(self._hellos.keys() - {EVALUATOR}, reason)
+        self._score_last()
+        self._say_goodbye(self._hellos.keys() & {EVALUATOR}, reason)
+        self._trace.write(
+            trace.Stopped(t=ended, reason=reason, version=self._engine.version, in_flight=self._engine.in_flight)
+        )
+        self._trace.close()
+        folder = Path(self._config.run_folder) / "checkpoints"
+        folder.mkdir(exist_ok=True)
+        version = {"version": str(self._engine.version)}
+        save_file(self._task.tensors(self._engine.model), folder / "final.safetensors", metadata=version)
+        self._hub.close()
+
+    def _say_goodbye(self, names: Iterable[str], reason: str) -> None:
+        """Tell peers to stop, and wait a moment for their last word: a device has events left to tell.
+
+        Closing at once would not do for the evaluator either. A DEALER that queues only for a connection that
+        exists (ZMQ_IMMEDIATE) throws away what it has not read when the connection ends.
+        """
+        waited_for = {name for name in names if self._send(name, Stop(reason=reason))}
+        patience = self._clock.now() + _FAREWELL_SECONDS / self._clock.dilation
+        while waited_for and self._clock.now() < patience:
+            self._receive(_HOUSEKEEPING_SECONDS)
+            waited_for -= {name for name, beat in self._beats.items() if beat.state == STOPPED}
+
+    def _score_last(self) -> None:
+        """The final model is scored, whatever the schedule says."""
+        if not self._running:
+            return
+        engine = self._engine
+        patience = self._clock.now() + _LAST_SCORE_SECONDS / self._clock.dilation
+        while self._evaluation.scored != engine.version and self._clock.now() < patience:
+            if not self._evaluation.pending:
+                snapshot = self._evaluation.last(engine.version, engine.made, engine.model, self._clock.now())
+                if snapshot is not None and not self._send(EVALUATOR, snapshot):
+                    return
+            self._receive(_HOUSEKEEPING_SECONDS)
+
+    # ---- messages in
+
+    def _receive(self, timeout: float) -> None:
+        for peer, frames in self._hub.receive(timeout):
+            try:
+                self._take(peer, frames)
+            except (BadMessage, trace.TraceError) as problem:
+                self._refuse(peer, str(problem))
+
+    def _take(self, peer: str, frames: list[Buffer]) -> None:
+        message = decode(frames, self._task.size)
+        now = self._clock.now() if self._running else 0.0
+        if peer == EVALUATOR:
+            self._take_from_evaluator(message, now)
+        elif peer not in self._fleet:
+            raise BadMessage("unknown device")
+        elif not isinstance(message, (Hello, Update, Beat)) or message.device != peer:
+            raise BadMessage(f"a {type(message).__name__} that this device may not send")
+        elif isinstance(message, Hello):
+            self._hellos[peer] = message
+            if self._running and self._stopping is None:
+                self._join(message, now)
+        elif self._running:
+            self._take_from_device(message, now)
+
+    def _take_from_device(self, message: Update | Beat, now: float) -> None:
+        events = [trace.from_table(table, trace.DEVICE_EVENTS) for table in message.events]
+        if any(event.device != message.device for event in events):  # type: ignore[attr-defined]
+            raise BadMessage("it reports events of another device")
+        for event in events:
+            self._trace.write(event)
+        if isinstance(message, Beat):
+            self._beats[message.device] = message
+        if self._stopping is not None:
+            return
+        self._presence.heard(message.device, now)
+        if not self._engine.is_present(message.device):
+            # it had been silent for too long and is back; what it brings belongs to a ticket that is settled
+            self._join(self._hellos[message.device], now, message.trains if isinstance(message, Beat) else 0)
+        if isinstance(message, Update):
+            self._engine.update(message, now)
+            self._check_versions()
+        else:
+            self._engine.beat(message, now)
+
+    def _take_from_evaluator(self, message: Message, now: float) -> None:
+        if isinstance(message, Hello):
+            self._hellos[EVALUATOR] = message
+        elif isinstance(message, Beat):
+            self._beats[EVALUATOR] = message
+        elif isinstance(message, Score):
+            self._evaluation.take(message)
+            self._trace.write(trace.Scored(t=now, version=message.version, made=message.made, metrics=message.metrics))
+            target = self._experiment.stop.target_accuracy
+            if target is not None and message.metrics.get("accuracy", 0.0) >= target:
+                self.stop(f"accuracy {target:g} is reached")
+        else:
+            raise BadMessage(f"a {type(message).__name__} that an evaluator may not send")
+
+    def _refuse(self, peer: str, reason: str) -> None:
+        self._trace.write(
+            trace.Refusal(t=self._clock.now() if self._running else 0.0, peer=peer[:100], reason=reason[:300])
+        )
+        self._send(peer, Refused(reason=reason[:300]))
+
+    # ---- messages out
+
+    def _send(self, peer: str, message: Message) -> bool:
+        try:
+            self._hub.send(peer, encode(message))
+        except Unreachable:
+            return False
+        return True
+
+    def _send_train(self, device: str, train: Train) -> None:
+        if not self._send(device, train):
+            raise ConnectionError(device)
+
+    # ---- the rest
+
+    def _join(self, hello: Hello, now: float, trains: int = 0) -> None:
+        self._trace.write(
+            trace.Joined(t=now, device=hello.device, pid=hello.pid, cores=list(hello.cores), samples=hello.samples)
+        )
+        self._presence.heard(hello.device, now)
+        self._send(hello.device, Welcome(origin=self._clock.origin))
+        self._engine.join(DeviceInfo(name=hello.device, samples=hello.samples), now, trains)
+
+    def _keep_house(self, now: float) -> None:
+        for device in self._presence.silent(now):
+            if self._engine.is_present(device):
+                self._engine.leave(device, "it was silent for too long", now)
+        engine = self._engine
+        snapshot = self._evaluation.next(engine.version, engine.made, engine.model, now)
+        if snapshot is not None:
+            self._send(EVALUATOR, snapshot)
+        self._trace.flush()
+
+    def _check_versions(self) -> None:
+        versions = self._experiment.stop.versions
+        if versions is not None and self._engine.version >= versions:
+            self.stop(f"version {versions} is reached")
+
+    def _tell_status(self, now: float) -> None:
+        """For the live view: a small file, replaced atomically, so that no reader can ever slow this process."""
+        engine, score = self._engine, self._evaluation.latest
+        devices = {}
+        for name in self._fleet:
+            beat, base = self._beats.get(name), engine.base_of(name)
+            state = (beat.state if beat is not None else "idle") if engine.is_present(name) else "gone"
+            devices[name] = [state, base, beat.drops if beat is not None else 0]
+        status = {
+            "t": now,
+            "version": engine.version,
+            "metrics": score.metrics if score is not None else {},
+            "tally": {name: getattr(engine.tally, name) for name in engine.tally.__slots__},
+            "devices": devices,
+        }
+        path = Path(self._config.status_file)
+        draft = path.with_suffix(".new")
+        draft.write_text(json.dumps(status), encoding="utf-8")
+        os.replace(draft, path)
+
+
+def _strategy(experiment: Experiment) -> Strategy:
+    cls = plugins.find(experiment.strategy_name, "aggregator.strategies", experiment.name, "strategy")
+    strategy: Strategy = build(cls, experiment.strategy_parameters, experiment.name, "strategy")
+    return strategy

@@ -1,0 +1,71 @@
+"""AsyncFedED: staleness as a Euclidean distance sets the global rate, and the local work of each device adapts.
+
+Wang, Yang, Wu, Zhang: AsyncFedED: Asynchronous Federated Learning with Euclidean Distance based Adaptive Weight
+Aggregation. 2022, Algorithm 1.
+
+Symbols
+    Δ           x_local − x_base, the pseudo-gradient                           (4)
+    γ           staleness of an update                                          (6)
+    λ, ε        numerator and offset of the global rate; λ/ε is its maximum
+    γ̄           the staleness that the local work aims at
+    κ           how fast the local work changes
+    K_i         local steps of device i
+    Γ           optional bound on γ (Assumption 4)
+
+Rule
+    γ = ‖x_t − x_base‖ / ‖Δ‖                         (6)
+    η_g = λ / (γ + ε)                                (7)
+    x_{t+1} = x_t + η_g Δ                            (5)
+    K_i ← max(1, K_i + ⌊(γ̄ − γ)·κ⌋)                  (8)
+
+Departures
+    K has a floor of 1, and a cap (``k_max``): while γ stays below γ̄, (8) raises K without end.
+    The paper's GMIS keeps every past model; the engine keeps those that a device still trains on.
+    ‖Δ‖ = 0 has no γ: the update is rejected and counted, and so is one with γ > Γ.
+    The paper's "epochs" are mini-batch steps (Algorithm 2): K counts steps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from aggregator.pacing import EveryUpdate
+from aggregator.strategy import Reject, Server
+from aggregator.vectors import distance, norm, plus_scaled
+from testbed.messages import Job, Update, Vector
+from testbed.parameters import param
+
+
+@dataclass(kw_only=True)
+class AsyncFedED(EveryUpdate):
+    """Global rate from Euclidean staleness, adaptive local steps (Wang et al., 2022)."""
+
+    lam: float = param(1.0, "λ: numerator of the global rate", above=0)
+    eps: float = param(1.0, "ε: offset of the staleness; λ/ε is the largest rate", above=0)
+    gamma_bar: float = param(3.0, "γ̄: staleness that the local work aims at", above=0)
+    kappa: float = param(0.05, "κ: step length of the local work; 0 keeps it fixed", at_least=0)
+    k_initial: int | None = param(None, "K of a device's first job; unset: training.steps", at_least=1)
+    k_max: int = param(100, "largest K", at_least=1)
+    gamma_max: float | None = param(None, "Γ: updates staler than this are rejected", above=0)
+
+    _k: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+
+    def new_model(self, update: Update, server: Server) -> tuple[Vector, float]:
+        length = norm(update.delta)
+        if length == 0:
+            raise Reject("its delta is zero")
+        gamma = distance(server.model, server.model_at(update.version)) / length  # (6)
+        self._adapt(update, gamma)
+        if self.gamma_max is not None and gamma > self.gamma_max:
+            raise Reject(f"its staleness γ is above {self.gamma_max:g}")
+        eta_g = self.lam / (gamma + self.eps)  # (7)
+        return plus_scaled(server.model, eta_g, update.delta), eta_g  # (5)
+
+    def job(self, device: str, server: Server) -> Job:
+        steps = self._k.setdefault(device, self.k_initial or server.job.steps)
+        return replace(server.job, steps=steps, epochs=0)
+
+    def _adapt(self, update: Update, gamma: float) -> None:
+        k = update.steps + math.floor((self.gamma_bar - gamma) * self.kappa)  # (8)
+        self._k[update.device] = min(max(1, k), self.k_max)

@@ -1,0 +1,54 @@
+"""FedAsync: every local model is mixed into the global one, the less the staler it is.
+
+Xie, Koyejo, Gupta: Asynchronous Federated Optimization. OPT 2020. Equations (40) and (41) of Wang et al. 2022.
+
+Symbols
+    α       mixing rate; it never changes
+    τ       staleness in versions, counted from the download; a fresh update has τ = 0
+    s(τ)    damping: constant 1; polynomial (τ + 1)^−a; hinge 1 if τ ≤ b, else 1 / (a·(τ − b) + 1)
+    x_i     local model of the device = base + Δ
+
+Rule
+    α_t = α · s(τ)                                   (41)
+    x_{t+1} = (1 − α_t) x_t + α_t x_i                (40)
+
+Departures
+    None. Public implementations often leave out the + 1 of the hinge, or let α_t replace α.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aggregator.pacing import EveryUpdate
+from aggregator.strategy import Server
+from aggregator.vectors import add_scaled
+from testbed.messages import Update, Vector
+from testbed.parameters import param
+
+
+@dataclass(kw_only=True)
+class FedAsync(EveryUpdate):
+    """Mixes each arriving model by its staleness (Xie et al., OPT 2020)."""
+
+    alpha: float = param(0.6, "α: mixing rate", above=0, below=1)
+    damping: str = param("polynomial", "s(τ)", choices=("constant", "polynomial", "hinge"))
+    a: float = param(0.5, "a of the polynomial and the hinge", above=0)
+    b: float = param(4.0, "b of the hinge: staleness up to which nothing is damped", at_least=0)
+
+    def s(self, tau: int) -> float:
+        if self.damping == "polynomial":
+            return float((tau + 1) ** -self.a)
+        if self.damping == "hinge" and tau > self.b:
+            return 1 / (self.a * (tau - self.b) + 1)
+        return 1.0
+
+    def new_model(self, update: Update, server: Server) -> tuple[Vector, float]:
+        alpha_t = self.alpha * self.s(server.staleness(update))  # (41)
+        base = server.model_at(update.version)
+        model: Vector = np.multiply(server.model, np.float32(1 - alpha_t))  # (40): (1 − α_t) x_t
+        add_scaled(model, alpha_t, base)  # + α_t x_i, where x_i = base + Δ
+        add_scaled(model, alpha_t, update.delta)
+        return model, alpha_t

@@ -1,0 +1,43 @@
+"""FedAvg: rounds over a random fraction of the devices, averaged by their number of samples.
+
+McMahan, Moore, Ramage, Hampson, Agüera y Arcas: Communication-Efficient Learning of Deep Networks from
+Decentralized Data. AISTATS 2017, Algorithm 1. Also eq. (38) of Wang et al. 2022 (AsyncFedED).
+
+Symbols
+    C       fraction of the devices chosen for a round
+    n_i     samples of device i
+    Δ_i     x_i − x_t, the update of device i
+
+Rule
+    S_t ← max(C·N, 1) devices at random, without replacement
+    x_{t+1} = Σ_{i∈S_t} (n_i / Σn) x_i  =  x_t + Σ_{i∈S_t} (n_i / Σn) Δ_i
+
+Departures
+    Eq. (38) of the AsyncFedED paper prints a further factor 1/m. It is a misprint: the model would shrink.
+    With ``deadline``, a round closes with what it has; an update that comes later is rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aggregator.pacing import EveryRound
+from aggregator.strategy import Server
+from testbed.messages import Update
+from testbed.parameters import param
+
+
+@dataclass(kw_only=True)
+class FedAvg(EveryRound):
+    """Synchronous rounds, averaged by samples (McMahan et al., AISTATS 2017)."""
+
+    fraction: float = param(1.0, "C: share of the devices chosen for a round", above=0, at_most=1)
+
+    def choose(self, server: Server) -> Iterable[str]:
+        names = sorted(server.devices)
+        size = max(round(self.fraction * len(names)), 1)
+        return (str(name) for name in server.random.choice(names, size=size, replace=False))
+
+    def share(self, update: Update, server: Server) -> float:
+        return float(update.samples)  # n_i; the pace divides by Σn

@@ -1,0 +1,119 @@
+"""What an aggregation rule sees and may answer.
+
+A strategy is deterministic and knows no socket and no clock: same events in, same decisions out. Two sentences
+carry the semantics: **a device absent from** ``Decision.train`` **keeps doing what it does** (an idle one stays
+held), and **a busy device named in it is restarted**.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from testbed.messages import Job, Update, Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceInfo:
+    """What the aggregator knows of a device that is present."""
+
+    name: str
+    samples: int
+
+
+class Server(Protocol):
+    """A strategy's read-only view of the run."""
+
+    @property
+    def now(self) -> float:
+        """Emulated seconds since the run began."""
+
+    @property
+    def version(self) -> int:
+        """Global updates applied so far."""
+
+    @property
+    def model(self) -> Vector:
+        """The current model. Read-only: return a new one."""
+
+    @property
+    def devices(self) -> Mapping[str, DeviceInfo]:
+        """The devices that are present."""
+
+    @property
+    def busy(self) -> Mapping[str, int]:
+        """Device → version that it is training on, for those whose update can still come."""
+
+    @property
+    def job(self) -> Job:
+        """Local training as the profile asks for it."""
+
+    @property
+    def random(self) -> np.random.Generator:
+        """The only source of chance a strategy may use."""
+
+    def model_at(self, version: int) -> Vector:
+        """A past model. Kept as long as a device trains on it, or an update based on it awaits a decision."""
+
+    def staleness(self, update: Update) -> int:
+        """τ: versions made since the update's device downloaded its model. 0 is fresh."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What is to be done. The default is: nothing."""
+
+    model: Vector | None = None
+    """A new version, if not None (the same model again is an iteration that changed nothing)."""
+    train: Mapping[str, Job] = field(default_factory=dict)
+    """Dispatch the current model (after ``model``) to these devices."""
+    applied: Mapping[int, float] = field(default_factory=dict)
+    """Ticket → weight of each update that went into ``model``."""
+    rejected: Mapping[int, str] = field(default_factory=dict)
+    """Ticket → reason, for each update that will never be used."""
+    wake_at: float | None = None
+    """Call ``on_wake`` at this moment; None leaves an earlier wish standing."""
+
+
+class Reject(Exception):
+    """Raised by a rule for an update that it will not use; the text is the reason."""
+
+
+class Strategy(abc.ABC):
+    """Base of all rules. Parameters are dataclass fields made with ``testbed.parameters.param``."""
+
+    @abc.abstractmethod
+    def on_start(self, server: Server) -> Decision:
+        """The run begins with the devices that are present."""
+
+    @abc.abstractmethod
+    def on_join(self, device: str, server: Server) -> Decision:
+        """A device came, or came back."""
+
+    @abc.abstractmethod
+    def on_leave(self, device: str, server: Server) -> Decision:
+        """A device is gone; what it was doing is lost."""
+
+    @abc.abstractmethod
+    def on_update(self, update: Update, server: Server) -> Decision:
+        """An update with a valid ticket arrived; its device is idle now."""
+
+    @abc.abstractmethod
+    def on_ready(self, device: str, server: Server) -> Decision:
+        """A device is idle without having delivered: its update was given up, or was not fit to be used."""
+
+    def on_wake(self, server: Server) -> Decision:
+        """The moment asked for by ``wake_at`` has come."""
+        return Decision()
+
+    def job(self, device: str, server: Server) -> Job:
+        """Local work for the next dispatch to ``device``. Override for adaptive local work."""
+        return server.job
+
+    def state(self) -> dict[str, Any]:
+        """Figures worth showing in the summary, such as counters of this rule."""
+        return {}

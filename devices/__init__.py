@@ -1,0 +1,1 @@
+"""One emulated device is one OS process."""

@@ -1,0 +1,8 @@
+#!/usr/bin/env python3
+"""Edgebed's command line: ``run_testbed.py run PROFILE.toml``."""
+
+if __name__ == "__main__":
+    # imported here and not above: every forked process imports this file once more
+    from testbed.cli import main
+
+    raise SystemExit(main())

@@ -1,0 +1,52 @@
+"""The first code that runs in a forked process: ties it to its parent, opens its log, hands over to its role."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+from testbed.cores import die_with_parent
+from testbed.errors import UserError
+
+
+def enter(role: str, config: Any, log: str, report: Connection | None = None) -> None:
+    """Become ``role`` (``module:function``). Problems go to the log, and to ``report`` where there is one."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _log_to(log)
+    template = sys.modules.get("testbed.template")
+    if template is None:
+        raise RuntimeError("the process was not forked from a prepared template")
+    die_with_parent(template.PID)
+    if template.FAILURE is not None:
+        print(template.FAILURE["details"], file=sys.stderr)
+        _tell(report, problem=template.FAILURE["problem"], user=not template.FAILURE["details"])
+        sys.exit(2)
+    module, _, function = role.partition(":")
+    extra = () if report is None else (lambda endpoint: _tell(report, endpoint=endpoint),)
+    try:
+        getattr(importlib.import_module(module), function)(config, template.TASK, *extra)
+    except UserError as error:
+        _tell(report, problem=str(error), user=True)
+        sys.exit(2)
+    except Exception as error:  # noqa: BLE001  the last line of defence of a process: told, logged, exit code 1
+        traceback.print_exc()
+        _tell(report, problem=f"{type(error).__name__}: {error}", user=False)
+        sys.exit(1)
+
+
+def _tell(report: Connection | None, **what: Any) -> None:
+    if report is not None:
+        report.send_bytes(json.dumps(what).encode())
+
+
+def _log_to(path: str) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)

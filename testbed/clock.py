@@ -1,0 +1,55 @@
+"""Time as an argument: a wall clock that all processes of a run share, and a manual one for tests."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Seconds of emulated time since the run began."""
+
+    def now(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """CLOCK_MONOTONIC against one origin that every process of the run is given.
+
+    ``dilation`` k stretches every emulated second to k host seconds.
+    """
+
+    origin: float
+    dilation: float = 1.0
+
+    @classmethod
+    def starting_now(cls, dilation: float = 1.0) -> WallClock:
+        return cls(time.monotonic(), dilation)
+
+    def now(self) -> float:
+        return (time.monotonic() - self.origin) / self.dilation
+
+    def host_seconds(self, emulated: float) -> float:
+        return emulated * self.dilation
+
+    def sleep_until(self, moment: float) -> None:
+        """Sleep to an absolute moment; returns at once if it has passed."""
+        left = self.host_seconds(moment - self.now())
+        if left > 0:
+            time.sleep(left)
+
+
+@dataclass(slots=True)
+class ManualClock:
+    """A clock that moves only when told to."""
+
+    moment: float = 0.0
+
+    def now(self) -> float:
+        return self.moment
+
+    def advance_to(self, moment: float) -> None:
+        if moment < self.moment:
+            raise ValueError(f"time cannot go back from {self.moment} to {moment}")
+        self.moment = moment

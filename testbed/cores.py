@@ -1,0 +1,91 @@
+"""Which process runs on which core, and the limits a process puts on itself and reads back."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from testbed.errors import UserError
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_TIMERSLACK = 29
+_TIMER_SLACK_NS = 1000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Priority(enum.IntEnum):
+    """Niceness. Raising priority needs root, lowering it does not: so everyone but the aggregator steps back."""
+
+    AGGREGATOR = 0
+    DEVICE = 5
+    EVALUATOR = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorePlan:
+    """Core of the aggregator and evaluator, and of each device in fleet order."""
+
+    aggregator: int
+    evaluator: int
+    devices: tuple[int, ...]
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"core {core}: {self.devices.count(core)}" for core in sorted(set(self.devices)))
+        own = "its own" if self.aggregator not in self.devices else "shared with devices"
+        return f"aggregator on core {self.aggregator} ({own}), evaluator on core {self.evaluator}, devices on {shares}"
+
+
+def plan(available: Sequence[int], devices: int) -> CorePlan:
+    """The aggregator owns the first core where there are two or more; devices take turns on the others.
+
+    The evaluator sits with the aggregator at the lowest priority: there it can delay nobody's deadline. With four
+    cores or more it has one to itself.
+    """
+    cores = sorted(available)
+    first = cores[0]
+    if len(cores) >= 4:
+        evaluator, others = cores[1], cores[2:]
+    else:
+        evaluator, others = first, cores[1:] or [first]
+    return CorePlan(
+        aggregator=first, evaluator=evaluator, devices=tuple(others[i % len(others)] for i in range(devices))
+    )
+
+
+def available_cores() -> list[int]:
+    if not hasattr(os, "sched_getaffinity"):
+        raise UserError("this system cannot pin processes to cores (no sched_setaffinity); Edgebed needs Linux")
+    return sorted(os.sched_getaffinity(0))
+
+
+def settle(core: int, priority: Priority) -> tuple[int, ...]:
+    """Pin this process, set its priority and timer slack; gives the affinity as read back from the kernel."""
+    os.sched_setaffinity(0, {core})
+    obtained = tuple(sorted(os.sched_getaffinity(0)))
+    if obtained != (core,):
+        raise RuntimeError(f"asked to be pinned to core {core}, but the kernel says {obtained}")
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    if nice < priority:
+        os.setpriority(os.PRIO_PROCESS, 0, priority)
+    _prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK_NS)
+    return obtained
+
+
+def die_with_parent(parent: int, with_signal: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel end this process when ``parent`` ends, however it ends.
+
+    The request follows the thread that forked us, and is void if that died before we asked: so look once after.
+    """
+    _prctl(_PR_SET_PDEATHSIG, int(with_signal))
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({option}): {os.strerror(number)}")

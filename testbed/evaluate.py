@@ -1,0 +1,36 @@
+"""The evaluator process: scores snapshots of the model, off the aggregator's critical path."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from testbed.cores import Priority, settle
+from testbed.messages import EVALUATOR, STOPPED, Beat, Hello, Score, Snapshot, Stop
+from testbed.roles import EvaluatorConfig
+from testbed.sockets import closing_peer
+from testbed.tasks.task import Task
+from testbed.wire import decode, encode, largest_frame
+
+_CONNECT_SECONDS = 60.0
+_WAIT_SECONDS = 1.0
+
+
+def main(config: EvaluatorConfig, task: Task) -> None:
+    """Score what comes until the run is over. A loss that is not finite is left out: it is no number to report."""
+    cores = settle(config.core, Priority.EVALUATOR)
+    with closing_peer(config.endpoint, EVALUATOR, max_bytes=largest_frame(task.size)) as peer:
+        hello = Hello(device=EVALUATOR, pid=os.getpid(), cores=cores, samples=0)
+        peer.send(encode(hello), timeout=_CONNECT_SECONDS)
+        while True:
+            frames = peer.receive(_WAIT_SECONDS)
+            if frames is None:
+                continue
+            message = decode(frames, task.size)
+            if isinstance(message, Stop):
+                peer.send(encode(Beat(device=EVALUATOR, state=STOPPED)), timeout=_WAIT_SECONDS)
+                return
+            if isinstance(message, Snapshot):
+                metrics = {k: v for k, v in task.evaluate(message.model).items() if math.isfinite(v)}
+                score = Score(version=message.version, made=message.made, metrics=metrics)
+                peer.send(encode(score), timeout=_CONNECT_SECONDS)

@@ -1,0 +1,289 @@
+"""Starts the processes of a run, watches them, and leaves nothing behind.
+
+Who ends whom: every process is a child of the template and dies with it (PR_SET_PDEATHSIG); the template dies with
+the launcher and removes the private folder, where the sockets are. So even ``kill -9`` of the launcher leaves no
+process and no socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from multiprocessing import connection, forkserver, resource_tracker
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+
+from testbed import child
+from testbed.cores import CorePlan
+from testbed.errors import UserError
+from testbed.messages import EVALUATOR
+from testbed.profile import Experiment, Transport, fleet
+from testbed.roles import AggregatorConfig, DeviceConfig, EvaluatorConfig, RoleConfig
+
+AGGREGATOR = "aggregator"
+_TEMPLATE = "testbed.template"
+BYTES_PER_DEVICE = 30 << 20
+BYTES_FOR_THE_REST = 700 << 20
+_POLL_SECONDS = 0.25
+_FAREWELL_SECONDS = 5.0
+_LONGEST_SOCKET_PATH = 100  # a unix socket's path may have 107 bytes
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+
+
+class RunFailed(Exception):
+    """The run ended before its time; what was recorded is kept."""
+
+
+class View(Protocol):
+    """Whoever shows the run while it goes on."""
+
+    def starting(self, ready: int, total: int) -> None: ...
+    def status(self, status: dict[str, Any]) -> None: ...
+    def note(self, text: str) -> None: ...
+
+
+def check_room(devices: int) -> None:
+    """Refuse a fleet that this host has no memory, processes or files for."""
+    needed, free = devices * BYTES_PER_DEVICE + BYTES_FOR_THE_REST, psutil.virtual_memory().available
+    if needed > free:
+        most = max(0, int((free - BYTES_FOR_THE_REST) // BYTES_PER_DEVICE))
+        raise UserError(
+            f"devices: {devices} devices need about {needed / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free;"
+            f" use at most {most} devices"
+        )
+    # the launcher and the aggregator hold a few descriptors for each device
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 8 * devices + 256
+    if soft < wanted:
+        if hard != resource.RLIM_INFINITY and hard < wanted:
+            raise UserError(
+                f"devices: {devices} devices need {wanted} open files, the limit is {hard}; raise ulimit -n"
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+class Launcher:
+    """The processes of one run."""
+
+    def __init__(self, experiment: Experiment, plan: CorePlan, run_folder: Path, private: Path, view: View) -> None:
+        self._experiment, self._plan, self._view = experiment, plan, view
+        self._run_folder, self._private = run_folder, private
+        self._context = multiprocessing.get_context("forkserver")
+        self._processes: dict[str, ForkServerProcess] = {}
+        self._told_to_stop = 0
+        self._signal: int | None = None
+        self._running = False
+
+    @property
+    def pids(self) -> dict[str, int]:
+        return {name: process.pid for name, process in self._processes.items() if process.pid is not None}
+
+    @property
+    def interrupted_by(self) -> int | None:
+        """The signal that ended the run early, if one did."""
+        return self._signal
+
+    def run(self) -> None:
+        """Start everybody and wait for the end. Raises UserError or RunFailed."""
+        with self._signals(), _prepared_template(self._private, self._order()):
+            try:
+                self._start()
+                self._watch()
+            finally:
+                self._end_all()
+
+    # ---- starting
+
+    def _order(self) -> dict[str, Any]:
+        experiment = self._experiment
+        return {
+            "launcher": os.getpid(),
+            "source": experiment.name,
+            "task": experiment.task_name,
+            "parameters": experiment.task_parameters,
+            "devices": len(fleet(experiment)),
+            "seed": experiment.seed,
+        }
+
+    def _start(self) -> None:
+        devices = fleet(self._experiment)
+        endpoint = self._start_aggregator()
+        self._fork(EVALUATOR, EvaluatorConfig(core=self._plan.evaluator, endpoint=endpoint))
+        for number, (spec, core) in enumerate(zip(devices, self._plan.devices, strict=True), 1):
+            if self._signal is not None:
+                return
+            self._fork(
+                spec.name,
+                DeviceConfig(
+                    spec=spec, core=core, endpoint=endpoint, seed=self._experiment.seed,
+                    beat=self._experiment.presence.beat,
+                ),
+            )  # fmt: skip
+            self._view.starting(number, len(devices))
+
+    def _start_aggregator(self) -> str:
+        """Fork the aggregator and wait until peers can connect; gives the endpoint."""
+        listener, report = self._context.Pipe(duplex=False)
+        config = AggregatorConfig(
+            experiment=self._experiment,
+            core=self._plan.aggregator,
+            endpoint=_endpoint(self._experiment.transport, self._private),
+            run_folder=str(self._run_folder),
+            status_file=str(self._status_file),
+        )
+        self._fork(AGGREGATOR, config, report)
+        report.close()
+        try:
+            answer = json.loads(listener.recv_bytes())
+        except EOFError:
+            raise RunFailed(self._why(AGGREGATOR)) from None
+        finally:
+            listener.close()
+        if "endpoint" in answer:
+            return str(answer["endpoint"])
+        raise (UserError if answer["user"] else RunFailed)(answer["problem"])
+
+    def _fork(self, name: str, config: RoleConfig, report: connection.Connection | None = None) -> None:
+        log = str(self._run_folder / "logs" / f"{name}.log")
+        process = self._context.Process(target=child.enter, args=(config.role, config, log, report), name=name)
+        process.start()
+        self._processes[name] = process
+
+    # ---- watching
+
+    def _watch(self) -> None:
+        """Until the aggregator ends. A device that dies is its business; a death before the start is ours."""
+        alive = dict(self._processes)
+        seen = 0.0
+        while AGGREGATOR in alive:
+            ended = connection.wait([process.sentinel for process in alive.values()], timeout=_POLL_SECONDS)
+            self._pass_on_signal()
+            seen = self._show_status(seen)
+            for name in [name for name, process in alive.items() if process.sentinel in ended]:
+                process = alive.pop(name)
+                if name != AGGREGATOR and process.exitcode != 0 and self._told_to_stop == 0:
+                    if not self._running:
+                        raise RunFailed(self._why(name))
+                    self._view.note(self._why(name))
+        if self._processes[AGGREGATOR].exitcode != 0 and self._told_to_stop < 2:
+            raise RunFailed(self._why(AGGREGATOR))
+
+    @property
+    def _status_file(self) -> Path:
+        return self._private / "status.json"
+
+    def _show_status(self, seen: float) -> float:
+        try:
+            changed = self._status_file.stat().st_mtime
+        except FileNotFoundError:
+            return seen
+        if changed != seen:
+            self._running = True
+            self._view.status(json.loads(self._status_file.read_text(encoding="utf-8")))
+        return changed
+
+    def _why(self, name: str) -> str:
+        """How a process ended, and the last line of its log."""
+        process = self._processes[name]
+        process.join(_FAREWELL_SECONDS)
+        code = process.exitcode or 0
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        log = self._run_folder / "logs" / f"{name}.log"
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
+        return f"{name} (pid {process.pid}) {how}" + (f": {lines[-1]} (see {log})" if lines else "")
+
+    # ---- ending
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM end the run cleanly, a second one at once."""
+
+        def note(number: int, _: object) -> None:
+            self._signal = self._signal or number
+            self._told_to_stop += 1
+
+        old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)
+
+    def _pass_on_signal(self) -> None:
+        if self._told_to_stop == 1:
+            self._processes[AGGREGATOR].terminate()  # it ends the run and keeps the results
+        elif self._told_to_stop > 1:
+            self._processes[AGGREGATOR].kill()
+
+    def _end_all(self) -> None:
+        """The devices have been told to stop; those that cannot hear are ended, the deaf ones by force."""
+        grace = _FAREWELL_SECONDS if self._processes and self._processes[AGGREGATOR].exitcode == 0 else 0.0
+        for end in (None, ForkServerProcess.terminate, ForkServerProcess.kill):
+            limit = time.monotonic() + (grace if end is None else _FAREWELL_SECONDS)
+            alive = [process for process in self._processes.values() if process.is_alive()]
+            for process in alive:
+                if end is not None:
+                    end(process)
+            for process in alive:
+                process.join(max(0.0, limit - time.monotonic()))
+
+
+@contextlib.contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder of mode 0700 for sockets and status, on a short path, removed at the end."""
+    place = Path(tempfile.mkdtemp(prefix="edgebed-"))
+    if len(str(place)) > _LONGEST_SOCKET_PATH - 40:
+        place.rmdir()
+        place = Path(tempfile.mkdtemp(prefix="edgebed-", dir="/tmp"))
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _prepared_template(private: Path, order: dict[str, Any]) -> Iterator[None]:
+    """A forkserver whose template prepares itself as ordered; it starts with the first fork and ends here."""
+    from testbed.template import ENVIRONMENT, ORDER  # without the variable set, the import does nothing
+
+    (private / ORDER).write_text(json.dumps(order), encoding="utf-8")
+    root = str(Path(__file__).parent.parent)
+    paths = [root, *(path for path in sys.path if path and path != root)]
+    settings = {ENVIRONMENT: str(private), "PYTHONPATH": os.pathsep.join(paths), **_ONE_THREAD}
+    saved = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    multiprocessing.get_context("forkserver").set_forkserver_preload([_TEMPLATE])
+    # the forkserver's own socket goes into the private folder too: whoever cleans that up gets both
+    own_settings: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    own_settings["tempdir"] = str(private)
+    try:
+        forkserver.ensure_running()
+        yield
+    finally:
+        del own_settings["tempdir"]
+        for name, value in saved.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        # both would end by themselves a moment after us; waiting here means that nothing outlives the launcher
+        forkserver._forkserver._stop()  # type: ignore[attr-defined]
+        resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
+
+
+def _endpoint(transport: Transport, private: Path) -> str:
+    if transport.kind == "ipc":
+        return f"ipc://{private}/hub"
+    return f"tcp://127.0.0.1:{transport.port or '*'}"

@@ -1,0 +1,113 @@
+"""What a user sees while a run goes on: a table that refreshes on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+_LINE_SECONDS = 5.0
+_MOST_ROWS = 24
+_STYLES = {
+    "idle": "dim", "downloading": "cyan", "training": "green", "uploading": "blue", "suspended": "yellow",
+    "gone": "red", "stopped": "dim",
+}  # fmt: skip
+
+
+class Quiet:
+    """Shows nothing but what went wrong."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def starting(self, ready: int, total: int) -> None:
+        """Nothing to show."""
+
+    def status(self, status: dict[str, Any]) -> None:
+        """Nothing to show."""
+
+    def note(self, text: str) -> None:
+        self._console.print(f"warning: {text}", style="yellow", highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class Lines(Quiet):
+    """A line every few seconds, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._next = 0.0
+
+    def starting(self, ready: int, total: int) -> None:
+        if ready in (1, total) and total > 1:
+            self._console.print(f"started {ready} of {total} devices", highlight=False)
+
+    def status(self, status: dict[str, Any]) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _LINE_SECONDS
+            self._console.print(headline(status), highlight=False, soft_wrap=True)
+
+
+class Screen(Quiet):
+    """The fleet as a table that refreshes in place."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._live = Live(console=console, auto_refresh=False, transient=False)
+        self._live.start()
+        self._live.update(Text("warming the template process …"), refresh=True)
+
+    def starting(self, ready: int, total: int) -> None:
+        self._live.update(Text(f"starting devices: {ready} of {total}"), refresh=True)
+
+    def status(self, status: dict[str, Any]) -> None:
+        self._live.update(Group(fleet_table(status, self._rows()), Text(headline(status))), refresh=True)
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def _rows(self) -> int:
+        return max(4, min(_MOST_ROWS, self._console.size.height - 8))
+
+
+def headline(status: dict[str, Any]) -> str:
+    """One line: where the run is."""
+    seconds, tally = float(status["t"]), status["tally"]
+    metrics = "  ".join(f"{name} {value:.3f}" for name, value in status["metrics"].items())
+    rate = tally["applied"] / seconds if seconds > 0 else 0.0
+    parts = [
+        f"{seconds:6.1f} s", f"version {status['version']}", metrics or "not scored yet",
+        f"{rate:.1f} updates/s", f"rejected {tally['rejected']}", f"lost {tally['lost']}",
+    ]  # fmt: skip
+    return "  ".join(parts)
+
+
+def fleet_table(status: dict[str, Any], rows: int) -> Table:
+    """State, version, staleness and drops of each device, as far as the terminal has room."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("device")
+    table.add_column("state", min_width=11)
+    for name in ("version", "staleness", "drops"):
+        table.add_column(name, justify="right")
+    devices = list(status["devices"].items())
+    shown = devices if len(devices) <= rows else devices[: rows - 1]
+    for name, (state, base, drops) in shown:
+        staleness = "" if base is None else str(status["version"] - base)
+        label = Text(state, style=_STYLES.get(state, ""))
+        table.add_row(name, label, "" if base is None else str(base), staleness, str(drops))
+    if len(shown) < len(devices):
+        table.add_row(f"… and {len(devices) - len(shown)} more", "", "", "", "")
+    return table
+
+
+def view(console: Console, *, quiet: bool) -> Quiet:
+    """The view that fits the console."""
+    if quiet:
+        return Quiet(console)
+    return Screen(console) if console.is_terminal else Lines(console)

@@ -1,0 +1,193 @@
+"""Tables and totals of a run: pure functions of its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from testbed import trace
+from testbed.trace import Event
+
+METRIC_COLUMNS = ("time_s", "version", "accuracy", "loss")
+DEVICE_COLUMNS = (
+    "device", "pid", "core", "samples", "jobs", "applied", "rejected", "lost", "superseded", "drops",
+    "bytes_up", "bytes_down", "busy_s", "transfer_s", "suspended_s", "idle_s", "mean_staleness",
+)  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class DeviceTotals:
+    """One device over a whole run. Bytes count every attempt, the lost ones too: they were sent."""
+
+    pid: int = 0
+    core: int = 0
+    samples: int = 0
+    jobs: int = 0
+    applied: int = 0
+    rejected: int = 0
+    lost: int = 0
+    superseded: int = 0
+    drops: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    busy_s: float = 0.0
+    transfer_s: float = 0.0
+    suspended_s: float = 0.0
+    staleness: list[int] = field(default_factory=list)
+
+    def row(self, name: str, seconds: float) -> dict[str, Any]:
+        idle = max(0.0, seconds - self.busy_s - self.transfer_s - self.suspended_s)
+        values = {column: getattr(self, column, None) for column in DEVICE_COLUMNS}
+        times = {c: round(getattr(self, c), 3) for c in ("busy_s", "transfer_s", "suspended_s")}
+        staleness = mean(self.staleness)
+        return values | times | {
+            "device": name, "idle_s": round(idle, 3),
+            "mean_staleness": None if staleness is None else round(staleness, 3),
+        }  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class History:
+    """What a trace adds up to."""
+
+    header: trace.Header | None = None
+    stopped: trace.Stopped | None = None
+    devices: dict[str, DeviceTotals] = field(default_factory=dict)
+    scores: list[trace.Scored] = field(default_factory=list)
+    versions: int = 0
+    dispatched: int = 0
+    applied: int = 0
+    rejected: int = 0
+    lost: int = 0
+    superseded: int = 0
+    resent: int = 0
+    ignored: int = 0
+    refused: int = 0
+    seconds: float = 0.0
+    staleness: list[int] = field(default_factory=list)
+
+    @property
+    def in_flight(self) -> int:
+        return self.dispatched - self.applied - self.rejected - self.lost - self.superseded
+
+
+def history(events: Iterable[Event]) -> History:
+    """Add up a trace, in one pass."""
+    total = History()
+    owner: dict[int, str] = {}
+    for event in events:
+        if not isinstance(event, (trace.Scored, trace.Stopped)):
+            total.seconds = max(total.seconds, event.t)
+        _count(event, total, owner)
+        _count_device(event, total.devices)
+    if total.stopped is not None:
+        total.seconds = total.stopped.t
+    return total
+
+
+def _count(event: Event, total: History, owner: dict[int, str]) -> None:
+    match event:
+        case trace.Header():
+            total.header = event
+        case trace.Dispatched():
+            owner[event.ticket] = event.device
+            total.dispatched += 1
+            total.devices[event.device].jobs += 1
+        case trace.Aggregated():
+            total.versions = event.version
+            # a ticket that is used again in a later version was counted, and popped, at its first use
+            fresh = [ticket for ticket in event.tickets if ticket in owner]
+            total.applied += len(fresh)
+            total.staleness += event.staleness
+            for ticket, staleness in zip(fresh, event.staleness, strict=True):
+                device = total.devices[owner.pop(ticket)]
+                device.applied += 1
+                device.staleness.append(staleness)
+        case trace.Rejected() | trace.Lost() | trace.Superseded():
+            owner.pop(event.ticket, None)
+            name = type(event).__name__.lower()
+            setattr(total, name, getattr(total, name) + 1)
+            setattr(total.devices[event.device], name, getattr(total.devices[event.device], name) + 1)
+        case trace.Resent():
+            total.resent += 1
+        case trace.Ignored():
+            total.ignored += 1
+        case trace.Refusal():
+            total.refused += 1
+        case trace.Scored():
+            total.scores.append(event)
+        case trace.Stopped():
+            total.stopped = event
+        case _:
+            pass
+
+
+def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
+    match event:
+        case trace.Joined():
+            device = devices.setdefault(event.device, DeviceTotals())
+            device.pid, device.core, device.samples = event.pid, event.cores[0], event.samples
+        case trace.Downloaded() | trace.Uploaded():
+            device = devices[event.device]
+            device.transfer_s += event.obtained
+            device.drops += event.dropped
+            if isinstance(event, trace.Uploaded):
+                device.bytes_up += event.bytes
+            else:
+                device.bytes_down += event.bytes
+        case trace.Trained():
+            devices[event.device].busy_s += event.obtained
+        case trace.Abandoned():
+            devices[event.device].busy_s += event.seconds
+        case trace.Suspended():
+            devices[event.device].suspended_s += event.obtained
+        case _:
+            pass
+
+
+def metric_rows(total: History) -> list[dict[str, Any]]:
+    """Rows of metrics.csv: each version that was scored, at the moment at which it came to be."""
+    rows = []
+    for score in sorted(total.scores, key=lambda score: score.version):
+        metrics = {name: round(value, 6) for name, value in score.metrics.items()}
+        rows.append({"time_s": round(score.made, 4), "version": score.version, **metrics})
+    return rows
+
+
+def device_rows(total: History) -> list[dict[str, Any]]:
+    """Rows of devices.csv."""
+    return [device.row(name, total.seconds) for name, device in total.devices.items()]
+
+
+def summary(total: History) -> dict[str, Any]:
+    """The figures of summary.json."""
+    accuracies = [row["accuracy"] for row in metric_rows(total) if "accuracy" in row]
+    staleness = mean(total.staleness)
+    return {
+        "name": total.header.name if total.header else None,
+        "strategy": total.header.strategy if total.header else None,
+        "seed": total.header.seed if total.header else None,
+        "devices": len(total.devices),
+        "seconds": round(total.seconds, 3),
+        "stopped": total.stopped.reason if total.stopped else "the aggregator ended early",
+        "versions": total.versions,
+        "dispatched": total.dispatched,
+        "applied": total.applied,
+        "rejected": total.rejected,
+        "lost": total.lost,
+        "superseded": total.superseded,
+        "in_flight": total.in_flight,
+        "resent": total.resent,
+        "ignored": total.ignored,
+        "refused": total.refused,
+        "final_accuracy": accuracies[-1] if accuracies else None,
+        "best_accuracy": max(accuracies) if accuracies else None,
+        "mean_staleness": None if staleness is None else round(staleness, 3),
+        "max_staleness": max(total.staleness, default=None),
+        "updates_per_second": round(total.applied / total.seconds, 3) if total.seconds else None,
+    }
+
+
+def mean(values: list[int]) -> float | None:
+    return sum(values) / len(values) if values else None

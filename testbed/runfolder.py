@@ -1,0 +1,100 @@
+"""The run folder: ``runs/<name>-<YYYYmmdd-HHMMSS>/`` and the files in it."""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+import tomli_w
+
+import testbed
+from testbed import metrics, trace
+from testbed.cores import CorePlan
+from testbed.errors import UserError
+from testbed.parameters import as_table
+from testbed.profile import Experiment
+
+_PACKAGES = ("torch", "numpy", "pyzmq", "msgpack", "psutil", "safetensors")
+
+
+class RunFolder:
+    """Creates and fills the folder of one run."""
+
+    def __init__(self, out: Path, name: str, now: datetime) -> None:
+        stem = f"{name}-{now:%Y%m%d-%H%M%S}"
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            self.path = _make_new(out, stem)
+            (self.path / "logs").mkdir()
+        except OSError as error:
+            raise UserError(f"--out {out}: cannot be written to: {error.strerror}; choose another folder") from None
+
+    @property
+    def trace(self) -> Path:
+        return self.path / "trace.jsonl"
+
+    def remove(self) -> None:
+        """The run did not begin: leave nothing behind."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def write_profile(self, experiment: Experiment) -> None:
+        text = tomli_w.dumps(as_table(experiment))
+        (self.path / "profile.toml").write_text(text, encoding="utf-8")
+
+    def write_meta(self, experiment: Experiment, plan: CorePlan, pids: Mapping[str, int]) -> None:
+        meta = {
+            "edgebed": testbed.__version__,
+            "python": platform.python_version(),
+            "packages": {name: importlib.metadata.version(name) for name in _PACKAGES},
+            "host": {
+                "system": platform.platform(),
+                "cores": os.cpu_count(),
+                "memory_bytes": psutil.virtual_memory().total,
+            },
+            "seed": experiment.seed,
+            "core_plan": {"aggregator": plan.aggregator, "evaluator": plan.evaluator, "devices": plan.devices},
+            "pids": {"launcher": os.getpid(), **pids},
+        }
+        self._write_json("meta.json", meta)
+
+    def write_results(self) -> dict[str, Any]:
+        """Everything that follows from the trace; gives the summary."""
+        events = trace.read(self.trace) if self.trace.exists() else iter(())
+        total = metrics.history(events)
+        self._write_csv("metrics.csv", metrics.METRIC_COLUMNS, metrics.metric_rows(total))
+        self._write_csv("devices.csv", metrics.DEVICE_COLUMNS, metrics.device_rows(total))
+        summary = metrics.summary(total)
+        self._write_json("summary.json", summary)
+        for log in (self.path / "logs").iterdir():
+            if log.stat().st_size == 0:
+                log.unlink()
+        return summary
+
+    def _write_json(self, name: str, table: Mapping[str, Any]) -> None:
+        (self.path / name).write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
+
+    def _write_csv(self, name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+        with (self.path / name).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def _make_new(out: Path, stem: str) -> Path:
+    """Two runs may begin in the same second."""
+    for name in (stem, *(f"{stem}-{number}" for number in range(2, 1000))):
+        try:
+            (out / name).mkdir()
+        except FileExistsError:
+            continue
+        return out / name
+    raise FileExistsError(17, "a thousand runs of this name and second exist")

@@ -1,0 +1,97 @@
+"""The process that all others are forked from: everything imported, data loaded, one full training step done.
+
+The launcher names this module to the standard library's forkserver as its preload, and says what to prepare in a
+file that the environment points at — the only channel a preload has. A fork then costs milliseconds and a few
+megabytes, where a fresh interpreter would repeat seconds of imports. ``devices`` and ``aggregator`` are imported by
+name: this package does not depend on them.
+
+Rules of this process: one thread, ever (a forked thread pool hangs), and no ZeroMQ context. What goes wrong here is
+kept for the first child to report, because the forkserver swallows an ImportError.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import shutil
+import signal
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from testbed import plugins
+from testbed.cores import die_with_parent
+from testbed.errors import UserError
+from testbed.messages import Job
+from testbed.parameters import build
+
+if TYPE_CHECKING:
+    from testbed.tasks.task import Task
+
+ENVIRONMENT = "EDGEBED_TEMPLATE"
+ORDER = "template.json"
+ROLES = ("devices.process", "aggregator.process", "testbed.evaluate")
+
+PID = os.getpid()
+TASK: Task | None = None
+FAILURE: dict[str, str] | None = None
+"""Set if the template could not be made: ``problem`` for the user, ``details`` for the log."""
+
+
+def _prepare(order: dict[str, object]) -> Task:
+    for role in ROLES:
+        importlib.import_module(role)
+    import torch
+
+    torch.set_num_threads(1)
+    cls = plugins.find(str(order["task"]), "testbed.tasks", str(order["source"]), "task.name")
+    task: Task = build(cls, order["parameters"], str(order["source"]), "task").open(order["devices"], order["seed"])
+    # torch imports and allocates lazily: one full step here is one full step less in every device
+    sgd = importlib.import_module("devices.training").local_sgd
+    job = Job(steps=1, batch=32, momentum=0.5, proximal=0.1)
+    for _ in sgd(task, task.shards[0], job, task.initial(), np.random.default_rng(0)):
+        pass
+    task.evaluate(task.initial())
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        raise RuntimeError(f"the template has {threads} threads; only a single-threaded process can be forked safely")
+    return task
+
+
+def _clean_up_after(launcher: int, folder: Path) -> None:
+    """If the launcher has died it could not clean up: its sockets must not stay behind."""
+    if os.getpid() == PID and os.getppid() != launcher:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _main(folder: Path) -> None:
+    global TASK, FAILURE
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the launcher's business; children inherit this
+    order = json.loads((folder / ORDER).read_text(encoding="utf-8"))
+
+    launcher: int = order["launcher"]
+
+    def end(*_: object) -> None:
+        _clean_up_after(launcher, folder)
+        os._exit(1)
+
+    signal.signal(signal.SIGTERM, end)
+    atexit.register(_clean_up_after, launcher, folder)
+    die_with_parent(launcher, signal.SIGTERM)
+    try:
+        TASK = _prepare(order)
+    except UserError as error:
+        FAILURE = {"problem": str(error), "details": ""}
+    except Exception as error:  # noqa: BLE001  kept for the first child: nobody else could tell the user
+        FAILURE = {"problem": f"{type(error).__name__}: {error}", "details": traceback.format_exc()}
+    gc.collect()
+    gc.freeze()  # what is shared now stays shared: no later collection touches its pages
+
+
+if ENVIRONMENT in os.environ:
+    _main(Path(os.environ[ENVIRONMENT]))
