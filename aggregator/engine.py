@@ -6,9 +6,9 @@ What is not settled is in flight. An Update whose ticket is not open is ignored.
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -62,32 +62,31 @@ class _Seat:
     trains_sent: int = 0
 
 
-@dataclass(slots=True)
 class _History:
     """The current model, and the past ones that an open ticket is based on. Memory is bounded by the tickets."""
 
-    models: dict[int, Vector] = field(default_factory=dict)
-    held: Counter[int] = field(default_factory=Counter)
-    version: int = 0
+    def __init__(self, model: Vector) -> None:
+        self.version, self.model = 0, model
+        self.models = {0: model}
+        self._holders = {0: 0}
 
     def append(self, model: Vector) -> None:
         previous = self.version
-        self.version += 1
-        self.models[self.version] = model
-        self._drop_if_free(previous)
+        self.version, self.model = previous + 1, model
+        self.models[self.version], self._holders[self.version] = model, 0
+        if self._holders[previous] == 0:
+            self._drop(previous)
 
     def hold(self, version: int) -> None:
-        self.held[version] += 1
+        self._holders[version] += 1
 
     def release(self, version: int) -> None:
-        self.held[version] -= 1
-        self._drop_if_free(version)
+        self._holders[version] -= 1
+        if self._holders[version] == 0 and version != self.version:
+            self._drop(version)
 
-    def _drop_if_free(self, version: int) -> None:
-        if self.held[version] == 0:
-            del self.held[version]
-            if version != self.version:
-                del self.models[version]
+    def _drop(self, version: int) -> None:
+        del self.models[version], self._holders[version]
 
 
 class Engine:
@@ -97,12 +96,13 @@ class Engine:
         self, strategy: Strategy, model: Vector, *, job: Job, random: np.random.Generator, send: Send, record: Record
     ) -> None:
         self._strategy, self._send, self._record = strategy, send, record
-        self._history = _History({0: _frozen(model)})
+        self._history = _History(_frozen(model))
         self._seats: dict[str, _Seat] = {}
         self._open: dict[int, _Ticket] = {}
         self._tickets = 0
         self._started = False
         self._gone: list[str] = []
+        self._seeing_off = False
         self.tally = Tally()
         self.job, self.random = job, random
         self.now = 0.0
@@ -118,7 +118,7 @@ class Engine:
 
     @property
     def model(self) -> Vector:
-        return self._history.models[self._history.version]
+        return self._history.model
 
     @property
     def devices(self) -> Mapping[str, DeviceInfo]:
@@ -214,6 +214,7 @@ class Engine:
             seat.trains_sent += 1
             self._record(trace.Resent(t=now, device=beat.device, ticket=ticket.number))
             self._transmit(beat.device, ticket.train)
+            self._see_off()
 
     def wake(self, now: float) -> None:
         self.now = now
@@ -228,27 +229,37 @@ class Engine:
         elif decision.applied:
             raise BadDecision(f"{self._name} applied updates without a new model, after {event}")
         for number, reason in decision.rejected.items():
-            self._reject(self._delivered(number), reason)
+            self._reject(self._awaiting(number, "rejected"), reason)
         for device, job in decision.train.items():
             self._dispatch(device, job)
         if decision.wake_at is not None:
             self.wake_at = decision.wake_at
         if self._seats and self.wake_at is None and all(seat.ticket is None for seat in self._seats.values()):
             raise Stalled(self._name, event)
+        self._see_off()
+
+    def _see_off(self) -> None:
+        """Tell the strategy of the devices that could not be reached; what it decides may find more of them."""
+        if self._seeing_off:
+            return  # the loop below is at work further up: nesting it would be as deep as the fleet is large
+        self._seeing_off = True
         while self._gone:
             device = self._gone.pop()
             if device in self._seats:
                 self.leave(device, "it cannot be reached", self.now)
+        self._seeing_off = False
 
     def _new_version(self, model: Vector, applied: Mapping[int, float]) -> None:
-        if model.shape != self.model.shape or model.dtype != np.float32:
+        previous = self._history.version
+        if model.shape != self._history.model.shape or model.dtype != np.float32:
             raise BadDecision(f"{self._name} made a model of {model.dtype}{list(model.shape)}")
-        fresh = [self._open[number] for number in applied if number in self._open]
+        # a rule may use an update again that was settled before, but none that has not come yet
+        fresh = [self._awaiting(number, "applied") for number in applied if number in self._open]
         self._record(
             trace.Aggregated(
-                t=self.now, version=self.version + 1, tickets=list(applied),
-                weights=[float(weight) for weight in applied.values()],
-                staleness=[self.version - ticket.train.version for ticket in fresh],
+                t=self.now, version=previous + 1, tickets=list(applied),
+                weights=[float(weight) if math.isfinite(weight) else None for weight in applied.values()],
+                staleness=[previous - ticket.train.version for ticket in fresh],
             )
         )  # fmt: skip
         self._history.append(_frozen(model))
@@ -265,16 +276,15 @@ class Engine:
             self.tally.superseded += 1
             self._record(trace.Superseded(t=self.now, device=device, ticket=seat.ticket.number))
             self._settle(seat.ticket)
-        self._tickets += 1
-        train = Train(ticket=self._tickets, version=self.version, job=job, model=self.model)
-        seat.ticket = self._open[self._tickets] = _Ticket(number=self._tickets, device=device, train=train)
+        self._tickets = number = self._tickets + 1
+        version = self._history.version
+        train = Train(ticket=number, version=version, job=job, model=self._history.model)
+        seat.ticket = self._open[number] = _Ticket(number=number, device=device, train=train)
         seat.trains_sent += 1
-        self._history.hold(self.version)
+        self._history.hold(version)
         self.tally.dispatched += 1
         steps = job.steps_over(seat.info.samples)
-        self._record(
-            trace.Dispatched(t=self.now, device=device, ticket=self._tickets, version=self.version, steps=steps)
-        )
+        self._record(trace.Dispatched(t=self.now, device=device, ticket=number, version=version, steps=steps))
         self._transmit(device, train)
 
     def _transmit(self, device: str, train: Train) -> None:
@@ -283,10 +293,10 @@ class Engine:
         except ConnectionError:
             self._gone.append(device)  # told to the strategy after the decision in hand is carried out
 
-    def _delivered(self, number: int) -> _Ticket:
+    def _awaiting(self, number: int, verdict: str) -> _Ticket:
         ticket = self._open.get(number)
         if ticket is None or not ticket.delivered:
-            raise BadDecision(f"{self._name} rejected ticket {number}, which awaits no decision")
+            raise BadDecision(f"{self._name} {verdict} ticket {number}, which awaits no decision")
         return ticket
 
     def _reject(self, ticket: _Ticket, reason: str) -> None:
@@ -313,6 +323,8 @@ def _unfit(update: Update, train: Train) -> str | None:
         return f"it claims version {update.version}, but its ticket is for {train.version}"
     if update.delta.shape != train.model.shape:
         return "its delta has another shape than the model"
+    if update.samples < 1:
+        return "it was trained on no samples"
     if not is_finite(update.delta):
         return "its delta is not finite"
     return None

@@ -118,9 +118,7 @@ class EveryK(_Collecting):
             return Decision(train={device: self.job(device, server) for device in start})
         contributors = [update.device for update in self._gathered]
         model, applied = self._aggregate(server)
-        # a device may have left after it delivered, and may have come back and be at work again
-        free = [device for device in contributors if device in server.devices and device not in server.busy]
-        train = {device: self.job(device, server) for device in [*start, *free]}
+        train = {device: self.job(device, server) for device in [*start, *_free(contributors, server)]}
         return Decision(model=model, applied=applied, train=train)
 
 
@@ -239,7 +237,11 @@ class EveryTick(_Collecting):
         contributors = [update.device for update in self._gathered]
         model, applied = self._aggregate(server)
         self._tick += 1
-        for device in contributors:
-            if device in server.devices and device not in server.busy:
-                train[device] = self.job(device, server)
+        train.update({device: self.job(device, server) for device in _free(contributors, server)})
         return Decision(model=model, applied=applied, train=train, wake_at=self._next_tick())
+
+
+def _free(contributors: Iterable[str], server: Server) -> list[str]:
+    """Those that are present and idle: one may have left since it delivered, or be back and at work again."""
+    devices, busy = server.devices, server.busy  # made anew at each access
+    return [device for device in contributors if device in devices and device not in busy]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
+from psutil import pid_exists
 from safetensors.numpy import save_file
 
 from aggregator.engine import Engine
@@ -19,7 +20,7 @@ from aggregator.presence import Presence
 from aggregator.strategy import DeviceInfo, Strategy
 from testbed import plugins, trace
 from testbed.clock import WallClock
-from testbed.cores import Priority, settle
+from testbed.cores import Priority, keep_freed_memory, settle
 from testbed.messages import (
     EVALUATOR,
     STOPPED,
@@ -50,6 +51,7 @@ _FLEET_SECONDS = 300.0
 def main(config: AggregatorConfig, task: Task, ready: Callable[[str], None]) -> None:
     """Run the experiment. ``ready`` is told the endpoint as soon as peers can connect."""
     settle(config.core, Priority.AGGREGATOR)
+    keep_freed_memory()
     process = AggregatorProcess(config, task)
     signal.signal(signal.SIGTERM, lambda *_: process.stop("interrupted"))
     ready(process.endpoint)
@@ -168,7 +170,9 @@ class AggregatorProcess:
             return
         engine = self._engine
         patience = self._clock.now() + _LAST_SCORE_SECONDS / self._clock.dilation
-        while self._evaluation.scored != engine.version and self._clock.now() < patience:
+        evaluator = self._hellos[EVALUATOR].pid
+        # a score that is due will never come from an evaluator that has died
+        while self._evaluation.scored != engine.version and self._clock.now() < patience and pid_exists(evaluator):
             if not self._evaluation.pending:
                 snapshot = self._evaluation.last(engine.version, engine.made, engine.model, self._clock.now())
                 if snapshot is not None and not self._send(EVALUATOR, snapshot):
@@ -178,11 +182,15 @@ class AggregatorProcess:
     # ---- messages in
 
     def _receive(self, timeout: float) -> None:
-        for peer, frames in self._hub.receive(timeout):
-            try:
-                self._take(peer, frames)
-            except (BadMessage, trace.TraceError) as problem:
-                self._refuse(peer, str(problem))
+        """Take one message, waiting up to ``timeout`` host seconds for it."""
+        incoming = self._hub.receive(timeout)
+        if incoming is None:
+            return
+        peer, frames = incoming
+        try:
+            self._take(peer, frames)
+        except (BadMessage, trace.TraceError) as problem:
+            self._refuse(peer, str(problem))
 
     def _take(self, peer: str, frames: list[Buffer]) -> None:
         message = decode(frames, self._task.size)
@@ -194,6 +202,8 @@ class AggregatorProcess:
         elif not isinstance(message, (Hello, Update, Beat)) or message.device != peer:
             raise BadMessage(f"a {type(message).__name__} that this device may not send")
         elif isinstance(message, Hello):
+            if not message.samples or not message.cores:
+                raise BadMessage("a Hello without samples or cores")
             self._hellos[peer] = message
             if self._running and self._stopping is None:
                 self._join(message, now)
@@ -201,8 +211,8 @@ class AggregatorProcess:
             self._take_from_device(message, now)
 
     def _take_from_device(self, message: Update | Beat, now: float) -> None:
-        events = [trace.from_table(table, trace.DEVICE_EVENTS) for table in message.events]
-        if any(event.device != message.device for event in events):  # type: ignore[attr-defined]
+        events = [trace.device_event(table) for table in message.events]
+        if any(event.device != message.device for event in events):
             raise BadMessage("it reports events of another device")
         for event in events:
             self._trace.write(event)
@@ -235,9 +245,9 @@ class AggregatorProcess:
             raise BadMessage(f"a {type(message).__name__} that an evaluator may not send")
 
     def _refuse(self, peer: str, reason: str) -> None:
-        self._trace.write(
-            trace.Refusal(t=self._clock.now() if self._running else 0.0, peer=peer[:100], reason=reason[:300])
-        )
+        now = self._clock.now() if self._running else 0.0
+        printable = peer.encode("ascii", "backslashreplace").decode()  # the name of a stranger may be any bytes
+        self._trace.write(trace.Refusal(t=now, peer=printable[:100], reason=reason[:300]))
         self._send(peer, Refused(reason=reason[:300]))
 
     # ---- messages out

@@ -13,7 +13,10 @@ _BLOCK = 1 << 16  # 256 KiB of float32: stays in a core's second-level cache
 
 def add_scaled(target: Vector, scale: float, source: Vector) -> None:
     """target += scale · source, in place."""
-    scratch = np.empty(min(_BLOCK, target.size), np.float32)
+    if target.size <= _BLOCK:
+        target += np.multiply(source, np.float32(scale))
+        return
+    scratch = np.empty(_BLOCK, np.float32)
     for start in range(0, target.size, _BLOCK):
         part = source[start : start + _BLOCK]
         place = target[start : start + _BLOCK]
@@ -35,11 +38,12 @@ def norm(vector: Vector) -> float:
 
 
 def distance(a: Vector, b: Vector) -> float:
-    """Euclidean distance, block by block."""
+    """Euclidean distance, block by block; infinity if its square is above the largest float32."""
     total = 0.0
-    for start in range(0, a.size, _BLOCK):
-        difference = a[start : start + _BLOCK] - b[start : start + _BLOCK]
-        total += float(np.dot(difference, difference))
+    with np.errstate(over="ignore"):
+        for start in range(0, a.size, _BLOCK):
+            difference = a[start : start + _BLOCK] - b[start : start + _BLOCK]
+            total += float(np.dot(difference, difference))
     return math.sqrt(total)
 
 
@@ -48,4 +52,5 @@ def is_finite(vector: Vector) -> bool:
 
     The square root of the largest float32 counts as too large, too: such a delta is not an update.
     """
-    return math.isfinite(float(np.dot(vector, vector)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.isfinite(float(np.dot(vector, vector)))

@@ -172,8 +172,8 @@ class Device:
     def _start_download(self, train: Train, now: float) -> None:
         in_hand = {self._work.train.ticket if self._work is not None else 0}
         in_hand.add(self._download[0].ticket if self._download is not None else 0)
-        if train.ticket in in_hand:
-            return  # sent again although we have it
+        if train.ticket in in_hand or train.ticket <= self._finished:
+            return  # sent again although we have it, or had it
         if train.ticket == self._ticket:
             self._attempt += 1
         else:
@@ -201,7 +201,7 @@ class Device:
 
     def _abandon(self, work: _Work, now: float) -> None:
         work.training.close()
-        seconds = work.pace.obtained(now) if work.update is None else work.update.finished - work.update.started
+        seconds = work.pace.obtained(now if work.update is None else work.update.finished)
         self._note(Abandoned(t=now, device=self.spec.name, ticket=work.train.ticket, seconds=seconds))
 
     # ---- training
@@ -260,7 +260,7 @@ class Device:
         work.update = Update(
             device=self.spec.name, ticket=ticket, version=work.train.version, delta=_result(work.training),
             samples=self._samples, steps=work.steps, started=work.started, finished=now,
-            loss=work.losses / work.steps,
+            loss=work.losses / work.steps if math.isfinite(work.losses) else None,
         )  # fmt: skip
         self._start_upload(work, now)
 

@@ -13,7 +13,7 @@ from devices.training import local_sgd
 from testbed.clock import WallClock
 from testbed.cores import Priority, settle
 from testbed.faults import SeededTimetable
-from testbed.messages import STOPPED, Hello, Job, Refused, Stop, Train, Update, Vector, Welcome
+from testbed.messages import STOPPED, Beat, Hello, Job, Refused, Stop, Train, Update, Vector, Welcome
 from testbed.roles import DeviceConfig
 from testbed.sockets import Peer, Unreachable, closing_peer
 from testbed.tasks.task import Task
@@ -40,6 +40,8 @@ class DeviceProcess:
         self._config, self._task, self._peer, self._cores = config, task, peer, cores
         self._shard = task.shards[config.spec.index]
         self._device = Device(config.spec, _timetable(config), len(self._shard), self._train)
+        self._untold: tuple[dict[str, object], ...] = ()
+        """Events that no message has carried yet; they outlast a message that the transport could not take."""
 
     def run(self) -> None:
         spec = self._config.spec
@@ -50,7 +52,7 @@ class DeviceProcess:
             self._live(clock)
         except StopRun:
             # the last heartbeat carries the events that had not been told yet
-            self._peer.send(encode(dataclasses.replace(self._device.beat(), state=STOPPED)), timeout=1.0)
+            self._tell(dataclasses.replace(self._device.beat(), state=STOPPED), timeout=1.0)
 
     def _wait_for_start(self) -> WallClock:
         while True:
@@ -68,11 +70,12 @@ class DeviceProcess:
         while True:
             now = clock.now()
             device.advance(now)
-            if device.outbox and self._deliver():
-                next_beat = now + self._config.beat  # an update is a sign of life too
-            if now >= next_beat:
-                self._tell_beat()
+            # no beat may overtake an update that waits: it would tell of a job that was given up
+            delivered = self._deliver()
+            if now >= next_beat or not delivered:
                 next_beat = now + self._config.beat
+                if delivered:
+                    self._tell_beat()
             if device.wants_step(now):
                 device.step()
                 device.stepped(clock.now())
@@ -98,22 +101,26 @@ class DeviceProcess:
             raise StopRun
 
     def _deliver(self) -> bool:
-        """Send what the emulated uplink has let through. What the transport cannot take stays for the next turn."""
+        """Send what the emulated uplink has let through. What the transport cannot take is tried again."""
+        outbox = self._device.outbox
         try:
-            while self._device.outbox:
-                update: Update = dataclasses.replace(self._device.outbox[0], events=self._device.take_events())
-                self._device.outbox[0] = update
-                self._peer.send(encode(update))
-                del self._device.outbox[0]
+            while outbox:
+                self._tell(dataclasses.replace(outbox[0], events=self._device.take_events()))
+                del outbox[0]
         except Unreachable:
             return False
         return True
 
     def _tell_beat(self) -> None:
         try:
-            self._peer.send(encode(self._device.beat()))
+            self._tell(self._device.beat())
         except Unreachable:
-            return  # the aggregator is gone or flooded; the launcher ends us in the first case
+            return  # the aggregator is flooded, or gone; the launcher ends us in the second case
+
+    def _tell(self, message: Update | Beat, timeout: float = 0.0) -> None:
+        self._untold += message.events
+        self._peer.send(encode(dataclasses.replace(message, events=self._untold)), timeout)
+        self._untold = ()
 
     def _train(self, job: Job, base: Vector, number: int) -> Steps:
         # seeded by the number of the job, so that a replayed job meets the same batches

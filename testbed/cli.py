@@ -19,6 +19,7 @@ from testbed.errors import UserError
 from testbed.parameters import build, describe
 from testbed.profile import DeviceProfile, Experiment, LinkProfile
 from testbed.runfolder import RunFolder
+from testbed.trace import TraceError
 
 _EXAMPLES = """\
 examples:
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = options.command(options)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print("error:", " ".join(str(error).split()), file=sys.stderr)  # one line, whatever it quotes
         return 2
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; nothing more can be said
@@ -111,7 +112,11 @@ def _run(options: argparse.Namespace) -> int:
     except UserError:
         folder.remove()  # the run did not begin
         raise
-    summary = folder.write_results()
+    try:
+        summary = folder.write_results()
+    except TraceError as error:
+        print(f"error: the trace cannot be read, so there are no results: {error}", file=sys.stderr)
+        return 1
     if options.format == "json":
         print(json.dumps(summary | {"run_folder": str(folder.path)}, indent=2))
     elif options.quiet:
@@ -141,7 +146,7 @@ def _carry_out(
 
 def _experiment(options: argparse.Namespace) -> Experiment:
     path: Path = options.profile
-    if not path.exists() and path.parent == Path() and path.stem in profile.catalogue("experiments"):
+    if path.parent == Path() and path.stem in profile.catalogue("experiments") and not path.exists():
         path = profile.CATALOGUE / "experiments" / f"{path.stem}.toml"
     replaced = {"seed": options.seed, "stop.seconds": options.seconds, "strategy": options.strategy}
     given = {key: value for key, value in replaced.items() if value is not None}

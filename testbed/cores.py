@@ -14,6 +14,8 @@ from testbed.errors import UserError
 _PR_SET_PDEATHSIG = 1
 _PR_SET_TIMERSLACK = 29
 _TIMER_SLACK_NS = 1000
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT_BYTES = 1 << 30
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -73,6 +75,15 @@ def settle(core: int, priority: Priority) -> tuple[int, ...]:
         os.setpriority(os.PRIO_PROCESS, 0, priority)
     _prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK_NS)
     return obtained
+
+
+def keep_freed_memory() -> None:
+    """Have the C allocator keep what was freed. Each version is a vector of the same size as the last: handing it
+    back to the kernel and faulting it in again, page by page, costs more than the arithmetic on it.
+    """
+    if hasattr(_libc, "mallopt"):  # glibc; elsewhere it is only slower
+        _libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
+        _libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 def die_with_parent(parent: int, with_signal: signal.Signals = signal.SIGKILL) -> None:

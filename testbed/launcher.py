@@ -97,7 +97,7 @@ class Launcher:
 
     def run(self) -> None:
         """Start everybody and wait for the end. Raises UserError or RunFailed."""
-        with self._signals(), _prepared_template(self._private, self._order()):
+        with self._signals(), prepared_template(self._private, self._order()):
             try:
                 self._start()
                 self._watch()
@@ -109,7 +109,6 @@ class Launcher:
     def _order(self) -> dict[str, Any]:
         experiment = self._experiment
         return {
-            "launcher": os.getpid(),
             "source": experiment.name,
             "task": experiment.task_name,
             "parameters": experiment.task_parameters,
@@ -164,7 +163,10 @@ class Launcher:
     # ---- watching
 
     def _watch(self) -> None:
-        """Until the aggregator ends. A device that dies is its business; a death before the start is ours."""
+        """Until the aggregator ends. A device that dies is its business.
+
+        A death before the start is ours, and so is the evaluator's: without scores a run may never reach its end.
+        """
         alive = dict(self._processes)
         seen = 0.0
         while AGGREGATOR in alive:
@@ -173,8 +175,9 @@ class Launcher:
             seen = self._show_status(seen)
             for name in [name for name, process in alive.items() if process.sentinel in ended]:
                 process = alive.pop(name)
-                if name != AGGREGATOR and process.exitcode != 0 and self._told_to_stop == 0:
-                    if not self._running:
+                # with the aggregator gone as well, that is the news: all end at once if the template dies
+                if AGGREGATOR in alive and process.exitcode != 0 and self._told_to_stop == 0:
+                    if not self._running or name == EVALUATOR:
                         raise RunFailed(self._why(name))
                     self._view.note(self._why(name))
         if self._processes[AGGREGATOR].exitcode != 0 and self._told_to_stop < 2:
@@ -229,6 +232,10 @@ class Launcher:
 
     def _end_all(self) -> None:
         """The devices have been told to stop; those that cannot hear are ended, the deaf ones by force."""
+        aggregator = self._processes.get(AGGREGATOR)
+        if aggregator is not None and aggregator.is_alive():
+            aggregator.terminate()  # before the others: it keeps the results, and asks the devices for theirs
+            aggregator.join(_FAREWELL_SECONDS)
         grace = _FAREWELL_SECONDS if self._processes and self._processes[AGGREGATOR].exitcode == 0 else 0.0
         for end in (None, ForkServerProcess.terminate, ForkServerProcess.kill):
             limit = time.monotonic() + (grace if end is None else _FAREWELL_SECONDS)
@@ -254,11 +261,11 @@ def private_folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _prepared_template(private: Path, order: dict[str, Any]) -> Iterator[None]:
+def prepared_template(private: Path, order: dict[str, Any]) -> Iterator[None]:
     """A forkserver whose template prepares itself as ordered; it starts with the first fork and ends here."""
     from testbed.template import ENVIRONMENT, ORDER  # without the variable set, the import does nothing
 
-    (private / ORDER).write_text(json.dumps(order), encoding="utf-8")
+    (private / ORDER).write_text(json.dumps(order | {"launcher": os.getpid()}), encoding="utf-8")
     root = str(Path(__file__).parent.parent)
     paths = [root, *(path for path in sys.path if path and path != root)]
     settings = {ENVIRONMENT: str(private), "PYTHONPATH": os.pathsep.join(paths), **_ONE_THREAD}

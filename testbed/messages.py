@@ -14,7 +14,7 @@ Vector: TypeAlias = npt.NDArray[np.float32]
 """A model, a delta or a gradient: one flat float32 array."""
 
 EVALUATOR = "evaluator"
-"""The name under which the evaluator process connects; no device may have it."""
+"""The name under which the evaluator process connects. No device has it: theirs end in a number."""
 
 
 STOPPED = "stopped"
@@ -36,7 +36,7 @@ class Job:
         """Steps this job takes on a device that has ``samples`` samples."""
         if self.epochs == 0:
             return self.steps
-        return self.epochs * -(-samples // min(self.batch, samples))
+        return self.epochs * -(-samples // max(1, min(self.batch, samples)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,8 @@ class Update:
     steps: int
     started: float
     finished: float
-    loss: float
+    loss: float | None
+    """Mean over the steps; None if it is not finite, which a diverging device may well report."""
     events: tuple[dict[str, Any], ...] = ()
 
 

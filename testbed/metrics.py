@@ -21,7 +21,7 @@ class DeviceTotals:
     """One device over a whole run. Bytes count every attempt, the lost ones too: they were sent."""
 
     pid: int = 0
-    core: int = 0
+    core: int | None = None
     samples: int = 0
     jobs: int = 0
     applied: int = 0
@@ -127,7 +127,7 @@ def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
     match event:
         case trace.Joined():
             device = devices.setdefault(event.device, DeviceTotals())
-            device.pid, device.core, device.samples = event.pid, event.cores[0], event.samples
+            device.pid, device.core, device.samples = event.pid, next(iter(event.cores), None), event.samples
         case trace.Downloaded() | trace.Uploaded():
             device = devices[event.device]
             device.transfer_s += event.obtained

@@ -93,8 +93,8 @@ def describe(cls: type[Any]) -> Iterator[tuple[str, str, str, str]]:
     """Name, default, allowed values and meaning of each parameter of ``cls``."""
     for field in _settable(cls):
         allowed: Range = field.metadata.get(_META, Range(meaning=""))
-        default = "required" if field.default is MISSING else _plain(field.default)
-        yield field.name, default, str(allowed), allowed.meaning
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        yield field.name, "required" if default is MISSING else _plain(default), str(allowed), allowed.meaning
 
 
 def as_table(value: Any) -> Any:
@@ -154,6 +154,9 @@ def _union(kind: Any, value: Any, allowed: Range, source: str, key: str) -> Any:
 
 
 def _scalar(kind: Any, value: Any, allowed: Range, source: str, key: str) -> Any:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        # Python reads any number of digits; TOML, the wire and a float do not hold them
+        raise ProfileError(source, key, "is too large a number; whole numbers have at most 64 bits")
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     # bool is an int to Python, not to the author of a profile

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from testbed.errors import ProfileError, nearest
@@ -23,19 +26,33 @@ def find(name: str, module: str, source: str, key: str) -> type[Any]:
     if name in known:
         return known[name]
     place, colon, attribute = name.partition(":")
-    if not colon:
+    if not colon or not place or place.startswith("."):
         raise ProfileError(source, key, f"is {name!r}; {nearest(name, known)}, or your own as module:Class")
     try:
-        found = getattr(importlib.import_module(place), attribute)
+        own = importlib.import_module(place)
     except ModuleNotFoundError as error:
         raise ProfileError(
             source, key, f"is {name!r}; {error}, looked for in this folder and beside the profile"
         ) from None
-    except AttributeError:
-        raise ProfileError(source, key, f"is {name!r}; {place} has no {attribute}") from None
-    if not isinstance(found, type):
-        raise ProfileError(source, key, f"is {name!r}; {attribute} is not a class")
+    except (ImportError, SyntaxError) as error:
+        raise ProfileError(source, key, f"is {name!r}; {place} cannot be imported: {error}") from None
+    found = getattr(own, attribute, None)
+    if found is None:
+        raise ProfileError(source, key, f"is {name!r}; {place} has no {attribute}; {nearest(attribute, _classes(own))}")
+    if not isinstance(found, type) or inspect.isabstract(found):
+        raise ProfileError(source, key, f"is {name!r}; {attribute} is not a class that can be used as it is")
+    base = getattr(importlib.import_module(module), "BASE", object)
+    if not issubclass(found, base):
+        raise ProfileError(source, key, f"is {name!r}; {attribute} is not a {base.__name__}: derive it from one")
+    if not dataclasses.is_dataclass(found):
+        raise ProfileError(source, key, f"is {name!r}; put @dataclass above {attribute}, for its parameters")
     return found
+
+
+def _classes(module: ModuleType) -> list[str]:
+    return [
+        name for name, value in vars(module).items() if isinstance(value, type) and value.__module__ == module.__name__
+    ]
 
 
 def make_importable(*folders: Path) -> None:

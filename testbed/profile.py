@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.errors import ProfileError, UserError, nearest
-from testbed.messages import EVALUATOR, Job
+from testbed.messages import Job
 from testbed.parameters import build, param
 
 CATALOGUE = Path(__file__).parent.parent / "profiles"
 COMMAND_LINE = "command line"
+_DEFAULT_TASK = "digits"
 
 T = TypeVar("T")
 
@@ -116,7 +117,7 @@ class Experiment:
 
     name: str = param("", "name of the run folder; default: the file's name")
     seed: int = param(0, "seed of data split, model, batches and faults", at_least=0, below=2**63)
-    task: str | dict[str, Any] = param("digits", "a task's name, or a table with name and parameters")
+    task: str | dict[str, Any] = param(_DEFAULT_TASK, "a task's name, or a table with name and parameters")
     strategy: str | dict[str, Any] = param(meaning="a rule's name, module:Class, or a table with name and parameters")
     training: Job = param(Job(), "local training")
     stop: StopWhen = param(StopWhen(seconds=60.0), "when the run ends")
@@ -162,6 +163,7 @@ def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] 
     """The experiment in ``path``. ``replaced`` are top-level keys from options such as ``--strategy``."""
     table = read_toml(path)
     table.setdefault("name", path.stem)
+    table.setdefault("task", _DEFAULT_TASK)  # so that an override of its parameters finds it
     source = str(path)
     for key, value in (replaced or {}).items():
         _put(table, key, value, source=f"--{key.rpartition('.')[2]}")
@@ -182,6 +184,7 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
         raise ProfileError(source, "stop", "says nothing; set stop.seconds, stop.versions or stop.target_accuracy")
     if experiment.presence.timeout < 2 * experiment.presence.beat:
         raise ProfileError(source, "presence.timeout", "must be at least twice presence.beat")
+    _check_name(experiment.name, source, "name")
     for kind, value in (("task", experiment.task), ("strategy", experiment.strategy)):
         if isinstance(value, dict) and not isinstance(value.get("name"), str):
             raise ProfileError(source, f"{kind}.name", f"is missing; it says which {kind}")
@@ -196,15 +199,11 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
             profile = named(DeviceProfile, "devices", profile, source, f"{key}.profile", folder)
         if isinstance(link, str):
             link = named(LinkProfile, "links", link, source, f"{key}.link", folder)
+        _check_name(name, source, f"{key}.name")
         resolved = replace(group, profile=profile, link=link, name=name)
         _seconds_per_sample(resolved, profile, experiment.task_name, source, key)
         groups.append(resolved)
-    experiment = replace(experiment, devices=tuple(groups))
-    names = [device.name for device in fleet(experiment)]
-    doubled = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
-    if doubled or EVALUATOR in names:
-        raise ProfileError(source, "devices", f"has two devices called {doubled or EVALUATOR!r}; give a group a name")
-    return experiment
+    return replace(experiment, devices=tuple(groups))
 
 
 def fleet(experiment: Experiment) -> list[DeviceSpec]:
@@ -241,12 +240,12 @@ def named(cls: type[T], kind: str, name: str, source: str, key: str, folder: Pat
     """A device or link profile by catalogue name, or by path relative to the experiment."""
     if name.endswith(".toml"):
         path = folder / name
-        if not path.is_file():
+        if not _is_file(path):
             raise ProfileError(source, key, f"is {name!r}; there is no file {path}")
     else:
-        path = CATALOGUE / kind / f"{name}.toml"
-        if not path.is_file():
+        if name not in catalogue(kind):
             raise ProfileError(source, key, f"is {name!r}; {nearest(name, catalogue(kind))}")
+        path = CATALOGUE / kind / f"{name}.toml"
     return build(cls, read_toml(path), str(path))
 
 
@@ -264,8 +263,24 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: no such file; experiments that ship with the project: {hint}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # tomllib lets int() and the stack complain in their own words
         raise UserError(f"{path}: not valid TOML: {error}") from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return False
+
+
+def _check_name(name: str, source: str, key: str) -> None:
+    """Run folders, logs and sockets are called by these names."""
+    fit = name.isprintable() and "/" not in name and not name.startswith(".") and 0 < len(name.encode()) <= 100
+    if not fit:
+        raise ProfileError(
+            source, key, f"is {name!r}; files are named after it: at most 100 bytes, no / and no . in front"
+        )
 
 
 def _seconds_per_sample(group: Group, profile: DeviceProfile, task: str, source: str, key: str) -> float | None:
@@ -290,7 +305,7 @@ def _parse(text: str) -> Any:
     """A value as TOML reads it; a bare word is a text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -300,7 +315,7 @@ def _put(table: dict[str, Any], key: str, value: Any, *, source: str) -> None:
     place: Any = table
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         if isinstance(place, list):
-            if not step.isdigit() or int(step) >= len(place):
+            if not step.isdecimal() or int(step) >= len(place):
                 raise ProfileError(source, key, f"has no entry {step!r}; the list has {len(place)}, counted from 0")
             step = int(step)  # type: ignore[assignment]
         elif not isinstance(place, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib.metadata
 import json
@@ -31,6 +32,7 @@ class RunFolder:
 
     def __init__(self, out: Path, name: str, now: datetime) -> None:
         stem = f"{name}-{now:%Y%m%d-%H%M%S}"
+        self._made_out = not out.exists()
         try:
             out.mkdir(parents=True, exist_ok=True)
             self.path = _make_new(out, stem)
@@ -45,6 +47,9 @@ class RunFolder:
     def remove(self) -> None:
         """The run did not begin: leave nothing behind."""
         shutil.rmtree(self.path, ignore_errors=True)
+        if self._made_out:
+            with contextlib.suppress(OSError):  # another run may have moved in
+                self.path.parent.rmdir()
 
     def write_profile(self, experiment: Experiment) -> None:
         text = tomli_w.dumps(as_table(experiment))

@@ -37,6 +37,9 @@ ENVIRONMENT = "EDGEBED_TEMPLATE"
 ORDER = "template.json"
 ROLES = ("devices.process", "aggregator.process", "testbed.evaluate")
 
+_CLEAN_UP_ATTEMPTS = 100
+"""The aggregator lives a moment longer than the launcher, and may write its status into a folder being removed."""
+
 PID = os.getpid()
 TASK: Task | None = None
 FAILURE: dict[str, str] | None = None
@@ -66,7 +69,10 @@ def _prepare(order: dict[str, object]) -> Task:
 def _clean_up_after(launcher: int, folder: Path) -> None:
     """If the launcher has died it could not clean up: its sockets must not stay behind."""
     if os.getpid() == PID and os.getppid() != launcher:
-        shutil.rmtree(folder, ignore_errors=True)
+        for _ in range(_CLEAN_UP_ATTEMPTS):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                return
 
 
 def _main(folder: Path) -> None:
@@ -82,6 +88,7 @@ def _main(folder: Path) -> None:
 
     signal.signal(signal.SIGTERM, end)
     atexit.register(_clean_up_after, launcher, folder)
+    _clean_up_after(launcher, folder)  # it may have died while this interpreter started
     die_with_parent(launcher, signal.SIGTERM)
     try:
         TASK = _prepare(order)

@@ -8,39 +8,37 @@ wanted, *obtained* what the clock said.
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import math
-import typing
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias, Union
+
+import msgspec
 
 SCHEMA = 1
+_LINES_IN_MEMORY = 4096
+
+Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+"""A finite float: the bounds keep NaN and the infinities out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    t: float
+class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=str.lower):
+    t: Number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header(Event):
+class Header(Event, frozen=True, kw_only=True):
     """First line: what the numbers below mean."""
 
     schema: int
     name: str
     strategy: str
     seed: int
-    dilation: float
+    dilation: Number
     started: str
     host: str
     units: str = "seconds, bytes, versions"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joined(Event):
+class Joined(Event, frozen=True, kw_only=True):
     """A device is there; pid and cores as it read them back itself."""
 
     device: str
@@ -49,14 +47,12 @@ class Joined(Event):
     samples: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Left(Event):
+class Left(Event, frozen=True, kw_only=True):
     device: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dispatched(Event):
+class Dispatched(Event, frozen=True, kw_only=True):
     """A new ticket; ``steps`` is the local work it asks for."""
 
     device: str
@@ -65,198 +61,175 @@ class Dispatched(Event):
     steps: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resent(Event):
+class Resent(Event, frozen=True, kw_only=True):
     """The same ticket again: its download was lost."""
 
     device: str
     ticket: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Downloaded(Event):
+class Downloaded(Event, frozen=True, kw_only=True):
     """One attempt to bring a model to the device."""
 
     device: str
     ticket: int
     attempt: int
-    asked: float
-    obtained: float
+    asked: Number
+    obtained: Number
     bytes: int
     dropped: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suspended(Event):
+class Suspended(Event, frozen=True, kw_only=True):
     """The device hung in mid-job and has come back; ``t`` is when it came back."""
 
     device: str
     ticket: int
-    asked: float
-    obtained: float
+    asked: Number
+    obtained: Number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trained(Event):
+class Trained(Event, frozen=True, kw_only=True):
     """A job's computation ended, suspensions not counted. ``late`` is the worst step against its deadline."""
 
     device: str
     ticket: int
     steps: int
-    asked: float
-    obtained: float
-    late: float
+    asked: Number
+    obtained: Number
+    late: Number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Uploaded(Event):
+class Uploaded(Event, frozen=True, kw_only=True):
     """One attempt to bring an update to the aggregator."""
 
     device: str
     ticket: int
     attempt: int
-    asked: float
-    obtained: float
+    asked: Number
+    obtained: Number
     bytes: int
     dropped: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Abandoned(Event):
+class Abandoned(Event, frozen=True, kw_only=True):
     """Work thrown away because a newer ticket came, with the seconds already spent computing it."""
 
     device: str
     ticket: int
-    seconds: float
+    seconds: Number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrived(Event):
-    """An update with a valid ticket reached the rule."""
+class Arrived(Event, frozen=True, kw_only=True):
+    """An update with a valid ticket reached the rule. A loss that was not finite is null."""
 
     device: str
     ticket: int
     version: int
     staleness: int
-    loss: float
+    loss: Number | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ignored(Event):
+class Ignored(Event, frozen=True, kw_only=True):
     """An update whose ticket had been settled before."""
 
     device: str
     ticket: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregated(Event):
-    """A version came to be, out of these tickets with these weights and stalenesses."""
+class Aggregated(Event, frozen=True, kw_only=True):
+    """A version came to be, out of these tickets with these weights (null: not finite) and stalenesses."""
 
     version: int
     tickets: list[int]
-    weights: list[float]
+    weights: list[Number | None]
     staleness: list[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected(Event):
+class Rejected(Event, frozen=True, kw_only=True):
     device: str
     ticket: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Superseded(Event):
+class Superseded(Event, frozen=True, kw_only=True):
     """The rule restarted a busy device."""
 
     device: str
     ticket: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lost(Event):
+class Lost(Event, frozen=True, kw_only=True):
     device: str
     ticket: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal(Event):
+class Refusal(Event, frozen=True, kw_only=True):
     """A message that was not one, or that came from nobody we know."""
 
     peer: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scored(Event):
+class Scored(Event, frozen=True, kw_only=True):
     """``made`` is the moment at which the version came to be, ``t`` when its score was known."""
 
     version: int
-    made: float
-    metrics: dict[str, float]
+    made: Number
+    metrics: dict[str, Number]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped(Event):
+class Stopped(Event, frozen=True, kw_only=True):
     reason: str
     version: int
     in_flight: int
 
 
-DEVICE_EVENTS: tuple[type[Event], ...] = (Downloaded, Suspended, Trained, Uploaded, Abandoned)
+DeviceEvent: TypeAlias = Downloaded | Suspended | Trained | Uploaded | Abandoned
 """What devices report, with their messages."""
 
 KINDS: dict[str, type[Event]] = {cls.__name__.lower(): cls for cls in Event.__subclasses__()}
 
+_ANY: Any = Union[tuple(KINDS.values())]  # noqa: UP007  made of a table, not written out
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(_ANY)
+
 
 class TraceError(ValueError):
-    """A line that is not an event of this schema."""
+    """A line or a table that is not an event of this schema."""
 
 
 def as_table(event: Event) -> dict[str, Any]:
-    table: dict[str, Any] = {"kind": type(event).__name__.lower()}
-    for name in _NAMES[type(event)]:
-        table[name] = getattr(event, name)
+    """The event as plain values, to travel in a message."""
+    table: dict[str, Any] = msgspec.to_builtins(event)
     return table
 
 
-def from_table(table: Mapping[str, Any], kinds: Iterable[type[Event]] = tuple(KINDS.values())) -> Event:
-    """The event in ``table``; unknown kinds, missing or surplus fields and wrong types raise TraceError."""
-    cls = KINDS.get(str(table.get("kind")))
-    if cls is None or cls not in kinds:
-        raise TraceError(f"unknown kind of event {table.get('kind')!r}")
-    types = _NAMES[cls]
-    values = {name: value for name, value in table.items() if name != "kind"}
-    if values.keys() != types.keys():
-        raise TraceError(f"{cls.__name__} has the fields {', '.join(types)}, not {', '.join(map(str, values))}")
-    for name, kind in types.items():
-        value = values[name]
-        if kind is float and type(value) is int:
-            values[name] = float(value)
-        elif type(value) is not (typing.get_origin(kind) or kind):
-            raise TraceError(f"{cls.__name__}.{name} is {value!r}")
-        elif kind is float and not math.isfinite(value):
-            raise TraceError(f"{cls.__name__}.{name} is {value}")
-    return cls(**values)
+def device_event(table: Mapping[str, Any]) -> DeviceEvent:
+    """The event in what a device sent; anything that does not fit raises TraceError."""
+    try:
+        event: DeviceEvent = msgspec.convert(table, type=DeviceEvent)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise TraceError(str(error)) from None
+    return event
 
 
 class TraceWriter:
     """Appends events. Lines are complete or absent, so a trace is readable after a crash."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("a", encoding="utf-8")
-        self._lines: list[str] = []
+        self._file = path.open("ab")
+        self._lines: list[bytes] = []
 
     def write(self, event: Event) -> None:
-        self._lines.append(_encode(as_table(event)))
-        if len(self._lines) >= 4096:
+        self._lines.append(_encoder.encode(event))
+        if len(self._lines) >= _LINES_IN_MEMORY:
             self.flush()
 
     def flush(self) -> None:
         if self._lines:
-            self._file.write("\n".join(self._lines) + "\n")
+            self._file.write(b"\n".join(self._lines) + b"\n")
             self._file.flush()
             self._lines.clear()
 
@@ -267,21 +240,14 @@ class TraceWriter:
 
 def read(path: Path) -> Iterator[Event]:
     """Events of a trace file. A torn last line, as a crash leaves it, is passed over; any other is an error."""
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if not line.endswith("\n"):
+            if not line.endswith(b"\n"):
                 return
             try:
-                event = from_table(json.loads(line))
-            except (ValueError, AttributeError) as error:
+                event: Event = _decoder.decode(line)
+            except (msgspec.MsgspecError, RecursionError) as error:
                 raise TraceError(f"{path}, line {number}: {error}") from None
             if isinstance(event, Header) and event.schema != SCHEMA:
                 raise TraceError(f"{path}: schema {event.schema}; this version reads {SCHEMA}")
             yield event
-
-
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-_NAMES: dict[type[Event], dict[str, Any]] = {
-    cls: {field.name: typing.get_type_hints(cls)[field.name] for field in dataclasses.fields(cls)}
-    for cls in KINDS.values()
-}

@@ -37,22 +37,19 @@ def largest_frame(size: int) -> int:
 
 def encode(message: Message) -> list[Buffer]:
     """Frames of ``message``. The vector frame is a view: do not change the vector while it is being sent."""
-    kind = type(message)
-    header: dict[str, Any] = {"schema": SCHEMA, "kind": kind.__name__}
-    frames: list[Buffer] = [b""]
-    for name, form in _FORMS[kind.__name__].fields.items():
-        value = getattr(message, name)
-        if form is _vector:
-            header["dtype"] = _DTYPE
-            header["size"] = value.size
-            # a zero-length memoryview cannot be cast to bytes
-            frames.append(memoryview(value).cast("B") if value.size else b"")
-        elif form is _job:
-            header[name] = {field.name: getattr(value, field.name) for field in dataclasses.fields(Job)}
-        else:
-            header[name] = value
-    frames[0] = msgpack.packb(header)
-    return frames
+    form = _FORMS[type(message).__name__]
+    header: dict[str, Any] = {"schema": SCHEMA, "kind": form.kind}
+    for name in form.plain:
+        header[name] = getattr(message, name)
+    for name in form.jobs:
+        job = header[name]
+        header[name] = {field: getattr(job, field) for field in _JOB.plain}
+    if form.vector is None:
+        return [msgpack.packb(header)]
+    vector = getattr(message, form.vector)
+    header["dtype"], header["size"] = _DTYPE, vector.size
+    # a zero-length memoryview cannot be cast to bytes
+    return [msgpack.packb(header), memoryview(vector).cast("B") if vector.size else b""]
 
 
 def decode(frames: Sequence[Buffer], size: int) -> Message:
@@ -67,7 +64,8 @@ def decode(frames: Sequence[Buffer], size: int) -> Message:
         raise BadMessage(f"the header is not msgpack: {type(error).__name__}") from None
     if not isinstance(header, dict):
         raise BadMessage("the header is not a map")
-    if header.pop("schema", None) != SCHEMA:
+    schema = header.pop("schema", None)
+    if type(schema) is not int or schema != SCHEMA:  # True and 1.0 are equal to 1
         raise BadMessage(f"unknown schema; this end speaks {SCHEMA}")
     kind = header.pop("kind", None)
     form = _FORMS.get(kind) if isinstance(kind, str) else None
@@ -97,41 +95,50 @@ def _take_vector(header: dict[str, Any], frames: Sequence[Buffer], size: int) ->
 
 
 class _Form:
-    """How the fields of one message type are checked."""
+    """How the fields of one message type are checked. Numbers are checked in line: most fields are numbers."""
 
     def __init__(self, cls: type[Any]) -> None:
         hints = typing.get_type_hints(cls)
-        self.cls = cls
-        self.fields: dict[str, Callable[[str, Any], Any]] = {
-            field.name: _CHECKS[hints[field.name]] for field in dataclasses.fields(cls)
-        }
-        self.vector = next((name for name, check in self.fields.items() if check is _vector), None)
-        self.required = len(self.fields) - (self.vector is not None)
+        types = {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+        self.cls, self.kind = cls, cls.__name__
+        self.vector = next((name for name, kind in types.items() if kind == Vector), None)
+        self.plain = tuple(name for name in types if name != self.vector)
+        self.jobs = tuple(name for name, kind in types.items() if kind is Job)
+        self._ints = tuple(name for name, kind in types.items() if kind is int)
+        self._floats = tuple(name for name, kind in types.items() if kind is float)
+        self._others = tuple((name, _CHECKS[kind]) for name, kind in types.items() if kind in _CHECKS)
 
-    def make(self, header: dict[str, Any], vector: Vector | None) -> Any:
-        if len(header) != self.required:
-            raise BadMessage(f"{self.cls.__name__} has {self.required} header fields, not {len(header)}")
-        values: dict[str, Any] = {}
-        for name, check in self.fields.items():
-            if name == self.vector:
-                values[name] = vector
-            elif name in header:
-                values[name] = check(name, header[name])
-            else:
-                raise BadMessage(f"{self.cls.__name__} has no {name}")
+    def make(self, values: dict[str, Any], vector: Vector | None) -> Any:
+        """The message with these header fields; ``values`` is used up."""
+        if len(values) != len(self.plain):
+            raise BadMessage(f"{self.kind} has {len(self.plain)} header fields, not {len(values)}")
+        try:
+            for name in self._ints:
+                value = values[name]
+                if type(value) is not int or value < 0:
+                    raise BadMessage(f"{name} must be a whole number, not negative")
+            for name in self._floats:
+                _float(name, values[name])
+            for name, check in self._others:
+                values[name] = check(name, values[name])
+        except KeyError as missing:
+            raise BadMessage(f"{self.kind} has no {missing.args[0]}") from None
+        if self.vector is not None:
+            values[self.vector] = vector
         return self.cls(**values)
 
 
-def _int(name: str, value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise BadMessage(f"{name} must be a whole number, not negative")
-    return value
+# ---- the other kinds of fields
 
 
 def _float(name: str, value: Any) -> float:
     if type(value) is not float or not math.isfinite(value):
         raise BadMessage(f"{name} must be a finite float")
     return value
+
+
+def _float_or_none(name: str, value: Any) -> float | None:
+    return None if value is None else _float(name, value)
 
 
 def _text(name: str, value: Any) -> str:
@@ -141,9 +148,9 @@ def _text(name: str, value: Any) -> str:
 
 
 def _ints(name: str, value: Any) -> tuple[int, ...]:
-    if type(value) is not list:
-        raise BadMessage(f"{name} must be a list")
-    return tuple(_int(name, item) for item in value)
+    if type(value) is not list or any(type(item) is not int or item < 0 for item in value):
+        raise BadMessage(f"{name} must be a list of whole numbers, not negative")
+    return tuple(value)
 
 
 def _floats(name: str, value: Any) -> dict[str, float]:
@@ -164,19 +171,13 @@ def _job(name: str, value: Any) -> Job:
     return typing.cast("Job", _JOB.make(value, None))
 
 
-def _vector(name: str, value: Any) -> Any:
-    raise BadMessage(f"{name} must come as a frame")
-
-
 _CHECKS: dict[Any, Callable[[str, Any], Any]] = {
-    int: _int,
-    float: _float,
+    float | None: _float_or_none,
     str: _text,
     tuple[int, ...]: _ints,
     dict[str, float]: _floats,
     tuple[dict[str, Any], ...]: _tables,
     Job: _job,
-    Vector: _vector,
 }
 _JOB = _Form(Job)
 _FORMS = {cls.__name__: _Form(cls) for cls in typing.get_args(Message)}

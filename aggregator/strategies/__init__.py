@@ -11,3 +11,6 @@ CATALOGUE: dict[str, type[Strategy]] = {
     "fedavg": FedAvg,
 }
 """Name in a profile → class."""
+
+BASE = Strategy
+"""What a user's own rule must be."""

@@ -44,7 +44,7 @@ class AsyncFedED(EveryUpdate):
     lam: float = param(1.0, "λ: numerator of the global rate", above=0)
     eps: float = param(1.0, "ε: offset of the staleness; λ/ε is the largest rate", above=0)
     gamma_bar: float = param(3.0, "γ̄: staleness that the local work aims at", above=0)
-    kappa: float = param(0.05, "κ: step length of the local work; 0 keeps it fixed", at_least=0)
+    kappa: float = param(1.0, "κ: step length of the local work; 0 keeps it fixed", at_least=0)
     k_initial: int | None = param(None, "K of a device's first job; unset: training.steps", at_least=1)
     k_max: int = param(100, "largest K", at_least=1)
     gamma_max: float | None = param(None, "Γ: updates staler than this are rejected", above=0)
@@ -56,6 +56,8 @@ class AsyncFedED(EveryUpdate):
         if length == 0:
             raise Reject("its delta is zero")
         gamma = distance(server.model, server.model_at(update.version)) / length  # (6)
+        if math.isinf(gamma):
+            raise Reject("its staleness γ is not finite")
         self._adapt(update, gamma)
         if self.gamma_max is not None and gamma > self.gamma_max:
             raise Reject(f"its staleness γ is above {self.gamma_max:g}")

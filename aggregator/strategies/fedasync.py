@@ -24,7 +24,6 @@ import numpy as np
 
 from aggregator.pacing import EveryUpdate
 from aggregator.strategy import Server
-from aggregator.vectors import add_scaled
 from testbed.messages import Update, Vector
 from testbed.parameters import param
 
@@ -47,8 +46,7 @@ class FedAsync(EveryUpdate):
 
     def new_model(self, update: Update, server: Server) -> tuple[Vector, float]:
         alpha_t = self.alpha * self.s(server.staleness(update))  # (41)
-        base = server.model_at(update.version)
-        model: Vector = np.multiply(server.model, np.float32(1 - alpha_t))  # (40): (1 − α_t) x_t
-        add_scaled(model, alpha_t, base)  # + α_t x_i, where x_i = base + Δ
-        add_scaled(model, alpha_t, update.delta)
-        return model, alpha_t
+        local: Vector = server.model_at(update.version) + update.delta  # x_i
+        local *= np.float32(alpha_t)
+        local += np.multiply(server.model, np.float32(1 - alpha_t))  # (40)
+        return local, alpha_t

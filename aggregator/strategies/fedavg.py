@@ -37,7 +37,9 @@ class FedAvg(EveryRound):
     def choose(self, server: Server) -> Iterable[str]:
         names = sorted(server.devices)
         size = max(round(self.fraction * len(names)), 1)
-        return (str(name) for name in server.random.choice(names, size=size, replace=False))
+        if size == len(names):
+            return names
+        return [names[i] for i in server.random.permutation(len(names))[:size]]
 
     def share(self, update: Update, server: Server) -> float:
         return float(update.samples)  # n_i; the pace divides by Σn

@@ -1,0 +1,121 @@
+"""A real engine whose devices are played by hand: the test says what arrives, and reads what was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import numpy as np
+
+from aggregator.engine import Engine
+from aggregator.strategy import DeviceInfo, Strategy
+from testbed import trace
+from testbed.messages import Beat, Job, Train, Update, Vector
+
+E = TypeVar("E", bound=trace.Event)
+
+
+def vector(*numbers: float) -> Vector:
+    return np.array(numbers, np.float32)
+
+
+def check_conservation(engine: Engine) -> None:
+    """Every ticket is settled exactly once, or is in flight."""
+    tally = engine.tally
+    settled = tally.applied + tally.rejected + tally.lost + tally.superseded
+    assert tally.dispatched == settled + engine.in_flight
+
+
+def check_memory(engine: Engine) -> None:
+    """Past models are kept for open tickets only."""
+    assert engine.models_kept <= engine.in_flight + 1
+
+
+class ByHand:
+    """Joins, updates, beats and leaves at the moment ``now``, which the test sets."""
+
+    def __init__(self, strategy: Strategy, model: Iterable[float] = (0.0,), *, job: Job | None = None, seed: int = 0):
+        self.now = 0.0
+        self.sent: list[tuple[str, Train]] = []
+        self.trace: list[trace.Event] = []
+        self.unreachable: set[str] = set()
+        self.engine = Engine(
+            strategy, vector(*model), job=job or Job(), random=np.random.default_rng(seed),
+            send=self._send, record=self.trace.append,
+        )  # fmt: skip
+
+    def _send(self, device: str, train: Train) -> None:
+        if device in self.unreachable:
+            raise ConnectionError(device)
+        self.sent.append((device, train))
+
+    # ---- what goes in
+
+    def start(self, **samples: int) -> None:
+        """Device → its samples."""
+        for device, count in samples.items():
+            self.join(device, count)
+        self.engine.start(self.now)
+
+    def join(self, device: str, samples: int = 1, trains: int = 0) -> None:
+        self.engine.join(DeviceInfo(name=device, samples=samples), self.now, trains)
+
+    def leave(self, device: str) -> None:
+        self.engine.leave(device, "it is gone", self.now)
+
+    def update(
+        self,
+        device: str,
+        *delta: float,
+        train: Train | None = None,
+        version: int | None = None,
+        samples: int | None = None,
+    ) -> None:
+        """The device answers the Train it was sent last, or ``train``."""
+        train = train or self.train(device)
+        info = self.engine.devices.get(device)
+        self.engine.update(
+            Update(
+                device=device, ticket=train.ticket, version=train.version if version is None else version,
+                delta=vector(*delta), samples=(info.samples if info else 1) if samples is None else samples,
+                steps=train.job.steps, started=self.now, finished=self.now, loss=1.0,
+            ),
+            self.now,
+        )  # fmt: skip
+
+    def beat(self, device: str, *, ticket: int = 0, finished: int = 0, trains: int = 0) -> None:
+        self.engine.beat(
+            Beat(device=device, state="idle", ticket=ticket, finished=finished, trains=trains), self.now
+        )  # fmt: skip
+
+    def give_up(self, device: str) -> None:
+        """The device finished its last job and holds it no more."""
+        train = self.train(device)
+        self.beat(device, finished=train.ticket, trains=10**6)
+
+    def wake(self, *, late: float = 0.0) -> None:
+        """Time goes on to the moment that the rule asked for, or ``late`` seconds more."""
+        assert self.engine.wake_at is not None
+        self.now = max(self.now, self.engine.wake_at) + late
+        self.engine.wake(self.now)
+
+    # ---- what came out
+
+    def train(self, device: str) -> Train:
+        """What the device was sent last."""
+        return next(train for name, train in reversed(self.sent) if name == device)
+
+    def taken(self) -> list[str]:
+        """The devices that were sent something since the last call, in order."""
+        names = [name for name, _ in self.sent[self._read :]]
+        self._read = len(self.sent)
+        return names
+
+    _read = 0
+
+    def events(self, kind: type[E]) -> list[E]:
+        return [event for event in self.trace if isinstance(event, kind)]
+
+    @property
+    def model(self) -> list[float]:
+        return [float(number) for number in self.engine.model]

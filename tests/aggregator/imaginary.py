@@ -1,0 +1,215 @@
+"""A fleet of imaginary devices on a manual clock: drives a real engine with a real rule, without processes.
+
+Device i minimises ½‖x − c_i‖² by local SGD from the model it was sent. It loses downloads, gives uploads up, dies,
+comes back, and beats, as a real one does. What happens next is the earliest of a queue of (moment, sequence, action)
+and the rule's wake, so a run is a function of its arguments.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aggregator.engine import Engine
+from aggregator.strategy import DeviceInfo, Strategy
+from testbed import trace
+from testbed.clock import ManualClock
+from testbed.messages import Beat, Job, Train, Update, Vector
+from tests.aggregator.by_hand import check_conservation
+
+TRANSPORT_SECONDS = 0.01
+"""A Train is that long on its way, so beats cross it."""
+
+
+@dataclass(kw_only=True)
+class ImaginaryDevice:
+    """What a device is like, and where it stands. Trains and jobs are counted from 1, over all its lives."""
+
+    name: str
+    optimum: Vector
+    samples: int = 10
+    seconds_per_step: float = 0.1
+    down: float = 0.1
+    up: float = 0.1
+    lost_downloads: Collection[int] = ()
+    """Numbers of the Trains whose download is lost."""
+    given_up: Collection[int] = ()
+    """Numbers of the jobs whose upload is given up."""
+    repeats: bool = False
+    """Sends every update twice."""
+
+    trains_ever: int = field(default=0, init=False)
+    jobs_ever: int = field(default=0, init=False)
+    life: int = field(default=0, init=False)
+    """What was begun in an earlier life does not go on."""
+    trains: int = field(default=0, init=False)
+    downloading: int = field(default=0, init=False)
+    working: int = field(default=0, init=False)
+    finished: int = field(default=0, init=False)
+
+    def begin_life(self) -> None:
+        self.life += 1
+        self.trains = self.downloading = self.working = self.finished = 0
+
+    def result(self, train: Train) -> Vector:
+        """The delta of local SGD with momentum and proximal term, as the job asks."""
+        base, job = train.model.astype(np.float64), train.job
+        x, velocity = base.copy(), np.zeros_like(base)
+        for _ in range(job.steps_over(self.samples)):
+            velocity = job.momentum * velocity + (x - self.optimum) + job.proximal * (x - base)
+            x -= job.lr * velocity
+        return (x - base).astype(np.float32)
+
+
+class Fleet:
+    """Runs a rule on imaginary devices. ``trace`` holds all events; conservation is checked after each."""
+
+    def __init__(
+        self, strategy: Strategy, devices: Sequence[ImaginaryDevice], *, seed: int = 0, job: Job | None = None,
+        beat_seconds: float = 1.0,
+    ) -> None:  # fmt: skip
+        self.devices = {device.name: device for device in devices}
+        self.clock = ManualClock()
+        self.trace: list[trace.Event] = []
+        self.engine = Engine(
+            strategy, np.zeros(devices[0].optimum.size, np.float32), job=job or Job(steps=5, lr=0.2),
+            random=np.random.default_rng(seed), send=self._send, record=self.trace.append,
+        )  # fmt: skip
+        self._beat_seconds = beat_seconds
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._sequence = itertools.count()
+        for device in devices:
+            self.restart(device.name)
+        self.engine.start(self.clock.now())
+
+    @property
+    def optimum(self) -> Vector:
+        """Where Σ n_i·½‖x − c_i‖² is smallest."""
+        samples = [device.samples for device in self.devices.values()]
+        mean: Vector = np.average([device.optimum for device in self.devices.values()], axis=0, weights=samples)
+        return mean
+
+    def distance(self) -> float:
+        """From the model to the optimum."""
+        return float(np.linalg.norm(self.engine.model - self.optimum))
+
+    # ---- running
+
+    def at(self, moment: float, action: Callable[[str], None], device: str) -> None:
+        """Let something befall a device: ``fleet.at(3.0, fleet.kill, "a")``."""
+        self._schedule(moment, lambda: action(device))
+
+    def run(self, until: float, check: Callable[[Engine], None] = lambda _: None) -> None:
+        """Everything up to the moment ``until``; both checks follow every event."""
+        engine = self.engine
+        while (moment := self._next()) <= until:
+            self.clock.advance_to(moment)
+            if engine.wake_at is not None and engine.wake_at <= moment:
+                engine.wake(moment)
+            else:
+                heapq.heappop(self._queue)[2]()
+            check_conservation(engine)
+            check(engine)
+        self.clock.advance_to(until)
+
+    def _next(self) -> float:
+        moment = self._queue[0][0] if self._queue else float("inf")
+        wish = self.engine.wake_at
+        return moment if wish is None else min(moment, max(wish, self.clock.now()))
+
+    def _schedule(self, moment: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._queue, (moment, next(self._sequence), action))
+
+    def _later(self, seconds: float, device: ImaginaryDevice, action: Callable[[], None]) -> None:
+        """Unless the device dies before."""
+        life = device.life
+        self._schedule(self.clock.now() + seconds, lambda: action() if device.life == life else None)
+
+    # ---- what befalls devices
+
+    def kill(self, name: str) -> None:
+        """The device dies, and the aggregator sees it at once."""
+        self.devices[name].begin_life()
+        self._tell_gone(name)
+
+    def restart(self, name: str) -> None:
+        """The device begins anew, whether the aggregator saw it die or not."""
+        device = self.devices[name]
+        device.begin_life()
+        self._join(device)
+        self._later(self._beat_seconds, device, lambda: self._beat(device))
+
+    def silence(self, name: str) -> None:
+        """The aggregator takes the device for gone; it works on, and is back with its next message."""
+        self._tell_gone(name)
+
+    def _tell_gone(self, name: str) -> None:
+        if self.engine.is_present(name):
+            self.engine.leave(name, "it is gone", self.clock.now())
+
+    def _join(self, device: ImaginaryDevice) -> None:
+        self.engine.join(DeviceInfo(name=device.name, samples=device.samples), self.clock.now(), device.trains)
+
+    # ---- the life of a job
+
+    def _send(self, name: str, train: Train) -> None:
+        device = self.devices[name]
+        self._later(TRANSPORT_SECONDS, device, lambda: self._receive(device, train))
+
+    def _receive(self, device: ImaginaryDevice, train: Train) -> None:
+        device.trains += 1
+        device.trains_ever += 1
+        if train.ticket in (device.downloading, device.working):
+            return  # sent again although it has it
+        device.downloading = train.ticket
+        lost = device.trains_ever in device.lost_downloads
+        self._later(device.down, device, lambda: self._end_download(device, train, lost))
+
+    def _end_download(self, device: ImaginaryDevice, train: Train, lost: bool) -> None:
+        if device.downloading != train.ticket:
+            return  # a newer Train replaced it
+        device.downloading = 0
+        if lost:
+            return  # the old work, if any, goes on
+        device.working = train.ticket
+        device.jobs_ever += 1
+        given_up = device.jobs_ever in device.given_up
+        started = self.clock.now()
+        seconds = device.seconds_per_step * train.job.steps_over(device.samples)
+        self._later(seconds, device, lambda: self._end_training(device, train, started, given_up))
+
+    def _end_training(self, device: ImaginaryDevice, train: Train, started: float, given_up: bool) -> None:
+        if device.working != train.ticket:
+            return
+        device.finished = train.ticket
+        update = Update(
+            device=device.name, ticket=train.ticket, version=train.version, delta=device.result(train),
+            samples=device.samples, steps=train.job.steps_over(device.samples), started=started,
+            finished=self.clock.now(), loss=float(np.linalg.norm(train.model - device.optimum)),
+        )  # fmt: skip
+        self._later(device.up, device, lambda: self._end_upload(device, update, given_up))
+
+    def _end_upload(self, device: ImaginaryDevice, update: Update, given_up: bool) -> None:
+        if device.working != update.ticket:
+            return
+        device.working = 0
+        if given_up:
+            return  # the next beat tells
+        for _ in range(2 if device.repeats else 1):
+            self._return_if_gone(device)
+            self.engine.update(update, self.clock.now())
+
+    def _beat(self, device: ImaginaryDevice) -> None:
+        self._return_if_gone(device)
+        held = device.downloading or device.working
+        beat = Beat(device=device.name, state="", ticket=held, finished=device.finished, trains=device.trains)
+        self.engine.beat(beat, self.clock.now())
+        self._later(self._beat_seconds, device, lambda: self._beat(device))
+
+    def _return_if_gone(self, device: ImaginaryDevice) -> None:
+        if not self.engine.is_present(device.name):
+            self._join(device)

@@ -1,0 +1,94 @@
+"""Arithmetic on flat vectors, against plain numpy in double precision."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from aggregator import vectors
+from testbed.messages import Vector
+from tests.aggregator.by_hand import vector
+
+BLOCK = vectors._BLOCK
+every_size = pytest.mark.parametrize("size", [0, 1, 3, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 3 * BLOCK + 7])
+
+
+def drawn(size: int, seed: int) -> Vector:
+    return np.random.default_rng(seed).normal(size=size).astype(np.float32)
+
+
+def exact(numbers: Vector) -> np.ndarray:
+    return numbers.astype(np.float64)
+
+
+@every_size
+def test_add_scaled_adds_in_place(size: int) -> None:
+    target, source = drawn(size, 1), drawn(size, 2)
+    expected, untouched = exact(target) + 0.3 * exact(source), source.copy()
+    vectors.add_scaled(target, 0.3, source)
+    np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(source, untouched)
+
+
+@every_size
+def test_plus_scaled_makes_a_new_vector(size: int) -> None:
+    base, source = drawn(size, 1), drawn(size, 2)
+    base.flags.writeable = source.flags.writeable = False
+    result = vectors.plus_scaled(base, -2.5, source)
+    np.testing.assert_allclose(result, exact(base) - 2.5 * exact(source), rtol=1e-5, atol=1e-6)
+    assert result.dtype == np.float32
+    assert result.flags.writeable
+    assert not np.shares_memory(result, base)
+
+
+@every_size
+def test_norm_and_distance_are_euclidean(size: int) -> None:
+    a, b = drawn(size, 1), drawn(size, 2)
+    assert vectors.norm(a) == pytest.approx(np.linalg.norm(exact(a)), rel=1e-5)
+    assert vectors.distance(a, b) == pytest.approx(np.linalg.norm(exact(a) - exact(b)), rel=1e-5)
+    assert vectors.distance(a, a) == 0.0
+
+
+@every_size
+def test_arithmetic_reads_vectors_that_nobody_may_write_to(size: int) -> None:
+    received = np.frombuffer(drawn(size, 1).tobytes(), np.float32) if size else drawn(0, 1)
+    target = np.zeros(size, np.float32)
+    vectors.add_scaled(target, 1.0, received)
+    np.testing.assert_array_equal(target, received)
+    assert vectors.is_finite(received)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("size", [1, BLOCK + 1])
+def test_one_number_that_is_not_finite_is_found_anywhere(bad: float, size: int) -> None:
+    for place in {0, size // 2, size - 1}:
+        numbers = drawn(size, 1)
+        numbers[place] = bad
+        assert not vectors.is_finite(numbers)
+
+
+def test_infinities_do_not_cancel_out() -> None:
+    assert not vectors.is_finite(vector(math.inf, -math.inf))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "finite"),
+    [
+        ((0.0, 0.0), True),
+        ((1e-45, -1e-45), True),  # the smallest float32
+        ((1e18, -1e18), True),
+        ((2e19, 0.0), False),  # its square, 4e38, is above the largest float32, 3.4e38
+        ((1.5e19, 1.5e19), False),  # 2 · 2.25e38
+        ((3.4e38, 0.0), False),
+    ],
+)
+def test_numbers_whose_squares_do_not_sum_to_a_float32_count_as_not_finite(
+    numbers: tuple[float, ...], finite: bool
+) -> None:
+    assert vectors.is_finite(vector(*numbers)) is finite
+
+
+def test_a_distance_that_is_too_large_is_infinite_and_no_warning() -> None:
+    assert vectors.distance(vector(3e38), vector(-3e38)) == math.inf

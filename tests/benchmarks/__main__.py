@@ -1,0 +1,26 @@
+"""``make bench``: print what was measured beside what was aimed at. Exit code 1 if a target was missed.
+
+``python -m tests.benchmarks startup race`` runs only those named.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main(names: list[str]) -> int:
+    from tests.benchmarks import race, startup, throughput
+    from tests.benchmarks.report import show
+
+    known = {"startup": startup, "throughput": throughput, "race": race}
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        print(f"error: no benchmark {wrong[0]!r}; known: {', '.join(known)}", file=sys.stderr)
+        return 2
+    reached = [show((known[name].__doc__ or name).strip(), known[name].measure()) for name in names or known]
+    return 0 if all(reached) else 1
+
+
+if __name__ == "__main__":
+    # imports are in main: forked processes import this file once more
+    raise SystemExit(main(sys.argv[1:]))

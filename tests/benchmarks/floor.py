@@ -1,0 +1,155 @@
+"""The floor: what ZeroMQ and the training code alone can do. No tickets, no trace, no rule, no state machine.
+
+Runs in processes forked from the same template, pinned and niced like ours, with the same training step.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import zmq
+
+from testbed import child
+from testbed.cores import Priority, available_cores, plan, settle
+from testbed.launcher import prepared_template
+from testbed.messages import Job
+
+_HWM = 8
+_MIXING = 0.6
+_WARM_UP_SECONDS = 1.0
+JOB = Job(steps=1, batch=32, lr=0.01)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloorAggregator:
+    role: ClassVar[str] = "tests.benchmarks.floor:aggregate"
+    core: int
+    endpoint: str
+    devices: int
+    synchronous: bool
+    seconds: float
+    result: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloorDevice:
+    role: ClassVar[str] = "tests.benchmarks.floor:train"
+    core: int
+    endpoint: str
+    index: int
+
+
+def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> float:
+    """Run the bare loop with ``devices`` processes."""
+    cores = plan(available_cores(), devices)
+    context = multiprocessing.get_context("forkserver")
+    with tempfile.TemporaryDirectory(prefix="floor-") as name:
+        folder = Path(name)
+        order = {"source": "floor", "task": "digits", "parameters": {"model": "cnn", "split": "iid"}, "seed": 1}
+        endpoint, result = f"ipc://{folder}/hub", folder / "result.json"
+        configs: list[FloorAggregator | FloorDevice] = [
+            FloorAggregator(
+                core=cores.aggregator, endpoint=endpoint, devices=devices, synchronous=synchronous,
+                seconds=seconds, result=str(result),
+            )
+        ]  # fmt: skip
+        configs += [FloorDevice(core=core, endpoint=endpoint, index=i) for i, core in enumerate(cores.devices)]
+        with prepared_template(folder, order | {"devices": devices}):
+            log = str(folder / "log")
+            processes = [context.Process(target=child.enter, args=(c.role, c, log)) for c in configs]
+            for process in processes:
+                process.start()
+            for process in processes:
+                process.join()
+        rate: float = json.loads(result.read_text(encoding="utf-8"))
+        return rate
+
+
+def aggregate(config: FloorAggregator, task: Any) -> None:
+    settle(config.core, Priority.AGGREGATOR)
+    context = zmq.Context()
+    router = context.socket(zmq.ROUTER)
+    router.setsockopt(zmq.SNDHWM, _HWM)
+    router.setsockopt(zmq.RCVHWM, _HWM)
+    router.bind(config.endpoint)
+    peers = [router.recv_multipart()[0] for _ in range(config.devices)]
+    loop = _rounds if config.synchronous else _stream
+    rate = loop(router, peers, task.initial(), config.seconds)
+    for peer in peers:
+        router.send_multipart([peer, b""])
+    # the result is written last: its presence means that the loop is over
+    Path(config.result).write_text(json.dumps(rate), encoding="utf-8")
+    router.close(linger=2000)
+    context.term()
+
+
+def _stream(router: Any, peers: list[bytes], model: Any, seconds: float) -> float:
+    """Add each delta in place, send the model back to its sender."""
+    for peer in peers:
+        router.send_multipart([peer, model.copy()], copy=False)
+
+    def once() -> int:
+        peer, frame = router.recv_multipart(copy=False)
+        model.__iadd__(np.float32(_MIXING) * np.frombuffer(frame.buffer, np.float32))
+        router.send_multipart([peer.bytes, model.copy()], copy=False)
+        return 1
+
+    return _rate(once, seconds)
+
+
+def _rounds(router: Any, peers: list[bytes], model: Any, seconds: float) -> float:
+    """Add the deltas of all in place, send the model to all."""
+
+    def once() -> int:
+        copy = model.copy()
+        for peer in peers:
+            router.send_multipart([peer, copy], copy=False)
+        for _ in peers:
+            frame = router.recv_multipart(copy=False)[1]
+            model.__iadd__(np.float32(1 / len(peers)) * np.frombuffer(frame.buffer, np.float32))
+        return len(peers)
+
+    return _rate(once, seconds)
+
+
+def _rate(once: Callable[[], int], seconds: float) -> float:
+    end = time.monotonic() + _WARM_UP_SECONDS
+    while time.monotonic() < end:
+        once()
+    began, updates = time.monotonic(), 0
+    while time.monotonic() - began < seconds:
+        updates += once()
+    return updates / (time.monotonic() - began)
+
+
+def train(config: FloorDevice, task: Any) -> None:
+    from devices.training import local_sgd  # the same training as ours
+
+    settle(config.core, Priority.DEVICE)
+    context = zmq.Context()
+    dealer = context.socket(zmq.DEALER)
+    dealer.setsockopt(zmq.ROUTING_ID, f"device-{config.index}".encode())
+    dealer.connect(config.endpoint)
+    dealer.send(b"hello")
+    rng = np.random.default_rng(config.index)
+    while True:
+        frame = dealer.recv(copy=False)
+        if len(frame.buffer) == 0:
+            break
+        steps = local_sgd(task, task.shards[config.index], JOB, np.frombuffer(frame.buffer, np.float32), rng)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                dealer.send(end.value, copy=False)
+                break
+    dealer.close(linger=0)
+    context.term()

@@ -1,0 +1,199 @@
+"""Updates per second through the whole aggregator, against a raw ZeroMQ receiver that adds in place.
+
+Both ends of the comparison carry the same traffic: each update is answered with a model of the same size, to senders
+that do not train. The aggregator decodes, checks, keeps tickets and history, runs the rule and writes the trace; the
+raw receiver adds the frame to an accumulator. The second figure is stricter: updates per second of CPU that the
+receiving process used, which does not hide behind the speed of the senders.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import multiprocessing
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zmq
+
+from aggregator.process import AggregatorProcess
+from testbed import profile
+from testbed.cores import Priority, available_cores, keep_freed_memory, plan, settle
+from testbed.messages import EVALUATOR, STOPPED, Beat, Hello, Score, Snapshot, Stop, Train, Update
+from testbed.parameters import build
+from testbed.profile import Experiment
+from testbed.roles import AggregatorConfig
+from testbed.sockets import closing_peer
+from testbed.wire import decode, encode, largest_frame
+from tests.benchmarks.report import Result
+
+_SIZES = {"87 KB": 21_840, "2.65 MB": 663_160}
+_TARGET = 0.70
+_SENDERS = 4
+_SECONDS = 4.0
+_REPEATS = 3
+_fork = multiprocessing.get_context("fork")
+
+
+def measure() -> Iterator[Result]:
+    gc.collect()
+    gc.freeze()  # as the template does before it forks an aggregator
+    for label, size in _SIZES.items():
+        for strategy in ("fedavg", "fedasync"):
+            wall, cpu, rates = [], [], []
+            for _ in range(_REPEATS):  # in turns: a noisy neighbour hits both
+                raw, ours = _run(size, _raw_receiver), _run(size, _aggregator, strategy)
+                rates.append((ours["updates"] / ours["seconds"], raw["updates"] / raw["seconds"]))
+                wall.append(rates[-1][0] / rates[-1][1])
+                cpu.append((ours["updates"] / ours["cpu"]) / (raw["updates"] / raw["cpu"]))
+            mine, bare = (statistics.median(column) for column in zip(*rates, strict=True))
+            for what, ratios, figures in (
+                ("per second", wall, f"{mine:.0f}/s of {bare:.0f}/s = "),
+                ("per second of CPU", cpu, ""),
+            ):
+                ratio = statistics.median(ratios)
+                yield Result(
+                    what=f"{label}, {strategy}, updates {what}",
+                    measured=f"{figures}{ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+                    target=f"≥ {_TARGET:g}",
+                    reached=ratio >= _TARGET,
+                )
+
+
+def _run(size: int, receiver: Callable[..., None], *extra: str) -> dict[str, float]:
+    """Start the receiver and the senders; what the receiver measured of itself."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        senders = _raw_sender if receiver is _raw_receiver else _sender
+        processes = [_fork.Process(target=receiver, args=(size, folder, *extra))]
+        processes += [_fork.Process(target=senders, args=(size, folder, index)) for index in range(_SENDERS)]
+        if senders is _sender:
+            processes.append(_fork.Process(target=_evaluator, args=(size, folder)))
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        measured: dict[str, float] = json.loads((Path(folder) / "result.json").read_text(encoding="utf-8"))
+        return measured
+
+
+def _report(folder: str, updates: int, seconds: float) -> None:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    result = {"updates": updates, "seconds": seconds, "cpu": usage.ru_utime + usage.ru_stime}
+    (Path(folder) / "result.json").write_text(json.dumps(result), encoding="utf-8")
+
+
+# ---- ours
+
+
+class _Sized:
+    """Stands where the task stands; the aggregator needs no more of it than this."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def initial(self) -> Any:
+        return np.zeros(self.size, np.float32)
+
+    def tensors(self, vector: Any) -> dict[str, Any]:
+        return {"model": vector}
+
+
+def _aggregator(size: int, folder: str, strategy: str) -> None:
+    table = {
+        "name": "bench",
+        "strategy": strategy,
+        "devices": [{"profile": "host", "link": "none", "count": _SENDERS}],
+        "stop": {"seconds": _SECONDS},
+        "evaluation": {"every": 1e6},
+    }
+    experiment = profile.resolve(build(Experiment, table, "bench"), "bench", Path())
+    core = plan(available_cores(), _SENDERS).aggregator
+    settle(core, Priority.AGGREGATOR)
+    keep_freed_memory()
+    config = AggregatorConfig(
+        experiment=experiment, core=core, endpoint=f"ipc://{folder}/hub", run_folder=folder,
+        status_file=f"{folder}/status.json",
+    )  # fmt: skip
+    process: Any = AggregatorProcess(config, _Sized(size))  # type: ignore[arg-type]
+    process.run()
+    _report(folder, process._engine.tally.applied, _SECONDS)
+
+
+def _sender(size: int, folder: str, index: int) -> None:
+    settle(plan(available_cores(), _SENDERS).devices[index], Priority.DEVICE)
+    name = f"host-{index + 1}"
+    update = Update(
+        device=name, ticket=0, version=0, delta=_delta(size), samples=100, steps=1, started=0.0, finished=0.0, loss=0.0
+    )
+    with closing_peer(f"ipc://{folder}/hub", name, max_bytes=largest_frame(size)) as peer:
+        peer.send(encode(Hello(device=name, pid=1, cores=(1,), samples=100)), timeout=10.0)
+        while True:
+            frames = peer.receive(10.0)
+            message = decode(frames, size) if frames is not None else None
+            if isinstance(message, Train):
+                peer.send(encode(dataclasses.replace(update, ticket=message.ticket, version=message.version)))
+            elif isinstance(message, Stop):
+                peer.send(encode(Beat(device=name, state=STOPPED)))
+                return
+
+
+def _evaluator(size: int, folder: str) -> None:
+    with closing_peer(f"ipc://{folder}/hub", EVALUATOR, max_bytes=largest_frame(size)) as peer:
+        peer.send(encode(Hello(device=EVALUATOR, pid=1, cores=(1,), samples=0)), timeout=10.0)
+        while True:
+            frames = peer.receive(10.0)
+            message = decode(frames, size) if frames is not None else None
+            if isinstance(message, Snapshot):
+                peer.send(encode(Score(version=message.version, made=message.made, metrics={})))
+            elif isinstance(message, Stop):
+                peer.send(encode(Beat(device=EVALUATOR, state=STOPPED)))
+                return
+
+
+# ---- the raw receiver
+
+
+def _raw_receiver(size: int, folder: str) -> None:
+    settle(plan(available_cores(), _SENDERS).aggregator, Priority.AGGREGATOR)
+    context = zmq.Context()
+    router = context.socket(zmq.ROUTER)
+    router.bind(f"ipc://{folder}/hub")
+    model, total = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    peers = [router.recv_multipart()[0] for _ in range(_SENDERS)]
+    for peer in peers:
+        router.send_multipart([peer, model], copy=False)
+    updates, began = 0, time.monotonic()
+    while time.monotonic() - began < _SECONDS:
+        peer, frame = router.recv_multipart(copy=False)
+        total += np.frombuffer(frame.buffer, np.float32)
+        router.send_multipart([peer.bytes, model], copy=False)
+        updates += 1
+    _report(folder, updates, time.monotonic() - began)
+    for peer in peers:
+        router.send_multipart([peer, b""])
+    router.close(linger=2000)
+    context.term()
+
+
+def _raw_sender(size: int, folder: str, index: int) -> None:
+    settle(plan(available_cores(), _SENDERS).devices[index], Priority.DEVICE)
+    context = zmq.Context()
+    dealer = context.socket(zmq.DEALER)
+    dealer.connect(f"ipc://{folder}/hub")
+    dealer.send(b"hello")
+    delta = _delta(size)
+    while len(dealer.recv(copy=False).buffer):
+        dealer.send(delta, copy=False)
+    dealer.close(linger=0)
+    context.term()
+
+
+def _delta(size: int) -> Any:
+    return np.full(size, 1e-6, np.float32)

@@ -1,0 +1,123 @@
+"""A device on a manual clock: its specification, a scripted timetable, a fake trainer, and a loop that drives it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from devices.device import Device, Steps
+from testbed.faults import Fate, Suspension, Timetable
+from testbed.messages import Job, Train, Update, Vector
+from testbed.profile import DeviceSpec, Direction
+
+SMOOTH = Fate(dropped=False, delay_noise=0.0, rate_noise=0.0)
+LOST = Fate(dropped=True, delay_noise=0.0, rate_noise=0.0)
+
+SPEC = DeviceSpec(
+    name="rpi-1",
+    index=0,
+    title="",
+    seconds_per_sample=1 / 64,  # half a second for a step of 32
+    up=Direction(delay=0.5),
+    down=Direction(delay=0.25),
+    suspend=0.0,
+    suspend_max=1.0,
+    on_drop="retry",
+    tick=2.0,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    """A timetable in which all goes well, except what is written here by (job, attempt) or by job."""
+
+    downloads: Mapping[tuple[int, int], Fate] = field(default_factory=dict)
+    uploads: Mapping[tuple[int, int], Fate] = field(default_factory=dict)
+    suspensions: Mapping[int, Suspension] = field(default_factory=dict)
+
+    def download(self, job: int, attempt: int) -> Fate:
+        return self.downloads.get((job, attempt), SMOOTH)
+
+    def upload(self, job: int, attempt: int) -> Fate:
+        return self.uploads.get((job, attempt), SMOOTH)
+
+    def suspension(self, job: int) -> Suspension | None:
+        return self.suspensions.get(job)
+
+
+class FakeTraining:
+    """Losses 1, 2, 3 …; the delta is filled with the number of the job. Remembers what was begun and abandoned."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, int]] = []
+        self.closed: list[int] = []
+
+    def __call__(self, job: Job, base: Vector, number: int) -> Steps:
+        self.begun.append((number, job.steps))
+        return self._steps(job, base, number)
+
+    def _steps(self, job: Job, base: Vector, number: int) -> Steps:
+        try:
+            for step in range(job.steps):
+                yield step + 1.0
+        except GeneratorExit:
+            self.closed.append(number)
+            raise
+        return np.full_like(base, number)
+
+
+class Bench:
+    """One device and the time. A step takes ``cost`` seconds of it, as computing does on a real host."""
+
+    def __init__(
+        self, timetable: Timetable | None = None, *, cost: float = 0.0, samples: int = 100, **changes: Any
+    ) -> None:
+        self.training = FakeTraining()
+        spec = dataclasses.replace(SPEC, **changes)
+        self.device = Device(spec, timetable or Script(), samples=samples, trainer=self.training)
+        self.now = 0.0
+        self.delivered: list[tuple[float, Update]] = []
+        self.events: list[dict[str, Any]] = []
+        self._cost = cost
+
+    def train(self, ticket: int, *, steps: int = 4, at: float | None = None, version: int = 7) -> None:
+        if at is not None:
+            self.run_until(at)
+        model = np.zeros(4, dtype=np.float32)
+        self.device.receive(Train(ticket=ticket, version=version, job=Job(steps=steps), model=model), self.now)
+
+    def run_until(self, moment: float) -> None:
+        """Do what is due, when it is due, as the device's process does."""
+        while True:
+            self.device.advance(self.now)
+            self._collect()
+            if self.device.wants_step(self.now) and (self.now < moment or self._cost == 0):
+                self.device.step()
+                self.now += self._cost
+                self.device.stepped(self.now)
+            elif self.now < self.device.due() <= moment:
+                self.now = self.device.due()
+            else:
+                break
+        self.now = max(self.now, moment)
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["kind"] == kind]
+
+    @property
+    def times(self) -> list[tuple[str, float]]:
+        return [(event["kind"], event["t"]) for event in self.events]
+
+    @property
+    def deliveries(self) -> list[tuple[int, float]]:
+        """Ticket and time of each delivered update."""
+        return [(update.ticket, moment) for moment, update in self.delivered]
+
+    def _collect(self) -> None:
+        self.events += self.device.take_events()
+        self.delivered += [(self.now, update) for update in self.device.outbox]
+        self.device.outbox.clear()

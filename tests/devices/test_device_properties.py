@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from devices.device import State
+from testbed.faults import SeededTimetable
+from tests.devices.parts import Bench
+
+TIMETABLES = st.builds(
+    SeededTimetable,
+    seed=st.integers(0, 1000),
+    device=st.just(0),
+    download_drop=st.sampled_from([0.0, 0.4]),
+    upload_drop=st.sampled_from([0.0, 0.4]),
+    suspend=st.sampled_from([0.0, 0.5]),
+    suspend_max=st.just(3.0),
+)
+# how far back in the row of tickets (0: a new one) and how many steps; or a time to let pass
+TRAINS = st.tuples(st.just("train"), st.integers(0, 2), st.integers(1, 6))
+WAITS = st.tuples(st.just("wait"), st.floats(0, 4, allow_nan=False), st.just(0))
+
+
+# no deadline and no speed check: how fast a shared host is says nothing about the device
+@settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=300)
+@given(
+    timetable=TIMETABLES,
+    policy=st.sampled_from(["retry", "next_tick", "give_up"]),
+    pace=st.sampled_from([1 / 64, None]),
+    cost=st.sampled_from([0.0, 0.1, 0.7]),
+    actions=st.lists(st.one_of(TRAINS, WAITS), max_size=30),
+)
+def test_whatever_comes_a_device_delivers_each_ticket_at_most_once_and_comes_to_rest(
+    timetable: SeededTimetable,
+    policy: str,
+    pace: float | None,
+    cost: float,
+    actions: list[tuple[str, float, int]],
+) -> None:
+    bench = Bench(timetable, cost=cost, on_drop=policy, seconds_per_sample=pace)
+    newest = 0
+    for what, amount, steps in actions:
+        if what == "wait":
+            bench.run_until(bench.now + amount)
+        else:
+            newest += amount == 0
+            bench.train(max(1, newest - max(0, int(amount) - 1)), steps=steps)
+    bench.run_until(bench.now + 1000)
+
+    assert bench.device.state is State.IDLE
+    assert bench.device.due() == float("inf")
+    delivered = Counter(ticket for ticket, _ in bench.deliveries)
+    assert all(count == 1 for count in delivered.values())
+    trained = {event["ticket"]: event for event in bench.of_kind("trained")}
+    for _, update in bench.delivered:
+        assert trained[update.ticket]["steps"] == update.steps
+        assert trained[update.ticket]["t"] == update.finished
+    arrived = [event["ticket"] for event in bench.of_kind("uploaded") if not event["dropped"]]
+    assert arrived == [ticket for ticket, _ in bench.deliveries]
+    # each model that reached the device was trained to the end or abandoned
+    begun = Counter(event["ticket"] for event in bench.of_kind("downloaded") if not event["dropped"])
+    ended = {event["ticket"] for event in bench.of_kind("abandoned")} | trained.keys()
+    assert begun.keys() == ended
+    for event in bench.events:
+        if "obtained" in event:
+            assert event["obtained"] >= event["asked"] - 1e-9

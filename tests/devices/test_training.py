@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from devices.training import local_sgd
+from testbed.messages import Job, Vector
+from tests.devices.tiny import INPUTS, LABELS, SHARD, TinyTask
+
+BASE = np.array([0.1, -0.2, 0.3, 0.0, 0.5, -0.1, 0.05, -0.05], dtype=np.float32)
+BASE.flags.writeable = False  # as a received frame is
+
+
+def run(job: Job, seed: int = 0, task: TinyTask | None = None) -> tuple[list[float], Vector]:
+    losses, steps = [], local_sgd(task or TinyTask(), SHARD, job, BASE, np.random.default_rng(seed))
+    while True:
+        try:
+            losses.append(next(steps))
+        except StopIteration as end:
+            return losses, end.value
+
+
+def loss_and_gradient(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+    """Softmax regression over the whole shard, by hand: weights row by row, then the two biases."""
+    weights, bias = x[:6].reshape(2, 3), x[6:]
+    inputs, labels = INPUTS[SHARD].astype(np.float64), LABELS[SHARD]
+    scores = np.exp(inputs @ weights.T + bias)
+    shares = scores / scores.sum(axis=1, keepdims=True)
+    loss = -np.log(shares[range(5), labels]).mean()
+    error = (shares - np.eye(2)[labels]) / 5
+    return float(loss), np.concatenate([(error.T @ inputs).ravel(), error.sum(axis=0)])
+
+
+@pytest.mark.parametrize(("momentum", "proximal"), [(0.0, 0.0), (0.5, 0.0), (0.0, 0.8), (0.9, 0.3)])
+def test_local_sgd_is_the_textbook_loop(momentum: float, proximal: float) -> None:
+    base = BASE.astype(np.float64)
+    x, velocity, expected_losses = base.copy(), np.zeros(8), []
+    for _ in range(6):
+        loss, gradient = loss_and_gradient(x)
+        velocity = momentum * velocity + gradient + proximal * (x - base)
+        x = x - 0.2 * velocity
+        expected_losses.append(loss)
+    # a batch of the whole shard: the order of the samples cannot matter
+    losses, delta = run(Job(steps=6, batch=5, lr=0.2, momentum=momentum, proximal=proximal))
+    assert losses == pytest.approx(expected_losses, rel=1e-5)
+    np.testing.assert_allclose(delta, x - base, rtol=1e-4, atol=1e-6)
+    assert delta.dtype == np.float32
+
+
+def test_the_base_is_not_changed() -> None:
+    before = BASE.copy()
+    _, delta = run(Job(steps=3, batch=2, momentum=0.5, proximal=0.1))
+    np.testing.assert_array_equal(BASE, before)
+    assert np.abs(delta).max() > 0
+
+
+def test_the_same_generator_meets_the_same_batches() -> None:
+    job, tasks = Job(steps=9, batch=2), [TinyTask(), TinyTask(), TinyTask()]
+    results = [run(job, seed, task) for seed, task in zip((1, 1, 2), tasks, strict=True)]
+    assert tasks[0].batches == tasks[1].batches != tasks[2].batches
+    np.testing.assert_array_equal(results[0][1], results[1][1])
+    assert results[0][0] == results[1][0]
+
+
+def test_an_epoch_sees_every_sample_of_the_shard_once_and_its_last_batch_is_short() -> None:
+    task = TinyTask()
+    losses, _ = run(Job(epochs=2, batch=2), task=task)
+    assert [len(batch) for batch in task.batches] == [2, 2, 1, 2, 2, 1]
+    for epoch in (task.batches[:3], task.batches[3:]):
+        assert sorted(itertools.chain(*epoch)) == SHARD.tolist()
+    assert len(losses) == 6
+
+
+def test_steps_go_on_into_the_next_epoch() -> None:
+    task = TinyTask()
+    run(Job(steps=4, batch=3), task=task)
+    assert [len(batch) for batch in task.batches] == [3, 2, 3, 2]
+    assert sorted(task.batches[0] + task.batches[1]) == SHARD.tolist()
+
+
+def test_a_batch_larger_than_the_shard_is_the_shard() -> None:
+    task = TinyTask()
+    run(Job(epochs=3, batch=32), task=task)
+    assert [sorted(batch) for batch in task.batches] == [SHARD.tolist()] * 3
+
+
+def test_abandoned_training_leaves_nothing_in_the_next() -> None:
+    job, task = Job(steps=4, batch=2, momentum=0.9), TinyTask()
+    begun = local_sgd(task, SHARD, job, BASE, np.random.default_rng(7))
+    next(begun)
+    begun.close()
+    np.testing.assert_array_equal(run(job, 3, task)[1], run(job, 3)[1])

@@ -1,0 +1,55 @@
+"""Finds what a run has left behind: processes, folders with sockets, shared memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+_MARK = "EDGEBED_TEST_RUN"
+_LAST_SECONDS = 15.0
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+@contextlib.contextmanager
+def nothing_left_over() -> Iterator[None]:
+    """Runs that begin inside must be gone at the end.
+
+    Their processes are known by a variable in their environment, which they cannot shed by losing their parent, and
+    their temporary folder is one of their own: other runs on the same host are none of our business.
+    """
+    mark, shared = uuid.uuid4().hex, set(os.listdir(_SHARED_MEMORY))
+    # directly below the usual place, because the path of a unix socket must be short
+    with tempfile.TemporaryDirectory(prefix="live-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(_MARK, mark)
+        patch.setenv("TMPDIR", folder)
+        yield
+        processes = _end_leftovers(mark)
+        assert not processes, "processes were left over"
+        assert os.listdir(folder) == [], "the temporary folder was not cleaned up"
+        assert set(os.listdir(_SHARED_MEMORY)) <= shared, "shared memory was left over"
+
+
+def _end_leftovers(mark: str) -> list[str]:
+    """What outlived the run by more than a moment; it is ended, so that one failure does not make the next."""
+    found = [process for process in psutil.process_iter() if _belongs(process, mark)]
+    _, alive = psutil.wait_procs(found, timeout=_LAST_SECONDS)
+    left = []
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            left.append(f"{process.pid}: {' '.join(process.cmdline())}")
+            process.kill()
+    return left
+
+
+def _belongs(process: psutil.Process, mark: str) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(_MARK) == mark
+    except psutil.Error:
+        return False  # gone by now, or another user's

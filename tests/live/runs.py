@@ -1,0 +1,181 @@
+"""Starts real runs through the command line, waits for what they do, and collects what they leave."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import tomli_w
+
+from testbed import trace
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 90.0
+_LOOK_SECONDS = 0.05
+
+SMALL: dict[str, Any] = {
+    "name": "small",
+    "seed": 1,
+    "strategy": "fedasync",
+    "training": {"steps": 4, "batch": 32, "lr": 0.1, "momentum": 0.5},
+    "evaluation": {"every": 0.5},
+    "presence": {"beat": 0.25, "timeout": 10.0},
+    "devices": [{"profile": "rpi4", "link": "wifi", "count": 3}],
+    "stop": {"seconds": 600.0},
+}
+
+T = TypeVar("T")
+
+
+def write_profile(folder: Path, **changes: Any) -> Path:
+    """The small experiment with other values at the top level, as a file."""
+    path = folder / "small.toml"
+    path.write_text(tomli_w.dumps(SMALL | changes), encoding="utf-8")
+    return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A run that has ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+    folder: Path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return self.json("summary.json")
+
+    @property
+    def events(self) -> list[trace.Event]:
+        return list(trace.read(self.folder / "trace.jsonl"))
+
+    def json(self, name: str) -> dict[str, Any]:
+        table: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
+        return table
+
+    def csv(self, name: str) -> list[dict[str, str]]:
+        with (self.folder / name).open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def of_kind(self, kind: type[T]) -> list[T]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def recount(self) -> dict[str, int]:
+        """What became of the tickets, counted anew in the trace: no ticket may end twice, or without a beginning."""
+        count = dict.fromkeys(("dispatched", "applied", "rejected", "lost", "superseded"), 0)
+        in_flight: set[int] = set()
+        for event in self.events:
+            kind = type(event).__name__.lower()
+            if isinstance(event, trace.Dispatched):
+                in_flight.add(event.ticket)
+                count["dispatched"] += 1
+            elif isinstance(event, trace.Aggregated):
+                for ticket in event.tickets:
+                    in_flight.remove(ticket)
+                count["applied"] += len(event.tickets)
+            elif isinstance(event, (trace.Rejected, trace.Lost, trace.Superseded)):
+                in_flight.remove(event.ticket)
+                count[kind] += 1
+        return count | {"in_flight": len(in_flight)}
+
+
+class Run:
+    """A run under way."""
+
+    def __init__(self, profile: Path, out: Path, options: tuple[str, ...]) -> None:
+        command = [sys.executable, str(ROOT / "run_testbed.py"), "run", str(profile), "--out", str(out), *options]
+        self._out = out
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=profile.parent,
+            start_new_session=True,
+        )
+
+    @property
+    def folder(self) -> Path:
+        [folder] = self._out.iterdir()
+        return folder
+
+    def wait_for(self, condition: Callable[[], T], what: str) -> T:
+        """The first true answer. Fails as soon as the run ends without one."""
+        limit = time.monotonic() + PATIENCE
+        while not (answer := condition()):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = self.process.wait(_LOOK_SECONDS)
+                raise AssertionError(f"exit {code} before {what}: {self.process.communicate()}")
+            assert time.monotonic() < limit, f"{PATIENCE:g} s without {what}"
+        return answer
+
+    def wait_until_traced(self, kind: str, count: int = 1) -> None:
+        """Until the trace has ``count`` events of a kind: then the fleet is at work."""
+        word = f'{{"kind":"{kind}",'
+        self.wait_for(lambda: self._trace().count(word) >= count, f"{count} × {kind}")
+
+    def wait_until_at_work(self) -> None:
+        """Until the live view would show a device in training, although updates come more often than heartbeats."""
+
+        def states() -> set[str]:
+            files = list(Path(os.environ["TMPDIR"]).glob("edgebed-*/status.json"))
+            status = json.loads(files[0].read_text(encoding="utf-8")) if files else {"devices": {}}
+            return {state for state, *_ in status["devices"].values()}
+
+        self.wait_for(lambda: "training" in states(), "a device in training")
+
+    def members(self) -> dict[str, psutil.Process]:
+        """The processes of the run by name. Each writes to the log of its name; the template to none."""
+        members = {"launcher": psutil.Process(self.process.pid)}
+        for process in members["launcher"].children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):
+                log = Path(f"/proc/{process.pid}/fd/1").readlink()
+                if log.suffix == ".log":
+                    members[log.stem] = process
+        parents = {process.ppid() for name, process in members.items() if name != "launcher"}
+        [template] = parents
+        return members | {"template": psutil.Process(template)}
+
+    def finish(self) -> Outcome:
+        """Wait for the end. Its pipes close only when the last process that could write to them is gone."""
+        stdout, stderr = self.process.communicate(timeout=PATIENCE)
+        folders = list(self._out.iterdir()) if self._out.exists() else []
+        folder = folders[0] if folders else self._out
+        return Outcome(code=self.process.returncode, stdout=stdout, stderr=stderr, folder=folder)
+
+    def _trace(self) -> str:
+        files = list(self._out.glob("*/trace.jsonl"))
+        return files[0].read_text(encoding="utf-8") if files else ""
+
+
+@contextlib.contextmanager
+def started(profile: Path, *options: str) -> Iterator[Run]:
+    """A run into ``runs`` beside the profile; ended by force if the test fails half-way."""
+    run = Run(profile, profile.parent / "runs", options)
+    try:
+        yield run
+    finally:
+        if run.process.poll() is None:
+            run.process.kill()
+            run.process.communicate()
+        for pipe in (run.process.stdout, run.process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+
+def complete(profile: Path, *options: str) -> Outcome:
+    """A run from start to end."""
+    with started(profile, *options) as run:
+        return run.finish()

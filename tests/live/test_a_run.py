@@ -1,0 +1,172 @@
+"""One ordinary run, looked at while it goes on and afterwards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from safetensors.numpy import load_file
+
+from testbed import trace
+from testbed.profile import load
+from tests.live.leftovers import nothing_left_over
+from tests.live.runs import Outcome, complete, started, write_profile
+
+pytestmark = pytest.mark.live
+
+DEVICES = ["rpi4-1", "rpi4-2", "phone-1", "phone-2"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What the kernel said of a process while the run went on."""
+
+    pid: int
+    cores: list[int]
+    threads: int
+    nice: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ordinary:
+    seen: dict[str, Seen]
+    outcome: Outcome
+
+
+@pytest.fixture(scope="module")
+def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ordinary]:
+    groups: list[dict[str, Any]] = [
+        {"profile": "rpi4", "link": "wifi", "count": 2, "drop": 0.2, "suspend": 0.3, "suspend_max": 0.3},
+        {"profile": "phone-high", "name": "phone", "link": "5g", "count": 2, "drop": 0.2, "on_drop": "give_up"},
+    ]
+    profile = write_profile(tmp_path_factory.mktemp("ordinary"), devices=groups, stop={"versions": 60})
+    with nothing_left_over():
+        with started(profile) as run:
+            run.wait_until_traced("arrived", 3)
+            seen = {}
+            for name, process in run.members().items():
+                with process.oneshot():
+                    seen[name] = Seen(
+                        pid=process.pid, cores=process.cpu_affinity() or [], threads=process.num_threads(),
+                        nice=process.nice(),
+                    )  # fmt: skip
+            outcome = run.finish()
+        yield Ordinary(seen=seen, outcome=outcome)
+
+
+def test_every_member_is_a_process_of_its_own(ordinary: Ordinary) -> None:
+    assert sorted(ordinary.seen) == sorted(["launcher", "template", "aggregator", "evaluator", *DEVICES])
+    pids = {name: seen.pid for name, seen in ordinary.seen.items() if name != "template"}
+    assert len(set(pids.values())) == 7
+    assert ordinary.outcome.json("meta.json")["pids"] == pids
+    assert {event.device: event.pid for event in ordinary.outcome.of_kind(trace.Joined)} == {
+        name: pids[name] for name in DEVICES
+    }
+
+
+def test_every_member_is_pinned_as_the_core_plan_says(ordinary: Ordinary) -> None:
+    plan = ordinary.outcome.json("meta.json")["core_plan"]
+    planned = dict(zip(DEVICES, plan["devices"], strict=True))
+    planned |= {name: plan[name] for name in ("aggregator", "evaluator")}
+    assert {name: ordinary.seen[name].cores for name in planned} == {name: [core] for name, core in planned.items()}
+    if len(os.sched_getaffinity(0)) > 1:
+        assert plan["aggregator"] not in plan["devices"]
+    assert {row["device"]: int(row["core"]) for row in ordinary.outcome.csv("devices.csv")} == {
+        name: planned[name] for name in DEVICES
+    }
+
+
+def test_the_aggregator_has_the_higher_priority(ordinary: Ordinary) -> None:
+    nice = {name: seen.nice for name, seen in ordinary.seen.items()}
+    assert nice["aggregator"] < min(nice[name] for name in DEVICES) <= max(nice[name] for name in DEVICES)
+    assert max(nice[name] for name in DEVICES) < nice["evaluator"]
+
+
+def test_every_member_computes_with_one_thread(ordinary: Ordinary) -> None:
+    assert ordinary.seen["template"].threads == 1
+    # beside the one that computes, ZeroMQ has a reaper and an I/O thread
+    assert max(ordinary.seen[name].threads for name in ("aggregator", "evaluator", *DEVICES)) <= 3
+
+
+def test_a_run_ends_well_and_says_how(ordinary: Ordinary) -> None:
+    outcome = ordinary.outcome
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert "core plan: aggregator on core" in outcome.stdout
+    assert f"results in {outcome.folder}" in outcome.stdout
+    assert outcome.summary["stopped"] == "version 60 is reached"
+
+
+def test_the_run_folder_is_complete(ordinary: Ordinary) -> None:
+    folder = ordinary.outcome.folder
+    assert {path.name for path in folder.iterdir()} == {
+        "profile.toml", "meta.json", "trace.jsonl", "metrics.csv", "devices.csv", "summary.json", "checkpoints", "logs",
+    }  # fmt: skip
+    assert os.listdir(folder / "logs") == []  # nobody had anything to complain about
+    meta, summary = ordinary.outcome.json("meta.json"), ordinary.outcome.summary
+    assert {"host", "packages", "python", "edgebed", "seed", "core_plan", "pids"} <= meta.keys()
+    assert {
+        "strategy", "seed", "devices", "seconds", "versions", "dispatched", "applied", "rejected", "lost",
+        "superseded", "in_flight", "final_accuracy", "best_accuracy", "mean_staleness", "max_staleness",
+        "updates_per_second",
+    } <= summary.keys()  # fmt: skip
+    assert (summary["strategy"], summary["seed"], summary["devices"]) == ("fedasync", 1, 4)
+    rows = ordinary.outcome.csv("devices.csv")
+    assert {
+        "device", "jobs", "applied", "rejected", "lost", "bytes_up", "bytes_down", "busy_s", "idle_s",
+        "suspended_s", "mean_staleness",
+    } <= rows[0].keys()  # fmt: skip
+    assert [row["device"] for row in rows] == DEVICES
+
+
+def test_every_ticket_is_accounted_for(ordinary: Ordinary) -> None:
+    summary, count = ordinary.outcome.summary, ordinary.outcome.recount()
+    assert {name: summary[name] for name in count} == count
+    assert count["dispatched"] == sum(count.values()) - count["dispatched"]
+    assert summary["versions"] == len(ordinary.outcome.of_kind(trace.Aggregated)) == 60
+    [stopped] = ordinary.outcome.of_kind(trace.Stopped)
+    assert stopped.in_flight == summary["in_flight"]
+    rows = ordinary.outcome.csv("devices.csv")
+    assert sum(int(row["jobs"]) for row in rows) == summary["dispatched"]
+    assert sum(int(row["applied"]) for row in rows) == summary["applied"]
+
+
+def test_no_update_is_applied_that_was_not_trained_and_uploaded(ordinary: Ordinary) -> None:
+    applied = {ticket for event in ordinary.outcome.of_kind(trace.Aggregated) for ticket in event.tickets}
+    trained = {event.ticket for event in ordinary.outcome.of_kind(trace.Trained)}
+    uploaded = {event.ticket for event in ordinary.outcome.of_kind(trace.Uploaded) if not event.dropped}
+    assert applied
+    assert applied <= trained & uploaded
+
+
+def test_metrics_tell_the_version_and_the_moment_it_came_to_be(ordinary: Ordinary) -> None:
+    made = {event.version: event.t for event in ordinary.outcome.of_kind(trace.Aggregated)} | {0: 0.0}
+    rows = ordinary.outcome.csv("metrics.csv")
+    assert list(rows[0]) == ["time_s", "version", "accuracy", "loss"]
+    assert len(rows) >= 2
+    assert int(rows[-1]["version"]) == 60
+    for row in rows:
+        assert float(row["time_s"]) == pytest.approx(made[int(row["version"])], abs=1e-4)
+        assert 0 <= float(row["accuracy"]) <= 1
+        assert float(row["loss"]) > 0
+    assert ordinary.outcome.summary["final_accuracy"] == float(rows[-1]["accuracy"])
+
+
+def test_the_checkpoint_holds_the_tensors_of_the_model(ordinary: Ordinary) -> None:
+    tensors = load_file(ordinary.outcome.folder / "checkpoints" / "final.safetensors")
+    sizes = {event.bytes for event in ordinary.outcome.of_kind(trace.Downloaded)}
+    assert {4 * sum(tensor.size for tensor in tensors.values())} == sizes
+    assert all(tensor.dtype == "float32" for tensor in tensors.values())
+    assert {name.rpartition(".")[2] for name in tensors} == {"weight", "bias"}
+
+
+def test_a_stored_profile_can_be_run_again(ordinary: Ordinary) -> None:
+    stored = ordinary.outcome.folder / "profile.toml"
+    outcome = complete(stored, "--set", "stop.versions=2", "--quiet")
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert outcome.stdout == f"{outcome.folder}\n"  # --quiet prints the folder and nothing else
+    again = load(outcome.folder / "profile.toml")
+    assert again.devices == load(stored).devices
+    assert outcome.summary["versions"] == 2

@@ -1,0 +1,119 @@
+"""However a run ends, it keeps what it has and leaves nothing behind. The fixture of all live tests looks for that."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from testbed import trace
+from tests.live.runs import Outcome, started, write_profile
+
+pytestmark = pytest.mark.live
+
+EVERYBODY = "everybody"
+"""The process group: a terminal sends Ctrl-C to all of it."""
+
+
+def end(tmp_path: Path, who: str, how: signal.Signals) -> Outcome:
+    """Send a signal to one process of a fleet that is at work, or to all at once, and wait for the end."""
+    with started(write_profile(tmp_path)) as run:
+        run.wait_until_traced("scored")
+        run.wait_until_at_work()
+        run.wait_until_traced("arrived", 3)
+        if who == EVERYBODY:
+            os.killpg(run.process.pid, how)
+        else:
+            run.members()[who].send_signal(how)
+        return run.finish()
+
+
+def accounts_balance(outcome: Outcome) -> bool:
+    summary, count = outcome.summary, outcome.recount()
+    return count["applied"] >= 3 and all(summary[name] == number for name, number in count.items())
+
+
+@pytest.mark.parametrize(("who", "how", "code"), [(EVERYBODY, signal.SIGINT, 130), ("launcher", signal.SIGTERM, 143)])
+def test_a_signal_ends_the_run_and_keeps_the_results(who: str, how: signal.Signals, code: int, tmp_path: Path) -> None:
+    outcome = end(tmp_path, who, how)
+    assert (outcome.code, outcome.stderr) == (code, "")
+    assert outcome.summary["stopped"] == "interrupted"
+    assert accounts_balance(outcome)
+    # the last version was scored and saved in spite of the hurry
+    assert int(outcome.csv("metrics.csv")[-1]["version"]) == outcome.summary["versions"]
+    assert (outcome.folder / "checkpoints" / "final.safetensors").is_file()
+    assert {"profile.toml", "meta.json", "devices.csv"} <= {path.name for path in outcome.folder.iterdir()}
+
+
+def end_while_warming_up(tmp_path: Path, how: signal.Signals) -> Outcome:
+    """Send a signal to the launcher as soon as it has started the template."""
+    with started(write_profile(tmp_path)) as run:
+        launcher = psutil.Process(run.process.pid)
+        run.wait_for(lambda: ["template" for child in launcher.children() if is_template(child)], "the template")
+        launcher.send_signal(how)
+        return run.finish()
+
+
+def is_template(process: psutil.Process) -> bool:
+    try:
+        return "forkserver" in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_ctrl_c_while_the_template_warms_up_ends_the_run(tmp_path: Path) -> None:
+    outcome = end_while_warming_up(tmp_path, signal.SIGINT)
+    assert (outcome.code, outcome.stderr) == (130, "")
+    assert outcome.summary["dispatched"] == 0
+
+
+def test_a_template_whose_launcher_died_early_cleans_up_and_ends(tmp_path: Path) -> None:
+    outcome = end_while_warming_up(tmp_path, signal.SIGKILL)
+    assert outcome.code == -signal.SIGKILL
+    assert not (outcome.folder / "trace.jsonl").exists()
+
+
+def test_the_death_of_the_launcher_ends_everybody(tmp_path: Path) -> None:
+    outcome = end(tmp_path, "launcher", signal.SIGKILL)
+    assert outcome.code == -signal.SIGKILL
+    assert len(outcome.of_kind(trace.Arrived)) >= 3  # what was recorded can be read
+
+
+@pytest.mark.parametrize("who", ["aggregator", "template"])
+def test_the_death_of_a_pillar_fails_the_run_and_what_was_recorded_is_kept(who: str, tmp_path: Path) -> None:
+    outcome = end(tmp_path, who, signal.SIGKILL)
+    assert outcome.code == 1
+    assert "Traceback" not in outcome.stdout + outcome.stderr
+    assert outcome.summary["stopped"] == "the aggregator ended early"
+    assert accounts_balance(outcome)
+
+
+def test_the_death_of_the_evaluator_fails_the_run_but_the_model_is_saved(tmp_path: Path) -> None:
+    outcome = end(tmp_path, "evaluator", signal.SIGKILL)
+    assert outcome.code == 1
+    assert "evaluator" in outcome.stdout
+    assert "SIGKILL" in outcome.stdout
+    assert accounts_balance(outcome)
+    assert len(outcome.of_kind(trace.Stopped)) == 1
+    assert (outcome.folder / "checkpoints" / "final.safetensors").is_file()
+
+
+def test_the_death_of_a_device_costs_its_work_and_the_run_goes_on(tmp_path: Path) -> None:
+    profile = write_profile(tmp_path, presence={"beat": 0.25, "timeout": 2.0}, stop={"seconds": 8})
+    with started(profile) as run:
+        run.wait_until_traced("arrived", 3)
+        victim = run.members()["rpi4-2"]
+        victim.kill()
+        outcome = run.finish()
+    assert outcome.code == 0
+    assert f"rpi4-2 (pid {victim.pid}) was ended by SIGKILL" in outcome.stdout
+    [left] = [event for event in outcome.of_kind(trace.Left) if event.device == "rpi4-2"]
+    [lost] = [event for event in outcome.of_kind(trace.Lost) if event.device == "rpi4-2"]
+    assert lost.t == left.t
+    assert outcome.summary["lost"] == len(outcome.of_kind(trace.Lost))
+    assert accounts_balance(outcome)
+    after = {event.device for event in outcome.of_kind(trace.Arrived) if event.t > left.t}
+    assert after == {"rpi4-1", "rpi4-3"}

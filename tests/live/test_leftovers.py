@@ -1,0 +1,37 @@
+"""The check that all live tests rely on can fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.live import leftovers
+
+CHILD = "import tempfile, time; print(tempfile.mkdtemp(prefix='edgebed-'), flush=True); {}"
+
+
+def start(then: str) -> subprocess.Popen[str]:
+    """A process that makes a temporary folder; when it has said so, it does what is left to do."""
+    process = subprocess.Popen([sys.executable, "-c", CHILD.format(then)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    folder = Path(process.stdout.readline().strip())
+    assert folder.is_dir()
+    assert folder.parent != Path(tempfile.gettempdir())
+    return process
+
+
+def test_a_process_that_lives_on_is_found_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "_LAST_SECONDS", 0.01)
+    with pytest.raises(AssertionError, match="processes"), leftovers.nothing_left_over():
+        process = start("time.sleep(600)")
+    with process:
+        assert process.wait(30) == -9
+
+
+def test_a_folder_that_stays_is_found() -> None:
+    with pytest.raises(AssertionError, match="folder"), leftovers.nothing_left_over(), start("pass") as process:
+        assert process.wait(30) == 0

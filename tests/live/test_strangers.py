@@ -1,0 +1,112 @@
+"""Messages that are none, sent to a running aggregator.
+
+What a stranger sends under the name of a real device is not tried here: on a loopback endpoint a routing id proves
+nothing, and a peer that takes a device's name is that device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import psutil
+import pytest
+import zmq
+
+from testbed import trace
+from testbed.messages import Hello, Refused, Stop, Update
+from testbed.wire import decode, encode
+from tests.live.runs import Run, started, write_profile
+
+pytestmark = pytest.mark.live
+
+Frames = list[bytes]
+ANSWER_MS = 20_000
+
+
+def update(size: int) -> Update:
+    return Update(
+        device="stranger", ticket=1, version=0, delta=np.zeros(size, dtype=np.float32), samples=1, steps=1,
+        started=0.0, finished=0.0, loss=0.0,
+    )  # fmt: skip
+
+
+def altered(frames: Frames, **changes: Any) -> Frames:
+    return [msgpack.packb(msgpack.unpackb(frames[0]) | changes), *frames[1:]]
+
+
+def bad_messages(size: int) -> dict[str, Frames]:
+    """Frames by a word of the reason for which they must be refused."""
+    good = [bytes(frame) for frame in encode(update(size))]
+    return {
+        "not msgpack": [b"\xc1 garbage"],
+        "header": [b""],
+        "truncated: not msgpack": [good[0][:-7], good[1]],
+        "the vector frame is missing": good[:1],
+        "vector frame of 16 bytes": [good[0], good[1][:16]],
+        "wrong shape": [bytes(frame) for frame in encode(update(3))],
+        "dtype": altered(good, dtype="<f8"),
+        "schema": altered(good, schema=99),
+        "kind": altered(good, kind="Gift"),
+        "finite": altered(good, loss=float("nan")),
+        "3 frames": [*good, b"more"],
+        "unknown device": good,
+    }
+
+
+@contextlib.contextmanager
+def stranger(port: int, name: bytes | None = None) -> Iterator[zmq.Socket[bytes]]:
+    with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+        dealer.setsockopt(zmq.LINGER, 0)
+        if name is not None:
+            dealer.setsockopt(zmq.ROUTING_ID, name)
+        dealer.connect(f"tcp://127.0.0.1:{port}")
+        yield dealer
+
+
+def answer_to(dealer: zmq.Socket[bytes], frames: Frames) -> str:
+    dealer.send_multipart(frames)
+    assert dealer.poll(ANSWER_MS), f"no answer to {frames[0][:40]!r}"
+    message = decode(dealer.recv_multipart(), 0)
+    assert isinstance(message, Refused)
+    return message.reason
+
+
+def listening_port(run: Run) -> int:
+    aggregator = run.members()["aggregator"]
+    [port] = {c.laddr.port for c in aggregator.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    return int(port)
+
+
+def model_size(run: Run) -> int:
+    run.wait_until_traced("downloaded")
+    events = trace.read(run.folder / "trace.jsonl")
+    return next(event.bytes for event in events if isinstance(event, trace.Downloaded)) // 4
+
+
+def test_strangers_are_refused_counted_and_answered_and_the_run_goes_on(tmp_path: Path) -> None:
+    with started(write_profile(tmp_path, transport={"kind": "tcp"}, stop={"seconds": 6})) as run:
+        messages = bad_messages(model_size(run))
+        port = listening_port(run)
+        with stranger(port, b"stranger") as known, stranger(port) as nameless, stranger(port, b"giant") as giant:
+            giant.send(bytes(4 << 20))  # more than a frame may have: the transport hangs up, without an answer
+            reasons = {word: answer_to(known, frames) for word, frames in messages.items()}
+            nameless_reason = answer_to(nameless, [b"who am I?"])
+            hello = Hello(device="stranger", pid=1, cores=(0,), samples=10)
+            not_yours = [answer_to(known, [bytes(f) for f in encode(m)]) for m in (hello, Stop(reason="stop it"))]
+        outcome = run.finish()
+    for word, reason in reasons.items():
+        assert word.rpartition(": ")[2] in reason
+    assert "the header" in nameless_reason
+    assert not_yours == ["unknown device"] * 2
+    assert (outcome.code, outcome.stderr) == (0, "")
+    refusals = outcome.of_kind(trace.Refusal)
+    assert [refusal.reason for refusal in refusals] == [*reasons.values(), nameless_reason, *not_yours]
+    assert {refusal.peer for refusal in refusals} >= {"stranger"}
+    assert outcome.summary["refused"] == len(messages) + 3
+    assert outcome.summary["rejected"] == outcome.summary["lost"] == 0
+    assert outcome.summary["devices"] == 3

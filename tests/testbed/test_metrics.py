@@ -1,0 +1,190 @@
+"""A small history, added up by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed import metrics, trace
+from testbed.trace import (
+    Abandoned,
+    Aggregated,
+    Arrived,
+    Dispatched,
+    Downloaded,
+    Event,
+    Header,
+    Ignored,
+    Joined,
+    Lost,
+    Refusal,
+    Rejected,
+    Resent,
+    Scored,
+    Stopped,
+    Superseded,
+    Suspended,
+    Trained,
+    Uploaded,
+)
+
+
+def joined(device: str, *cores: int) -> Joined:
+    return Joined(t=0.0, device=device, pid=11, cores=list(cores), samples=100)
+
+
+def sent(t: float, device: str, ticket: int, version: int) -> Dispatched:
+    return Dispatched(t=t, device=device, ticket=ticket, version=version, steps=10)
+
+
+def down(device: str, attempt: int, obtained: float, dropped: bool) -> Downloaded:
+    return Downloaded(
+        t=0.5, device=device, ticket=1, attempt=attempt, asked=0.1, obtained=obtained, bytes=400, dropped=dropped
+    )
+
+
+def up(device: str, attempt: int, obtained: float, dropped: bool) -> Uploaded:
+    return Uploaded(
+        t=3.0, device=device, ticket=1, attempt=attempt, asked=0.1, obtained=obtained, bytes=420, dropped=dropped
+    )
+
+
+def trained(device: str, obtained: float) -> Trained:
+    return Trained(t=2.5, device=device, ticket=1, steps=10, asked=1.9, obtained=obtained, late=0.0)
+
+
+EVENTS: list[Event] = [
+    Header(t=0.0, schema=1, name="demo", strategy="fedavg", seed=7, dilation=1.0, started="2024", host="h"),
+    joined("a", 1),
+    joined("b", 2),
+    sent(0.0, "a", 1, 0),
+    sent(0.0, "b", 2, 0),
+    down("a", 0, 0.125, False),
+    down("b", 0, 0.25, True),
+    Resent(t=1.0, device="b", ticket=2),
+    down("b", 1, 0.25, False),
+    Suspended(t=2.0, device="b", ticket=2, asked=1.0, obtained=1.5),
+    trained("a", 2.0),
+    up("a", 0, 0.5, True),
+    up("a", 1, 0.5, False),
+    Arrived(t=3.2, device="a", ticket=1, version=0, staleness=0, loss=1.0),
+    Aggregated(t=3.2, version=1, tickets=[1], weights=[1.0], staleness=[0]),
+    sent(3.2, "a", 3, 1),
+    trained("b", 3.0),
+    up("b", 0, 0.25, False),
+    Aggregated(t=5.0, version=2, tickets=[2], weights=[0.5], staleness=[1]),
+    sent(5.0, "b", 4, 2),
+    # the evaluator may answer out of order, and late
+    Scored(t=5.5, version=2, made=5.0, metrics={"accuracy": 0.5, "loss": 1.25}),
+    Scored(t=9.5, version=1, made=3.2, metrics={"accuracy": 0.8}),
+    Superseded(t=5.5, device="a", ticket=3),
+    sent(5.5, "a", 5, 2),
+    Abandoned(t=5.6, device="a", ticket=3, seconds=1.0),
+    Rejected(t=6.0, device="b", ticket=4, reason="zero"),
+    sent(6.0, "b", 6, 2),
+    Lost(t=6.5, device="a", ticket=5, reason="gave up"),
+    sent(6.5, "a", 7, 2),
+    # ticket 2 is used a second time: it counts once, and only fresh tickets bring a staleness
+    Aggregated(t=7.0, version=3, tickets=[6, 2], weights=[0.5, 0.5], staleness=[0]),
+    sent(7.0, "b", 8, 3),
+    Ignored(t=7.5, device="a", ticket=3),
+    Refusal(t=7.5, peer="stranger", reason="unknown device"),
+    Stopped(t=8.0, reason="8 seconds are over", version=3, in_flight=2),
+]
+
+
+def test_the_summary_has_each_figure_right() -> None:
+    assert metrics.summary(metrics.history(EVENTS)) == {
+        "name": "demo",
+        "strategy": "fedavg",
+        "seed": 7,
+        "devices": 2,
+        "seconds": 8.0,
+        "stopped": "8 seconds are over",
+        "versions": 3,
+        "dispatched": 8,
+        "applied": 3,  # tickets 1, 2, 6
+        "rejected": 1,  # 4
+        "lost": 1,  # 5
+        "superseded": 1,  # 3
+        "in_flight": 2,  # 7, 8
+        "resent": 1,
+        "ignored": 1,
+        "refused": 1,
+        "final_accuracy": 0.5,
+        "best_accuracy": 0.8,
+        "mean_staleness": 0.333,
+        "max_staleness": 1,
+        "updates_per_second": 0.375,
+    }
+
+
+def test_the_rows_of_devices_have_each_figure_right() -> None:
+    assert metrics.device_rows(metrics.history(EVENTS)) == [
+        {
+            "device": "a", "pid": 11, "core": 1, "samples": 100, "jobs": 4, "applied": 1, "rejected": 0, "lost": 1,
+            "superseded": 1, "drops": 1, "bytes_up": 840, "bytes_down": 400, "busy_s": 3.0, "transfer_s": 1.125,
+            "suspended_s": 0.0, "idle_s": 3.875, "mean_staleness": 0.0,
+        },
+        {
+            "device": "b", "pid": 11, "core": 2, "samples": 100, "jobs": 4, "applied": 2, "rejected": 1, "lost": 0,
+            "superseded": 0, "drops": 1, "bytes_up": 420, "bytes_down": 800, "busy_s": 3.0, "transfer_s": 0.75,
+            "suspended_s": 1.5, "idle_s": 2.75, "mean_staleness": 0.5,
+        },
+    ]  # fmt: skip
+
+
+def test_the_rows_of_metrics_are_in_the_order_and_at_the_time_of_their_versions() -> None:
+    assert metrics.metric_rows(metrics.history(EVENTS)) == [
+        {"time_s": 3.2, "version": 1, "accuracy": 0.8},
+        {"time_s": 5.0, "version": 2, "accuracy": 0.5, "loss": 1.25},
+    ]
+
+
+@pytest.mark.parametrize("length", range(1, len(EVENTS) + 1))
+def test_no_dispatch_is_ever_unaccounted_for(length: int) -> None:
+    total = metrics.history(EVENTS[:length])
+    tickets = {event.ticket for event in EVENTS[:length] if isinstance(event, Dispatched)}
+    for event in EVENTS[:length]:
+        if isinstance(event, Aggregated):
+            tickets -= set(event.tickets)
+        elif isinstance(event, (Rejected, Lost, Superseded)):
+            tickets.remove(event.ticket)
+    assert total.in_flight == len(tickets)
+    assert total.dispatched == total.applied + total.rejected + total.lost + total.superseded + len(tickets)
+
+
+def test_a_trace_without_an_end_lasts_until_its_last_event_and_says_so() -> None:
+    summary = metrics.summary(metrics.history(EVENTS[:-1]))
+    assert summary["stopped"] == "the aggregator ended early"
+    assert summary["seconds"] == 7.5  # the late score, at 9.5, is no event of the run
+    assert summary["updates_per_second"] == 0.4
+
+
+def test_a_trace_with_nothing_in_it_has_a_summary() -> None:
+    summary = metrics.summary(metrics.history([]))
+    assert (summary["devices"], summary["dispatched"], summary["in_flight"], summary["seconds"]) == (0, 0, 0, 0.0)
+    unknown = ("name", "strategy", "seed", "final_accuracy", "mean_staleness", "max_staleness", "updates_per_second")
+    assert [summary[key] for key in unknown] == [None] * 7
+
+
+def test_a_device_that_comes_back_keeps_its_figures() -> None:
+    back = Joined(t=4.0, device="a", pid=99, cores=[1], samples=100)
+    (row,) = metrics.device_rows(metrics.history([joined("a", 1), sent(0.0, "a", 1, 0), back]))
+    assert (row["pid"], row["jobs"]) == (99, 1)
+
+
+def test_a_device_that_read_back_no_core_has_none() -> None:
+    (row,) = metrics.device_rows(metrics.history([joined("a")]))
+    assert row["core"] is None
+
+
+def test_every_column_is_in_every_row() -> None:
+    for row in metrics.device_rows(metrics.history(EVENTS)):
+        assert tuple(row) == metrics.DEVICE_COLUMNS
+
+
+def test_a_stopped_trace_ends_when_it_was_stopped_although_devices_report_later() -> None:
+    late = Trained(t=8.4, device="a", ticket=7, steps=1, asked=0.1, obtained=0.1, late=0.0)
+    total = metrics.history([*EVENTS[:-1], late, EVENTS[-1]])
+    assert isinstance(EVENTS[-1], trace.Stopped)
+    assert total.seconds == 8.0

@@ -1,0 +1,103 @@
+"""The run folder: its name, its files, and what happens where it cannot be made."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from testbed import profile
+from testbed.cores import plan
+from testbed.errors import UserError
+from testbed.runfolder import RunFolder
+from testbed.trace import TraceWriter
+from tests.testbed.examples import MINIMAL, write_profile
+from tests.testbed.test_metrics import EVENTS
+
+MOMENT = datetime(2024, 1, 2, 3, 4, 5)
+
+
+def test_a_run_folder_is_called_after_run_and_moment(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "deep" / "down", "demo", MOMENT)
+    assert folder.path == tmp_path / "deep" / "down" / "demo-20240102-030405"
+    assert (folder.path / "logs").is_dir()
+
+
+def test_runs_of_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
+    paths = [RunFolder(tmp_path, "demo", MOMENT).path for _ in range(3)]
+    assert [path.name for path in paths] == [f"demo-20240102-030405{tail}" for tail in ("", "-2", "-3")]
+    assert all(path.is_dir() for path in paths)
+
+
+@pytest.mark.parametrize("tail", [".", "below", "below/deep"])
+def test_a_folder_that_cannot_be_written_to_is_refused_with_a_remedy(tmp_path: Path, tail: str) -> None:
+    # root may write anywhere, except below something that is not a folder
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / tail
+    with pytest.raises(UserError, match=r"cannot be written to: .*; choose another folder") as caught:
+        RunFolder(out, "demo", MOMENT)
+    assert str(caught.value).startswith(f"--out {out}: ")
+
+
+def test_a_run_that_did_not_begin_leaves_nothing(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "demo", MOMENT)
+    (folder.path / "logs" / "a.log").write_text("x")
+    folder.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def filled(out: Path) -> RunFolder:
+    folder = RunFolder(out, "demo", MOMENT)
+    writer = TraceWriter(folder.trace)
+    for event in EVENTS:
+        writer.write(event)
+    writer.close()
+    return folder
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_results_follow_from_the_trace(tmp_path: Path) -> None:
+    folder = filled(tmp_path)
+    summary = folder.write_results()
+    assert (summary["applied"], summary["in_flight"]) == (3, 2)
+    assert json.loads((folder.path / "summary.json").read_text(encoding="utf-8")) == summary
+    assert rows(folder.path / "metrics.csv") == [
+        {"time_s": "3.2", "version": "1", "accuracy": "0.8", "loss": ""},
+        {"time_s": "5.0", "version": "2", "accuracy": "0.5", "loss": "1.25"},
+    ]
+    devices = rows(folder.path / "devices.csv")
+    assert [(row["device"], row["jobs"], row["bytes_up"]) for row in devices] == [("a", "4", "840"), ("b", "4", "420")]
+
+
+def test_a_run_without_a_trace_has_results_too(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "demo", MOMENT)
+    assert folder.write_results()["dispatched"] == 0
+    assert rows(folder.path / "metrics.csv") == []
+
+
+def test_logs_with_nothing_in_them_are_removed(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "demo", MOMENT)
+    for name, text in (("quiet", ""), ("loud", "a problem")):
+        (folder.path / "logs" / f"{name}.log").write_text(text)
+    folder.write_results()
+    assert os.listdir(folder.path / "logs") == ["loud.log"]
+
+
+def test_what_a_run_was_made_of_is_recorded(tmp_path: Path) -> None:
+    experiment = profile.load(write_profile(tmp_path, f"seed = 5\n{MINIMAL}"))
+    folder = RunFolder(tmp_path, "demo", MOMENT)
+    folder.write_meta(experiment, plan([0, 1], 1), {"aggregator": 41, "rpi4-1": 42})
+    meta = json.loads((folder.path / "meta.json").read_text(encoding="utf-8"))
+    assert meta["seed"] == 5
+    assert meta["core_plan"] == {"aggregator": 0, "evaluator": 0, "devices": [1]}
+    assert meta["pids"] == {"launcher": os.getpid(), "aggregator": 41, "rpi4-1": 42}
+    assert {"torch", "numpy", "pyzmq"} <= meta["packages"].keys()
+    assert meta["host"]["memory_bytes"] > 0

@@ -1,0 +1,202 @@
+"""Tasks: real data dealt to devices, and a network over one flat vector."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from testbed.errors import UserError
+from testbed.tasks import CATALOGUE, splits
+from testbed.tasks.digits import Digits
+from testbed.tasks.task import FlatModel, Task
+
+# 1,797 images: a fifth for testing, rounded down, is 359
+TRAINING, TESTING = 1438, 359
+
+
+@pytest.fixture(scope="module")
+def digits() -> Task:
+    return Digits().open(devices=8, seed=1)
+
+
+@pytest.fixture(scope="module")
+def large() -> Task:
+    return Digits(model="cnn", split="iid").open(devices=8, seed=1)
+
+
+def labels(count: int) -> np.ndarray:
+    return np.arange(count, dtype=np.int64) % 10
+
+
+def test_every_task_of_the_catalogue_has_a_title_and_can_be_made_with_defaults() -> None:
+    assert CATALOGUE["digits"] is Digits
+    for cls in CATALOGUE.values():
+        assert cls.__doc__
+        cls()
+
+
+def test_the_networks_have_their_published_sizes(digits: Task, large: Task) -> None:
+    assert digits.size == 6_090
+    assert large.size == 21_840
+
+
+@pytest.mark.parametrize("split", ["dirichlet", "iid"])
+@pytest.mark.parametrize("devices", [1, 8, 100])
+def test_shards_are_disjoint_and_cover_the_training_data(split: str, devices: int) -> None:
+    shards = Digits(split=split).open(devices, seed=1).shards
+    assert len(shards) == devices
+    assert np.array_equal(np.sort(np.concatenate(shards)), np.arange(TRAINING))
+    assert min(len(shard) for shard in shards) >= 1
+
+
+def test_equal_shares_are_equal(large: Task) -> None:
+    assert {len(shard) for shard in large.shards} == {179, 180}
+
+
+def test_the_same_seed_gives_the_same_task_and_another_seed_another(digits: Task) -> None:
+    same, other = Digits().open(devices=8, seed=1), Digits().open(devices=8, seed=2)
+    assert np.array_equal(same.initial(), digits.initial())
+    assert all(np.array_equal(one, two) for one, two in zip(same.shards, digits.shards, strict=True))
+    assert same.evaluate(same.initial()) == digits.evaluate(digits.initial())
+    assert not np.array_equal(other.initial(), digits.initial())
+    assert [len(shard) for shard in other.shards] != [len(shard) for shard in digits.shards]
+
+
+def test_opening_a_task_leaves_the_generators_of_others_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    Digits().open(devices=2, seed=1)
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_the_test_data_does_not_depend_on_the_number_of_devices(digits: Task) -> None:
+    few = Digits().open(devices=2, seed=1)
+    assert few.evaluate(digits.initial()) == digits.evaluate(digits.initial())
+
+
+# ---- the flat model
+
+
+def test_parameters_are_views_into_the_vector(digits: Task) -> None:
+    digits.model.load(np.arange(digits.size, dtype=np.float32))
+    flat = torch.cat([parameter.detach().flatten() for parameter in digits.model.module.parameters()])
+    assert torch.equal(flat, torch.arange(digits.size, dtype=torch.float32))
+    last = list(digits.model.module.parameters())[-1]
+    with torch.no_grad():
+        last[-1] = -5.0
+    assert digits.model.vector[-1] == -5.0
+
+
+def test_gradients_are_views_into_the_gradient_before_and_after_a_step(digits: Task) -> None:
+    digits.model.load(digits.initial())
+    for _ in range(2):
+        digits.gradient(digits.shards[0][:4])
+        parts = [p.grad for p in digits.model.module.parameters() if p.grad is not None]
+        assert parts[0].data_ptr() == digits.model.gradient.data_ptr()
+        assert torch.equal(torch.cat([part.flatten() for part in parts]), digits.model.gradient)
+
+
+def test_a_gradient_replaces_the_one_before(digits: Task) -> None:
+    digits.model.load(digits.initial())
+    losses, gradients = [], []
+    for _ in range(2):
+        losses.append(digits.gradient(digits.shards[0]))
+        gradients.append(digits.model.gradient.clone())
+    assert losses[0] == losses[1]
+    assert torch.equal(gradients[0], gradients[1])
+
+
+def test_a_gradient_is_right_where_it_can_be_worked_out_by_hand(digits: Task) -> None:
+    # all weights 0: ten equal scores, so the loss is ln 10 and the last biases get 1/10 − [is the label]
+    digits.model.load(np.zeros(digits.size, np.float32))
+    assert digits.gradient(np.array([3])) == pytest.approx(math.log(10), rel=1e-6)
+    biases = np.sort(digits.model.gradient.numpy()[-10:])
+    np.testing.assert_allclose(biases, [-0.9] + [0.1] * 9, rtol=1e-5)
+
+
+def test_a_read_only_vector_can_be_loaded(digits: Task) -> None:
+    received = np.frombuffer(digits.initial().tobytes(), dtype=np.float32)
+    digits.model.load(received)
+    assert np.array_equal(digits.model.vector.numpy(), received)
+
+
+def test_training_never_changes_the_initial_model(digits: Task) -> None:
+    before = digits.initial()
+    digits.initial()[:] = 7.0
+    digits.model.vector.fill_(3.0)
+    assert np.array_equal(digits.initial(), before)
+
+
+def test_a_network_with_buffers_is_refused() -> None:
+    with pytest.raises(ValueError, match="batch norm"):
+        FlatModel(nn.BatchNorm1d(3))
+
+
+# ---- evaluation and checkpoints
+
+
+def test_an_untrained_model_is_about_as_good_as_guessing(digits: Task, large: Task) -> None:
+    for task in (digits, large):
+        score = task.evaluate(task.initial())
+        assert 0.0 < score["accuracy"] < 0.35
+        assert score["loss"] == pytest.approx(math.log(10), abs=0.2)
+
+
+def test_a_model_that_always_says_one_digit_has_the_share_of_that_digit(digits: Task) -> None:
+    scores = []
+    for digit in range(10):
+        model = np.zeros(digits.size, np.float32)
+        model[digits.size - 10 + digit] = 1.0
+        scores.append(digits.evaluate(model)["accuracy"])
+    assert sum(scores) == pytest.approx(1.0)
+    counts = [score * TESTING for score in scores]
+    assert counts == pytest.approx([round(count) for count in counts])
+
+
+def test_a_few_steps_down_the_gradient_make_the_model_better(digits: Task) -> None:
+    model = digits.initial()
+    for _ in range(30):
+        digits.model.load(model)
+        digits.gradient(np.arange(200))
+        model -= 0.2 * digits.model.gradient.numpy()
+    assert digits.evaluate(model)["loss"] < digits.evaluate(digits.initial())["loss"] - 0.2
+
+
+def test_the_named_tensors_of_a_vector_are_the_networks_and_join_to_the_vector(digits: Task) -> None:
+    vector = np.arange(digits.size, dtype=np.float32)
+    tensors = digits.tensors(vector)
+    digits.model.load(vector)
+    state = digits.model.module.state_dict()
+    assert list(tensors) == list(state)
+    assert all(np.array_equal(tensors[name], state[name].numpy()) for name in state)
+    assert np.array_equal(np.concatenate([tensor.ravel() for tensor in tensors.values()]), vector)
+
+
+# ---- splits
+
+
+@pytest.mark.parametrize("split", ["iid", "dirichlet"])
+def test_more_devices_than_samples_are_refused_with_a_remedy(split: str) -> None:
+    with pytest.raises(UserError, match="1438 training samples cannot be split over 1439 devices; use fewer devices"):
+        Digits(split=split).open(devices=TRAINING + 1, seed=1)
+
+
+@pytest.mark.parametrize("alpha", [1e-9, 0.01, 0.5, 100.0])
+@pytest.mark.parametrize(("samples", "devices"), [(6, 6), (50, 40), (1000, 10)])
+def test_everyone_gets_a_sample_however_uneven_the_split(alpha: float, samples: int, devices: int) -> None:
+    shards = splits.dirichlet(labels(samples), devices, alpha, np.random.default_rng(3))
+    assert min(len(shard) for shard in shards) >= 1
+    assert np.array_equal(np.sort(np.concatenate(shards)), np.arange(samples))
+
+
+def test_a_small_alpha_is_more_uneven_than_a_large_one() -> None:
+    def spread(alpha: float) -> float:
+        shards = splits.dirichlet(labels(1000), 10, alpha, np.random.default_rng(3))
+        return float(np.std([len(shard) for shard in shards]))
+
+    assert spread(0.1) > 2 * spread(100.0)
