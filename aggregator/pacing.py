@@ -68,7 +68,10 @@ class _Collecting(Strategy):
 
     @abc.abstractmethod
     def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
-        """Weight of each update in x ← x + Σ weight·Δ. Rules that need more override :meth:`new_model`."""
+        """Weight of each update in x ← x + Σ weight·Δ. Rules that need more override :meth:`new_model`.
+
+        There may be none: a tick that received nothing is an iteration too.
+        """
 
     def new_model(self, updates: Sequence[Update], server: Server) -> tuple[Vector, Sequence[float]]:
         """The next model out of what was gathered, and the weight of each update in it."""
@@ -176,8 +179,9 @@ class EveryRound(Strategy):
 
     def _close_if_due(self, server: Server) -> Decision:
         overdue = self._closes_at is not None and server.now >= self._closes_at
-        if self._opened is not None and self._awaited and not overdue:
-            return Decision(wake_at=self._closes_at)
+        if self._opened is not None and self._awaited and (self._sum is None or not overdue):
+            # a round that has nothing stays open past its deadline: closing it would restart everyone, for ever
+            return Decision(wake_at=None if overdue else self._closes_at)
         if self._sum is None:
             return self._open(server, server.version)
         total = sum(self._shares.values())
@@ -221,8 +225,9 @@ class EveryTick(_Collecting):
         return self._tick_if_due(server, [device])
 
     def on_update(self, update: Update, server: Server) -> Decision:
-        self._gathered.append(update)
-        return self._tick_if_due(server, [])
+        decision = self._tick_if_due(server, [])
+        self._gathered.append(update)  # after the tick: what comes late belongs to the interval it comes in
+        return decision
 
     def on_wake(self, server: Server) -> Decision:
         return self._tick_if_due(server, [])

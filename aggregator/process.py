@@ -223,7 +223,8 @@ class AggregatorProcess:
         self._presence.heard(message.device, now)
         if not self._engine.is_present(message.device):
             # it had been silent for too long and is back; what it brings belongs to a ticket that is settled
-            self._join(self._hellos[message.device], now, message.trains if isinstance(message, Beat) else 0)
+            last = message if isinstance(message, Beat) else self._beats.get(message.device)
+            self._join(self._hellos[message.device], now, last.trains if last is not None else 0)
         if isinstance(message, Update):
             self._engine.update(message, now)
             self._check_versions()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 
+import msgspec
 import numpy as np
 
 from devices.device import Device, Steps
@@ -52,7 +52,7 @@ class DeviceProcess:
             self._live(clock)
         except StopRun:
             # the last heartbeat carries the events that had not been told yet
-            self._tell(dataclasses.replace(self._device.beat(), state=STOPPED), timeout=1.0)
+            self._tell(msgspec.structs.replace(self._device.beat(), state=STOPPED), timeout=1.0)
 
     def _wait_for_start(self) -> WallClock:
         while True:
@@ -105,7 +105,7 @@ class DeviceProcess:
         outbox = self._device.outbox
         try:
             while outbox:
-                self._tell(dataclasses.replace(outbox[0], events=self._device.take_events()))
+                self._tell(msgspec.structs.replace(outbox[0], events=self._device.take_events()))
                 del outbox[0]
         except Unreachable:
             return False
@@ -119,7 +119,7 @@ class DeviceProcess:
 
     def _tell(self, message: Update | Beat, timeout: float = 0.0) -> None:
         self._untold += message.events
-        self._peer.send(encode(dataclasses.replace(message, events=self._untold)), timeout)
+        self._peer.send(encode(msgspec.structs.replace(message, events=self._untold)), timeout)
         self._untold = ()
 
     def _train(self, job: Job, base: Vector, number: int) -> Steps:

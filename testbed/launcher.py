@@ -285,8 +285,10 @@ def prepared_template(private: Path, order: dict[str, Any]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+        (private / ORDER).unlink(missing_ok=True)  # the template need not clean up after us
         # both would end by themselves a moment after us; waiting here means that nothing outlives the launcher
-        forkserver._forkserver._stop()  # type: ignore[attr-defined]
+        with contextlib.suppress(FileNotFoundError):  # a template that was ended has removed its socket
+            forkserver._forkserver._stop()  # type: ignore[attr-defined]
         resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
 

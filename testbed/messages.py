@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+import msgspec
 
 from testbed.parameters import param
 
-Vector: TypeAlias = npt.NDArray[np.float32]
-"""A model, a delta or a gradient: one flat float32 array."""
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Vector: TypeAlias = npt.NDArray[np.float32]
+    """A model, a delta or a gradient: one flat float32 array."""
+else:
+    Vector = Any  # vectors travel beside the header, and are checked where they are taken from their frame
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+"""A finite float: the bounds keep NaN and the infinities out."""
+Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
 
 EVALUATOR = "evaluator"
 """The name under which the evaluator process connects. No device has it: theirs end in a number."""
-
 
 STOPPED = "stopped"
 """State in the last heartbeat of a process, its answer to Stop."""
@@ -25,12 +34,12 @@ STOPPED = "stopped"
 class Job:
     """Local training as a device is told to do it. Travels with each dispatch, so a rule may change it."""
 
-    steps: int = param(10, "local SGD steps per job (ignored if epochs is set)", at_least=1)
-    epochs: int = param(0, "local epochs per job; 0 means: use steps", at_least=0)
-    batch: int = param(32, "samples per step", at_least=1)
-    lr: float = param(0.05, "local learning rate", above=0)
-    momentum: float = param(0.0, "local momentum", at_least=0, below=1)
-    proximal: float = param(0.0, "μ of the proximal term (μ/2)·‖x − x_base‖²", at_least=0)
+    steps: Count = param(10, "local SGD steps per job (ignored if epochs is set)", at_least=1)
+    epochs: Count = param(0, "local epochs per job; 0 means: use steps", at_least=0)
+    batch: Count = param(32, "samples per step", at_least=1)
+    lr: Number = param(0.05, "local learning rate", above=0)
+    momentum: Number = param(0.0, "local momentum", at_least=0, below=1)
+    proximal: Number = param(0.0, "μ of the proximal term (μ/2)·‖x − x_base‖²", at_least=0)
 
     def steps_over(self, samples: int) -> int:
         """Steps this job takes on a device that has ``samples`` samples."""
@@ -39,52 +48,51 @@ class Job:
         return self.epochs * -(-samples // max(1, min(self.batch, samples)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
+class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of everything that is said."""
+
+
+class Hello(Message, frozen=True, kw_only=True):
     """Device → aggregator, once: who I am, and what I read back of my own limits."""
 
-    device: str
-    pid: int
-    cores: tuple[int, ...]
-    samples: int
+    device: Text
+    pid: Count
+    cores: tuple[Count, ...]
+    samples: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Welcome:
+class Welcome(Message, frozen=True, kw_only=True):
     """Aggregator → device: the run begins; ``origin`` is time zero on CLOCK_MONOTONIC."""
 
-    origin: float
+    origin: Number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Train:
+class Train(Message, frozen=True, kw_only=True):
     """Aggregator → device: train this model like that. A new ticket replaces whatever you do."""
 
-    ticket: int
-    version: int
+    ticket: Count
+    version: Count
     job: Job
     model: Vector
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class Update(Message, frozen=True, kw_only=True):
     """Device → aggregator: the result of one job. ``delta`` = local model − model of ``version``."""
 
-    device: str
-    ticket: int
-    version: int
+    device: Text
+    ticket: Count
+    version: Count
     delta: Vector
-    samples: int
-    steps: int
-    started: float
-    finished: float
-    loss: float | None
+    samples: Count
+    steps: Count
+    started: Number
+    finished: Number
+    loss: Number | None
     """Mean over the steps; None if it is not finite, which a diverging device may well report."""
-    events: tuple[dict[str, Any], ...] = ()
+    events: tuple[dict[Text, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class Beat(Message, frozen=True, kw_only=True):
     """Device → aggregator, about once a second: alive, and how far.
 
     ``trains`` counts the Train messages that reached the device, ``ticket`` is the job it holds (0: none) and
@@ -92,46 +100,39 @@ class Beat:
     from an upload that was given up (count as lost) without guessing at delays.
     """
 
-    device: str
-    state: str
-    ticket: int = 0
-    finished: int = 0
-    trains: int = 0
-    progress: float = 0.0
-    drops: int = 0
-    events: tuple[dict[str, Any], ...] = ()
+    device: Text
+    state: Text
+    ticket: Count = 0
+    finished: Count = 0
+    trains: Count = 0
+    progress: Number = 0.0
+    drops: Count = 0
+    events: tuple[dict[Text, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Message, frozen=True, kw_only=True):
     """Aggregator → evaluator: score this version, which came to be at ``made``."""
 
-    version: int
-    made: float
+    version: Count
+    made: Number
     model: Vector
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class Score(Message, frozen=True, kw_only=True):
     """Evaluator → aggregator: what the version is worth on the test data."""
 
-    version: int
-    made: float
-    metrics: dict[str, float]
+    version: Count
+    made: Number
+    metrics: dict[Text, Number]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(Message, frozen=True, kw_only=True):
     """Aggregator → any peer: your last message was not taken, and why."""
 
-    reason: str
+    reason: Text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class Stop(Message, frozen=True, kw_only=True):
     """Aggregator → everyone: the run is over."""
 
-    reason: str
-
-
-Message: TypeAlias = Hello | Welcome | Train | Update | Beat | Snapshot | Score | Refused | Stop
+    reason: Text

@@ -66,9 +66,16 @@ def _prepare(order: dict[str, object]) -> Task:
     return task
 
 
-def _clean_up_after(launcher: int, folder: Path) -> None:
-    """If the launcher has died it could not clean up: its sockets must not stay behind."""
-    if os.getpid() == PID and os.getppid() != launcher:
+def _clean_up(folder: Path) -> None:
+    """If the launcher has died it could not clean up: its sockets must not stay behind.
+
+    Its pid tells nothing: a launcher with several threads is still our parent when its first thread has died and its
+    files are closed. What tells is the order, which a launcher that cleans up itself withdraws first.
+    """
+    if os.getpid() != PID:
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # or the second news of a death would cut this short
+    if (folder / ORDER).exists():
         for _ in range(_CLEAN_UP_ATTEMPTS):
             shutil.rmtree(folder, ignore_errors=True)
             if not folder.exists():
@@ -83,12 +90,13 @@ def _main(folder: Path) -> None:
     launcher: int = order["launcher"]
 
     def end(*_: object) -> None:
-        _clean_up_after(launcher, folder)
+        _clean_up(folder)
         os._exit(1)
 
     signal.signal(signal.SIGTERM, end)
-    atexit.register(_clean_up_after, launcher, folder)
-    _clean_up_after(launcher, folder)  # it may have died while this interpreter started
+    atexit.register(_clean_up, folder)
+    if os.getppid() != launcher:
+        _clean_up(folder)  # it died while this interpreter started
     die_with_parent(launcher, signal.SIGTERM)
     try:
         TASK = _prepare(order)

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, Union
+from typing import Any, TypeAlias, Union
 
 import msgspec
 
+from testbed.messages import Number
+
 SCHEMA = 1
 _LINES_IN_MEMORY = 4096
-
-Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
-"""A finite float: the bounds keep NaN and the infinities out."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=str.lower):

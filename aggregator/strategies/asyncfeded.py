@@ -31,7 +31,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from aggregator.pacing import EveryUpdate
-from aggregator.strategy import Reject, Server
+from aggregator.strategy import Decision, Reject, Server
 from aggregator.vectors import distance, norm, plus_scaled
 from testbed.messages import Job, Update, Vector
 from testbed.parameters import param
@@ -56,7 +56,7 @@ class AsyncFedED(EveryUpdate):
         if length == 0:
             raise Reject("its delta is zero")
         gamma = distance(server.model, server.model_at(update.version)) / length  # (6)
-        if math.isinf(gamma):
+        if not math.isfinite(gamma):
             raise Reject("its staleness γ is not finite")
         self._adapt(update, gamma)
         if self.gamma_max is not None and gamma > self.gamma_max:
@@ -64,8 +64,12 @@ class AsyncFedED(EveryUpdate):
         eta_g = self.lam / (gamma + self.eps)  # (7)
         return plus_scaled(server.model, eta_g, update.delta), eta_g  # (5)
 
+    def on_join(self, device: str, server: Server) -> Decision:
+        self._k.pop(device, None)  # Algorithm 1: a newly connected device begins with K_initial
+        return super().on_join(device, server)
+
     def job(self, device: str, server: Server) -> Job:
-        steps = self._k.setdefault(device, self.k_initial or server.job.steps)
+        steps = self._k.setdefault(device, min(self.k_initial or server.job.steps, self.k_max))
         return replace(server.job, steps=steps, epochs=0)
 
     def _adapt(self, update: Update, gamma: float) -> None:

@@ -9,7 +9,7 @@ Symbols
     Δ_i     x_i − x_t, the update of device i
 
 Rule
-    S_t ← max(C·N, 1) devices at random, without replacement
+    S_t ← max(⌊C·N⌋, 1) devices at random, without replacement
     x_{t+1} = Σ_{i∈S_t} (n_i / Σn) x_i  =  x_t + Σ_{i∈S_t} (n_i / Σn) Δ_i
 
 Departures
@@ -19,6 +19,7 @@ Departures
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ from aggregator.pacing import EveryRound
 from aggregator.strategy import Server
 from testbed.messages import Update
 from testbed.parameters import param
+
+_ROUNDING = 1e-9  # 0.29 · 100 is 28.999… in binary
 
 
 @dataclass(kw_only=True)
@@ -36,7 +39,7 @@ class FedAvg(EveryRound):
 
     def choose(self, server: Server) -> Iterable[str]:
         names = sorted(server.devices)
-        size = max(round(self.fraction * len(names)), 1)
+        size = max(math.floor(self.fraction * len(names) + _ROUNDING), 1)
         if size == len(names):
             return names
         return [names[i] for i in server.random.permutation(len(names))[:size]]

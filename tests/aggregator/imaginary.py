@@ -24,6 +24,9 @@ from tests.aggregator.by_hand import check_conservation
 TRANSPORT_SECONDS = 0.01
 """A Train is that long on its way, so beats cross it."""
 
+MOST_AT_ONE_MOMENT = 1000
+"""Events; a rule that asks to be woken in the past, again and again, would hang the test."""
+
 
 @dataclass(kw_only=True)
 class ImaginaryDevice:
@@ -105,8 +108,10 @@ class Fleet:
 
     def run(self, until: float, check: Callable[[Engine], None] = lambda _: None) -> None:
         """Everything up to the moment ``until``; both checks follow every event."""
-        engine = self.engine
+        engine, at_this_moment = self.engine, 0
         while (moment := self._next()) <= until:
+            at_this_moment = at_this_moment + 1 if moment == self.clock.now() else 0
+            assert at_this_moment < MOST_AT_ONE_MOMENT, f"time stands still at {moment}"
             self.clock.advance_to(moment)
             if engine.wake_at is not None and engine.wake_at <= moment:
                 engine.wake(moment)

@@ -35,8 +35,8 @@ def measure() -> Iterator[Result]:
             ratio = statistics.median(ratios)
             yield Result(
                 what=f"{strategy}, {devices} devices",
-                measured=f"{statistics.median(ours):.0f}/s of {statistics.median(floors):.0f}/s = {ratio:.2f} of the floor"
-                f" ({min(ratios):.2f} to {max(ratios):.2f})",
+                measured=f"{statistics.median(ours):.0f}/s of {statistics.median(floors):.0f}/s"
+                f" = {ratio:.2f} of the floor ({min(ratios):.2f} to {max(ratios):.2f})",
                 target=f"≥ {target:g}",
                 reached=ratio >= target,
             )

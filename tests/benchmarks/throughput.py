@@ -8,7 +8,6 @@ receiving process used, which does not hide behind the speed of the senders.
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import json
 import multiprocessing
@@ -20,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import zmq
 
@@ -138,7 +138,7 @@ def _sender(size: int, folder: str, index: int) -> None:
             frames = peer.receive(10.0)
             message = decode(frames, size) if frames is not None else None
             if isinstance(message, Train):
-                peer.send(encode(dataclasses.replace(update, ticket=message.ticket, version=message.version)))
+                peer.send(encode(msgspec.structs.replace(update, ticket=message.ticket, version=message.version)))
             elif isinstance(message, Stop):
                 peer.send(encode(Beat(device=name, state=STOPPED)))
                 return

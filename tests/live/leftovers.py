@@ -31,8 +31,9 @@ def nothing_left_over() -> Iterator[None]:
         patch.setenv("TMPDIR", folder)
         yield
         processes = _end_leftovers(mark)
-        assert not processes, "processes were left over"
-        assert os.listdir(folder) == [], "the temporary folder was not cleaned up"
+        assert not processes, f"processes were left over: {processes}"
+        left = [str(path.relative_to(folder)) for path in Path(folder).rglob("*")]
+        assert left == [], f"the temporary folder was not cleaned up: {left}"
         assert set(os.listdir(_SHARED_MEMORY)) <= shared, "shared memory was left over"
 
 

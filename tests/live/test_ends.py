@@ -82,9 +82,13 @@ def test_the_death_of_the_launcher_ends_everybody(tmp_path: Path) -> None:
     assert len(outcome.of_kind(trace.Arrived)) >= 3  # what was recorded can be read
 
 
-@pytest.mark.parametrize("who", ["aggregator", "template"])
-def test_the_death_of_a_pillar_fails_the_run_and_what_was_recorded_is_kept(who: str, tmp_path: Path) -> None:
-    outcome = end(tmp_path, who, signal.SIGKILL)
+@pytest.mark.parametrize(
+    ("who", "how"), [("aggregator", signal.SIGKILL), ("template", signal.SIGKILL), ("template", signal.SIGTERM)]
+)
+def test_the_death_of_a_pillar_fails_the_run_and_the_record_is_kept(
+    who: str, how: signal.Signals, tmp_path: Path
+) -> None:
+    outcome = end(tmp_path, who, how)
     assert outcome.code == 1
     assert "Traceback" not in outcome.stdout + outcome.stderr
     assert outcome.summary["stopped"] == "the aggregator ended early"

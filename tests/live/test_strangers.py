@@ -52,7 +52,7 @@ def bad_messages(size: int) -> dict[str, Frames]:
         "dtype": altered(good, dtype="<f8"),
         "schema": altered(good, schema=99),
         "kind": altered(good, kind="Gift"),
-        "finite": altered(good, loss=float("nan")),
+        "loss": altered(good, loss=float("nan")),
         "3 frames": [*good, b"more"],
         "unknown device": good,
     }
