@@ -1,0 +1,50 @@
+"""The README's examples run as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.runs import ROOT, complete, write_profile
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+pytestmark = pytest.mark.live
+
+
+def block(language: str, containing: str) -> str:
+    """The one fenced block of the README in that language that contains a text."""
+    blocks = re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+    (found,) = [text for text in blocks if containing in text]
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "containing", "changes"),
+    [
+        ("my_rule", "class Patient", {"strategy": "my_rule:Patient"}),
+        (
+            "my_task",
+            "class Blobs",
+            {"task": "my_task:Blobs", "devices": [{"profile": "rpi4", "count": 3, "seconds_per_sample": 1e-4}]},
+        ),
+    ],
+)
+def test_what_the_readme_shows_a_user_to_write_learns(
+    tmp_path: Path, module: str, containing: str, changes: dict[str, Any]
+) -> None:
+    (tmp_path / f"{module}.py").write_text(block("python", containing), encoding="utf-8")
+    profile = write_profile(tmp_path, stop={"target_accuracy": 0.9, "seconds": 60.0}, **changes)
+    outcome = complete(profile)
+    assert outcome.code == 0
+    assert outcome.summary["stopped"] == "accuracy 0.9 is reached"
+
+
+def test_the_experiment_in_the_readme_runs(tmp_path: Path) -> None:
+    profile = tmp_path / "mixed.toml"
+    profile.write_text(block("toml", 'name = "mixed"'), encoding="utf-8")
+    outcome = complete(profile, "--set", "stop.versions=3")
+    assert outcome.code == 0
+    assert outcome.summary["versions"] == 3
