@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec.structs import replace
 
 from aggregator.strategy import Decision, Reject, Server, Strategy
 from aggregator.vectors import add_scaled, plus_scaled

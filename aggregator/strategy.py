@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 
 from testbed.messages import Job, Update, Vector
@@ -63,17 +64,16 @@ class Server(Protocol):
         """τ: versions made since the update's device downloaded its model. 0 is fresh."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done. The default is: nothing."""
 
     model: Vector | None = None
     """A new version, if not None (the same model again is an iteration that changed nothing)."""
-    train: Mapping[str, Job] = field(default_factory=dict)
+    train: Mapping[str, Job] = msgspec.field(default_factory=dict)
     """Dispatch the current model (after ``model``) to these devices."""
-    applied: Mapping[int, float] = field(default_factory=dict)
+    applied: Mapping[int, float] = msgspec.field(default_factory=dict)
     """Ticket → weight of each update that went into ``model``."""
-    rejected: Mapping[int, str] = field(default_factory=dict)
+    rejected: Mapping[int, str] = msgspec.field(default_factory=dict)
     """Ticket → reason, for each update that will never be used."""
     wake_at: float | None = None
     """Call ``on_wake`` at this moment; None leaves an earlier wish standing."""

@@ -47,10 +47,10 @@ def distance(a: Vector, b: Vector) -> float:
     return math.sqrt(total)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def is_finite(vector: Vector) -> bool:
     """Whether all numbers are finite. One pass: a NaN or an infinity cannot leave the sum of squares finite.
 
     The square root of the largest float32 counts as too large, too: such a delta is not an update.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        return math.isfinite(float(np.dot(vector, vector)))
+    return math.isfinite(float(vector.dot(vector)))

@@ -6,6 +6,7 @@ The only file that imports zmq. Never make a channel before a fork: a ZeroMQ con
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -38,11 +39,26 @@ def _prepare(socket: zmq.Socket[bytes], max_bytes: int) -> None:
     socket.setsockopt(zmq.MAXMSGSIZE, max_bytes)
 
 
-def _send(socket: zmq.Socket[bytes], frames: Sequence[Buffer]) -> None:
-    """Headers are copied, which is cheaper for so few bytes; vectors are not."""
-    for frame in frames[:-1]:
-        socket.send(frame, _MORE)
-    socket.send(frames[-1], _LAST, copy=len(frames[-1]) < _WORTH_SHARING)
+class _Sender:
+    """Sends frames. The last vector is remembered as ZeroMQ holds it: a model that goes to the whole fleet is handed
+    over once. Vectors that are sent must not change any more.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+        self._vector: object = None
+        self._frame = zmq.Frame()
+
+    def send(self, frames: Sequence[Buffer]) -> None:
+        for frame in frames[:-1]:
+            self._socket.send(frame, _MORE)
+        last = frames[-1]
+        if isinstance(last, memoryview):
+            if last.obj is not self._vector:
+                self._vector, self._frame = last.obj, zmq.Frame(last, copy=len(last) < _WORTH_SHARING)
+            self._socket.send(self._frame, _LAST, copy=False)
+        else:
+            self._socket.send(last, _LAST)
 
 
 def _receive(socket: zmq.Socket[bytes], flags: int) -> list[Buffer]:
@@ -61,6 +77,9 @@ class Hub:
 
     def __init__(self, endpoint: str, *, max_bytes: int) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        # ZeroMQ's thread shares the aggregator's core: as a batch task it does not interrupt it for every frame
+        self._context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_BATCH)
+        self._context.set(zmq.THREAD_PRIORITY, 0)
         self._socket = self._context.socket(zmq.ROUTER)
         _prepare(self._socket, max_bytes)
         # without MANDATORY a ROUTER drops silently; without HANDOVER a restarted device is shut out
@@ -73,12 +92,13 @@ class Hub:
             raise UserError(
                 f"endpoint {endpoint} cannot be opened: {error}; choose another transport.port, or 0 for a free one"
             ) from None
+        self._sender = _Sender(self._socket)
         self._patience = -1
         self.endpoint = self._socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()  # type: ignore[union-attr]
 
     def send(self, peer: str, frames: Sequence[Buffer]) -> None:
         try:
-            _send(self._socket, [peer.encode(errors=_NAMELESS), *frames])
+            self._sender.send([peer.encode(errors=_NAMELESS), *frames])
         except zmq.ZMQError as error:
             raise Unreachable(f"{peer}: {error}") from None
 
@@ -114,13 +134,14 @@ class Peer:
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
         self._socket.setsockopt(zmq.ROUTING_ID, name.encode())
         self._socket.connect(endpoint)
+        self._sender = _Sender(self._socket)
 
     def send(self, frames: Sequence[Buffer], timeout: float = 0.0) -> None:
         """Send, waiting up to ``timeout`` host seconds for the connection or for room in the queue."""
         if timeout and not self._socket.poll(int(timeout * 1000), zmq.POLLOUT):
             raise Unreachable(f"the aggregator did not answer within {timeout:g} s")
         try:
-            _send(self._socket, frames)
+            self._sender.send(frames)
         except zmq.ZMQError as error:
             raise Unreachable(str(error)) from None
 

@@ -17,7 +17,7 @@ import msgspec
 from testbed.messages import Number
 
 SCHEMA = 1
-_LINES_IN_MEMORY = 4096
+_EVENTS_IN_MEMORY = 4096
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=str.lower):
@@ -219,18 +219,19 @@ class TraceWriter:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab")
-        self._lines: list[bytes] = []
+        self._events: list[Event] = []
 
     def write(self, event: Event) -> None:
-        self._lines.append(_encoder.encode(event))
-        if len(self._lines) >= _LINES_IN_MEMORY:
+        """Remember the event; many are encoded at once, with a warm cache, when they are flushed."""
+        self._events.append(event)
+        if len(self._events) >= _EVENTS_IN_MEMORY:
             self.flush()
 
     def flush(self) -> None:
-        if self._lines:
-            self._file.write(b"\n".join(self._lines) + b"\n")
+        if self._events:
+            self._file.write(b"\n".join(map(_encoder.encode, self._events)) + b"\n")
             self._file.flush()
-            self._lines.clear()
+            self._events.clear()
 
     def close(self) -> None:
         self.flush()

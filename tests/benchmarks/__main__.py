@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def main(names: list[str]) -> int:
+    os.environ.update(ONE_THREAD)  # before numpy is imported; the launcher does the same for its processes
     from tests.benchmarks import race, startup, throughput
     from tests.benchmarks.report import show
 

@@ -36,7 +36,7 @@ from tests.benchmarks.report import Result
 
 _SIZES = {"87 KB": 21_840, "2.65 MB": 663_160}
 _TARGET = 0.70
-_SENDERS = 4
+_SENDERS = 16
 _SECONDS = 4.0
 _REPEATS = 3
 _fork = multiprocessing.get_context("fork")
