@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
-import os
 import platform
 import signal
 from collections.abc import Callable, Iterable
@@ -14,6 +12,7 @@ import numpy as np
 from psutil import pid_exists
 from safetensors.numpy import save_file
 
+from aggregator import status
 from aggregator.engine import Engine
 from aggregator.evaluation import Evaluation
 from aggregator.presence import Presence
@@ -124,7 +123,7 @@ class AggregatorProcess:
                 self._keep_house(now)
                 next_housekeeping = now + _HOUSEKEEPING_SECONDS
             if now >= next_status:
-                self._tell_status(now)
+                status.write(Path(self._config.status_file), now, engine, self._evaluation, self._beats, self._fleet)
                 next_status = now + _STATUS_SECONDS
             if stop.seconds is not None and now >= stop.seconds:
                 self.stop(f"{stop.seconds:g} seconds are over")
@@ -288,26 +287,6 @@ class AggregatorProcess:
         versions = self._experiment.stop.versions
         if versions is not None and self._engine.version >= versions:
             self.stop(f"version {versions} is reached")
-
-    def _tell_status(self, now: float) -> None:
-        """For the live view: a small file, replaced atomically, so that no reader can ever slow this process."""
-        engine, score = self._engine, self._evaluation.latest
-        devices = {}
-        for name in self._fleet:
-            beat, base = self._beats.get(name), engine.base_of(name)
-            state = (beat.state if beat is not None else "idle") if engine.is_present(name) else "gone"
-            devices[name] = [state, base, beat.drops if beat is not None else 0]
-        status = {
-            "t": now,
-            "version": engine.version,
-            "metrics": score.metrics if score is not None else {},
-            "tally": {name: getattr(engine.tally, name) for name in engine.tally.__slots__},
-            "devices": devices,
-        }
-        path = Path(self._config.status_file)
-        draft = path.with_suffix(".new")
-        draft.write_text(json.dumps(status), encoding="utf-8")
-        os.replace(draft, path)
 
 
 def _strategy(experiment: Experiment) -> Strategy:

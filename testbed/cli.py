@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 import testbed
-from testbed import cores, doctor, launcher, live, plugins, profile
+from testbed import cores, doctor, forking, launcher, live, plugins, profile, room
 from testbed.errors import UserError
 from testbed.parameters import build, describe
 from testbed.profile import DeviceProfile, Experiment, LinkProfile
@@ -101,7 +101,7 @@ def _run(options: argparse.Namespace) -> int:
     experiment = _experiment(options)
     devices = profile.fleet(experiment)
     plan = cores.plan(cores.available_cores(), len(devices))
-    launcher.check_room(len(devices))
+    room.check_room(len(devices))
     console = Console(stderr=options.format == "json")
     folder = RunFolder(options.out, experiment.name, datetime.now())
     if not options.quiet:
@@ -130,17 +130,19 @@ def _carry_out(
     experiment: Experiment, plan: cores.CorePlan, folder: RunFolder, console: Console, *, quiet: bool
 ) -> int:
     folder.write_profile(experiment)
-    view = live.view(console, quiet=quiet)
-    with launcher.private_folder() as private:
-        run = launcher.Launcher(experiment, plan, folder.path, private, view)
+    view = live.view(console, Console(stderr=True), quiet=quiet)
+    with forking.private_folder() as private:
+        run = launcher.Launcher(
+            experiment, plan, folder.path, private, view, lambda pids: folder.write_meta(experiment, plan, pids)
+        )
         try:
             run.run()
         except launcher.RunFailed as failure:
-            view.note(str(failure))
+            view.close()
+            print(f"error: {failure}; what was recorded is kept", file=sys.stderr)
             return 1
         finally:
             view.close()
-            folder.write_meta(experiment, plan, run.pids)
     return 128 + run.interrupted_by if run.interrupted_by is not None else 0
 
 

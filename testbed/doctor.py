@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from testbed.launcher import BYTES_FOR_THE_REST, BYTES_PER_DEVICE
+from testbed.room import BYTES_FOR_THE_REST, BYTES_PER_DEVICE, FILES_FOR_THE_REST, FILES_PER_DEVICE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,11 @@ def _memory() -> Finding:
 
 def _files() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = "any number of" if hard == resource.RLIM_INFINITY else f"about {max(0, (hard - 256) // 8)}"
+    most = (
+        "any number of"
+        if hard == resource.RLIM_INFINITY
+        else f"about {max(0, (hard - FILES_FOR_THE_REST) // FILES_PER_DEVICE)}"
+    )
     return Finding(what="open files", ok=None, found=f"{soft} (at most {hard})", means=f"enough for {most} devices")
 
 

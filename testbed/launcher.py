@@ -10,36 +10,25 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
-import os
-import resource
-import shutil
 import signal
-import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from multiprocessing import connection, forkserver, resource_tracker
+from collections.abc import Callable, Iterator
+from multiprocessing import connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-import psutil
-
 from testbed import child
 from testbed.cores import CorePlan
 from testbed.errors import UserError
+from testbed.forking import prepared_template
 from testbed.messages import EVALUATOR
 from testbed.profile import Experiment, Transport, fleet
 from testbed.roles import AggregatorConfig, DeviceConfig, EvaluatorConfig, RoleConfig
 
 AGGREGATOR = "aggregator"
-_TEMPLATE = "testbed.template"
-BYTES_PER_DEVICE = 30 << 20
-BYTES_FOR_THE_REST = 700 << 20
 _POLL_SECONDS = 0.25
 _FAREWELL_SECONDS = 5.0
-_LONGEST_SOCKET_PATH = 100  # a unix socket's path may have 107 bytes
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 
 
 class RunFailed(Exception):
@@ -50,45 +39,32 @@ class View(Protocol):
     """Whoever shows the run while it goes on."""
 
     def starting(self, ready: int, total: int) -> None: ...
+    def stopping(self) -> None: ...
     def status(self, status: dict[str, Any]) -> None: ...
     def note(self, text: str) -> None: ...
-
-
-def check_room(devices: int) -> None:
-    """Refuse a fleet that this host has no memory, processes or files for."""
-    needed, free = devices * BYTES_PER_DEVICE + BYTES_FOR_THE_REST, psutil.virtual_memory().available
-    if needed > free:
-        most = max(0, int((free - BYTES_FOR_THE_REST) // BYTES_PER_DEVICE))
-        raise UserError(
-            f"devices: {devices} devices need about {needed / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free;"
-            f" use at most {most} devices"
-        )
-    # the launcher and the aggregator hold a few descriptors for each device
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 8 * devices + 256
-    if soft < wanted:
-        if hard != resource.RLIM_INFINITY and hard < wanted:
-            raise UserError(
-                f"devices: {devices} devices need {wanted} open files, the limit is {hard}; raise ulimit -n"
-            )
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Launcher:
     """The processes of one run."""
 
-    def __init__(self, experiment: Experiment, plan: CorePlan, run_folder: Path, private: Path, view: View) -> None:
-        self._experiment, self._plan, self._view = experiment, plan, view
+    def __init__(
+        self,
+        experiment: Experiment,
+        plan: CorePlan,
+        run_folder: Path,
+        private: Path,
+        view: View,
+        started: Callable[[dict[str, int]], None],
+    ) -> None:
+        """``started`` is told the pids as soon as everybody has one."""
+        self._experiment, self._plan, self._view, self._started = experiment, plan, view, started
         self._run_folder, self._private = run_folder, private
         self._context = multiprocessing.get_context("forkserver")
         self._processes: dict[str, ForkServerProcess] = {}
         self._told_to_stop = 0
         self._signal: int | None = None
+        self._signals_passed_on = 0
         self._running = False
-
-    @property
-    def pids(self) -> dict[str, int]:
-        return {name: process.pid for name, process in self._processes.items() if process.pid is not None}
 
     @property
     def interrupted_by(self) -> int | None:
@@ -100,6 +76,7 @@ class Launcher:
         with self._signals(), prepared_template(self._private, self._order()):
             try:
                 self._start()
+                self._started({name: process.pid or 0 for name, process in self._processes.items()})
                 self._watch()
             finally:
                 self._end_all()
@@ -225,9 +202,13 @@ class Launcher:
                 signal.signal(number, handler)
 
     def _pass_on_signal(self) -> None:
+        if self._told_to_stop == self._signals_passed_on:
+            return
+        self._signals_passed_on = self._told_to_stop
         if self._told_to_stop == 1:
+            self._view.stopping()
             self._processes[AGGREGATOR].terminate()  # it ends the run and keeps the results
-        elif self._told_to_stop > 1:
+        else:
             self._processes[AGGREGATOR].kill()
 
     def _end_all(self) -> None:
@@ -245,51 +226,6 @@ class Launcher:
                     end(process)
             for process in alive:
                 process.join(max(0.0, limit - time.monotonic()))
-
-
-@contextlib.contextmanager
-def private_folder() -> Iterator[Path]:
-    """A folder of mode 0700 for sockets and status, on a short path, removed at the end."""
-    place = Path(tempfile.mkdtemp(prefix="edgebed-"))
-    if len(str(place)) > _LONGEST_SOCKET_PATH - 40:
-        place.rmdir()
-        place = Path(tempfile.mkdtemp(prefix="edgebed-", dir="/tmp"))
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def prepared_template(private: Path, order: dict[str, Any]) -> Iterator[None]:
-    """A forkserver whose template prepares itself as ordered; it starts with the first fork and ends here."""
-    from testbed.template import ENVIRONMENT, ORDER  # without the variable set, the import does nothing
-
-    (private / ORDER).write_text(json.dumps(order | {"launcher": os.getpid()}), encoding="utf-8")
-    root = str(Path(__file__).parent.parent)
-    paths = [root, *(path for path in sys.path if path and path != root)]
-    settings = {ENVIRONMENT: str(private), "PYTHONPATH": os.pathsep.join(paths), **_ONE_THREAD}
-    saved = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
-    multiprocessing.get_context("forkserver").set_forkserver_preload([_TEMPLATE])
-    # the forkserver's own socket goes into the private folder too: whoever cleans that up gets both
-    own_settings: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
-    own_settings["tempdir"] = str(private)
-    try:
-        forkserver.ensure_running()
-        yield
-    finally:
-        del own_settings["tempdir"]
-        for name, value in saved.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        (private / ORDER).unlink(missing_ok=True)  # the template need not clean up after us
-        # both would end by themselves a moment after us; waiting here means that nothing outlives the launcher
-        with contextlib.suppress(FileNotFoundError):  # a template that was ended has removed its socket
-            forkserver._forkserver._stop()  # type: ignore[attr-defined]
-        resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
 
 def _endpoint(transport: Transport, private: Path) -> str:

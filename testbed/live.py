@@ -12,6 +12,8 @@ from rich.text import Text
 
 _LINE_SECONDS = 5.0
 _MOST_ROWS = 24
+_WARMING = "warming up: loading the data, training one step …"
+_STOPPING = "stopping: keeping the results; once more to end at once"
 _STYLES = {
     "idle": "dim", "downloading": "cyan", "training": "green", "uploading": "blue", "suspended": "yellow",
     "gone": "red", "stopped": "dim",
@@ -19,10 +21,10 @@ _STYLES = {
 
 
 class Quiet:
-    """Shows nothing but what went wrong."""
+    """Shows nothing but what went wrong, on standard error."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, errors: Console) -> None:
+        self._errors = errors
 
     def starting(self, ready: int, total: int) -> None:
         """Nothing to show."""
@@ -30,8 +32,11 @@ class Quiet:
     def status(self, status: dict[str, Any]) -> None:
         """Nothing to show."""
 
+    def stopping(self) -> None:
+        """Nothing to show."""
+
     def note(self, text: str) -> None:
-        self._console.print(f"warning: {text}", style="yellow", highlight=False, soft_wrap=True)
+        self._errors.print(f"warning: {text}", style="yellow", highlight=False, markup=False, soft_wrap=True)
 
     def close(self) -> None:
         """Nothing to close."""
@@ -40,34 +45,47 @@ class Quiet:
 class Lines(Quiet):
     """A line every few seconds, for logs and pipes."""
 
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
+    def __init__(self, console: Console, errors: Console) -> None:
+        super().__init__(errors)
+        self._console = console
         self._next = 0.0
+        self._print(_WARMING)
 
     def starting(self, ready: int, total: int) -> None:
         if ready in (1, total) and total > 1:
-            self._console.print(f"started {ready} of {total} devices", highlight=False)
+            self._print(f"started {ready} of {total} devices")
 
     def status(self, status: dict[str, Any]) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _LINE_SECONDS
-            self._console.print(headline(status), highlight=False, soft_wrap=True)
+            self._print(headline(status))
+
+    def stopping(self) -> None:
+        self._print(_STOPPING)
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class Screen(Quiet):
     """The fleet as a table that refreshes in place."""
 
     def __init__(self, console: Console) -> None:
-        super().__init__(console)
+        super().__init__(console)  # what goes wrong is printed above the table, not through it
+        self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=False)
         self._live.start()
-        self._live.update(Text("warming the template process …"), refresh=True)
+        self._live.update(Text(_WARMING), refresh=True)
 
     def starting(self, ready: int, total: int) -> None:
         self._live.update(Text(f"starting devices: {ready} of {total}"), refresh=True)
 
     def status(self, status: dict[str, Any]) -> None:
-        self._live.update(Group(fleet_table(status, self._rows()), Text(headline(status))), refresh=True)
+        line = Text(headline(status), no_wrap=True, overflow="ellipsis")
+        self._live.update(Group(fleet_table(status, self._rows()), line), refresh=True)
+
+    def stopping(self) -> None:
+        self._live.console.print(_STOPPING, highlight=False)
 
     def close(self) -> None:
         self._live.stop()
@@ -82,8 +100,8 @@ def headline(status: dict[str, Any]) -> str:
     metrics = "  ".join(f"{name} {value:.3f}" for name, value in status["metrics"].items())
     rate = tally["applied"] / seconds if seconds > 0 else 0.0
     parts = [
-        f"{seconds:6.1f} s", f"version {status['version']}", metrics or "not scored yet",
-        f"{rate:.1f} updates/s", f"rejected {tally['rejected']}", f"lost {tally['lost']}",
+        f"{seconds:5.1f} s", f"version {status['version']}", metrics or "not scored yet",
+        f"{rate:.1f} upd/s", f"rejected {tally['rejected']}", f"lost {tally['lost']}",
     ]  # fmt: skip
     return "  ".join(parts)
 
@@ -106,8 +124,8 @@ def fleet_table(status: dict[str, Any], rows: int) -> Table:
     return table
 
 
-def view(console: Console, *, quiet: bool) -> Quiet:
+def view(console: Console, errors: Console, *, quiet: bool) -> Quiet:
     """The view that fits the console."""
     if quiet:
-        return Quiet(console)
-    return Screen(console) if console.is_terminal else Lines(console)
+        return Quiet(errors)
+    return Screen(console) if console.is_terminal else Lines(console, errors)

@@ -34,6 +34,8 @@ class DeviceTotals:
     busy_s: float = 0.0
     transfer_s: float = 0.0
     suspended_s: float = 0.0
+    trained: int = 0
+    """The last ticket whose computation ended."""
     staleness: list[int] = field(default_factory=list)
 
     def row(self, name: str, seconds: float) -> dict[str, Any]:
@@ -138,7 +140,9 @@ def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
                 device.bytes_down += event.bytes
         case trace.Trained():
             devices[event.device].busy_s += event.obtained
-        case trace.Abandoned():
+            devices[event.device].trained = event.ticket
+        case trace.Abandoned() if devices[event.device].trained != event.ticket:
+            # abandoned in its upload, the computation has been counted already
             devices[event.device].busy_s += event.seconds
         case trace.Suspended():
             devices[event.device].suspended_s += event.obtained

@@ -15,11 +15,7 @@ name = "bench"
 seed = 1
 devices = [{{ profile = "host", link = "none", count = {devices} }}]
 strategy = "{strategy}"
-
-[task]
-name = "digits"
-model = "cnn"
-split = "iid"
+task = "tests.benchmarks.task:SharedDigits"
 
 [training]
 steps = 1

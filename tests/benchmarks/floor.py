@@ -19,12 +19,13 @@ import zmq
 
 from testbed import child
 from testbed.cores import Priority, available_cores, plan, settle
-from testbed.launcher import prepared_template
+from testbed.forking import prepared_template
 from testbed.messages import Job
 
 _HWM = 8
 _MIXING = 0.6
-_WARM_UP_SECONDS = 1.0
+WARM_UP_UPDATES = 3
+"""Updates of each device that are not measured: its first steps copy the pages it shares with the template."""
 JOB = Job(steps=1, batch=32, lr=0.01)
 
 
@@ -53,7 +54,7 @@ def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> fl
     context = multiprocessing.get_context("forkserver")
     with tempfile.TemporaryDirectory(prefix="floor-") as name:
         folder = Path(name)
-        order = {"source": "floor", "task": "digits", "parameters": {"model": "cnn", "split": "iid"}, "seed": 1}
+        order = {"source": "floor", "task": "tests.benchmarks.task:SharedDigits", "parameters": {}, "seed": 1}
         endpoint, result = f"ipc://{folder}/hub", folder / "result.json"
         configs: list[FloorAggregator | FloorDevice] = [
             FloorAggregator(
@@ -102,7 +103,7 @@ def _stream(router: Any, peers: list[bytes], model: Any, seconds: float) -> floa
         router.send_multipart([peer.bytes, model.copy()], copy=False)
         return 1
 
-    return _rate(once, seconds)
+    return _rate(once, len(peers), seconds)
 
 
 def _rounds(router: Any, peers: list[bytes], model: Any, seconds: float) -> float:
@@ -117,13 +118,13 @@ def _rounds(router: Any, peers: list[bytes], model: Any, seconds: float) -> floa
             model.__iadd__(np.float32(1 / len(peers)) * np.frombuffer(frame.buffer, np.float32))
         return len(peers)
 
-    return _rate(once, seconds)
+    return _rate(once, len(peers), seconds)
 
 
-def _rate(once: Callable[[], int], seconds: float) -> float:
-    end = time.monotonic() + _WARM_UP_SECONDS
-    while time.monotonic() < end:
-        once()
+def _rate(once: Callable[[], int], devices: int, seconds: float) -> float:
+    unmeasured = WARM_UP_UPDATES * devices
+    while unmeasured > 0:
+        unmeasured -= once()
     began, updates = time.monotonic(), 0
     while time.monotonic() - began < seconds:
         updates += once()

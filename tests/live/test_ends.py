@@ -98,8 +98,8 @@ def test_the_death_of_a_pillar_fails_the_run_and_the_record_is_kept(
 def test_the_death_of_the_evaluator_fails_the_run_but_the_model_is_saved(tmp_path: Path) -> None:
     outcome = end(tmp_path, "evaluator", signal.SIGKILL)
     assert outcome.code == 1
-    assert "evaluator" in outcome.stdout
-    assert "SIGKILL" in outcome.stdout
+    assert "evaluator" in outcome.stderr
+    assert "SIGKILL" in outcome.stderr
     assert accounts_balance(outcome)
     assert len(outcome.of_kind(trace.Stopped)) == 1
     assert (outcome.folder / "checkpoints" / "final.safetensors").is_file()
@@ -113,7 +113,7 @@ def test_the_death_of_a_device_costs_its_work_and_the_run_goes_on(tmp_path: Path
         victim.kill()
         outcome = run.finish()
     assert outcome.code == 0
-    assert f"rpi4-2 (pid {victim.pid}) was ended by SIGKILL" in outcome.stdout
+    assert f"rpi4-2 (pid {victim.pid}) was ended by SIGKILL" in outcome.stderr
     [left] = [event for event in outcome.of_kind(trace.Left) if event.device == "rpi4-2"]
     [lost] = [event for event in outcome.of_kind(trace.Lost) if event.device == "rpi4-2"]
     assert lost.t == left.t

@@ -33,14 +33,14 @@ def table_lines(devices: dict[str, Any], rows: int) -> list[list[str]]:
 
 
 def test_the_headline_says_where_the_run_is() -> None:
-    expected = "   4.0 s  version 6  accuracy 0.812  loss 0.500  1.5 updates/s  rejected 2  lost 1"
+    expected = "  4.0 s  version 6  accuracy 0.812  loss 0.500  1.5 upd/s  rejected 2  lost 1"
     assert live.headline(status()) == expected
 
 
 def test_the_headline_of_a_run_that_just_began_has_no_score_and_no_rate() -> None:
     line = live.headline(status(t=0.0, metrics={}))
     assert "not scored yet" in line
-    assert "0.0 updates/s" in line
+    assert "0.0 upd/s" in line
 
 
 def test_the_fleet_is_shown_with_state_version_staleness_and_drops() -> None:
@@ -63,38 +63,44 @@ def test_a_state_that_is_not_known_here_is_shown_as_it_is() -> None:
 
 
 def test_a_quiet_view_shows_nothing_but_what_went_wrong() -> None:
-    screen, text = console()
-    view = live.view(screen, quiet=True)
+    (screen, text), (errors, complaints) = console(), console()
+    view = live.view(screen, errors, quiet=True)
     view.starting(1, 8)
     view.status(status())
-    view.note("a device died")
+    view.stopping()
+    view.note("[bold] died")
     view.close()
-    assert text.getvalue() == "warning: a device died\n"
+    assert text.getvalue() == ""
+    assert complaints.getvalue() == "warning: [bold] died\n"
 
 
 def test_lines_come_every_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
     monkeypatch.setattr("testbed.live.time", SimpleNamespace(monotonic=clock.now))
     screen, text = console()
-    view = live.view(screen, quiet=False)
+    view = live.view(screen, screen, quiet=False)
     for ready in (1, 2, 3):
         view.starting(ready, 3)
     for moment in (0.0, 1.0, 4.9, 5.0, 5.1):
         clock.advance_to(moment)
         view.status(status(t=moment))
+    view.stopping()
     view.close()
-    lines = text.getvalue().splitlines()
+    first, *lines, last = text.getvalue().splitlines()
+    assert (first[:10], last[:9]) == ("warming up", "stopping:")
     assert lines[:2] == ["started 1 of 3 devices", "started 3 of 3 devices"]
-    assert [line[:8] for line in lines[2:]] == ["   0.0 s", "   5.0 s"]
+    assert [line[:7] for line in lines[2:]] == ["  0.0 s", "  5.0 s"]
 
 
 def test_a_terminal_shows_the_table_and_the_headline() -> None:
     screen, text = console(terminal=True)
-    view = live.view(screen, quiet=False)
+    view = live.view(screen, screen, quiet=False)
     view.starting(1, 8)
     view.status(status())
+    view.stopping()
     view.close()
     shown = text.getvalue()
+    assert "stopping: keeping the results" in shown
     assert "starting devices: 1 of 8" in shown
     assert "rpi4-1" in shown
     assert "version 6" in shown

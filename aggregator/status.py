@@ -1,0 +1,32 @@
+"""The state of the run for the live view: a small file, replaced atomically, so that no reader can slow us down."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from aggregator.engine import Engine
+from aggregator.evaluation import Evaluation
+from testbed.messages import Beat
+
+
+def write(
+    path: Path, now: float, engine: Engine, evaluation: Evaluation, beats: Mapping[str, Beat], fleet: Iterable[str]
+) -> None:
+    devices = {}
+    for name in fleet:
+        beat = beats.get(name)
+        state = (beat.state if beat is not None else "idle") if engine.is_present(name) else "gone"
+        devices[name] = [state, engine.base_of(name), beat.drops if beat is not None else 0]
+    status = {
+        "t": now,
+        "version": engine.version,
+        "metrics": evaluation.latest.metrics if evaluation.latest is not None else {},
+        "tally": {name: getattr(engine.tally, name) for name in engine.tally.__slots__},
+        "devices": devices,
+    }
+    draft = path.with_suffix(".new")
+    draft.write_text(json.dumps(status), encoding="utf-8")
+    os.replace(draft, path)
