@@ -5,9 +5,6 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SOURCES := testbed devices aggregator run_testbed.py tests
 
-# the project knows no data folder of its own; a checkout that has one beside it uses it
-EDGEBED_DATA ?= $(wildcard ../shared/data)
-export EDGEBED_DATA
 
 .PHONY: run test lint bench format clean
 

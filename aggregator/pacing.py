@@ -82,6 +82,19 @@ class _Collecting(Strategy):
             model = plus_scaled(model, weight, update.delta)
         return model, weights
 
+    def on_join(self, device: str, server: Server) -> Decision:
+        return self._aggregate_if_due(server, [device])
+
+    def on_leave(self, device: str, server: Server) -> Decision:
+        return self._aggregate_if_due(server, [])
+
+    def on_ready(self, device: str, server: Server) -> Decision:
+        return self._aggregate_if_due(server, [device])
+
+    @abc.abstractmethod
+    def _aggregate_if_due(self, server: Server, start: list[str]) -> Decision:
+        """Decide, and dispatch to the devices in ``start`` in any case."""
+
     def _aggregate(self, server: Server) -> tuple[Vector, dict[int, float]]:
         """Makes the version; what was gathered is used up."""
         updates, self._gathered = self._gathered, []
@@ -101,15 +114,6 @@ class EveryK(_Collecting):
 
     def on_start(self, server: Server) -> Decision:
         return Decision(train={device: self.job(device, server) for device in server.devices})
-
-    def on_join(self, device: str, server: Server) -> Decision:
-        return self._aggregate_if_due(server, [device])
-
-    def on_leave(self, device: str, server: Server) -> Decision:
-        return self._aggregate_if_due(server, [])
-
-    def on_ready(self, device: str, server: Server) -> Decision:
-        return self._aggregate_if_due(server, [device])
 
     def on_update(self, update: Update, server: Server) -> Decision:
         self._gathered.append(update)
@@ -216,27 +220,18 @@ class EveryTick(_Collecting):
         train = {device: self.job(device, server) for device in server.devices}
         return Decision(train=train, wake_at=self._next_tick())
 
-    def on_join(self, device: str, server: Server) -> Decision:
-        return self._tick_if_due(server, [device])
-
-    def on_leave(self, device: str, server: Server) -> Decision:
-        return self._tick_if_due(server, [])
-
-    def on_ready(self, device: str, server: Server) -> Decision:
-        return self._tick_if_due(server, [device])
-
     def on_update(self, update: Update, server: Server) -> Decision:
-        decision = self._tick_if_due(server, [])
+        decision = self._aggregate_if_due(server, [])
         self._gathered.append(update)  # after the tick: what comes late belongs to the interval it comes in
         return decision
 
     def on_wake(self, server: Server) -> Decision:
-        return self._tick_if_due(server, [])
+        return self._aggregate_if_due(server, [])
 
     def _next_tick(self) -> float:
         return (self._tick + 1) * self.interval
 
-    def _tick_if_due(self, server: Server, start: list[str]) -> Decision:
+    def _aggregate_if_due(self, server: Server, start: list[str]) -> Decision:
         train: dict[str, Job] = {device: self.job(device, server) for device in start}
         if server.now < self._next_tick():
             return Decision(train=train, wake_at=self._next_tick())

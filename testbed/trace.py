@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias, Union, get_args
 
 import msgspec
 
@@ -22,6 +22,23 @@ _EVENTS_IN_MEMORY = 4096
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=str.lower):
     t: Number
+
+
+class TicketEvent(Event, frozen=True, kw_only=True):
+    """Base of what happens to one ticket of a device."""
+
+    device: str
+    ticket: int
+
+
+class TransferEvent(TicketEvent, frozen=True, kw_only=True):
+    """Base of one attempt to move a vector over a link."""
+
+    attempt: int
+    asked: Number
+    obtained: Number
+    bytes: int
+    dropped: bool
 
 
 class Header(Event, frozen=True, kw_only=True):
@@ -51,89 +68,57 @@ class Left(Event, frozen=True, kw_only=True):
     reason: str
 
 
-class Dispatched(Event, frozen=True, kw_only=True):
+class Dispatched(TicketEvent, frozen=True, kw_only=True):
     """A new ticket; ``steps`` is the local work it asks for."""
 
-    device: str
-    ticket: int
     version: int
     steps: int
 
 
-class Resent(Event, frozen=True, kw_only=True):
+class Resent(TicketEvent, frozen=True, kw_only=True):
     """The same ticket again: its download was lost."""
 
-    device: str
-    ticket: int
 
-
-class Downloaded(Event, frozen=True, kw_only=True):
+class Downloaded(TransferEvent, frozen=True, kw_only=True):
     """One attempt to bring a model to the device."""
 
-    device: str
-    ticket: int
-    attempt: int
-    asked: Number
-    obtained: Number
-    bytes: int
-    dropped: bool
 
-
-class Suspended(Event, frozen=True, kw_only=True):
+class Suspended(TicketEvent, frozen=True, kw_only=True):
     """The device hung in mid-job and has come back; ``t`` is when it came back."""
 
-    device: str
-    ticket: int
     asked: Number
     obtained: Number
 
 
-class Trained(Event, frozen=True, kw_only=True):
+class Trained(TicketEvent, frozen=True, kw_only=True):
     """A job's computation ended, suspensions not counted. ``late`` is the worst step against its deadline."""
 
-    device: str
-    ticket: int
     steps: int
     asked: Number
     obtained: Number
     late: Number
 
 
-class Uploaded(Event, frozen=True, kw_only=True):
+class Uploaded(TransferEvent, frozen=True, kw_only=True):
     """One attempt to bring an update to the aggregator."""
 
-    device: str
-    ticket: int
-    attempt: int
-    asked: Number
-    obtained: Number
-    bytes: int
-    dropped: bool
 
-
-class Abandoned(Event, frozen=True, kw_only=True):
+class Abandoned(TicketEvent, frozen=True, kw_only=True):
     """Work thrown away because a newer ticket came, with the seconds already spent computing it."""
 
-    device: str
-    ticket: int
     seconds: Number
 
 
-class Arrived(Event, frozen=True, kw_only=True):
+class Arrived(TicketEvent, frozen=True, kw_only=True):
     """An update with a valid ticket reached the rule. A loss that was not finite is null."""
 
-    device: str
-    ticket: int
     version: int
     staleness: int
     loss: Number | None
 
 
-class Ignored(Event, frozen=True, kw_only=True):
+class Ignored(TicketEvent, frozen=True, kw_only=True):
     """An update whose ticket had been settled before."""
-
-    device: str
-    ticket: int
 
 
 class Aggregated(Event, frozen=True, kw_only=True):
@@ -145,22 +130,15 @@ class Aggregated(Event, frozen=True, kw_only=True):
     staleness: list[int]
 
 
-class Rejected(Event, frozen=True, kw_only=True):
-    device: str
-    ticket: int
+class Rejected(TicketEvent, frozen=True, kw_only=True):
     reason: str
 
 
-class Superseded(Event, frozen=True, kw_only=True):
+class Superseded(TicketEvent, frozen=True, kw_only=True):
     """The rule restarted a busy device."""
 
-    device: str
-    ticket: int
 
-
-class Lost(Event, frozen=True, kw_only=True):
-    device: str
-    ticket: int
+class Lost(TicketEvent, frozen=True, kw_only=True):
     reason: str
 
 
@@ -188,7 +166,14 @@ class Stopped(Event, frozen=True, kw_only=True):
 DeviceEvent: TypeAlias = Downloaded | Suspended | Trained | Uploaded | Abandoned
 """What devices report, with their messages."""
 
-KINDS: dict[str, type[Event]] = {cls.__name__.lower(): cls for cls in Event.__subclasses__()}
+
+def _leaves(cls: type[Event]) -> list[type[Event]]:
+    below = cls.__subclasses__()
+    return [leaf for each in below for leaf in _leaves(each)] if below else [cls]
+
+
+KINDS: dict[str, type[Event]] = {cls.__name__.lower(): cls for cls in _leaves(Event)}
+_REPORTED = {cls.__name__.lower(): cls for cls in get_args(DeviceEvent)}
 
 _ANY: Any = Union[tuple(KINDS.values())]  # noqa: UP007  made of a table, not written out
 _encoder = msgspec.json.Encoder()
@@ -208,7 +193,10 @@ def as_table(event: Event) -> dict[str, Any]:
 def device_event(table: Mapping[str, Any]) -> DeviceEvent:
     """The event in what a device sent; anything that does not fit raises TraceError."""
     try:
-        event: DeviceEvent = msgspec.convert(table, type=DeviceEvent)
+        # one type, not the union: msgspec remembers the one and would analyse the other anew each time
+        event: DeviceEvent = msgspec.convert(table, type=_REPORTED[table["kind"]])
+    except KeyError:
+        raise TraceError("a kind of event that a device does not report") from None
     except (msgspec.ValidationError, TypeError) as error:
         raise TraceError(str(error)) from None
     return event

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import json
 import multiprocessing
+import os
 import resource
 import statistics
 import tempfile
@@ -26,7 +27,7 @@ import zmq
 from aggregator.process import AggregatorProcess
 from testbed import profile
 from testbed.cores import Priority, available_cores, keep_freed_memory, plan, settle
-from testbed.messages import EVALUATOR, STOPPED, Beat, Hello, Score, Snapshot, Stop, Train, Update
+from testbed.messages import EVALUATOR, STOPPED, Beat, Hello, Message, Score, Snapshot, Stop, Train, Update
 from testbed.parameters import build
 from testbed.profile import Experiment
 from testbed.roles import AggregatorConfig
@@ -132,29 +133,36 @@ def _sender(size: int, folder: str, index: int) -> None:
     update = Update(
         device=name, ticket=0, version=0, delta=_delta(size), samples=100, steps=1, started=0.0, finished=0.0, loss=0.0
     )
-    with closing_peer(f"ipc://{folder}/hub", name, max_bytes=largest_frame(size)) as peer:
-        peer.send(encode(Hello(device=name, pid=1, cores=(1,), samples=100)), timeout=10.0)
-        while True:
-            frames = peer.receive(10.0)
-            message = decode(frames, size) if frames is not None else None
-            if isinstance(message, Train):
-                peer.send(encode(msgspec.structs.replace(update, ticket=message.ticket, version=message.version)))
-            elif isinstance(message, Stop):
-                peer.send(encode(Beat(device=name, state=STOPPED)))
-                return
+
+    def answer(message: Message) -> Message | None:
+        if not isinstance(message, Train):
+            return None
+        return msgspec.structs.replace(update, ticket=message.ticket, version=message.version)
+
+    _converse(folder, name, size, answer)
 
 
 def _evaluator(size: int, folder: str) -> None:
-    with closing_peer(f"ipc://{folder}/hub", EVALUATOR, max_bytes=largest_frame(size)) as peer:
-        peer.send(encode(Hello(device=EVALUATOR, pid=1, cores=(1,), samples=0)), timeout=10.0)
-        while True:
+    def answer(message: Message) -> Message | None:
+        if not isinstance(message, Snapshot):
+            return None
+        return Score(version=message.version, made=message.made, metrics={})
+
+    _converse(folder, EVALUATOR, size, answer)
+
+
+def _converse(folder: str, name: str, size: int, answer: Callable[[Message], Message | None]) -> None:
+    """Say hello, answer what comes, and leave when told to."""
+    with closing_peer(f"ipc://{folder}/hub", name, max_bytes=largest_frame(size)) as peer:
+        peer.send(encode(Hello(device=name, pid=os.getpid(), cores=(1,), samples=100)), timeout=10.0)
+        message: Message | None = None
+        while not isinstance(message, Stop):
             frames = peer.receive(10.0)
             message = decode(frames, size) if frames is not None else None
-            if isinstance(message, Snapshot):
-                peer.send(encode(Score(version=message.version, made=message.made, metrics={})))
-            elif isinstance(message, Stop):
-                peer.send(encode(Beat(device=EVALUATOR, state=STOPPED)))
-                return
+            reply = answer(message) if message is not None else None
+            if reply is not None:
+                peer.send(encode(reply))
+        peer.send(encode(Beat(device=name, state=STOPPED)))
 
 
 # ---- the raw receiver
