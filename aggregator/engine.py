@@ -17,6 +17,9 @@ from aggregator.vectors import is_finite
 from testbed import trace
 from testbed.messages import Beat, Job, Train, Update, Vector
 
+_BEATS_BEHIND = 5
+"""After so many heartbeats, a Train that has not arrived was lost by the transport: on one host it takes no time."""
+
 Send = Callable[[str, Train], None]
 Record = Callable[[trace.Event], None]
 
@@ -60,6 +63,8 @@ class _Seat:
     info: DeviceInfo
     ticket: _Ticket | None = None
     trains_sent: int = 0
+    beats_behind: int = 0
+    """Heartbeats in a row that know of fewer Trains than were sent."""
 
 
 class _History:
@@ -203,15 +208,18 @@ class Engine:
         """Tells a lost download, to be sent again, from an upload that the device gave up."""
         self.now = now
         seat = self._seats.get(beat.device)
-        if seat is None or seat.ticket is None or beat.trains < seat.trains_sent or beat.ticket == seat.ticket.number:
-            return  # not present, idle, a Train still on its way, or all is well
-        ticket = seat.ticket
+        if seat is None or seat.ticket is None or beat.ticket == seat.ticket.number:
+            return  # not present, idle, or all is well
+        if beat.trains < seat.trains_sent and seat.beats_behind < _BEATS_BEHIND:
+            seat.beats_behind += 1  # a Train is still on its way, or the transport broke and has lost it
+            return
+        ticket, seat.beats_behind = seat.ticket, 0
         if beat.finished == ticket.number:
             seat.ticket = None
             self._lose(ticket, "its upload was given up")
             self._carry_out(self._strategy.on_ready(beat.device, self), f"upload given up by {beat.device}")
         else:
-            seat.trains_sent += 1
+            seat.trains_sent = beat.trains + 1
             self._record(trace.Resent(t=now, device=beat.device, ticket=ticket.number))
             self._transmit(beat.device, ticket.train)
             self._see_off()
@@ -272,6 +280,9 @@ class Engine:
         seat = self._seats.get(device)
         if seat is None:
             raise BadDecision(f"{self._name} dispatched to {device}, which is not present")
+        steps = job.steps_over(seat.info.samples)
+        if steps < 1 or job.batch < 1:
+            raise BadDecision(f"{self._name} dispatched a job of {steps} steps of {job.batch} samples to {device}")
         if seat.ticket is not None:
             self.tally.superseded += 1
             self._record(trace.Superseded(t=self.now, device=device, ticket=seat.ticket.number))
@@ -283,7 +294,6 @@ class Engine:
         seat.trains_sent += 1
         self._history.hold(version)
         self.tally.dispatched += 1
-        steps = job.steps_over(seat.info.samples)
         self._record(trace.Dispatched(t=self.now, device=device, ticket=number, version=version, steps=steps))
         self._transmit(device, train)
 

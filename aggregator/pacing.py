@@ -77,9 +77,9 @@ class _Collecting(Strategy):
     def new_model(self, updates: Sequence[Update], server: Server) -> tuple[Vector, Sequence[float]]:
         """The next model out of what was gathered, and the weight of each update in it."""
         weights = self.weights(updates, server)
-        model = server.model
+        model = server.model.copy()
         for weight, update in zip(weights, updates, strict=True):
-            model = plus_scaled(model, weight, update.delta)
+            add_scaled(model, weight, update.delta)
         return model, weights
 
     def on_join(self, device: str, server: Server) -> Decision:

@@ -15,9 +15,6 @@ class Presence:
     def heard(self, device: str, now: float) -> None:
         self._heard[device] = now
 
-    def forget(self, device: str) -> None:
-        self._heard.pop(device, None)
-
     def silent(self, now: float) -> Iterator[str]:
         """The devices that have left by now; each is told once."""
         for device in [name for name, last in self._heard.items() if now - last > self._timeout]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
-from psutil import pid_exists
+import psutil
 from safetensors.numpy import save_file
 
 from aggregator import status
@@ -82,11 +82,16 @@ class AggregatorProcess:
         self._stopping = self._stopping or reason
 
     def run(self) -> None:
-        self._gather_fleet()
-        if self._stopping is None:
-            self._start()
-            self._loop()
-        self._finish()
+        try:
+            self._gather_fleet()
+            if self._stopping is None:
+                self._start()
+                self._loop()
+            self._finish()
+        finally:  # a rule may fail: what it had seen and made by then is kept
+            self._trace.close()
+            self._save_model()
+            self._hub.close()
 
     # ---- phases
 
@@ -134,7 +139,7 @@ class AggregatorProcess:
             self._receive(self._clock.host_seconds(max(0.0, until - now)))
             if engine.wake_at is not None and self._clock.now() >= engine.wake_at and self._stopping is None:
                 engine.wake(self._clock.now())
-                self._check_versions()
+            self._check_versions()
 
     def _finish(self) -> None:
         reason, ended = self._stopping or "", self._clock.now() if self._running else 0.0
@@ -144,12 +149,12 @@ class AggregatorProcess:
         self._trace.write(
             trace.Stopped(t=ended, reason=reason, version=self._engine.version, in_flight=self._engine.in_flight)
         )
-        self._trace.close()
+
+    def _save_model(self) -> None:
         folder = Path(self._config.run_folder) / "checkpoints"
         folder.mkdir(exist_ok=True)
         version = {"version": str(self._engine.version)}
         save_file(self._task.tensors(self._engine.model), folder / "final.safetensors", metadata=version)
-        self._hub.close()
 
     def _say_goodbye(self, names: Iterable[str], reason: str) -> None:
         """Tell peers to stop, and wait a moment for their last word: a device has events left to tell.
@@ -171,7 +176,7 @@ class AggregatorProcess:
         patience = self._clock.now() + _LAST_SCORE_SECONDS / self._clock.dilation
         evaluator = self._hellos[EVALUATOR].pid
         # a score that is due will never come from an evaluator that has died
-        while self._evaluation.scored != engine.version and self._clock.now() < patience and pid_exists(evaluator):
+        while self._evaluation.scored != engine.version and self._clock.now() < patience and _is_computing(evaluator):
             if not self._evaluation.pending:
                 snapshot = self._evaluation.last(engine.version, engine.made, engine.model, self._clock.now())
                 if snapshot is not None and not self._send(EVALUATOR, snapshot):
@@ -222,11 +227,9 @@ class AggregatorProcess:
         self._presence.heard(message.device, now)
         if not self._engine.is_present(message.device):
             # it had been silent for too long and is back; what it brings belongs to a ticket that is settled
-            last = message if isinstance(message, Beat) else self._beats.get(message.device)
-            self._join(self._hellos[message.device], now, last.trains if last is not None else 0)
+            self._join(self._hellos[message.device], now, message.trains)
         if isinstance(message, Update):
             self._engine.update(message, now)
-            self._check_versions()
         else:
             self._engine.beat(message, now)
 
@@ -275,7 +278,9 @@ class AggregatorProcess:
 
     def _keep_house(self, now: float) -> None:
         for device in self._presence.silent(now):
-            if self._engine.is_present(device):
+            if _is_computing(self._hellos[device].pid):
+                self._presence.heard(device, now)  # one local step may take longer than the time-out
+            elif self._engine.is_present(device):
                 self._engine.leave(device, "it was silent for too long", now)
         engine = self._engine
         snapshot = self._evaluation.next(engine.version, engine.made, engine.model, now)
@@ -287,6 +292,14 @@ class AggregatorProcess:
         versions = self._experiment.stop.versions
         if versions is not None and self._engine.version >= versions:
             self.stop(f"version {versions} is reached")
+
+
+def _is_computing(pid: int) -> bool:
+    """Whether a process runs: not dead, not frozen."""
+    try:
+        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, psutil.STATUS_STOPPED)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _strategy(experiment: Experiment) -> Strategy:

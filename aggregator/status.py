@@ -19,7 +19,8 @@ def write(
     for name in fleet:
         beat = beats.get(name)
         state = (beat.state if beat is not None else "idle") if engine.is_present(name) else "gone"
-        devices[name] = [state, engine.base_of(name), beat.drops if beat is not None else 0]
+        progress = beat.progress if beat is not None and state == "training" else None
+        devices[name] = [state, engine.base_of(name), beat.drops if beat is not None else 0, progress]
     status = {
         "t": now,
         "version": engine.version,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -113,7 +113,3 @@ class Strategy(abc.ABC):
     def job(self, device: str, server: Server) -> Job:
         """Local work for the next dispatch to ``device``. Override for adaptive local work."""
         return server.job
-
-    def state(self) -> dict[str, Any]:
-        """Figures worth showing in the summary, such as counters of this rule."""
-        return {}

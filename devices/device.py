@@ -13,6 +13,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
+
 from devices.link import Transfer, transfer
 from devices.throttle import Pace
 from testbed.faults import Suspension, Timetable
@@ -130,6 +132,13 @@ class Device:
         assert self._work is not None
         self._work.pace.finished_step(self._work.done, now)
 
+    def stop(self, now: float) -> None:
+        """The run is over: tell what was under way, so that the seconds spent on it are not taken for idle ones."""
+        if self._hang is not None:
+            self._wake_up(now)
+        if self._work is not None and self._work.update is None:
+            self._abandon(self._work, now)
+
     # ---- what comes out
 
     def due(self) -> float:
@@ -208,11 +217,10 @@ class Device:
 
     def _start_work(self, train: Train, now: float) -> None:
         number = self._jobs - 1
-        per_sample = self.spec.seconds_per_sample
-        per_step = per_sample * min(train.job.batch, self._samples) if per_sample is not None else None
+        pace = Pace(now, self.spec.seconds_per_sample, lambda steps: train.job.samples_after(steps, self._samples))
         self._work = _Work(
             train=train, number=number, steps=train.job.steps_over(self._samples),
-            training=self._trainer(train.job, train.model, number), pace=Pace(now, per_step), started=now,
+            training=self._trainer(train.job, train.model, number), pace=pace, started=now,
             suspension=self._timetable.suspension(number),
         )  # fmt: skip
 
@@ -280,7 +288,7 @@ class Device:
             )
         )  # fmt: skip
         if not way.dropped:
-            self.outbox.append(work.update)
+            self.outbox.append(msgspec.structs.replace(work.update, trains=self._trains))
             self._work = None
             return
         self._drops += 1

@@ -47,21 +47,24 @@ class DeviceProcess:
         spec = self._config.spec
         hello = Hello(device=spec.name, pid=os.getpid(), cores=self._cores, samples=len(self._shard))
         self._peer.send(encode(hello), timeout=_CONNECT_SECONDS)
-        try:
-            clock = self._wait_for_start()
-            self._live(clock)
-        except StopRun:
-            # the last heartbeat carries the events that had not been told yet
-            self._tell(msgspec.structs.replace(self._device.beat(), state=STOPPED), timeout=1.0)
+        clock = self._wait_for_start()
+        if clock is not None:
+            try:
+                self._live(clock)
+            except StopRun:
+                self._device.stop(clock.now())
+        # the last heartbeat carries the events that had not been told yet
+        self._tell(msgspec.structs.replace(self._device.beat(), state=STOPPED), timeout=1.0)
 
-    def _wait_for_start(self) -> WallClock:
+    def _wait_for_start(self) -> WallClock | None:
+        """The clock of the run, or None if it is over before it began."""
         while True:
             frames = self._peer.receive(timeout=_CONNECT_SECONDS)
             message = decode(frames, self._task.size) if frames is not None else None
             if isinstance(message, Welcome):
                 return WallClock(message.origin)
             if isinstance(message, Stop):
-                raise StopRun
+                return None
             if isinstance(message, Refused):
                 raise RuntimeError(f"the aggregator refused {self._config.spec.name}: {message.reason}")
 

@@ -20,6 +20,7 @@ def local_sgd(
     Works on the flat vectors directly. ``torch.optim`` would do the same per parameter tensor, and its first use
     imports ``torch._dynamo`` — seconds and megabytes in every device process.
     """
+    torch.default_generator.manual_seed(int(rng.integers(2**63)))  # dropout and the like: seeded with the batches
     model = task.model
     model.load(base)
     start = model.vector.clone() if job.proximal else None

@@ -41,8 +41,9 @@ def enter(role: str, config: Any, log: str, report: Connection | None = None) ->
 
 
 def _tell(report: Connection | None, **what: Any) -> None:
-    if report is not None:
+    if report is not None and not report.closed:
         report.send_bytes(json.dumps(what).encode())
+        report.close()  # one word is all the launcher listens for; later problems are in the log
 
 
 def _log_to(path: str) -> None:

@@ -6,17 +6,19 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import testbed
 from testbed import cores, doctor, forking, launcher, live, plugins, profile, room
 from testbed.errors import UserError
-from testbed.parameters import build, describe
+from testbed.parameters import as_table, build, describe
 from testbed.profile import DeviceProfile, Experiment, LinkProfile
 from testbed.runfolder import RunFolder
 from testbed.trace import TraceError
@@ -105,8 +107,13 @@ def _run(options: argparse.Namespace) -> int:
     console = Console(stderr=options.format == "json")
     folder = RunFolder(options.out, experiment.name, datetime.now())
     if not options.quiet:
-        console.print(f"{experiment.name}: {experiment.strategy_name} over {len(devices)} devices", highlight=False)
-        console.print(f"core plan: {plan}", highlight=False, soft_wrap=True)
+        console.print(
+            f"{experiment.name}: {experiment.strategy_name} over {len(devices)} devices",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+        _say(console, f"core plan: {plan}")
     try:
         code = _carry_out(experiment, plan, folder, console, quiet=options.quiet)
     except UserError:
@@ -154,22 +161,32 @@ def _experiment(options: argparse.Namespace) -> Experiment:
     given = {key: value for key, value in replaced.items() if value is not None}
     experiment = profile.load(path, options.overrides, given)
     plugins.make_importable(Path.cwd(), path.parent)
-    for kind, module, name, parameters in (
-        ("strategy", "aggregator.strategies", experiment.strategy_name, experiment.strategy_parameters),
-        ("task", "testbed.tasks", experiment.task_name, experiment.task_parameters),
-    ):
-        build(plugins.find(name, module, str(path), kind), parameters, str(path), kind)
-    return experiment
+    # with the defaults written out, a stored profile means the same when a default has changed
+    strategy = _with_defaults("strategy", "aggregator.strategies", experiment.strategy, path)
+    task = _with_defaults("task", "testbed.tasks", experiment.task, path)
+    return replace(experiment, strategy=strategy, task=task)
+
+
+def _with_defaults(kind: str, module: str, value: str | dict[str, Any], path: Path) -> dict[str, Any]:
+    """The table of a rule or task, checked, with every parameter."""
+    name, parameters = profile.name_and_parameters(value)
+    chosen = build(plugins.find(name, module, str(path), kind), parameters, str(path), kind)
+    return {"name": name, **as_table(chosen)}
 
 
 def _print_summary(console: Console, summary: dict[str, Any], path: Path) -> None:
     accuracy = summary["final_accuracy"]
     shown = "not measured" if accuracy is None else f"{accuracy:.3f} (best {summary['best_accuracy']:.3f})"
     account = " + ".join(f"{summary[key]} {key}" for key in ("applied", "rejected", "lost", "superseded", "in_flight"))
-    console.print(f"stopped: {summary['stopped']}", highlight=False)
-    console.print(f"accuracy {shown} after {summary['versions']} versions in {summary['seconds']} s", highlight=False)
-    console.print(f"{summary['dispatched']} dispatched = {account}", highlight=False, soft_wrap=True)
-    console.print(f"results in {path}", highlight=False, soft_wrap=True)
+    _say(console, f"stopped: {summary['stopped']}")
+    _say(console, f"accuracy {shown} after {summary['versions']} versions in {summary['seconds']} s")
+    _say(console, f"{summary['dispatched']} dispatched = {account}")
+    _say(console, f"results in {path}")
+
+
+def _say(console: Console, text: str) -> None:
+    """A plain line: what a user named may look like markup."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 # ---- list
@@ -182,7 +199,7 @@ def _list(options: argparse.Namespace) -> int:
         return 0
     console = Console()
     for row in rows:
-        console.print(f"[bold]{row['name']}[/bold]  {row['title']}", highlight=False, soft_wrap=True)
+        console.print(Text(row["name"], style="bold"), row["title"], highlight=False, markup=False, soft_wrap=True)
         if options.verbose:
             table = Table(box=None, padding=(0, 2), show_header=bool(row["parameters"]))
             for column in ("", "parameter", "default", "allowed", "meaning"):

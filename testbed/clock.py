@@ -4,13 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Protocol
-
-
-class Clock(Protocol):
-    """Seconds of emulated time since the run began."""
-
-    def now(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)

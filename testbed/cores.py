@@ -20,7 +20,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Priority(enum.IntEnum):
-    """Niceness. Raising priority needs root, lowering it does not: so everyone but the aggregator steps back."""
+    """Steps back from the launcher's own niceness. Raising priority needs root, lowering it does not: so everyone
+    but the aggregator steps back.
+    """
 
     AGGREGATOR = 0
     DEVICE = 5
@@ -37,8 +39,9 @@ class CorePlan:
 
     def __str__(self) -> str:
         shares = ", ".join(f"core {core}: {self.devices.count(core)}" for core in sorted(set(self.devices)))
-        own = "its own" if self.aggregator not in self.devices else "shared with devices"
-        return f"aggregator on core {self.aggregator} ({own}), evaluator on core {self.evaluator}, devices on {shares}"
+        guest = " with the evaluator behind it" if self.evaluator == self.aggregator else ""
+        others = "" if guest else f", evaluator on core {self.evaluator}"
+        return f"aggregator on core {self.aggregator}{guest}{others}, devices on {shares}"
 
 
 def plan(available: Sequence[int], devices: int) -> CorePlan:
@@ -70,9 +73,7 @@ def settle(core: int, priority: Priority) -> tuple[int, ...]:
     obtained = tuple(sorted(os.sched_getaffinity(0)))
     if obtained != (core,):
         raise RuntimeError(f"asked to be pinned to core {core}, but the kernel says {obtained}")
-    nice = os.getpriority(os.PRIO_PROCESS, 0)
-    if nice < priority:
-        os.setpriority(os.PRIO_PROCESS, 0, priority)
+    os.nice(priority)
     _prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK_NS)
     return obtained
 

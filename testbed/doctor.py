@@ -11,7 +11,10 @@ from pathlib import Path
 
 import psutil
 
+from testbed.cores import Priority
 from testbed.room import BYTES_FOR_THE_REST, BYTES_PER_DEVICE, FILES_FOR_THE_REST, FILES_PER_DEVICE
+
+_NICEST = 19
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +48,9 @@ def _affinity() -> Finding:
 
 def _priority() -> Finding:
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    means = "devices and evaluator step back behind the aggregator" if nice < 15 else "no room left to step back"
-    return Finding(what="priority", ok=nice < 15, found=f"nice {nice}", means=means)
+    room = nice <= _NICEST - Priority.EVALUATOR
+    means = "devices and evaluator step back behind the aggregator" if room else "too little room left to step back"
+    return Finding(what="priority", ok=room, found=f"nice {nice}", means=means)
 
 
 def _memory() -> Finding:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from typing import Any, Protocol
 from testbed import child
 from testbed.cores import CorePlan
 from testbed.errors import UserError
-from testbed.forking import prepared_template
+from testbed.forking import prepared_template, wait_for_template
 from testbed.messages import EVALUATOR
 from testbed.profile import Experiment, Transport, fleet
 from testbed.roles import AggregatorConfig, DeviceConfig, EvaluatorConfig, RoleConfig
@@ -73,11 +74,12 @@ class Launcher:
 
     def run(self) -> None:
         """Start everybody and wait for the end. Raises UserError or RunFailed."""
-        with self._signals(), prepared_template(self._private, self._order()):
+        with self._signals(), _pinned(self._plan.aggregator), prepared_template(self._private, self._order()):
             try:
-                self._start()
-                self._started({name: process.pid or 0 for name, process in self._processes.items()})
-                self._watch()
+                if self._template_is_ready():
+                    self._start()
+                    self._started({name: process.pid or 0 for name, process in self._processes.items()})
+                    self._watch()
             finally:
                 self._end_all()
 
@@ -92,6 +94,12 @@ class Launcher:
             "devices": len(fleet(experiment)),
             "seed": experiment.seed,
         }
+
+    def _template_is_ready(self) -> bool:
+        try:
+            return wait_for_template(self._private, lambda: self._signal is not None)
+        except EOFError:
+            raise RunFailed("the template died while it loaded the task; was memory short?") from None
 
     def _start(self) -> None:
         devices = fleet(self._experiment)
@@ -134,7 +142,12 @@ class Launcher:
     def _fork(self, name: str, config: RoleConfig, report: connection.Connection | None = None) -> None:
         log = str(self._run_folder / "logs" / f"{name}.log")
         process = self._context.Process(target=child.enter, args=(config.role, config, log, report), name=name)
-        process.start()
+        try:
+            process.start()
+        except (EOFError, OSError) as error:
+            raise RunFailed(
+                f"{name} could not be forked: {error!r}; was memory short, or the number of processes?"
+            ) from None
         self._processes[name] = process
 
     # ---- watching
@@ -157,8 +170,14 @@ class Launcher:
                     if not self._running or name == EVALUATOR:
                         raise RunFailed(self._why(name))
                     self._view.note(self._why(name))
+            if self._running and alive.keys() <= {AGGREGATOR, EVALUATOR} and self._all_devices_died():
+                raise RunFailed("every device has died")
         if self._processes[AGGREGATOR].exitcode != 0 and self._told_to_stop < 2:
             raise RunFailed(self._why(AGGREGATOR))
+
+    def _all_devices_died(self) -> bool:
+        """Killed or failed; at a normal end, those still alive end with 0."""
+        return all(process.exitcode for name, process in self._processes.items() if name not in (AGGREGATOR, EVALUATOR))
 
     @property
     def _status_file(self) -> Path:
@@ -226,6 +245,17 @@ class Launcher:
                     end(process)
             for process in alive:
                 process.join(max(0.0, limit - time.monotonic()))
+
+
+@contextlib.contextmanager
+def _pinned(core: int) -> Iterator[None]:
+    """Launcher and template stay off the devices' cores; whoever is forked pins itself elsewhere."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _endpoint(transport: Transport, private: Path) -> str:

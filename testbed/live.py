@@ -110,14 +110,14 @@ def fleet_table(status: dict[str, Any], rows: int) -> Table:
     """State, version, staleness and drops of each device, as far as the terminal has room."""
     table = Table(box=None, pad_edge=False)
     table.add_column("device")
-    table.add_column("state", min_width=11)
+    table.add_column("state", min_width=13)
     for name in ("version", "staleness", "drops"):
         table.add_column(name, justify="right")
     devices = list(status["devices"].items())
     shown = devices if len(devices) <= rows else devices[: rows - 1]
-    for name, (state, base, drops) in shown:
+    for name, (state, base, drops, progress) in shown:
         staleness = "" if base is None else str(status["version"] - base)
-        label = Text(state, style=_STYLES.get(state, ""))
+        label = Text(state if progress is None else f"{state} {progress:4.0%}", style=_STYLES.get(state, ""))
         table.add_row(name, label, "" if base is None else str(base), staleness, str(drops))
     if len(shown) < len(devices):
         table.add_row(f"… and {len(devices) - len(shown)} more", "", "", "", "")

@@ -45,7 +45,15 @@ class Job:
         """Steps this job takes on a device that has ``samples`` samples."""
         if self.epochs == 0:
             return self.steps
-        return self.epochs * -(-samples // max(1, min(self.batch, samples)))
+        return self.epochs * self._steps_per_epoch(samples)
+
+    def samples_after(self, steps: int, samples: int) -> int:
+        """Samples seen in ``steps`` steps; the last batch of each epoch may be short."""
+        epochs, rest = divmod(steps, self._steps_per_epoch(samples))
+        return epochs * samples + min(rest * self.batch, samples)
+
+    def _steps_per_epoch(self, samples: int) -> int:
+        return -(-samples // max(1, min(self.batch, samples)))
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,6 +97,8 @@ class Update(Message, frozen=True, kw_only=True):
     finished: Number
     loss: Number | None
     """Mean over the steps; None if it is not finite, which a diverging device may well report."""
+    trains: Count = 0
+    """As in a heartbeat."""
     events: tuple[dict[Text, Any], ...] = ()
 
 

@@ -34,8 +34,9 @@ def find(name: str, module: str, source: str, key: str) -> type[Any]:
         raise ProfileError(
             source, key, f"is {name!r}; {error}, looked for in this folder and beside the profile"
         ) from None
-    except (ImportError, SyntaxError) as error:
-        raise ProfileError(source, key, f"is {name!r}; {place} cannot be imported: {error}") from None
+    except Exception as error:  # noqa: BLE001  a user's module may fail in any way
+        problem = f"{place} cannot be imported: {type(error).__name__}: {error}"
+        raise ProfileError(source, key, f"is {name!r}; {problem}") from None
     found = getattr(own, attribute, None)
     if found is None:
         raise ProfileError(source, key, f"is {name!r}; {place} has no {attribute}; {nearest(attribute, _classes(own))}")

@@ -128,19 +128,19 @@ class Experiment:
 
     @property
     def task_name(self) -> str:
-        return _named(self.task)[0]
+        return name_and_parameters(self.task)[0]
 
     @property
     def task_parameters(self) -> dict[str, Any]:
-        return _named(self.task)[1]
+        return name_and_parameters(self.task)[1]
 
     @property
     def strategy_name(self) -> str:
-        return _named(self.strategy)[0]
+        return name_and_parameters(self.strategy)[0]
 
     @property
     def strategy_parameters(self) -> dict[str, Any]:
-        return _named(self.strategy)[1]
+        return name_and_parameters(self.strategy)[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,14 +165,22 @@ def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] 
     table.setdefault("name", path.stem)
     table.setdefault("task", _DEFAULT_TASK)  # so that an override of its parameters finds it
     source = str(path)
+    given: dict[str, str] = {}
     for key, value in (replaced or {}).items():
-        _put(table, key, value, source=f"--{key.rpartition('.')[2]}")
+        given[key] = f"--{key.rpartition('.')[2]}"
+        _put(table, key, value, source=given[key])
     for override in overrides:
-        key, sign, text = override.partition("=")
-        if not sign or not key.strip():
+        key, sign, text = (part.strip() for part in override.partition("="))
+        if not sign or not key:
             raise ProfileError(COMMAND_LINE, f"--set {override}", "is not of the form key=value")
-        _put(table, key.strip(), _parse(text.strip()), source=f"--set {override}")
-    return resolve(build(Experiment, table, source), source, path.parent)
+        given[key] = f"--set {override}"
+        _put(table, key, _parse(text), source=given[key])
+    try:
+        return resolve(build(Experiment, table, source), source, path.parent)
+    except ProfileError as error:
+        if error.key not in given:
+            raise
+        raise ProfileError(given[error.key], error.key, error.problem) from None
 
 
 def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
@@ -295,7 +303,8 @@ def _seconds_per_sample(group: Group, profile: DeviceProfile, task: str, source:
     return profile.seconds_per_sample[task]
 
 
-def _named(value: str | dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def name_and_parameters(value: str | dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Of a task or a rule, which a profile gives as a name or as a table."""
     if isinstance(value, str):
         return value, {}
     return value["name"], {key: item for key, item in value.items() if key != "name"}

@@ -24,7 +24,7 @@ from testbed.errors import UserError
 from testbed.parameters import as_table
 from testbed.profile import Experiment
 
-_PACKAGES = ("torch", "numpy", "pyzmq", "msgpack", "psutil", "safetensors")
+_PACKAGES = ("torch", "numpy", "pyzmq", "msgpack", "msgspec", "psutil", "rich", "safetensors")
 
 
 class RunFolder:
@@ -32,7 +32,7 @@ class RunFolder:
 
     def __init__(self, out: Path, name: str, now: datetime) -> None:
         stem = f"{name}-{now:%Y%m%d-%H%M%S}"
-        self._made_out = not out.exists()
+        self._made = [folder for folder in (out, *out.parents) if not folder.exists()]
         try:
             out.mkdir(parents=True, exist_ok=True)
             self.path = _make_new(out, stem)
@@ -47,9 +47,9 @@ class RunFolder:
     def remove(self) -> None:
         """The run did not begin: leave nothing behind."""
         shutil.rmtree(self.path, ignore_errors=True)
-        if self._made_out:
-            with contextlib.suppress(OSError):  # another run may have moved in
-                self.path.parent.rmdir()
+        with contextlib.suppress(OSError):  # another run may have moved in
+            for folder in self._made:
+                folder.rmdir()
 
     def write_profile(self, experiment: Experiment) -> None:
         text = tomli_w.dumps(as_table(experiment))

@@ -73,7 +73,7 @@ def _receive(socket: zmq.Socket[bytes], flags: int) -> list[Buffer]:
 
 
 class Hub:
-    """The aggregator's end. Receives in batches without copying the vectors."""
+    """The aggregator's end. Vectors are not copied on their way in."""
 
     def __init__(self, endpoint: str, *, max_bytes: int) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()

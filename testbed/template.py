@@ -20,7 +20,7 @@ import shutil
 import signal
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 ENVIRONMENT = "EDGEBED_TEMPLATE"
 ORDER = "template.json"
+READY = "template.ready"
 ROLES = ("devices.process", "aggregator.process", "testbed.evaluate")
 
 _CLEAN_UP_ATTEMPTS = 100
@@ -46,12 +47,13 @@ FAILURE: dict[str, str] | None = None
 """Set if the template could not be made: ``problem`` for the user, ``details`` for the log."""
 
 
-def _prepare(order: dict[str, object]) -> Task:
+def _prepare(order: dict[str, Any]) -> Task:
     for role in ROLES:
         importlib.import_module(role)
     import torch
 
     torch.set_num_threads(1)
+    torch.manual_seed(order["seed"])  # a task that builds its network without a thought of seeds has one
     cls = plugins.find(str(order["task"]), "testbed.tasks", str(order["source"]), "task.name")
     task: Task = build(cls, order["parameters"], str(order["source"]), "task").open(order["devices"], order["seed"])
     # torch imports and allocates lazily: one full step here is one full step less in every device
@@ -86,7 +88,6 @@ def _main(folder: Path) -> None:
     global TASK, FAILURE
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the launcher's business; children inherit this
     order = json.loads((folder / ORDER).read_text(encoding="utf-8"))
-
     launcher: int = order["launcher"]
 
     def end(*_: object) -> None:
@@ -106,6 +107,7 @@ def _main(folder: Path) -> None:
         FAILURE = {"problem": f"{type(error).__name__}: {error}", "details": traceback.format_exc()}
     gc.collect()
     gc.freeze()  # what is shared now stays shared: no later collection touches its pages
+    (folder / READY).touch()
 
 
 if ENVIRONMENT in os.environ:

@@ -1,9 +1,9 @@
 """The history of a run: typed events, an append-only writer, a reader.
 
 ``trace.jsonl`` holds one event a line, as JSON: ``kind`` (the class name below in lower case), ``t`` (emulated
-seconds since the run began) and the fields of that class. The first line is a :class:`Header`. Metrics, the live
-view, the certificate and a replay are functions of these events and of nothing else. *asked* is what the profile
-wanted, *obtained* what the clock said.
+seconds since the run began) and the fields of that class. A :class:`Header` comes before anything that happens in the
+run. Metrics and summaries are functions of these events and of nothing else. *asked* is what the profile wanted,
+*obtained* what the clock said.
 """
 
 from __future__ import annotations

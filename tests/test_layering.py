@@ -100,7 +100,7 @@ def test_a_rule_does_not_import_another(file: str) -> None:
     [
         ("zmq", ["testbed/sockets.py"]),
         ("msgpack", ["testbed/wire.py"]),
-        ("time", ["testbed/clock.py", "testbed/launcher.py", "testbed/live.py"]),
+        ("time", ["testbed/clock.py", "testbed/forking.py", "testbed/launcher.py", "testbed/live.py"]),
         ("random", []),
         ("pickle", []),
         ("torch", ["testbed/tasks/*", "testbed/template.py", "devices/training.py"]),

@@ -73,6 +73,7 @@ class Task:
     def evaluate(self, vector: Vector) -> dict[str, float]:
         """Accuracy and loss on the test data."""
         self.model.load(vector)
+        self.model.module.eval()
         total, right = 0.0, 0
         with torch.inference_mode():
             for start in range(0, len(self._test_labels), _EVALUATION_BATCH):
@@ -81,6 +82,7 @@ class Task:
                 scores = self.model.module(inputs)
                 total += float(nn.functional.cross_entropy(scores, labels, reduction="sum"))
                 right += int((scores.argmax(dim=1) == labels).sum())
+        self.model.module.train()
         count = len(self._test_labels)
         return {"accuracy": right / count, "loss": total / count}
 

@@ -177,6 +177,15 @@ def test_a_train_that_is_still_on_its_way_is_not_sent_again(scene: Scene) -> Non
     assert scene.hand.taken() == []
 
 
+def test_a_train_that_does_not_arrive_for_many_beats_was_lost_by_the_transport(scene: Scene) -> None:
+    sent = []
+    for _ in range(8):
+        scene.hand.beat("a", ticket=0, trains=0)
+        sent.append(len(scene.hand.taken()))
+    # five beats of patience, then again, then patience anew
+    assert sent == [0, 0, 0, 0, 0, 1, 0, 0]
+
+
 def test_a_resend_is_on_its_way_too(scene: Scene) -> None:
     for trains, sent in ((1, ["a"]), (1, []), (2, ["a"]), (2, []), (3, ["a"])):
         scene.hand.beat("a", trains=trains)

@@ -40,11 +40,3 @@ def test_a_device_may_be_heard_again_while_the_silent_ones_are_told() -> None:
         presence.heard(device, 10.0)
     assert told == ["a", "b"]
     assert list(presence.silent(11.0)) == []
-
-
-def test_a_forgotten_device_is_not_told_and_forgetting_a_stranger_is_no_error() -> None:
-    presence = Presence(timeout=3.0)
-    presence.heard("a", 0.0)
-    presence.forget("a")
-    presence.forget("nobody")
-    assert list(presence.silent(10.0)) == []

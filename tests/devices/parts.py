@@ -74,7 +74,7 @@ class Bench:
     """One device and the time. A step takes ``cost`` seconds of it, as computing does on a real host."""
 
     def __init__(
-        self, timetable: Timetable | None = None, *, cost: float = 0.0, samples: int = 100, **changes: Any
+        self, timetable: Timetable | None = None, *, cost: float = 0.0, samples: int = 128, **changes: Any
     ) -> None:
         self.training = FakeTraining()
         spec = dataclasses.replace(SPEC, **changes)

@@ -21,7 +21,7 @@ def test_a_job_is_downloaded_trained_and_uploaded_at_its_times() -> None:
     assert bench.times == [("downloaded", 1.25), ("trained", 3.25), ("uploaded", 3.75)]
     [(moment, update)] = bench.delivered
     assert moment == 3.75
-    assert (update.device, update.ticket, update.version, update.samples, update.steps) == ("rpi-1", 1, 7, 100, 4)
+    assert (update.device, update.ticket, update.version, update.samples, update.steps) == ("rpi-1", 1, 7, 128, 4)
     assert (update.started, update.finished, update.loss) == (1.25, 3.25, 2.5)
     np.testing.assert_array_equal(update.delta, np.zeros(4))
     assert bench.device.due() == float("inf")

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from testbed import trace
-from tests.live.runs import Outcome, started, write_profile
+from tests.live.runs import Outcome, complete, started, write_profile
 
 pytestmark = pytest.mark.live
 
@@ -121,3 +121,56 @@ def test_the_death_of_a_device_costs_its_work_and_the_run_goes_on(tmp_path: Path
     assert accounts_balance(outcome)
     after = {event.device for event in outcome.of_kind(trace.Arrived) if event.t > left.t}
     assert after == {"rpi4-1", "rpi4-3"}
+
+
+def test_a_fleet_that_has_died_to_the_last_device_fails_the_run(tmp_path: Path) -> None:
+    profile = write_profile(tmp_path, devices=[{"profile": "rpi4", "link": "wifi", "count": 2}])
+    with started(profile) as run:
+        run.wait_until_traced("arrived", 3)
+        for name, process in run.members().items():
+            if name.startswith("rpi4"):
+                process.kill()
+        outcome = run.finish()
+    assert outcome.code == 1
+    assert "every device has died" in outcome.stderr
+    assert accounts_balance(outcome)
+
+
+BROKEN_RULE = """
+from dataclasses import dataclass
+from aggregator.pacing import EveryUpdate
+
+@dataclass(kw_only=True)
+class Broken(EveryUpdate):
+    def weight(self, update, server):
+        if server.version == 4:
+            raise ValueError("my own bug")
+        return 0.1
+"""
+
+
+def test_a_rule_that_fails_is_named_with_its_own_words_and_the_record_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "my_rule.py").write_text(BROKEN_RULE, encoding="utf-8")
+    outcome = complete(write_profile(tmp_path, strategy="my_rule:Broken"))
+    assert outcome.code == 1
+    assert "ValueError: my own bug" in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    # the update that broke it is the last that the trace tells of, and the model before it was saved
+    assert (outcome.summary["versions"], len(outcome.of_kind(trace.Arrived))) == (4, 5)
+    assert (outcome.folder / "checkpoints" / "final.safetensors").is_file()
+
+
+def test_a_device_that_is_frozen_leaves_and_comes_back_when_it_thaws(tmp_path: Path) -> None:
+    profile = write_profile(tmp_path, presence={"beat": 0.25, "timeout": 1.0}, stop={"seconds": 6})
+    with started(profile) as run:
+        run.wait_until_traced("arrived", 3)
+        victim = run.members()["rpi4-2"]
+        victim.suspend()
+        run.wait_until_traced("left")
+        victim.resume()
+        run.wait_until_traced("joined", 4)
+        outcome = run.finish()
+    assert outcome.code == 0
+    assert [event.device for event in outcome.of_kind(trace.Left)] == ["rpi4-2"]
+    assert outcome.summary["lost"] == 1
+    assert accounts_balance(outcome)

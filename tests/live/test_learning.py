@@ -2,33 +2,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from testbed import trace
-from tests.live.runs import Outcome, complete, write_profile
+from tests.live.runs import ROOT, Outcome, complete, write_profile
 
 pytestmark = pytest.mark.live
 
-MIXED: list[dict[str, Any]] = [
-    {"profile": "rpi4", "link": "wifi", "count": 2, "drop": 0.05, "suspend": 0.1, "suspend_max": 1.0},
-    {"profile": "rpi5", "link": "ethernet", "count": 2},
-    {"profile": "phone-high", "link": "5g", "count": 2, "drop": 0.05},
-]
+QUICKSTART = ROOT / "profiles" / "experiments" / "quickstart.toml"
 
 
 @pytest.mark.parametrize("rule", ["asyncfeded", "fedasync", "fedavg"])
-def test_a_mixed_fleet_learns_the_digits(rule: str, tmp_path: Path) -> None:
-    profile = write_profile(
-        tmp_path,
-        strategy=rule,
-        devices=MIXED,
-        training={"steps": 10, "batch": 32, "lr": 0.1, "momentum": 0.5},
-        stop={"seconds": 90, "target_accuracy": 0.9},
-    )
-    outcome = complete(profile)
+def test_the_quickstart_learns_with_every_rule(rule: str, tmp_path: Path) -> None:
+    profile = tmp_path / "quickstart.toml"
+    profile.write_text(QUICKSTART.read_text(encoding="utf-8"), encoding="utf-8")
+    outcome = complete(profile, "--strategy", rule, "--seconds", "80", "--set", "stop.target_accuracy=0.9")
     assert outcome.code == 0
+    assert outcome.summary["devices"] == 8
     assert outcome.summary["stopped"] == "accuracy 0.9 is reached"
     assert outcome.summary["best_accuracy"] >= 0.9
 

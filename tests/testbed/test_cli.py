@@ -173,7 +173,7 @@ def test_a_shipped_experiment_is_found_by_its_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     line = refused(capsys, tmp_path / "out", "quickstart.toml", "--seed", "-1")
-    assert line.endswith("quickstart.toml: seed is -1; it must be at least 0 and below 9.22337e+18")
+    assert line == "error: --seed: seed is -1; it must be at least 0 and below 9.22337e+18"
     write_profile(tmp_path, "seed = = 1", "quickstart.toml")
     assert "not valid TOML" in refused(capsys, tmp_path / "out", "quickstart.toml")
 

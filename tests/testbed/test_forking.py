@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -25,3 +28,16 @@ def test_the_private_folder_is_short_where_the_temporary_folder_is_not(
     with private_folder() as place:
         assert len(str(place / "hub")) < 100
     assert list(deep.iterdir()) == []
+
+
+def test_what_a_run_that_was_killed_left_behind_is_swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("testbed.forking._LONGEST_FOLDER", 1000)
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    stale, alive, strange = (tmp_path / f"edgebed-{pid}-x" for pid in (dead.pid, os.getpid(), "y"))
+    for folder in (stale, alive, strange):
+        folder.mkdir()
+        (folder / "hub").touch()
+    with private_folder():
+        assert [folder.exists() for folder in (stale, alive, strange)] == [False, True, True]

@@ -22,7 +22,7 @@ def status(devices: dict[str, Any] | None = None, **changes: Any) -> dict[str, A
     tally = {"dispatched": 9, "applied": 6, "rejected": 2, "lost": 1, "superseded": 0}
     return {
         "t": 4.0, "version": 6, "metrics": {"accuracy": 0.8125, "loss": 0.5}, "tally": tally,
-        "devices": devices if devices is not None else {"rpi4-1": ["training", 4, 3]}, **changes,
+        "devices": devices if devices is not None else {"rpi4-1": ["training", 4, 3, 0.4]}, **changes,
     }  # fmt: skip
 
 
@@ -44,22 +44,22 @@ def test_the_headline_of_a_run_that_just_began_has_no_score_and_no_rate() -> Non
 
 
 def test_the_fleet_is_shown_with_state_version_staleness_and_drops() -> None:
-    assert table_lines({"rpi4-1": ["training", 4, 3], "rpi5-1": ["idle", None, 0]}, rows=4) == [
+    assert table_lines({"rpi4-1": ["training", 4, 3, 0.4], "rpi5-1": ["idle", None, 0, None]}, rows=4) == [
         ["device", "state", "version", "staleness", "drops"],
-        ["rpi4-1", "training", "4", "2", "3"],
+        ["rpi4-1", "training", "40%", "4", "2", "3"],
         ["rpi5-1", "idle", "0"],
     ]
 
 
 @pytest.mark.parametrize(("count", "shown", "tail"), [(4, 4, None), (5, 3, "2"), (100, 3, "97")])
 def test_devices_that_do_not_fit_are_counted(count: int, shown: int, tail: str | None) -> None:
-    _, *lines = table_lines({f"d-{i}": ["idle", 6, 0] for i in range(count)}, rows=4)
+    _, *lines = table_lines({f"d-{i}": ["idle", 6, 0, None] for i in range(count)}, rows=4)
     assert [line[0] for line in lines[:shown]] == [f"d-{i}" for i in range(shown)]
     assert lines[shown:] == ([] if tail is None else [["…", "and", tail, "more"]])
 
 
 def test_a_state_that_is_not_known_here_is_shown_as_it_is() -> None:
-    assert table_lines({"d-1": ["[bold]odd", 6, 0]}, rows=4)[1][1] == "[bold]odd"
+    assert table_lines({"d-1": ["[bold]odd", 6, 0, None]}, rows=4)[1][1] == "[bold]odd"
 
 
 def test_a_quiet_view_shows_nothing_but_what_went_wrong() -> None:
