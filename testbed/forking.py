@@ -88,7 +88,9 @@ def prepared_template(private: Path, order: dict[str, Any]) -> Iterator[None]:
     # the forkserver's own socket goes into the private folder too: whoever cleans that up gets both
     own_settings: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
     own_settings["tempdir"] = str(private)
-    # Ctrl-C reaches the whole group; the template is to ignore it, but can only do so when it runs Python code
+    # Ctrl-C reaches the whole group; the template is to ignore it, but can only do so when it runs Python code.
+    # The tracker is started first: doing so unblocks the signal again
+    resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()

@@ -49,11 +49,14 @@ def test_a_signal_ends_the_run_and_keeps_the_results(who: str, how: signal.Signa
 
 
 def end_while_warming_up(tmp_path: Path, how: signal.Signals) -> Outcome:
-    """Send a signal to the launcher as soon as it has started the template."""
+    """Send a signal as soon as there is a template: Ctrl-C to the group, as a terminal does, others to the launcher."""
     with started(write_profile(tmp_path)) as run:
         launcher = psutil.Process(run.process.pid)
         run.wait_for(lambda: ["template" for child in launcher.children() if is_template(child)], "the template")
-        launcher.send_signal(how)
+        if how is signal.SIGINT:
+            os.killpg(run.process.pid, how)
+        else:
+            launcher.send_signal(how)
         return run.finish()
 
 
