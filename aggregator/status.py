@@ -18,9 +18,14 @@ def write(
     devices = {}
     for name in fleet:
         beat = beats.get(name)
-        state = (beat.state if beat is not None else "idle") if engine.is_present(name) else "gone"
+        base = engine.base_of(name)
+        state = beat.state if beat is not None else "idle"
+        if not engine.is_present(name):
+            state = "gone"
+        elif state == "idle" and base is not None:
+            state = "dispatched"  # as far as we know: its download is under way, or was lost
         progress = beat.progress if beat is not None and state == "training" else None
-        devices[name] = [state, engine.base_of(name), beat.drops if beat is not None else 0, progress]
+        devices[name] = [state, base, beat.drops if beat is not None else 0, progress]
     status = {
         "t": now,
         "version": engine.version,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import signal
 import sys
 import traceback
 from multiprocessing.connection import Connection
@@ -17,7 +16,6 @@ from testbed.errors import UserError
 
 def enter(role: str, config: Any, log: str, report: Connection | None = None) -> None:
     """Become ``role`` (``module:function``). Problems go to the log, and to ``report`` where there is one."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _log_to(log)
     template = sys.modules.get("testbed.template")
     if template is None:

@@ -18,11 +18,24 @@ from rich.text import Text
 import testbed
 from testbed import cores, doctor, forking, launcher, live, plugins, profile, room
 from testbed.errors import UserError
+from testbed.messages import Job
 from testbed.parameters import as_table, build, describe
-from testbed.profile import DeviceProfile, Experiment, LinkProfile
+from testbed.profile import (
+    DeviceProfile,
+    Direction,
+    Evaluation,
+    Experiment,
+    Group,
+    LinkProfile,
+    Power,
+    Presence,
+    StopWhen,
+    Transport,
+)
 from testbed.runfolder import RunFolder
 from testbed.trace import TraceError
 
+_SLOWED = 1.05
 _EXAMPLES = """\
 examples:
   run_testbed.py run profiles/experiments/quickstart.toml
@@ -78,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
 
     listing = commands.add_parser("list", help="what can be named in a profile")
     listing.set_defaults(command=_list)
-    listing.add_argument("what", choices=("strategies", "devices", "links", "tasks"))
+    listing.add_argument("what", choices=("strategies", "devices", "links", "tasks", "keys"), help="keys: of a profile")
     listing.add_argument("-v", "--verbose", action="store_true", help="with parameters, or with sources")
     listing.add_argument("--format", choices=("text", "json"), default="text", help="output format")
 
@@ -159,8 +172,8 @@ def _experiment(options: argparse.Namespace) -> Experiment:
         path = profile.CATALOGUE / "experiments" / f"{path.stem}.toml"
     replaced = {"seed": options.seed, "stop.seconds": options.seconds, "strategy": options.strategy}
     given = {key: value for key, value in replaced.items() if value is not None}
-    experiment = profile.load(path, options.overrides, given)
     plugins.make_importable(Path.cwd(), path.parent)
+    experiment = profile.load(path, options.overrides, given)
     # with the defaults written out, a stored profile means the same when a default has changed
     strategy = _with_defaults("strategy", "aggregator.strategies", experiment.strategy, path)
     task = _with_defaults("task", "testbed.tasks", experiment.task, path)
@@ -181,6 +194,18 @@ def _print_summary(console: Console, summary: dict[str, Any], path: Path) -> Non
     _say(console, f"stopped: {summary['stopped']}")
     _say(console, f"accuracy {shown} after {summary['versions']} versions in {summary['seconds']} s")
     _say(console, f"{summary['dispatched']} dispatched = {account}")
+    for reason, count in summary["reasons"].items():
+        _say(console, f"  {count} {reason}")
+    computing = summary["computing"]
+    if computing is not None:
+        ratio = computing["obtained_s"] / computing["asked_s"]
+        _say(console, f"computing: asked {computing['asked_s']} s, obtained {computing['obtained_s']} s ({ratio:.3f}×)")
+        if computing["slowest_ratio"] > _SLOWED:
+            console.print(
+                f"warning: this host is too small for this fleet: {computing['slowest']} computed"
+                f" {computing['slowest_ratio']:.2f}× as long as asked; use fewer or slower devices",
+                style="yellow", highlight=False, markup=False, soft_wrap=True,
+            )  # fmt: skip
     _say(console, f"results in {path}")
 
 
@@ -193,14 +218,15 @@ def _say(console: Console, text: str) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    rows = {"strategies": _classes, "tasks": _classes, "devices": _profiles, "links": _profiles}[options.what](options)
+    kinds = {"strategies": _classes, "tasks": _classes, "devices": _profiles, "links": _profiles, "keys": _keys}
+    rows = kinds[options.what](options)
     if options.format == "json":
         print(json.dumps(rows, indent=2))
         return 0
     console = Console()
     for row in rows:
         console.print(Text(row["name"], style="bold"), row["title"], highlight=False, markup=False, soft_wrap=True)
-        if options.verbose:
+        if options.verbose or options.what == "keys":
             table = Table(box=None, padding=(0, 2), show_header=bool(row["parameters"]))
             for column in ("", "parameter", "default", "allowed", "meaning"):
                 table.add_column(column)
@@ -217,6 +243,19 @@ def _classes(options: argparse.Namespace) -> list[dict[str, Any]]:
     return [
         {"name": name, "title": (cls.__doc__ or "").strip(), "parameters": list(describe(cls)), "details": []}
         for name, cls in plugins.catalogue(module).items()
+    ]
+
+
+def _keys(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Every key of a profile, table by table. A device's profile and link may be names, paths or such tables."""
+    tables: dict[str, type[Any]] = {
+        "(top level)": Experiment, "[[devices]]": Group, "[devices.profile]": DeviceProfile,
+        "[devices.profile.power]": Power, "[devices.link.up], [devices.link.down]": Direction, "[training]": Job,
+        "[stop]": StopWhen, "[transport]": Transport, "[evaluation]": Evaluation, "[presence]": Presence,
+    }  # fmt: skip
+    return [
+        {"name": name, "title": (cls.__doc__ or "").splitlines()[0], "parameters": list(describe(cls)), "details": []}
+        for name, cls in tables.items()
     ]
 
 

@@ -38,10 +38,10 @@ class CorePlan:
     devices: tuple[int, ...]
 
     def __str__(self) -> str:
-        shares = ", ".join(f"core {core}: {self.devices.count(core)}" for core in sorted(set(self.devices)))
-        guest = " with the evaluator behind it" if self.evaluator == self.aggregator else ""
-        others = "" if guest else f", evaluator on core {self.evaluator}"
-        return f"aggregator on core {self.aggregator}{guest}{others}, devices on {shares}"
+        shares = ", ".join(f"{core} ({self.devices.count(core)})" for core in sorted(set(self.devices)))
+        if self.evaluator == self.aggregator:
+            return f"aggregator and evaluator on {self.aggregator}, devices on {shares}"
+        return f"aggregator on {self.aggregator}, evaluator on {self.evaluator}, devices on {shares}"
 
 
 def plan(available: Sequence[int], devices: int) -> CorePlan:

@@ -21,7 +21,12 @@ from typing import Any
 
 import psutil
 
-from testbed.template import ENVIRONMENT, ORDER, READY  # without the variable set, the import prepares nothing
+from testbed.template import (  # without the variable set, the import prepares nothing
+    ENVIRONMENT,
+    ORDER,
+    READY,
+    STOP_SIGNALS,
+)
 
 _TEMPLATE = "testbed.template"
 _PREFIX = "edgebed-"
@@ -88,13 +93,13 @@ def prepared_template(private: Path, order: dict[str, Any]) -> Iterator[None]:
     # the forkserver's own socket goes into the private folder too: whoever cleans that up gets both
     own_settings: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
     own_settings["tempdir"] = str(private)
-    # Ctrl-C reaches the whole group; the template is to ignore it, but can only do so when it runs Python code.
+    # Ctrl-C reaches the whole group; the template ignores it, but can only do so when it runs Python code.
     # The tracker is started first: doing so unblocks the signal again
     resource_tracker.ensure_running()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         forkserver.ensure_running()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         yield
     finally:
         del own_settings["tempdir"]
@@ -103,7 +108,7 @@ def prepared_template(private: Path, order: dict[str, Any]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         (private / ORDER).unlink(missing_ok=True)  # the template need not clean up after us
         if not (private / READY).exists():
             _kill_template()  # in the middle of its preparation it would not listen

@@ -26,6 +26,7 @@ from testbed.forking import prepared_template, wait_for_template
 from testbed.messages import EVALUATOR
 from testbed.profile import Experiment, Transport, fleet
 from testbed.roles import AggregatorConfig, DeviceConfig, EvaluatorConfig, RoleConfig
+from testbed.template import STOP_SIGNALS
 
 AGGREGATOR = "aggregator"
 _POLL_SECONDS = 0.25
@@ -207,13 +208,13 @@ class Launcher:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM end the run cleanly, a second one at once."""
+        """Ctrl-C, SIGTERM and a closed terminal end the run cleanly, a second signal at once."""
 
         def note(number: int, _: object) -> None:
             self._signal = self._signal or number
             self._told_to_stop += 1
 
-        old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        old = {number: signal.signal(number, note) for number in STOP_SIGNALS}
         try:
             yield
         finally:
@@ -231,20 +232,20 @@ class Launcher:
             self._processes[AGGREGATOR].kill()
 
     def _end_all(self) -> None:
-        """The devices have been told to stop; those that cannot hear are ended, the deaf ones by force."""
+        """The devices have been told to stop; those that did not hear it are ended by force."""
         aggregator = self._processes.get(AGGREGATOR)
         if aggregator is not None and aggregator.is_alive():
             aggregator.terminate()  # before the others: it keeps the results, and asks the devices for theirs
             aggregator.join(_FAREWELL_SECONDS)
         grace = _FAREWELL_SECONDS if self._processes and self._processes[AGGREGATOR].exitcode == 0 else 0.0
-        for end in (None, ForkServerProcess.terminate, ForkServerProcess.kill):
-            limit = time.monotonic() + (grace if end is None else _FAREWELL_SECONDS)
-            alive = [process for process in self._processes.values() if process.is_alive()]
-            for process in alive:
-                if end is not None:
-                    end(process)
-            for process in alive:
-                process.join(max(0.0, limit - time.monotonic()))
+        limit = time.monotonic() + grace
+        for process in self._processes.values():
+            process.join(max(0.0, limit - time.monotonic()))
+        alive = [process for process in self._processes.values() if process.is_alive()]
+        for process in alive:
+            process.kill()
+        for process in alive:
+            process.join(_FAREWELL_SECONDS)
 
 
 @contextlib.contextmanager

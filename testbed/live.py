@@ -15,8 +15,8 @@ _MOST_ROWS = 24
 _WARMING = "warming up: loading the data, training one step …"
 _STOPPING = "stopping: keeping the results; once more to end at once"
 _STYLES = {
-    "idle": "dim", "downloading": "cyan", "training": "green", "uploading": "blue", "suspended": "yellow",
-    "gone": "red", "stopped": "dim",
+    "idle": "dim", "dispatched": "cyan", "downloading": "cyan", "training": "green", "uploading": "blue",
+    "suspended": "yellow", "gone": "red", "stopped": "dim",
 }  # fmt: skip
 
 
@@ -73,7 +73,8 @@ class Screen(Quiet):
     def __init__(self, console: Console) -> None:
         super().__init__(console)  # what goes wrong is printed above the table, not through it
         self._console = console
-        self._live = Live(console=console, auto_refresh=False, transient=False)
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._notice = Text("")
         self._live.start()
         self._live.update(Text(_WARMING), refresh=True)
 
@@ -82,10 +83,11 @@ class Screen(Quiet):
 
     def status(self, status: dict[str, Any]) -> None:
         line = Text(headline(status), no_wrap=True, overflow="ellipsis")
-        self._live.update(Group(fleet_table(status, self._rows()), line), refresh=True)
+        self._live.update(Group(fleet_table(status, self._rows()), line, self._notice), refresh=True)
 
     def stopping(self) -> None:
-        self._live.console.print(_STOPPING, highlight=False)
+        self._notice = Text(_STOPPING, style="yellow")
+        self._live.update(self._notice, refresh=True)
 
     def close(self) -> None:
         self._live.stop()

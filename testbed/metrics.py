@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,16 +10,21 @@ from typing import Any
 from testbed import trace
 from testbed.trace import Event
 
+_MOST_REASONS = 10
 METRIC_COLUMNS = ("time_s", "version", "accuracy", "loss")
 DEVICE_COLUMNS = (
     "device", "pid", "core", "samples", "jobs", "applied", "rejected", "lost", "superseded", "drops",
-    "bytes_up", "bytes_down", "busy_s", "transfer_s", "suspended_s", "idle_s", "mean_staleness",
+    "bytes_up", "bytes_down", "busy_s", "transfer_s", "suspended_s", "idle_s", "asked_s", "obtained_s",
+    "mean_staleness",
 )  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
 class DeviceTotals:
-    """One device over a whole run. Bytes count every attempt, the lost ones too: they were sent."""
+    """One device over a whole run. Bytes count every attempt, the lost ones too: they were sent.
+
+    A restarted device downloads beside its old work: that time counts in both, and the sum may exceed the run.
+    """
 
     pid: int = 0
     core: int | None = None
@@ -34,6 +40,9 @@ class DeviceTotals:
     busy_s: float = 0.0
     transfer_s: float = 0.0
     suspended_s: float = 0.0
+    asked_s: float = 0.0
+    obtained_s: float = 0.0
+    """Computing of the jobs that were finished and had a speed to keep: asked, and as the clock said."""
     trained: int = 0
     """The last ticket whose computation ended."""
     staleness: list[int] = field(default_factory=list)
@@ -41,7 +50,9 @@ class DeviceTotals:
     def row(self, name: str, seconds: float) -> dict[str, Any]:
         idle = max(0.0, seconds - self.busy_s - self.transfer_s - self.suspended_s)
         values = {column: getattr(self, column, None) for column in DEVICE_COLUMNS}
-        times = {c: round(getattr(self, c), 3) for c in ("busy_s", "transfer_s", "suspended_s")}
+        times = {
+            c: round(getattr(self, c), 3) for c in ("busy_s", "transfer_s", "suspended_s", "asked_s", "obtained_s")
+        }
         staleness = mean(self.staleness)
         return values | times | {
             "device": name, "idle_s": round(idle, 3),
@@ -68,6 +79,8 @@ class History:
     refused: int = 0
     seconds: float = 0.0
     staleness: list[int] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Why updates were rejected or lost."""
 
     @property
     def in_flight(self) -> int:
@@ -110,6 +123,8 @@ def _count(event: Event, total: History, owner: dict[int, str]) -> None:
             owner.pop(event.ticket, None)
             name = type(event).__name__.lower()
             setattr(total, name, getattr(total, name) + 1)
+            if not isinstance(event, trace.Superseded):
+                total.reasons[f"{name}: {event.reason}"] += 1
             setattr(total.devices[event.device], name, getattr(total.devices[event.device], name) + 1)
         case trace.Resent():
             total.resent += 1
@@ -139,8 +154,12 @@ def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
             else:
                 device.bytes_down += event.bytes
         case trace.Trained():
-            devices[event.device].busy_s += event.obtained
-            devices[event.device].trained = event.ticket
+            device = devices[event.device]
+            device.busy_s += event.obtained
+            device.trained = event.ticket
+            if event.asked > 0:
+                device.asked_s += event.asked
+                device.obtained_s += event.obtained
         case trace.Abandoned() if devices[event.device].trained != event.ticket:
             # abandoned in its upload, the computation has been counted already
             devices[event.device].busy_s += event.seconds
@@ -190,6 +209,22 @@ def summary(total: History) -> dict[str, Any]:
         "mean_staleness": None if staleness is None else round(staleness, 3),
         "max_staleness": max(total.staleness, default=None),
         "updates_per_second": round(total.applied / total.seconds, 3) if total.seconds else None,
+        "reasons": dict(total.reasons.most_common(_MOST_REASONS)),
+        "computing": computing(total),
+    }
+
+
+def computing(total: History) -> dict[str, Any] | None:
+    """Seconds of computing asked for and obtained, and the device that was slowed most; None if none was paced."""
+    paced = {name: device for name, device in total.devices.items() if device.asked_s > 0}
+    if not paced:
+        return None
+    worst = max(paced, key=lambda name: paced[name].obtained_s / paced[name].asked_s)
+    return {
+        "asked_s": round(sum(device.asked_s for device in paced.values()), 3),
+        "obtained_s": round(sum(device.obtained_s for device in paced.values()), 3),
+        "slowest": worst,
+        "slowest_ratio": round(paced[worst].obtained_s / paced[worst].asked_s, 4),
     }
 
 

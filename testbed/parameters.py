@@ -114,6 +114,8 @@ def _settable(cls: type[Any]) -> Iterator[dataclasses.Field[Any]]:
 
 
 def _plain(value: object) -> str:
+    if dataclasses.is_dataclass(value) or isinstance(value, (dict, tuple)):
+        return "see its table"
     return "unset" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

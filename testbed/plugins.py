@@ -26,22 +26,27 @@ def find(name: str, module: str, source: str, key: str) -> type[Any]:
     if name in known:
         return known[name]
     place, colon, attribute = name.partition(":")
-    if not colon or not place or place.startswith("."):
+    if not colon or not place or not attribute or place.startswith("."):
         raise ProfileError(source, key, f"is {name!r}; {nearest(name, known)}, or your own as module:Class")
     try:
         own = importlib.import_module(place)
     except ModuleNotFoundError as error:
-        raise ProfileError(
-            source, key, f"is {name!r}; {error}, looked for in this folder and beside the profile"
-        ) from None
+        missing = error.name or place
+        where = (
+            "looked for in this folder and beside the profile" if place.startswith(missing) else f"which {place} wants"
+        )
+        raise ProfileError(source, key, f"is {name!r}; {error}, {where}") from None
     except Exception as error:  # noqa: BLE001  a user's module may fail in any way
         problem = f"{place} cannot be imported: {type(error).__name__}: {error}"
         raise ProfileError(source, key, f"is {name!r}; {problem}") from None
     found = getattr(own, attribute, None)
     if found is None:
         raise ProfileError(source, key, f"is {name!r}; {place} has no {attribute}; {nearest(attribute, _classes(own))}")
-    if not isinstance(found, type) or inspect.isabstract(found):
-        raise ProfileError(source, key, f"is {name!r}; {attribute} is not a class that can be used as it is")
+    if not isinstance(found, type):
+        raise ProfileError(source, key, f"is {name!r}; {attribute} is not a class")
+    if inspect.isabstract(found):
+        missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
+        raise ProfileError(source, key, f"is {name!r}; {attribute} is not complete: it must define {missing}")
     base = getattr(importlib.import_module(module), "BASE", object)
     if not issubclass(found, base):
         raise ProfileError(source, key, f"is {name!r}; {attribute} is not a {base.__name__}: derive it from one")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from testbed import plugins
 from testbed.errors import ProfileError, UserError, nearest
 from testbed.messages import Job
 from testbed.parameters import build, param
@@ -62,7 +63,7 @@ class DeviceProfile:
     source: str = param("", "where the figures come from")
     throttle: str = param("pace", "pace: to seconds_per_sample; none: as fast as the host", choices=("pace", "none"))
     seconds_per_sample: dict[str, float] = param(
-        default_factory=dict, meaning="seconds to train on one sample, by task", above=0
+        default_factory=dict, meaning="seconds to train on one sample, by task or task:model", above=0
     )
     power: Power | None = param(None, "power model")
 
@@ -96,17 +97,23 @@ class StopWhen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transport:
+    """How processes talk."""
+
     kind: str = param("ipc", "ipc: unix sockets; tcp: loopback", choices=("ipc", "tcp"))
     port: int = param(0, "TCP port; 0 takes a free one", at_least=0, at_most=65535)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
+    """How often models are scored."""
+
     every: float = param(1.0, "least seconds between two evaluated versions", at_least=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
+    """Heartbeats. A lost download is noticed by the next one."""
+
     beat: float = param(1.0, "seconds between heartbeats", at_least=0.05)
     timeout: float = param(10.0, "a device silent for this many seconds has left", above=0)
 
@@ -196,6 +203,7 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
     for kind, value in (("task", experiment.task), ("strategy", experiment.strategy)):
         if isinstance(value, dict) and not isinstance(value.get("name"), str):
             raise ProfileError(source, f"{kind}.name", f"is missing; it says which {kind}")
+    plugins.find(experiment.task_name, "testbed.tasks", source, "task")  # before its speed is asked for
     groups = []
     for i, group in enumerate(experiment.devices):
         key = f"devices[{i}]"
@@ -209,7 +217,7 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
             link = named(LinkProfile, "links", link, source, f"{key}.link", folder)
         _check_name(name, source, f"{key}.name")
         resolved = replace(group, profile=profile, link=link, name=name)
-        _seconds_per_sample(resolved, profile, experiment.task_name, source, key)
+        _seconds_per_sample(resolved, profile, experiment, source, key)
         groups.append(resolved)
     return replace(experiment, devices=tuple(groups))
 
@@ -232,7 +240,7 @@ def fleet(experiment: Experiment) -> list[DeviceSpec]:
                     name=f"{group.name}-{number}",
                     index=len(devices),
                     title=group.profile.title or group.name,
-                    seconds_per_sample=_seconds_per_sample(group, group.profile, experiment.task_name, "", ""),
+                    seconds_per_sample=_seconds_per_sample(group, group.profile, experiment, "", ""),
                     up=up,
                     down=down,
                     suspend=group.suspend,
@@ -291,16 +299,21 @@ def _check_name(name: str, source: str, key: str) -> None:
         )
 
 
-def _seconds_per_sample(group: Group, profile: DeviceProfile, task: str, source: str, key: str) -> float | None:
+def _seconds_per_sample(
+    group: Group, profile: DeviceProfile, experiment: Experiment, source: str, key: str
+) -> float | None:
+    """The speed for ``task:model`` where the profile has one, else for ``task``; None for an unpaced device."""
     if profile.throttle == "none":
         return None
     if group.seconds_per_sample is not None:
         return group.seconds_per_sample
-    if task not in profile.seconds_per_sample:
-        known = ", ".join(sorted(profile.seconds_per_sample)) or "none"
-        problem = f"is missing; the profile has no speed for task {task!r} (it has: {known})"
-        raise ProfileError(source, f"{key}.seconds_per_sample", problem)
-    return profile.seconds_per_sample[task]
+    task = experiment.task_name
+    for name in (f"{task}:{experiment.task_parameters.get('model')}", task):
+        if name in profile.seconds_per_sample:
+            return profile.seconds_per_sample[name]
+    known = ", ".join(sorted(profile.seconds_per_sample)) or "none"
+    problem = f"is missing; the profile has no speed for task {task!r} (it has: {known})"
+    raise ProfileError(source, f"{key}.seconds_per_sample", problem)
 
 
 def name_and_parameters(value: str | dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 ENVIRONMENT = "EDGEBED_TEMPLATE"
 ORDER = "template.json"
 READY = "template.ready"
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""What ends a run is the launcher's business."""
+_LAUNCHER_DIED = signal.SIGUSR1
 ROLES = ("devices.process", "aggregator.process", "testbed.evaluate")
 
 _CLEAN_UP_ATTEMPTS = 100
@@ -76,7 +79,7 @@ def _clean_up(folder: Path) -> None:
     """
     if os.getpid() != PID:
         return
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # or the second news of a death would cut this short
+    signal.pthread_sigmask(signal.SIG_BLOCK, {_LAUNCHER_DIED})  # or the second news of a death would cut this short
     if (folder / ORDER).exists():
         for _ in range(_CLEAN_UP_ATTEMPTS):
             shutil.rmtree(folder, ignore_errors=True)
@@ -86,7 +89,9 @@ def _clean_up(folder: Path) -> None:
 
 def _main(folder: Path) -> None:
     global TASK, FAILURE
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the launcher's business; children inherit this
+    for number in STOP_SIGNALS:  # a terminal or a batch system sends them to the whole group; children inherit this
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     order = json.loads((folder / ORDER).read_text(encoding="utf-8"))
     launcher: int = order["launcher"]
 
@@ -94,11 +99,11 @@ def _main(folder: Path) -> None:
         _clean_up(folder)
         os._exit(1)
 
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(_LAUNCHER_DIED, end)
     atexit.register(_clean_up, folder)
     if os.getppid() != launcher:
         _clean_up(folder)  # it died while this interpreter started
-    die_with_parent(launcher, signal.SIGTERM)
+    die_with_parent(launcher, _LAUNCHER_DIED)
     try:
         TASK = _prepare(order)
     except UserError as error:

@@ -25,7 +25,9 @@ class Digits:
     """Handwritten digits, 10 classes, embedded real data."""
 
     model: str = param(
-        "small-cnn", "small-cnn: 6,090 parameters on 8×8; cnn: 21,840 parameters on 28×28", choices=("small-cnn", "cnn")
+        "small-cnn",
+        "small-cnn: 6,090 parameters on 8×8; cnn: 21,840 parameters on 28×28 (enlarged)",
+        choices=("small-cnn", "cnn"),
     )
     split: str = param("dirichlet", "how training data is dealt to devices", choices=("dirichlet", "iid"))
     alpha: float = param(0.5, "Dirichlet concentration: small is uneven", above=0)

@@ -36,7 +36,15 @@ def accounts_balance(outcome: Outcome) -> bool:
     return count["applied"] >= 3 and all(summary[name] == number for name, number in count.items())
 
 
-@pytest.mark.parametrize(("who", "how", "code"), [(EVERYBODY, signal.SIGINT, 130), ("launcher", signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("who", "how", "code"),
+    [
+        (EVERYBODY, signal.SIGINT, 130),
+        (EVERYBODY, signal.SIGTERM, 143),
+        (EVERYBODY, signal.SIGHUP, 129),
+        ("launcher", signal.SIGTERM, 143),
+    ],
+)
 def test_a_signal_ends_the_run_and_keeps_the_results(who: str, how: signal.Signals, code: int, tmp_path: Path) -> None:
     outcome = end(tmp_path, who, how)
     assert (outcome.code, outcome.stderr) == (code, "")
@@ -85,9 +93,7 @@ def test_the_death_of_the_launcher_ends_everybody(tmp_path: Path) -> None:
     assert len(outcome.of_kind(trace.Arrived)) >= 3  # what was recorded can be read
 
 
-@pytest.mark.parametrize(
-    ("who", "how"), [("aggregator", signal.SIGKILL), ("template", signal.SIGKILL), ("template", signal.SIGTERM)]
-)
+@pytest.mark.parametrize(("who", "how"), [("aggregator", signal.SIGKILL), ("template", signal.SIGKILL)])
 def test_the_death_of_a_pillar_fails_the_run_and_the_record_is_kept(
     who: str, how: signal.Signals, tmp_path: Path
 ) -> None:

@@ -85,9 +85,10 @@ BAD_FILES = {
         f"{STRATEGY}devices = [{{ profile = {{ throttle = 'none' }} }}]",
         ["devices[0].name is missing"],
     ),
+    "a task that there is not": (f'task = "speech"\n{MINIMAL}', ["task is 'speech'", "known: digits"]),
     "no speed for the task": (
-        f'task = "speech"\n{MINIMAL}',
-        ["devices[0].seconds_per_sample is missing", "'speech'", "it has: digits"],
+        f"{STRATEGY}devices = [{{ name = 'x', profile = {{ seconds_per_sample = {{ speech = 1.0 }} }} }}]",
+        ["devices[0].seconds_per_sample is missing", "'digits'", "it has: speech"],
     ),
     "a run's name that is a path": (f'name = "../evil"\n{MINIMAL}', ["name is '../evil'", "no /"]),
     "a run's name that is nothing": (f'name = ""\n{MINIMAL}', ["name is ''", "at most 100 bytes"]),

@@ -23,10 +23,9 @@ def test_the_aggregator_owns_a_core_where_there_are_two_or_more(
 
 
 def test_a_plan_says_who_shares_what() -> None:
-    assert (
-        str(plan([0, 1, 2], 3)) == "aggregator on core 0 with the evaluator behind it, devices on core 1: 2, core 2: 1"
-    )
-    assert str(plan([0], 2)) == "aggregator on core 0 with the evaluator behind it, devices on core 0: 2"
+    assert str(plan([0, 1, 2], 3)) == "aggregator and evaluator on 0, devices on 1 (2), 2 (1)"
+    assert str(plan([0], 2)) == "aggregator and evaluator on 0, devices on 0 (2)"
+    assert str(plan([0, 1, 2, 3], 1)) == "aggregator on 0, evaluator on 1, devices on 2 (1)"
 
 
 def test_only_cores_that_this_process_may_use_are_available(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,8 @@ def test_the_summary_has_each_figure_right() -> None:
         "mean_staleness": 0.333,
         "max_staleness": 1,
         "updates_per_second": 0.375,
+        "reasons": {"rejected: zero": 1, "lost: gave up": 1},
+        "computing": {"asked_s": 3.8, "obtained_s": 5.0, "slowest": "b", "slowest_ratio": 1.5789},
     }
 
 
@@ -123,12 +125,12 @@ def test_the_rows_of_devices_have_each_figure_right() -> None:
         {
             "device": "a", "pid": 11, "core": 1, "samples": 100, "jobs": 4, "applied": 1, "rejected": 0, "lost": 1,
             "superseded": 1, "drops": 1, "bytes_up": 840, "bytes_down": 400, "busy_s": 3.0, "transfer_s": 1.125,
-            "suspended_s": 0.0, "idle_s": 3.875, "mean_staleness": 0.0,
+            "suspended_s": 0.0, "idle_s": 3.875, "asked_s": 1.9, "obtained_s": 2.0, "mean_staleness": 0.0,
         },
         {
             "device": "b", "pid": 11, "core": 2, "samples": 100, "jobs": 4, "applied": 2, "rejected": 1, "lost": 0,
             "superseded": 0, "drops": 1, "bytes_up": 420, "bytes_down": 800, "busy_s": 3.0, "transfer_s": 0.75,
-            "suspended_s": 1.5, "idle_s": 2.75, "mean_staleness": 0.5,
+            "suspended_s": 1.5, "idle_s": 2.75, "asked_s": 1.9, "obtained_s": 3.0, "mean_staleness": 0.5,
         },
     ]  # fmt: skip
 

@@ -189,4 +189,4 @@ def test_each_parameter_is_described_with_default_range_and_meaning() -> None:
     assert rows["share"] == ["0.5", "above 0 and at most 1", "a share"]
     assert rows["limit"] == ["unset", "above 0", "at most this"]
     assert rows["colour"] == ["red", "one of red, green", "which"]
-    assert rows["speeds"][0] == "{}"
+    assert rows["speeds"][0] == "see its table"

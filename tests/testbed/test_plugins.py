@@ -72,9 +72,9 @@ def test_a_class_of_the_users_own_is_found_beside_the_profile() -> None:
         ("edgebed_torn:Mine", ["edgebed_torn cannot be imported", "invalid syntax", "line 1"]),
         ("edgebed_wishful:Mine", ["edgebed_wishful cannot be imported", "nothing_like_it"]),
         ("edgebed_own:Mien", ["edgebed_own has no Mien", "did you mean 'Mine'"]),
-        ("edgebed_own:", ["edgebed_own has no ", "known: Half, Mine, Plain"]),
+        ("edgebed_own:", ["or your own as module:Class"]),
         ("edgebed_own:number", ["number is not a class"]),
-        ("edgebed_own:Half", ["Half is not a class that can be used as it is"]),
+        ("edgebed_own:Half", ["Half is not complete: it must define rest"]),
         ("edgebed_own:Plain", ["put @dataclass above Plain"]),
     ],
 )

@@ -49,10 +49,10 @@ def test_the_first_catalogue_has_the_promised_names() -> None:
     assert {"ethernet", "wifi", "lte", "5g", "3g", "none"} <= set(profile.catalogue("links"))
 
 
-def test_quickstart_has_eight_devices_of_seven_kinds() -> None:
+def test_quickstart_has_eight_devices_of_six_kinds() -> None:
     devices = profile.fleet(profile.load(QUICKSTART))
     assert [device.name for device in devices] == [
-        "rpi3bplus-1", "rpi4-1", "rpi4-2", "rpi5-1", "jetson-nano-1", "phone-low-1", "phone-mid-1", "phone-high-1",
+        "rpi3bplus-1", "rpi4-1", "rpi4-2", "rpi5-1", "jetson-nano-1", "phone-low-1", "phone-low-2", "phone-mid-1",
     ]  # fmt: skip
     assert [device.index for device in devices] == list(range(8))
 
@@ -177,3 +177,11 @@ def test_a_stored_profile_loads_to_the_same_experiment(tmp_path: Path, overrides
     again = profile.load(folder.path / "profile.toml")
     assert again == experiment
     assert profile.fleet(again) == profile.fleet(experiment)
+
+
+@pytest.mark.parametrize(("model", "seconds"), [("cnn", 2.82e-3), ("small-cnn", 6e-4)])
+def test_a_speed_may_depend_on_the_model(tmp_path: Path, model: str, seconds: float) -> None:
+    path = tmp_path / "mine.toml"
+    text = f'strategy = "fedavg"\ntask = {{ name = "digits", model = "{model}" }}\ndevices = [{{ profile = "rpi4" }}]'
+    path.write_text(text, encoding="utf-8")
+    assert profile.fleet(profile.load(path))[0].seconds_per_sample == seconds
