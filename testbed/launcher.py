@@ -75,12 +75,13 @@ class Launcher:
 
     def run(self) -> None:
         """Start everybody and wait for the end. Raises UserError or RunFailed."""
-        with self._signals(), _pinned(self._plan.aggregator), prepared_template(self._private, self._order()):
+        with self._signals(), prepared_template(self._private, self._order()):
             try:
                 if self._template_is_ready():
                     self._start()
                     self._started({name: process.pid or 0 for name, process in self._processes.items()})
-                    self._watch()
+                    with _pinned(self._plan.aggregator):
+                        self._watch()
             finally:
                 self._end_all()
 
@@ -250,7 +251,7 @@ class Launcher:
 
 @contextlib.contextmanager
 def _pinned(core: int) -> Iterator[None]:
-    """Launcher and template stay off the devices' cores; whoever is forked pins itself elsewhere."""
+    """While devices keep their deadlines, the launcher stays off their cores. (The template only waits then.)"""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
