@@ -21,7 +21,7 @@ def main(names: list[str]) -> int:
     if wrong:
         print(f"error: no benchmark {wrong[0]!r}; known: {', '.join(known)}", file=sys.stderr)
         return 2
-    reached = [show((known[name].__doc__ or name).strip(), known[name].measure()) for name in names or known]
+    reached = [show((known[name].__doc__ or name).splitlines()[0], known[name].measure()) for name in names or known]
     return 0 if all(reached) else 1
 
 
