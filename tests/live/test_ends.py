@@ -170,7 +170,7 @@ def test_a_rule_that_fails_is_named_with_its_own_words_and_the_record_is_kept(tm
 
 
 def test_a_device_that_is_frozen_leaves_and_comes_back_when_it_thaws(tmp_path: Path) -> None:
-    profile = write_profile(tmp_path, presence={"beat": 0.25, "timeout": 1.0}, stop={"seconds": 6})
+    profile = write_profile(tmp_path, presence={"beat": 0.25, "timeout": 1.0})
     with started(profile) as run:
         run.wait_until_traced("arrived", 3)
         victim = run.members()["rpi4-2"]
@@ -178,8 +178,9 @@ def test_a_device_that_is_frozen_leaves_and_comes_back_when_it_thaws(tmp_path: P
         run.wait_until_traced("left")
         victim.resume()
         run.wait_until_traced("joined", 4)
+        run.process.send_signal(signal.SIGINT)
         outcome = run.finish()
-    assert outcome.code == 0
+    assert outcome.code == 130
     assert [event.device for event in outcome.of_kind(trace.Left)] == ["rpi4-2"]
     assert outcome.summary["lost"] == 1
     assert accounts_balance(outcome)
