@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from aggregator.strategy import Decision, DeviceInfo, Strategy
 from aggregator.vectors import is_finite
@@ -199,7 +200,7 @@ class Engine:
         self._record(
             trace.Arrived(
                 t=now, device=update.device, ticket=update.ticket, version=update.version,
-                staleness=self.staleness(update), loss=update.loss,
+                staleness=self.staleness(update), loss=update.loss, due=update.due, bytes=update.delta.nbytes,
             )
         )  # fmt: skip
         self._carry_out(self._strategy.on_update(update, self), f"update of {update.device}")
@@ -221,7 +222,7 @@ class Engine:
         else:
             seat.trains_sent = beat.trains + 1
             self._record(trace.Resent(t=now, device=beat.device, ticket=ticket.number))
-            self._transmit(beat.device, ticket.train)
+            self._transmit(beat.device, replace(ticket.train, sent=now))
             self._see_off()
 
     def wake(self, now: float) -> None:
@@ -289,7 +290,7 @@ class Engine:
             self._settle(seat.ticket)
         self._tickets = number = self._tickets + 1
         version = self._history.version
-        train = Train(ticket=number, version=version, job=job, model=self._history.model)
+        train = Train(ticket=number, version=version, sent=self.now, job=job, model=self._history.model)
         seat.ticket = self._open[number] = _Ticket(number=number, device=device, train=train)
         seat.trains_sent += 1
         self._history.hold(version)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import os
 import platform
 import signal
 from collections.abc import Callable, Iterable
@@ -13,13 +15,16 @@ import psutil
 from safetensors.numpy import save_file
 
 from aggregator import status
+from aggregator.arrivals import Arrivals
 from aggregator.engine import Engine
 from aggregator.evaluation import Evaluation
+from aggregator.load import LoadMeter
 from aggregator.presence import Presence
 from aggregator.strategy import DeviceInfo, Strategy
 from testbed import plugins, trace
 from testbed.clock import WallClock
 from testbed.cores import Priority, keep_freed_memory, settle
+from testbed.host import UsageMeter, pressure_seconds
 from testbed.messages import (
     EVALUATOR,
     STOPPED,
@@ -34,7 +39,7 @@ from testbed.messages import (
     Welcome,
 )
 from testbed.parameters import build
-from testbed.profile import Experiment, fleet
+from testbed.profile import Experiment
 from testbed.roles import AggregatorConfig
 from testbed.sockets import Hub, Unreachable
 from testbed.tasks.task import Task
@@ -45,6 +50,10 @@ _STATUS_SECONDS = 0.25
 _FAREWELL_SECONDS = 3.0
 _LAST_SCORE_SECONDS = 30.0
 _FLEET_SECONDS = 300.0
+_FINE_SECONDS = 0.002
+"""ZeroMQ waits in whole milliseconds. The last two of a wait are slept, to an absolute moment."""
+_LONGEST_LEAD_SECONDS = 1.0
+"""Devices send updates a little before they are due; what is due much later than now is not from a device of ours."""
 
 
 def main(config: AggregatorConfig, task: Task, ready: Callable[[str], None]) -> None:
@@ -61,7 +70,7 @@ class AggregatorProcess:
     def __init__(self, config: AggregatorConfig, task: Task) -> None:
         experiment = config.experiment
         self._config, self._experiment, self._task = config, experiment, task
-        self._fleet = {device.name: device for device in fleet(experiment)}
+        self._fleet = {device.name: device for device in config.plan.devices}
         self._hub = Hub(config.endpoint, max_bytes=largest_frame(task.size))
         self.endpoint = self._hub.endpoint
         self._trace = trace.TraceWriter(Path(config.run_folder) / "trace.jsonl")
@@ -74,7 +83,9 @@ class AggregatorProcess:
         self._hellos: dict[str, Hello] = {}
         self._beats: dict[str, Beat] = {}
         self._stopping: str | None = None
+        self._arrivals = Arrivals()
         self._clock = WallClock.starting_now()
+        self._load = LoadMeter(self._host_now(), UsageMeter(), pressure_seconds)
         self._running = False
 
     def stop(self, reason: str) -> None:
@@ -97,7 +108,7 @@ class AggregatorProcess:
 
     def _gather_fleet(self) -> None:
         """Wait until every process has said hello, so that time zero is the same for all."""
-        expected = {*self._fleet, EVALUATOR}
+        expected = {*self._fleet, *self._config.canaries, EVALUATOR}
         while self._stopping is None and self._hellos.keys() != expected:
             self._receive(_HOUSEKEEPING_SECONDS)
             if self._clock.now() > _FLEET_SECONDS:
@@ -106,15 +117,19 @@ class AggregatorProcess:
 
     def _start(self) -> None:
         experiment = self._experiment
-        self._clock = WallClock.starting_now()
+        self._clock = WallClock.starting_now(self._config.plan.dilation)
+        self._load = LoadMeter(self._host_now(), UsageMeter(), pressure_seconds)
         self._running = True
         self._trace.write(
             trace.Header(
                 t=0.0, schema=trace.SCHEMA, name=experiment.name, strategy=experiment.strategy_name,
                 seed=experiment.seed, dilation=self._clock.dilation, host=platform.platform(),
+                demand=self._config.plan.demand, pressure=self._config.plan.survey.pressure,
                 started=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
             )
         )  # fmt: skip
+        for name in self._config.canaries:
+            self._send(name, Welcome(origin=self._clock.origin))
         for name in self._fleet:
             self._join(self._hellos[name], 0.0)
         self._engine.start(0.0)
@@ -126,26 +141,31 @@ class AggregatorProcess:
             now = self._clock.now()
             if now >= next_housekeeping:
                 self._keep_house(now)
-                next_housekeeping = now + _HOUSEKEEPING_SECONDS
+                next_housekeeping = now + _HOUSEKEEPING_SECONDS / self._clock.dilation
             if now >= next_status:
                 status.write(Path(self._config.status_file), now, engine, self._evaluation, self._beats, self._fleet)
-                next_status = now + _STATUS_SECONDS
+                next_status = now + _STATUS_SECONDS / self._clock.dilation
             if stop.seconds is not None and now >= stop.seconds:
                 self.stop(f"{stop.seconds:g} seconds are over")
                 break
-            until = min(next_housekeeping, engine.wake_at if engine.wake_at is not None else next_housekeeping)
+            until = min(next_housekeeping, self._arrivals.next_due)
+            if engine.wake_at is not None:
+                until = min(until, engine.wake_at)
             if stop.seconds is not None:
                 until = min(until, stop.seconds)
-            self._receive(self._clock.host_seconds(max(0.0, until - now)))
+            self._wait(until)
             if engine.wake_at is not None and self._clock.now() >= engine.wake_at and self._stopping is None:
                 engine.wake(self._clock.now())
             self._check_versions()
 
     def _finish(self) -> None:
         reason, ended = self._stopping or "", self._clock.now() if self._running else 0.0
+        self._wake_the_frozen()
         self._say_goodbye(self._hellos.keys() - {EVALUATOR}, reason)
         self._score_last()
         self._say_goodbye(self._hellos.keys() & {EVALUATOR}, reason)
+        if self._running:
+            self._trace.write(self._load.report(self._host_now(), ended))
         self._trace.write(
             trace.Stopped(t=ended, reason=reason, version=self._engine.version, in_flight=self._engine.in_flight)
         )
@@ -155,6 +175,13 @@ class AggregatorProcess:
         folder.mkdir(exist_ok=True)
         version = {"version": str(self._engine.version)}
         save_file(self._task.tensors(self._engine.model), folder / "final.safetensors", metadata=version)
+
+    def _wake_the_frozen(self) -> None:
+        """A device that is suspended by SIGSTOP cannot hear that the run is over."""
+        for name, device in self._fleet.items():
+            if device.suspend_by == "signal" and name in self._hellos:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._hellos[name].pid, signal.SIGCONT)
 
     def _say_goodbye(self, names: Iterable[str], reason: str) -> None:
         """Tell peers to stop, and wait a moment for their last word: a device has events left to tell.
@@ -185,11 +212,25 @@ class AggregatorProcess:
 
     # ---- messages in
 
+    def _wait(self, until: float) -> None:
+        """Take one message, or every update that falls due at ``until``, whichever comes first."""
+        left = self._clock.host_seconds(until - self._clock.now())
+        if 0.0 < left <= _FINE_SECONDS:
+            self._clock.sleep_until(until)
+            self._load.waited(left)
+            left = 0.0
+        self._receive(max(0.0, left - _FINE_SECONDS / 2))
+        self._take_up_arrivals()
+
     def _receive(self, timeout: float) -> None:
         """Take one message, waiting up to ``timeout`` host seconds for it."""
+        began = self._host_now()
         incoming = self._hub.receive(timeout)
+        self._load.waited(self._host_now() - began)
         if incoming is None:
             return
+        # what a device says now must not overtake its update: it would tell of a job that was given up
+        self._take_up_arrivals()
         peer, frames = incoming
         try:
             self._take(peer, frames)
@@ -201,6 +242,8 @@ class AggregatorProcess:
         now = self._clock.now() if self._running else 0.0
         if peer == EVALUATOR:
             self._take_from_evaluator(message, now)
+        elif peer in self._config.canaries:
+            self._take_from_canary(peer, message)
         elif peer not in self._fleet:
             raise BadMessage("unknown device")
         elif not isinstance(message, (Hello, Update, Beat)) or message.device != peer:
@@ -218,6 +261,8 @@ class AggregatorProcess:
         events = [trace.device_event(table) for table in message.events]
         if any(event.device != message.device for event in events):
             raise BadMessage("it reports events of another device")
+        if isinstance(message, Update) and self._clock.host_seconds(message.due - now) > _LONGEST_LEAD_SECONDS:
+            raise BadMessage("an update that is due long after it was sent")
         for event in events:
             self._trace.write(event)
         if isinstance(message, Beat):
@@ -228,10 +273,26 @@ class AggregatorProcess:
         if not self._engine.is_present(message.device):
             # it had been silent for too long and is back; what it brings belongs to a ticket that is settled
             self._join(self._hellos[message.device], now, message.trains)
-        if isinstance(message, Update):
-            self._engine.update(message, now)
-        else:
+        if isinstance(message, Beat):
             self._engine.beat(message, now)
+        elif message.due > now:
+            self._arrivals.add(message)
+        else:
+            self._take_up(message, now)
+
+    def _take_up_arrivals(self) -> None:
+        while self._running and self._stopping is None:
+            update = self._arrivals.pop(self._clock.now())
+            if update is None:
+                return
+            self._take_up(update, self._clock.now())
+            self._check_versions()
+
+    def _take_up(self, update: Update, now: float) -> None:
+        """The emulated uplink has delivered an update: the rule decides."""
+        began = self._host_now()
+        self._engine.update(update, now)
+        self._load.served(self._host_now() - began)
 
     def _take_from_evaluator(self, message: Message, now: float) -> None:
         if isinstance(message, Hello):
@@ -246,6 +307,16 @@ class AggregatorProcess:
                 self.stop(f"accuracy {target:g} is reached")
         else:
             raise BadMessage(f"a {type(message).__name__} that an evaluator may not send")
+
+    def _take_from_canary(self, peer: str, message: Message) -> None:
+        if isinstance(message, Hello):
+            self._hellos[peer] = message
+        elif isinstance(message, Beat):
+            self._beats[peer] = message
+            for table in message.events:
+                self._trace.write(trace.canary_event(table))
+        else:
+            raise BadMessage(f"a {type(message).__name__} that a canary may not send")
 
     def _refuse(self, peer: str, reason: str) -> None:
         now = self._clock.now() if self._running else 0.0
@@ -286,7 +357,12 @@ class AggregatorProcess:
         snapshot = self._evaluation.next(engine.version, engine.made, engine.model, now)
         if snapshot is not None:
             self._send(EVALUATOR, snapshot)
+        if self._load.is_due(self._host_now()):
+            self._trace.write(self._load.report(self._host_now(), now))
         self._trace.flush()
+
+    def _host_now(self) -> float:
+        return self._clock.host_seconds(self._clock.now())
 
     def _check_versions(self) -> None:
         versions = self._experiment.stop.versions

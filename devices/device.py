@@ -3,28 +3,33 @@
 A job is downloaded, trained (paced, perhaps suspended in the middle) and uploaded. A Train that comes while the
 device is busy downloads beside the old work and replaces it when it is there; if that download is lost, the old
 work goes on.
+
+Whatever is due counts from the moment at which the thing before it was due, never from the moment at which this
+process woke up and saw it; only a step that was computed too late moves what comes after it. So waiting for a core is
+absorbed as long as there is slack, and never adds up.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
 
+from devices.computing import Computing, Trainer
 from devices.link import Transfer, transfer
 from devices.throttle import Pace
 from testbed.faults import Suspension, Timetable
-from testbed.messages import Beat, Job, Train, Update, Vector
-from testbed.profile import DeviceSpec
+from testbed.fleet import DeviceSpec
+from testbed.host import Usage
+from testbed.messages import Beat, Train, Update
 from testbed.trace import Abandoned, Downloaded, Event, Suspended, Trained, Uploaded, as_table
 
-Steps: TypeAlias = Generator[float, None, Vector]
-Trainer: TypeAlias = Callable[[Job, Vector, int], Steps]
-"""Begins local training: what to do, the model to start from, the number of the job."""
+Meter: TypeAlias = Callable[[], Usage | None]
+"""Reads what the kernel knows about the process that computes."""
 
 
 class State(enum.StrEnum):
@@ -41,8 +46,9 @@ class _Work:
 
     train: Train
     number: int
+    lead: float
     steps: int
-    training: Steps
+    computing: Computing
     pace: Pace
     started: float
     suspension: Suspension | None
@@ -50,12 +56,20 @@ class _Work:
     losses: float = 0.0
     update: Update | None = None
     upload: Transfer | None = None
+    sent: bool = False
     attempt: int = 0
     retry_at: float = math.inf
 
     @property
     def suspends_now(self) -> bool:
         return self.suspension is not None and self.done >= int(self.suspension.at * self.steps)
+
+    @property
+    def send_at(self) -> float:
+        """When the update must go to the transport in order to be there when it is due."""
+        if self.upload is None or self.upload.dropped or self.sent:
+            return math.inf
+        return self.upload.due - self.lead
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,16 +82,36 @@ class _Hang:
 class Device:
     """One emulated device."""
 
-    def __init__(self, spec: DeviceSpec, timetable: Timetable, samples: int, trainer: Trainer) -> None:
+    def __init__(
+        self,
+        spec: DeviceSpec,
+        timetable: Timetable,
+        samples: int,
+        trainer: Trainer,
+        meter: Meter = lambda: None,
+        lead: float = 0.0,
+        ahead: float = 0.0,
+        grain: float = 0.0,
+    ) -> None:
+        """``lead``: so many seconds before it is due, an update is given to the transport.
+
+        ``ahead``: so many seconds before its time, a step may be computed. ``grain``: see Pace.
+        """
         self.spec = spec
         self._timetable = timetable
         self._samples = samples
         self._trainer = trainer
+        self._meter = meter
+        self._lead, self._ahead, self._grain = lead, ahead, grain
+        self._curve = spec.curve
+        self._paced = spec.throttle in ("pace", "none")
+        """Whether steps are computed here, one by one; else they run in a process of their own, under a quota."""
         self._work: _Work | None = None
         self._download: tuple[Train, Transfer] | None = None
         self._hang: _Hang | None = None
         self._inbox: Train | None = None
         self._jobs = 0
+        self._taken = 0.0
         self._attempt = 0
         self._ticket = 0
         self._finished = 0
@@ -89,12 +123,12 @@ class Device:
     # ---- what goes in
 
     def receive(self, train: Train, now: float) -> None:
-        """A Train has reached this end of the transport; its way over the emulated link begins."""
+        """A Train has reached this end of the transport; its way over the emulated link began when it was sent."""
         self._trains += 1
         if self._hang is not None:
             self._inbox = train
         else:
-            self._start_download(train, now)
+            self._start_download(train, train.sent, now)
 
     def advance(self, now: float) -> None:
         """Do everything that is due, except computing a step."""
@@ -103,10 +137,12 @@ class Device:
             if self._hang is not None:
                 if self._hang.until > now:
                     return
-                self._wake_up(now)
+                self._wake_up(self._hang.until, now)
             elif self._download is not None and self._download[1].due <= now:
                 self._end_download(now)
-            elif work is not None and _work_due(work) <= now and not self.wants_step(now):
+            elif work is not None and work.send_at <= now:
+                self._send(work)
+            elif work is not None and self._work_due(work) <= now and not self.wants_step(now):
                 self._advance_work(work, now)
             else:
                 return
@@ -116,26 +152,34 @@ class Device:
         work = self._work
         return (
             work is not None
+            and self._paced
             and work.done < work.steps
             and self._hang is None
             and not work.suspends_now
-            and work.pace.deadline(work.done) <= now
+            and work.pace.begins(work.done) <= now
         )
 
     def step(self) -> None:
         """Compute one local step, at the speed of the host. Call :meth:`stepped` with the time after it."""
         assert self._work is not None
-        self._work.losses += next(self._work.training)
+        self._work.losses += self._work.computing.step()
         self._work.done += 1
 
     def stepped(self, now: float) -> None:
         assert self._work is not None
-        self._work.pace.finished_step(self._work.done, now)
+        self._work.pace.finished_step(self._work.done, now, self._meter())
+
+    def progressed(self, loss: float, now: float) -> None:
+        """A step has ended in the process that computes for us."""
+        assert self._work is not None
+        self._work.losses += loss
+        self._work.done += 1
+        self.stepped(now)
 
     def stop(self, now: float) -> None:
         """The run is over: tell what was under way, so that the seconds spent on it are not taken for idle ones."""
         if self._hang is not None:
-            self._wake_up(now)
+            self._wake_up(now, now)
         if self._work is not None and self._work.update is None:
             self._abandon(self._work, now)
 
@@ -146,7 +190,14 @@ class Device:
         if self._hang is not None:
             return self._hang.until
         moment = self._download[1].due if self._download is not None else math.inf
-        return moment if self._work is None else min(moment, _work_due(self._work))
+        if self._work is not None:
+            moment = min(moment, self._work.send_at, self._work_due(self._work))
+        return moment
+
+    @property
+    def frozen_until(self) -> float | None:
+        """While the whole process should be stopped: when it should go on."""
+        return self._hang.until if self._hang is not None and self.spec.suspend_by == "signal" else None
 
     @property
     def state(self) -> State:
@@ -178,7 +229,7 @@ class Device:
 
     # ---- download
 
-    def _start_download(self, train: Train, now: float) -> None:
+    def _start_download(self, train: Train, moment: float, now: float) -> None:
         in_hand = {self._work.train.ticket if self._work is not None else 0}
         in_hand.add(self._download[0].ticket if self._download is not None else 0)
         if train.ticket in in_hand or train.ticket <= self._finished:
@@ -189,7 +240,8 @@ class Device:
             self._ticket, self._attempt = train.ticket, 0
             self._jobs += 1
         fate = self._timetable.download(self._jobs - 1, self._attempt)
-        self._download = train, transfer(self.spec.down, train.model.nbytes, fate, now)
+        self._download = train, transfer(self.spec.down, train.model.nbytes, fate, moment)
+        self._taken = now
 
     def _end_download(self, now: float) -> None:
         assert self._download is not None
@@ -197,8 +249,9 @@ class Device:
         self._download = None
         self._note(
             Downloaded(
-                t=now, device=self.spec.name, ticket=train.ticket, attempt=self._attempt,
-                asked=way.asked, obtained=now - way.started, bytes=way.bytes, dropped=way.dropped,
+                t=now, device=self.spec.name, ticket=train.ticket, job=self._jobs - 1, attempt=self._attempt,
+                sent=way.started, asked=way.asked, obtained=max(way.due, self._taken) - way.started,
+                bytes=way.bytes, dropped=way.dropped,
             )
         )  # fmt: skip
         if way.dropped:
@@ -206,46 +259,67 @@ class Device:
             return
         if self._work is not None:
             self._abandon(self._work, now)
-        self._start_work(train, now)
+        self._start_work(train, way.due)
 
     def _abandon(self, work: _Work, now: float) -> None:
-        work.training.close()
+        work.computing.close()
         seconds = work.pace.obtained(now if work.update is None else work.update.finished)
-        self._note(Abandoned(t=now, device=self.spec.name, ticket=work.train.ticket, seconds=seconds))
+        self._note(
+            Abandoned(
+                t=now, device=self.spec.name, ticket=work.train.ticket, steps=work.done, seconds=seconds,
+                checks=work.pace.checks, misses=work.pace.misses, use=work.pace.use(),
+            )
+        )  # fmt: skip
 
     # ---- training
 
-    def _start_work(self, train: Train, now: float) -> None:
+    def _start_work(self, train: Train, moment: float) -> None:
         number = self._jobs - 1
-        pace = Pace(now, self.spec.seconds_per_sample, lambda steps: train.job.samples_after(steps, self._samples))
+        pace = Pace(
+            moment, self.spec.seconds_per_sample, lambda steps: train.job.samples_after(steps, self._samples),
+            self._curve, self._meter(), steps=train.job.steps_over(self._samples), ahead=self._ahead, grain=self._grain,
+            enforced=self._paced,
+        )  # fmt: skip
         self._work = _Work(
-            train=train, number=number, steps=train.job.steps_over(self._samples),
-            training=self._trainer(train.job, train.model, number), pace=pace, started=now,
+            train=train, number=number, lead=self._lead, steps=train.job.steps_over(self._samples),
+            computing=self._trainer(train.job, train.model, number), pace=pace, started=moment,
             suspension=self._timetable.suspension(number),
         )  # fmt: skip
+
+    def _work_due(self, work: _Work) -> float:
+        """When something ends, or the next step should begin."""
+        if work.update is not None:
+            return work.upload.due if work.upload is not None else work.retry_at
+        if work.suspends_now:
+            return work.pace.ended(work.done)
+        if work.done == work.steps:  # computed ahead, its way out can be prepared ahead
+            return work.pace.ended(work.done) - self._lead
+        return work.pace.begins(work.done) if self._paced else math.inf
 
     def _advance_work(self, work: _Work, now: float) -> None:
         if work.update is None:
             if work.suspends_now:
-                self._fall_asleep(work, now)
+                self._fall_asleep(work, work.pace.ended(work.done))
             elif work.done == work.steps:
-                self._finish_training(work, now)
+                self._finish_training(work, work.pace.ended(work.done), now)
         elif work.upload is None:
-            self._start_upload(work, now)
+            self._start_upload(work, work.retry_at)
         else:
             self._end_upload(work, work.upload, now)
 
-    def _fall_asleep(self, work: _Work, now: float) -> None:
+    def _fall_asleep(self, work: _Work, moment: float) -> None:
         assert work.suspension is not None
         seconds = work.suspension.seconds
         work.suspension = None
-        self._hang = _Hang(started=now, until=now + seconds, asked=seconds)
+        work.computing.pause()
+        self._hang = _Hang(started=moment, until=moment + seconds, asked=seconds)
 
-    def _wake_up(self, now: float) -> None:
+    def _wake_up(self, moment: float, now: float) -> None:
         assert self._hang is not None
         hang, self._hang = self._hang, None
         if self._work is not None:
-            self._work.pace.held += now - hang.started
+            self._work.computing.resume()
+            self._work.pace.hold(hang.started, moment)
             self._note(
                 Suspended(
                     t=now, device=self.spec.name, ticket=self._work.train.ticket,
@@ -254,41 +328,48 @@ class Device:
             )  # fmt: skip
         if self._inbox is not None:
             train, self._inbox = self._inbox, None
-            self._start_download(train, now)
+            self._start_download(train, max(moment, train.sent), now)
 
-    def _finish_training(self, work: _Work, now: float) -> None:
+    def _finish_training(self, work: _Work, moment: float, now: float) -> None:
         ticket = work.train.ticket
         self._finished = ticket
         self._note(
             Trained(
-                t=now, device=self.spec.name, ticket=ticket, steps=work.steps,
-                asked=work.pace.asked(work.steps), obtained=work.pace.obtained(now), late=work.pace.late,
+                t=max(now, moment), device=self.spec.name, ticket=ticket, steps=work.steps,
+                asked=work.pace.asked(work.steps), obtained=work.pace.obtained(moment),
+                checks=work.pace.checks, misses=work.pace.misses, use=work.pace.use(),
             )
         )  # fmt: skip
         work.update = Update(
-            device=self.spec.name, ticket=ticket, version=work.train.version, delta=_result(work.training),
-            samples=self._samples, steps=work.steps, started=work.started, finished=now,
+            device=self.spec.name, ticket=ticket, version=work.train.version, delta=work.computing.result(),
+            samples=self._samples, steps=work.steps, started=work.started, finished=moment, due=moment,
             loss=work.losses / work.steps if math.isfinite(work.losses) else None,
         )  # fmt: skip
-        self._start_upload(work, now)
+        self._start_upload(work, moment)
 
     # ---- upload
 
-    def _start_upload(self, work: _Work, now: float) -> None:
+    def _start_upload(self, work: _Work, moment: float) -> None:
         assert work.update is not None
         fate = self._timetable.upload(work.number, work.attempt)
-        work.upload = transfer(self.spec.up, work.update.delta.nbytes, fate, now)
+        work.upload = transfer(self.spec.up, work.update.delta.nbytes, fate, moment)
+
+    def _send(self, work: _Work) -> None:
+        """To the aggregator's process, which keeps it until it is due: by then the transport has done its part."""
+        assert work.update is not None
+        assert work.upload is not None
+        work.sent = True
+        self.outbox.append(msgspec.structs.replace(work.update, due=work.upload.due, trains=self._trains))
 
     def _end_upload(self, work: _Work, way: Transfer, now: float) -> None:
         assert work.update is not None
         self._note(
             Uploaded(
-                t=now, device=self.spec.name, ticket=work.train.ticket, attempt=work.attempt,
-                asked=way.asked, obtained=now - way.started, bytes=way.bytes, dropped=way.dropped,
+                t=now, device=self.spec.name, ticket=work.train.ticket, job=work.number, attempt=work.attempt,
+                sent=way.started, asked=way.asked, obtained=way.due - way.started, bytes=way.bytes, dropped=way.dropped,
             )
         )  # fmt: skip
         if not way.dropped:
-            self.outbox.append(msgspec.structs.replace(work.update, trains=self._trains))
             self._work = None
             return
         self._drops += 1
@@ -297,25 +378,9 @@ class Device:
             self._work = None  # the next heartbeat shows a finished job that is not held any more
         elif self.spec.on_drop == "next_tick":
             work.upload = None
-            work.retry_at = (math.floor(now / self.spec.tick) + 1) * self.spec.tick
+            work.retry_at = (math.floor(way.due / self.spec.tick) + 1) * self.spec.tick
         else:
-            self._start_upload(work, now)
+            self._start_upload(work, way.due)
 
     def _note(self, event: Event) -> None:
         self._events.append(event)
-
-
-def _work_due(work: _Work) -> float:
-    if work.update is None:
-        return work.pace.deadline(work.done)
-    return work.upload.due if work.upload is not None else work.retry_at
-
-
-def _result(training: Steps) -> Vector:
-    """What a generator returns after its last step."""
-    try:
-        next(training)
-    except StopIteration as end:
-        delta: Vector = end.value
-        return delta
-    raise AssertionError("local training went on after its last step")

@@ -8,11 +8,14 @@ import os
 import msgspec
 import numpy as np
 
-from devices.device import Device, Steps
+from devices.computing import Computing, Stepwise
+from devices.device import Device
+from devices.freeze import freeze
 from devices.training import local_sgd
 from testbed.clock import WallClock
-from testbed.cores import Priority, settle
-from testbed.faults import SeededTimetable
+from testbed.cores import settle
+from testbed.faults import timetable
+from testbed.host import UsageMeter
 from testbed.messages import STOPPED, Beat, Hello, Job, Refused, Stop, Train, Update, Vector, Welcome
 from testbed.roles import DeviceConfig
 from testbed.sockets import Peer, Unreachable, closing_peer
@@ -22,6 +25,14 @@ from testbed.wire import Buffer, decode, encode, largest_frame
 _CONNECT_SECONDS = 60.0
 _FINE_SECONDS = 0.002
 """ZeroMQ waits in whole milliseconds. The last two of a wait are slept, to an absolute moment."""
+_LEAD_SECONDS = 0.025
+"""Host seconds before it is due at which an update is sent: more than the transport and a busy core need."""
+_GRAIN_SECONDS = 0.05
+"""Host seconds: deadlines of one job that are closer than this are checked together."""
+_AHEAD_SECONDS = 0.1
+"""Host seconds by which a step may be computed ahead of its time: more than a turn of a crowded core."""
+_GOLDEN = 0.6180339887
+"""Multiples of it, modulo 1, are spread evenly: so heartbeats of a fleet do not all come at once."""
 
 
 class StopRun(Exception):
@@ -30,18 +41,25 @@ class StopRun(Exception):
 
 def main(config: DeviceConfig, task: Task) -> None:
     """Live until the run is over."""
-    cores = settle(config.core, Priority.DEVICE)
+    cores = settle(config.core, config.priority)
     with closing_peer(config.endpoint, config.spec.name, max_bytes=largest_frame(task.size)) as peer:
         DeviceProcess(config, task, peer, cores).run()
 
 
 class DeviceProcess:
     def __init__(self, config: DeviceConfig, task: Task, peer: Peer, cores: tuple[int, ...]) -> None:
+        spec = config.spec
         self._config, self._task, self._peer, self._cores = config, task, peer, cores
-        self._shard = task.shards[config.spec.index]
-        self._device = Device(config.spec, _timetable(config), len(self._shard), self._train)
+        self._shard = task.shards[spec.index]
+        self._device = Device(
+            spec, timetable(spec, config.seed), len(self._shard), self._train, UsageMeter(),
+            lead=_LEAD_SECONDS / config.dilation, grain=_GRAIN_SECONDS / config.dilation,
+            ahead=_AHEAD_SECONDS / config.dilation,
+        )  # fmt: skip
         self._untold: tuple[dict[str, object], ...] = ()
         """Events that no message has carried yet; they outlast a message that the transport could not take."""
+        self._next_beat = (spec.index * _GOLDEN % 1.0) * config.beat
+        self._frozen_until = -math.inf
 
     def run(self) -> None:
         spec = self._config.spec
@@ -62,32 +80,40 @@ class DeviceProcess:
             frames = self._peer.receive(timeout=_CONNECT_SECONDS)
             message = decode(frames, self._task.size) if frames is not None else None
             if isinstance(message, Welcome):
-                return WallClock(message.origin)
+                return WallClock(message.origin, self._config.dilation)
             if isinstance(message, Stop):
                 return None
             if isinstance(message, Refused):
                 raise RuntimeError(f"the aggregator refused {self._config.spec.name}: {message.reason}")
 
     def _live(self, clock: WallClock) -> None:
-        device, next_beat = self._device, 0.0
+        device = self._device
         while True:
             now = clock.now()
             device.advance(now)
             # no beat may overtake an update that waits: it would tell of a job that was given up
             delivered = self._deliver()
-            if now >= next_beat or not delivered:
-                next_beat = now + self._config.beat
+            if now >= self._next_beat or not delivered:
                 if delivered:
                     self._tell_beat()
+                self._next_beat += self._config.beat * max(1, math.ceil((now - self._next_beat) / self._config.beat))
+            self._freeze_if_told(clock)
             if device.wants_step(now):
                 device.step()
                 device.stepped(clock.now())
                 frames = self._peer.receive(0)
             else:
-                frames = self._wait(clock, min(device.due(), next_beat))
+                frames = self._wait(clock, min(device.due(), self._next_beat))
             while frames is not None:
                 self._take(frames, clock.now())
                 frames = self._peer.receive(0)
+
+    def _freeze_if_told(self, clock: WallClock) -> None:
+        """Once for each suspension: whoever wakes us early with SIGCONT has something to say."""
+        until = self._device.frozen_until
+        if until is not None and until != self._frozen_until:
+            self._frozen_until = until
+            freeze(clock.host_seconds(until - clock.now()))
 
     def _wait(self, clock: WallClock, until: float) -> list[Buffer] | None:
         left = clock.host_seconds(until - clock.now()) if math.isfinite(until) else 1.0
@@ -104,7 +130,7 @@ class DeviceProcess:
             raise StopRun
 
     def _deliver(self) -> bool:
-        """Send what the emulated uplink has let through. What the transport cannot take is tried again."""
+        """Send what the emulated uplink lets through. What the transport cannot take is tried again."""
         outbox = self._device.outbox
         try:
             while outbox:
@@ -125,21 +151,7 @@ class DeviceProcess:
         self._peer.send(encode(msgspec.structs.replace(message, events=self._untold)), timeout)
         self._untold = ()
 
-    def _train(self, job: Job, base: Vector, number: int) -> Steps:
+    def _train(self, job: Job, base: Vector, number: int) -> Computing:
         # seeded by the number of the job, so that a replayed job meets the same batches
         rng = np.random.default_rng([self._config.seed, 2, self._config.spec.index, number])
-        return local_sgd(self._task, self._shard, job, base, rng)
-
-
-def _timetable(config: DeviceConfig) -> SeededTimetable:
-    spec = config.spec
-    return SeededTimetable(
-        seed=config.seed,
-        device=spec.index,
-        download_drop=spec.down.drop,
-        upload_drop=spec.up.drop,
-        noisy_download=spec.down.jitter > 0 or spec.down.spread > 0,
-        noisy_upload=spec.up.jitter > 0 or spec.up.spread > 0,
-        suspend=spec.suspend,
-        suspend_max=spec.suspend_max,
-    )
+        return Stepwise(local_sgd(self._task, self._shard, job, base, rng))

@@ -21,12 +21,8 @@ def enter(role: str, config: Any, log: str, report: Connection | None = None) ->
     if template is None:
         raise RuntimeError("the process was not forked from a prepared template")
     die_with_parent(template.PID)
-    if template.FAILURE is not None:
-        print(template.FAILURE["details"], file=sys.stderr)
-        _tell(report, problem=template.FAILURE["problem"], user=not template.FAILURE["details"])
-        sys.exit(2)
     module, _, function = role.partition(":")
-    extra = () if report is None else (lambda endpoint: _tell(report, endpoint=endpoint),)
+    extra = () if report is None else (lambda word: _tell(report, ready=word),)
     try:
         getattr(importlib.import_module(module), function)(config, template.TASK, *extra)
     except UserError as error:

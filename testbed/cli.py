@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -13,35 +13,39 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 import testbed
-from testbed import cores, doctor, forking, launcher, live, plugins, profile, room
-from testbed.errors import UserError
-from testbed.messages import Job
-from testbed.parameters import as_table, build, describe
-from testbed.profile import (
-    DeviceProfile,
-    Direction,
-    Evaluation,
-    Experiment,
-    Group,
-    LinkProfile,
-    Power,
-    Presence,
-    StopWhen,
-    Transport,
+from testbed import (
+    cores,
+    doctor,
+    fleet,
+    forking,
+    launcher,
+    listing,
+    live,
+    loading,
+    planner,
+    plugins,
+    preparation,
+    profile,
+    room,
+    terminal,
 )
+from testbed.errors import UserError
+from testbed.parameters import as_table, build
+from testbed.planner import Plan
+from testbed.profile import Experiment
 from testbed.runfolder import RunFolder
+from testbed.survey import Survey
 from testbed.trace import TraceError
 
-_SLOWED = 1.10
-"""Above this ratio of computing obtained to asked, a user is warned."""
 _EXAMPLES = """\
 examples:
   run_testbed.py run profiles/experiments/quickstart.toml
   run_testbed.py quickstart.toml --strategy fedavg --seconds 20 --seed 3
   run_testbed.py run quickstart.toml --set strategy.lam=0.5 --set devices[0].count=4
+  run_testbed.py plan quickstart.toml --set devices[0].count=40
+  run_testbed.py run quickstart.toml --dilation auto
   run_testbed.py list strategies -v
   run_testbed.py doctor
 
@@ -77,29 +81,47 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="run an experiment (the word may be left out before a .toml)")
     run.set_defaults(command=_run)
-    run.add_argument("profile", type=Path, metavar="PROFILE.toml", help="the experiment, or a shipped one's name")
+    _experiment_options(run)
     run.add_argument(
         "--out", type=Path, default=Path("runs"), metavar="DIR", help="folder for run folders (default: runs)"
     )
-    run.add_argument("--seed", type=int, metavar="N", help="overrides the profile's seed")
-    run.add_argument("--seconds", type=float, metavar="S", help="overrides stop.seconds")
-    run.add_argument("--strategy", metavar="NAME", help="another rule, with its default parameters")
     run.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
-        help="override any key of the profile, e.g. training.lr=0.1; may be repeated",
+        "--no-admission", action="store_true",
+        help="run even if this host is too small; the certificate will say what became of the timing",
     )  # fmt: skip
     _output_options(run)
 
-    listing = commands.add_parser("list", help="what can be named in a profile")
-    listing.set_defaults(command=_list)
-    listing.add_argument("what", choices=("strategies", "devices", "links", "tasks", "keys"), help="keys: of a profile")
-    listing.add_argument("-v", "--verbose", action="store_true", help="with parameters, or with sources")
-    listing.add_argument("--format", choices=("text", "json"), default="text", help="output format")
+    plan = commands.add_parser("plan", help="whether this host is large enough for an experiment, and what would fit")
+    plan.set_defaults(command=_plan)
+    _experiment_options(plan)
+    plan.add_argument("--format", choices=("text", "json"), default="text", help="output format")
+
+    listed = commands.add_parser("list", help="what can be named in a profile")
+    listed.set_defaults(command=listing.show)
+    listed.add_argument("what", choices=("strategies", "devices", "links", "tasks", "keys"), help="keys: of a profile")
+    listed.add_argument("-v", "--verbose", action="store_true", help="with parameters, or with sources")
+    listed.add_argument("--format", choices=("text", "json"), default="text", help="output format")
 
     examine = commands.add_parser("doctor", help="what this host can and cannot do for a run")
     examine.set_defaults(command=_doctor)
     examine.add_argument("--format", choices=("text", "json"), default="text", help="output format")
     return parser
+
+
+def _experiment_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("profile", type=Path, metavar="PROFILE.toml", help="the experiment, or a shipped one's name")
+    parser.add_argument("--seed", type=int, metavar="N", help="overrides the profile's seed")
+    parser.add_argument("--seconds", type=float, metavar="S", help="overrides stop.seconds")
+    parser.add_argument("--strategy", metavar="NAME", help="another rule, with its default parameters")
+    parser.add_argument(
+        "--dilation", metavar="K|auto",
+        help="host seconds per emulated second: 4 gives a small host time, 0.1 saves yours; auto: 1, or the smallest"
+        " that this host keeps up with",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
+        help="override any key of the profile, e.g. training.lr=0.1; may be repeated",
+    )  # fmt: skip
 
 
 def _output_options(parser: argparse.ArgumentParser) -> None:
@@ -115,26 +137,34 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     experiment = _experiment(options)
-    devices = profile.fleet(experiment)
-    plan = cores.plan(cores.available_cores(), len(devices))
-    room.check_room(len(devices))
+    devices = len(fleet.names(experiment))
+    core_plan = cores.plan(cores.available_cores(), devices)
+    room.check_room(devices)
     console = Console(stderr=options.format == "json")
     folder = RunFolder(options.out, experiment.name, datetime.now())
-    if not options.quiet:
-        console.print(
-            f"{experiment.name}: {experiment.strategy_name} over {len(devices)} devices",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
-        _say(console, f"core plan: {plan}")
+
+    def say(text: str) -> None:
+        if not options.quiet:
+            terminal.say(console, text)
+
+    say(f"{experiment.name}: {experiment.strategy_name} over {devices} devices")
+    say(f"core plan: {core_plan}")
+
+    def admit(survey: Survey) -> Plan:
+        plan = planner.settled(experiment, survey, core_plan)
+        if not plan.fits and not options.no_admission:
+            raise planner.refusal(plan)
+        folder.write_profile(replace(experiment, dilation=plan.dilation))
+        say(terminal.demand(plan))
+        return plan
+
     try:
-        code = _carry_out(experiment, plan, folder, console, quiet=options.quiet)
+        code, plan = _carry_out(experiment, core_plan, folder, console, admit, quiet=options.quiet)
     except UserError:
         folder.remove()  # the run did not begin
         raise
     try:
-        summary = folder.write_results()
+        summary = folder.write_results(plan.devices if plan is not None else ())
     except TraceError as error:
         print(f"error: the trace cannot be read, so there are no results: {error}", file=sys.stderr)
         return 1
@@ -143,42 +173,62 @@ def _run(options: argparse.Namespace) -> int:
     elif options.quiet:
         print(folder.path)
     else:
-        _print_summary(console, summary, folder.path)
+        terminal.show_summary(console, summary, folder.path)
     return code
 
 
 def _carry_out(
-    experiment: Experiment, plan: cores.CorePlan, folder: RunFolder, console: Console, *, quiet: bool
-) -> int:
-    folder.write_profile(experiment)
+    experiment: Experiment, core_plan: cores.CorePlan, folder: RunFolder, console: Console,
+    admit: Callable[[Survey], Plan], *, quiet: bool,
+) -> tuple[int, Plan | None]:  # fmt: skip
+    """The exit code, and the plan that was admitted if it came to that."""
     view = live.view(console, Console(stderr=True), quiet=quiet)
+    admitted: list[Plan] = []
+
+    def remember(survey: Survey) -> Plan:
+        admitted.append(admit(survey))
+        return admitted[0]
+
     with forking.private_folder() as private:
         run = launcher.Launcher(
-            experiment, plan, folder.path, private, view, lambda pids: folder.write_meta(experiment, plan, pids)
-        )
+            experiment, core_plan, folder.path, private, view, remember,
+            lambda pids: folder.write_meta(experiment, core_plan, admitted[0], pids),
+        )  # fmt: skip
+        code = 0
         try:
             run.run()
         except launcher.RunFailed as failure:
             view.close()
             print(f"error: {failure}; what was recorded is kept", file=sys.stderr)
-            return 1
+            code = 1
         finally:
             view.close()
-    return 128 + run.interrupted_by if run.interrupted_by is not None else 0
+    if code == 0 and run.interrupted_by is not None:
+        code = 128 + run.interrupted_by
+    return code, admitted[0] if admitted else None
 
 
 def _experiment(options: argparse.Namespace) -> Experiment:
     path: Path = options.profile
-    if path.parent == Path() and path.stem in profile.catalogue("experiments") and not path.exists():
-        path = profile.CATALOGUE / "experiments" / f"{path.stem}.toml"
+    if path.parent == Path() and path.stem in loading.catalogue("experiments") and not path.exists():
+        path = loading.CATALOGUE / "experiments" / f"{path.stem}.toml"
     replaced = {"seed": options.seed, "stop.seconds": options.seconds, "strategy": options.strategy}
+    replaced["dilation"] = _number_or_word(options.dilation)
     given = {key: value for key, value in replaced.items() if value is not None}
     plugins.make_importable(Path.cwd(), path.parent)
-    experiment = profile.load(path, options.overrides, given)
+    experiment = loading.load(path, options.overrides, given)
     # with the defaults written out, a stored profile means the same when a default has changed
     strategy = _with_defaults("strategy", "aggregator.strategies", experiment.strategy, path)
     task = _with_defaults("task", "testbed.tasks", experiment.task, path)
     return replace(experiment, strategy=strategy, task=task)
+
+
+def _number_or_word(text: str | None) -> float | str | None:
+    """Of an option that takes either; the profile's checks say which words."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _with_defaults(kind: str, module: str, value: str | dict[str, Any], path: Path) -> dict[str, Any]:
@@ -188,99 +238,22 @@ def _with_defaults(kind: str, module: str, value: str | dict[str, Any], path: Pa
     return {"name": name, **as_table(chosen)}
 
 
-def _print_summary(console: Console, summary: dict[str, Any], path: Path) -> None:
-    accuracy = summary["final_accuracy"]
-    shown = "not measured" if accuracy is None else f"{accuracy:.3f} (best {summary['best_accuracy']:.3f})"
-    account = " + ".join(f"{summary[key]} {key}" for key in ("applied", "rejected", "lost", "superseded", "in_flight"))
-    _say(console, f"stopped: {summary['stopped']}")
-    _say(console, f"accuracy {shown} after {summary['versions']} versions in {summary['seconds']} s")
-    _say(console, f"{summary['dispatched']} dispatched = {account}")
-    for reason, count in summary["reasons"].items():
-        _say(console, f"  {count} {reason}")
-    computing = summary["computing"]
-    if computing is not None:
-        ratio = computing["obtained_s"] / computing["asked_s"]
-        _say(console, f"computing: asked {computing['asked_s']} s, obtained {computing['obtained_s']} s ({ratio:.3f}×)")
-        if computing["slowest_ratio"] > _SLOWED:
-            console.print(
-                f"warning: this host is too small for this fleet: {computing['slowest']} computed"
-                f" {computing['slowest_ratio']:.2f}× as long as asked; use fewer or slower devices",
-                style="yellow", highlight=False, markup=False,
-            )  # fmt: skip
-    _say(console, f"results in {path}")
+# ---- plan
 
 
-def _say(console: Console, text: str) -> None:
-    """A plain line: what a user named may look like markup."""
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-# ---- list
-
-
-def _list(options: argparse.Namespace) -> int:
-    kinds = {"strategies": _classes, "tasks": _classes, "devices": _profiles, "links": _profiles, "keys": _keys}
-    rows = kinds[options.what](options)
-    if options.format == "json":
-        print(json.dumps(rows, indent=2))
-        return 0
+def _plan(options: argparse.Namespace) -> int:
+    experiment = _experiment(options)
+    devices = len(fleet.names(experiment))
+    core_plan = cores.plan(cores.available_cores(), devices)
     console = Console()
-    for row in rows:
-        console.print(Text(row["name"], style="bold"), row["title"], highlight=False, markup=False, soft_wrap=True)
-        if options.verbose or options.what == "keys":
-            table = Table(box=None, padding=(0, 2), show_header=bool(row["parameters"]))
-            for column in ("", "parameter", "default", "allowed", "meaning"):
-                table.add_column(column)
-            for name, default, allowed, meaning in row["parameters"]:
-                table.add_row("", name, default, allowed, meaning)
-            for line in row["details"]:
-                table.add_row("", line)
-            console.print(table)
-    return 0
-
-
-def _classes(options: argparse.Namespace) -> list[dict[str, Any]]:
-    module = {"strategies": "aggregator.strategies", "tasks": "testbed.tasks"}[options.what]
-    return [
-        {"name": name, "title": (cls.__doc__ or "").strip(), "parameters": list(describe(cls)), "details": []}
-        for name, cls in plugins.catalogue(module).items()
-    ]
-
-
-def _keys(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Every key of a profile, table by table. A device's profile and link may be names, paths or such tables."""
-    tables: dict[str, type[Any]] = {
-        "(top level)": Experiment, "[[devices]]": Group, "[devices.profile]": DeviceProfile,
-        "[devices.profile.power]": Power, "[devices.link.up], [devices.link.down]": Direction, "[training]": Job,
-        "[stop]": StopWhen, "[transport]": Transport, "[evaluation]": Evaluation, "[presence]": Presence,
-    }  # fmt: skip
-    return [
-        {"name": name, "title": (cls.__doc__ or "").splitlines()[0], "parameters": list(describe(cls)), "details": []}
-        for name, cls in tables.items()
-    ]
-
-
-def _profiles(options: argparse.Namespace) -> list[dict[str, Any]]:
-    cls = {"devices": DeviceProfile, "links": LinkProfile}[options.what]
-    rows = []
-    for name in profile.catalogue(options.what):
-        found: Any = profile.named(cls, options.what, name, name, options.what, Path())
-        rows.append({"name": name, "title": found.title, "parameters": [], "details": _details(found)})
-    return rows
-
-
-def _details(found: DeviceProfile | LinkProfile) -> list[str]:
-    if isinstance(found, LinkProfile):
-        lines = [
-            f"{way}: {'no limit' if d.mbit is None else f'{d.mbit:g} Mbit/s'}, {d.delay * 1e3:g} ms"
-            f" + |N(0, {d.jitter * 1e3:g} ms)|, drop {d.drop:g}"
-            for way, d in (("down", found.down), ("up", found.up))
-        ]
+    with Console(stderr=True).status("loading the task, timing one step …"):
+        survey = preparation.survey(experiment, core_plan)
+    plan = planner.settled(experiment, survey, core_plan)
+    if options.format == "json":
+        print(json.dumps(terminal.plan_table(plan), indent=2))
     else:
-        lines = [f"{task}: {seconds * 1e3:g} ms per sample" for task, seconds in found.seconds_per_sample.items()]
-        if found.power is not None:
-            lines.append(f"power: {found.power.idle:g} W idle, {found.power.compute:g} W computing")
-    return [*lines, f"source: {found.source}"]
+        terminal.show_plan(console, experiment, plan)
+    return 0 if plan.fits else 1
 
 
 # ---- doctor

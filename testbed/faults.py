@@ -12,6 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
+from testbed.fleet import DeviceSpec
+
 
 @dataclass(frozen=True, slots=True)
 class Fate:
@@ -90,3 +92,17 @@ class SeededTimetable:
         # the first counter word is the one that generation itself advances: leave it at 0
         counter = [0, job, attempt, int(stream)]
         return np.random.Generator(np.random.Philox(key=[self.seed, self.device], counter=counter))
+
+
+def timetable(spec: DeviceSpec, seed: int) -> SeededTimetable:
+    """The timetable of one device of a run."""
+    return SeededTimetable(
+        seed=seed,
+        device=spec.index,
+        download_drop=spec.down.drop,
+        upload_drop=spec.up.drop,
+        noisy_download=spec.down.jitter > 0 or spec.down.spread > 0,
+        noisy_upload=spec.up.jitter > 0 or spec.up.spread > 0,
+        suspend=spec.suspend,
+        suspend_max=spec.suspend_max,
+    )

@@ -6,7 +6,6 @@ The only file that reaches for names that the standard library keeps private; do
 from __future__ import annotations
 
 import contextlib
-import json
 import multiprocessing
 import os
 import shutil
@@ -19,6 +18,7 @@ from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 
 from testbed.template import (  # without the variable set, the import prepares nothing
@@ -26,6 +26,8 @@ from testbed.template import (  # without the variable set, the import prepares 
     ORDER,
     READY,
     STOP_SIGNALS,
+    Answer,
+    Order,
 )
 
 _TEMPLATE = "testbed.template"
@@ -49,16 +51,19 @@ def private_folder() -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def wait_for_template(private: Path, interrupted: Callable[[], bool]) -> bool:
-    """Wait until the template is ready; False if interrupted. Forking earlier would wait too, but deaf to signals."""
+def wait_for_template(private: Path, interrupted: Callable[[], bool]) -> Answer | None:
+    """What the template answers when it is ready; None if interrupted.
+
+    Forking earlier would wait too, but deaf to signals.
+    """
     template = psutil.Process(_template_pid())
     while not (private / READY).exists():
         if template.status() == psutil.STATUS_ZOMBIE:
             raise EOFError("it ended during its preparation")
         if interrupted():
-            return False
+            return None
         time.sleep(_LOOK_SECONDS)
-    return True
+    return msgspec.json.decode((private / READY).read_bytes(), type=Answer)
 
 
 def _template_pid() -> int:
@@ -80,9 +85,9 @@ def _sweep(base: Path) -> None:
 
 
 @contextlib.contextmanager
-def prepared_template(private: Path, order: dict[str, Any]) -> Iterator[None]:
-    """A forkserver whose template prepares itself as ordered; it starts with the first fork and ends here."""
-    (private / ORDER).write_text(json.dumps(order | {"launcher": os.getpid()}), encoding="utf-8")
+def prepared_template(private: Path, order: Order) -> Iterator[None]:
+    """A forkserver whose template prepares itself as ordered, and ends here."""
+    (private / ORDER).write_bytes(msgspec.json.encode(order))
     root = str(Path(__file__).parent.parent)
     paths = [root, *(path for path in sys.path if path and path != root)]
     settings = {ENVIRONMENT: str(private), "PYTHONPATH": os.pathsep.join(paths), **_ONE_THREAD}

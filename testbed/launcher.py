@@ -14,23 +14,30 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from multiprocessing import connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
 from testbed import child
-from testbed.cores import CorePlan
+from testbed.cores import CorePlan, Priority, device_priority, yield_to_everybody
 from testbed.errors import UserError
-from testbed.forking import prepared_template, wait_for_template
+from testbed.forking import prepared_template
 from testbed.messages import EVALUATOR
-from testbed.profile import Experiment, Transport, fleet
-from testbed.roles import AggregatorConfig, DeviceConfig, EvaluatorConfig, RoleConfig
+from testbed.planner import Plan
+from testbed.preparation import TemplateFailed, answer, order
+from testbed.profile import Experiment, Transport
+from testbed.roles import AggregatorConfig, CanaryConfig, DeviceConfig, EvaluatorConfig, RoleConfig
+from testbed.survey import Survey
 from testbed.template import STOP_SIGNALS
 
 AGGREGATOR = "aggregator"
 _POLL_SECONDS = 0.25
 _FAREWELL_SECONDS = 5.0
+_CANARY_SECONDS = 1.0
+_CANARY_SHARE = 0.01
+"""The canary steps about once a second, and takes no more than this share of its core."""
 
 
 class RunFailed(Exception):
@@ -52,17 +59,20 @@ class Launcher:
     def __init__(
         self,
         experiment: Experiment,
-        plan: CorePlan,
+        cores: CorePlan,
         run_folder: Path,
         private: Path,
         view: View,
+        admit: Callable[[Survey], Plan],
         started: Callable[[dict[str, int]], None],
     ) -> None:
-        """``started`` is told the pids as soon as everybody has one."""
-        self._experiment, self._plan, self._view, self._started = experiment, plan, view, started
+        """``admit`` says how the experiment is run, or refuses it; ``started`` is told everybody's pid."""
+        self._experiment, self._cores, self._view = experiment, cores, view
+        self._admit, self._started = admit, started
         self._run_folder, self._private = run_folder, private
         self._context = multiprocessing.get_context("forkserver")
         self._processes: dict[str, ForkServerProcess] = {}
+        self._devices: list[str] = []
         self._told_to_stop = 0
         self._signal: int | None = None
         self._signals_passed_on = 0
@@ -75,71 +85,81 @@ class Launcher:
 
     def run(self) -> None:
         """Start everybody and wait for the end. Raises UserError or RunFailed."""
-        with self._signals(), prepared_template(self._private, self._order()):
+        with self._signals(), prepared_template(self._private, order(self._experiment, self._cores)):
             try:
-                if self._template_is_ready():
-                    self._start()
+                survey = self._survey()
+                if survey is not None:
+                    self._start(self._admit(survey))
                     self._started({name: process.pid or 0 for name, process in self._processes.items()})
-                    with _pinned(self._plan.aggregator):
+                    with _pinned(self._cores.aggregator):
                         self._watch()
             finally:
                 self._end_all()
 
     # ---- starting
 
-    def _order(self) -> dict[str, Any]:
-        experiment = self._experiment
-        return {
-            "source": experiment.name,
-            "task": experiment.task_name,
-            "parameters": experiment.task_parameters,
-            "devices": len(fleet(experiment)),
-            "seed": experiment.seed,
-        }
-
-    def _template_is_ready(self) -> bool:
+    def _survey(self) -> Survey | None:
         try:
-            return wait_for_template(self._private, lambda: self._signal is not None)
-        except EOFError:
-            raise RunFailed("the template died while it loaded the task; was memory short?") from None
+            return answer(self._private, lambda: self._signal is not None)
+        except TemplateFailed as failure:
+            log = self._run_folder / "logs" / "template.log"
+            log.write_text(failure.details, encoding="utf-8")
+            raise RunFailed(f"{failure} (see {log})" if failure.details else str(failure)) from None
 
-    def _start(self) -> None:
-        devices = fleet(self._experiment)
-        endpoint = self._start_aggregator()
-        self._fork(EVALUATOR, EvaluatorConfig(core=self._plan.evaluator, endpoint=endpoint))
-        for number, (spec, core) in enumerate(zip(devices, self._plan.devices, strict=True), 1):
+    def _start(self, plan: Plan) -> None:
+        experiment, dilation = self._experiment, plan.dilation
+        canaries = self._canaries(plan)
+        shortest = min((step.asked for step in plan.steps), default=0.0)
+        priorities = {step.device.name: device_priority(step.asked, shortest) for step in plan.steps}
+        endpoint = self._start_first(
+            AGGREGATOR,
+            AggregatorConfig(
+                experiment=experiment, plan=plan, canaries=tuple(canaries), core=self._cores.aggregator,
+                endpoint=_endpoint(experiment.transport, self._private),
+                run_folder=str(self._run_folder), status_file=str(self._status_file),
+            ),
+        )  # fmt: skip
+        for name, canary in canaries.items():  # alone: before the devices
+            self._start_first(name, replace(canary, endpoint=endpoint))
+        self._fork(EVALUATOR, EvaluatorConfig(core=self._cores.evaluator, endpoint=endpoint))
+        for number, (spec, core) in enumerate(zip(plan.devices, self._cores.devices, strict=True), 1):
             if self._signal is not None:
                 return
-            self._fork(
-                spec.name,
-                DeviceConfig(
-                    spec=spec, core=core, endpoint=endpoint, seed=self._experiment.seed,
-                    beat=self._experiment.presence.beat,
-                ),
+            config = DeviceConfig(
+                spec=spec, core=core, priority=priorities.get(spec.name, Priority.DEVICE), endpoint=endpoint,
+                seed=experiment.seed, dilation=dilation, beat=experiment.presence.beat,
             )  # fmt: skip
-            self._view.starting(number, len(devices))
+            self._fork(spec.name, config)
+            self._devices.append(spec.name)
+            self._view.starting(number, len(plan.devices))
 
-    def _start_aggregator(self) -> str:
-        """Fork the aggregator and wait until peers can connect; gives the endpoint."""
+    def _canaries(self, plan: Plan) -> dict[str, CanaryConfig]:
+        """One on each core of devices, if there are deadlines at all."""
+        step = plan.shortest_step
+        if step is None:
+            return {}
+        return {
+            f"canary@{core}": CanaryConfig(
+                name=f"canary@{core}", core=core, endpoint="", dilation=plan.dilation, batch=step.samples,
+                step_seconds=step.asked, every=max(_CANARY_SECONDS, step.needed / _CANARY_SHARE),
+            )
+            for core in sorted(set(self._cores.devices))
+        }  # fmt: skip
+
+    def _start_first(self, name: str, config: RoleConfig) -> str:
+        """Fork a process that others wait for, and wait for its one word."""
         listener, report = self._context.Pipe(duplex=False)
-        config = AggregatorConfig(
-            experiment=self._experiment,
-            core=self._plan.aggregator,
-            endpoint=_endpoint(self._experiment.transport, self._private),
-            run_folder=str(self._run_folder),
-            status_file=str(self._status_file),
-        )
-        self._fork(AGGREGATOR, config, report)
+        self._fork(name, config, report)
         report.close()
         try:
-            answer = json.loads(listener.recv_bytes())
+            said = json.loads(listener.recv_bytes())
         except EOFError:
-            raise RunFailed(self._why(AGGREGATOR)) from None
+            raise RunFailed(self._why(name)) from None
         finally:
             listener.close()
-        if "endpoint" in answer:
-            return str(answer["endpoint"])
-        raise (UserError if answer["user"] else RunFailed)(answer["problem"])
+        if "ready" in said:
+            return str(said["ready"])
+        raise (UserError if said["user"] else RunFailed)(said["problem"])
 
     def _fork(self, name: str, config: RoleConfig, report: connection.Connection | None = None) -> None:
         log = str(self._run_folder / "logs" / f"{name}.log")
@@ -172,14 +192,14 @@ class Launcher:
                     if not self._running or name == EVALUATOR:
                         raise RunFailed(self._why(name))
                     self._view.note(self._why(name))
-            if self._running and alive.keys() <= {AGGREGATOR, EVALUATOR} and self._all_devices_died():
+            if self._running and alive.keys().isdisjoint(self._devices) and self._all_devices_died():
                 raise RunFailed("every device has died")
         if self._processes[AGGREGATOR].exitcode != 0 and self._told_to_stop < 2:
             raise RunFailed(self._why(AGGREGATOR))
 
     def _all_devices_died(self) -> bool:
         """Killed or failed; at a normal end, those still alive end with 0."""
-        return all(process.exitcode for name, process in self._processes.items() if name not in (AGGREGATOR, EVALUATOR))
+        return all(self._processes[name].exitcode for name in self._devices)
 
     @property
     def _status_file(self) -> Path:
@@ -251,12 +271,17 @@ class Launcher:
 
 @contextlib.contextmanager
 def _pinned(core: int) -> Iterator[None]:
-    """While devices keep their deadlines, the launcher stays off their cores. (The template only waits then.)"""
+    """While devices keep their deadlines, the launcher stays off their cores, and steps back behind the aggregator.
+
+    (The template only waits then.)
+    """
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
+    yield_to_everybody()
     try:
         yield
     finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         os.sched_setaffinity(0, before)
 
 

@@ -76,16 +76,24 @@ class Welcome(Message, frozen=True, kw_only=True):
 
 
 class Train(Message, frozen=True, kw_only=True):
-    """Aggregator → device: train this model like that. A new ticket replaces whatever you do."""
+    """Aggregator → device: train this model like that. A new ticket replaces whatever you do.
+
+    ``sent`` is when it set out: the way over the emulated link is counted from there, so that the time which the
+    transport needs is not added to it.
+    """
 
     ticket: Count
     version: Count
+    sent: Number
     job: Job
     model: Vector
 
 
 class Update(Message, frozen=True, kw_only=True):
-    """Device → aggregator: the result of one job. ``delta`` = local model − model of ``version``."""
+    """Device → aggregator: the result of one job. ``delta`` = local model − model of ``version``.
+
+    It is sent a little before ``due``, when the emulated uplink delivers it, and the aggregator keeps it until then.
+    """
 
     device: Text
     ticket: Count
@@ -95,6 +103,7 @@ class Update(Message, frozen=True, kw_only=True):
     steps: Count
     started: Number
     finished: Number
+    due: Number
     loss: Number | None
     """Mean over the steps; None if it is not finite, which a diverging device may well report."""
     trains: Count = 0

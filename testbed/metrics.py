@@ -11,11 +11,11 @@ from testbed import trace
 from testbed.trace import Event
 
 _MOST_REASONS = 10
-METRIC_COLUMNS = ("time_s", "version", "accuracy", "loss")
+METRIC_COLUMNS = ("time_s", "host_s", "version", "accuracy", "loss")
 DEVICE_COLUMNS = (
     "device", "pid", "core", "samples", "jobs", "applied", "rejected", "lost", "superseded", "drops",
     "bytes_up", "bytes_down", "busy_s", "transfer_s", "suspended_s", "idle_s", "asked_s", "obtained_s",
-    "mean_staleness",
+    "missed", "host_cpu_s", "host_waited_s", "mean_staleness",
 )  # fmt: skip
 
 
@@ -43,6 +43,11 @@ class DeviceTotals:
     asked_s: float = 0.0
     obtained_s: float = 0.0
     """Computing of the jobs that were finished and had a speed to keep: asked, and as the clock said."""
+    missed: int = 0
+    """Steps that missed their deadline."""
+    host_cpu_s: float = 0.0
+    host_waited_s: float = 0.0
+    """Host seconds that its process ran, and waited for its core, in the jobs that it ended."""
     trained: int = 0
     """The last ticket whose computation ended."""
     staleness: list[int] = field(default_factory=list)
@@ -51,7 +56,8 @@ class DeviceTotals:
         idle = max(0.0, seconds - self.busy_s - self.transfer_s - self.suspended_s)
         values = {column: getattr(self, column, None) for column in DEVICE_COLUMNS}
         times = {
-            c: round(getattr(self, c), 3) for c in ("busy_s", "transfer_s", "suspended_s", "asked_s", "obtained_s")
+            c: round(getattr(self, c), 3)
+            for c in ("busy_s", "transfer_s", "suspended_s", "asked_s", "obtained_s", "host_cpu_s", "host_waited_s")
         }
         staleness = mean(self.staleness)
         return values | times | {
@@ -81,6 +87,10 @@ class History:
     staleness: list[int] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
     """Why updates were rejected or lost."""
+
+    @property
+    def dilation(self) -> float:
+        return self.header.dilation if self.header is not None else 1.0
 
     @property
     def in_flight(self) -> int:
@@ -141,6 +151,11 @@ def _count(event: Event, total: History, owner: dict[int, str]) -> None:
 
 
 def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
+    if isinstance(event, trace.ComputeEvent):
+        devices[event.device].missed += len(event.misses)
+        if event.use is not None:
+            devices[event.device].host_cpu_s += event.use.cpu
+            devices[event.device].host_waited_s += event.use.waited
     match event:
         case trace.Joined():
             device = devices.setdefault(event.device, DeviceTotals())
@@ -174,7 +189,8 @@ def metric_rows(total: History) -> list[dict[str, Any]]:
     rows = []
     for score in sorted(total.scores, key=lambda score: score.version):
         metrics = {name: round(value, 6) for name, value in score.metrics.items()}
-        rows.append({"time_s": round(score.made, 4), "version": score.version, **metrics})
+        host = round(score.made * total.dilation, 4)
+        rows.append({"time_s": round(score.made, 4), "host_s": host, "version": score.version, **metrics})
     return rows
 
 
@@ -193,6 +209,8 @@ def summary(total: History) -> dict[str, Any]:
         "seed": total.header.seed if total.header else None,
         "devices": len(total.devices),
         "seconds": round(total.seconds, 3),
+        "host_seconds": round(total.seconds * total.dilation, 3),
+        "dilation": total.dilation,
         "stopped": total.stopped.reason if total.stopped else "the aggregator ended early",
         "versions": total.versions,
         "dispatched": total.dispatched,

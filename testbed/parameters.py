@@ -45,10 +45,12 @@ class Range:
         )
 
     def __str__(self) -> str:
-        if self.choices is not None:
-            return "one of " + ", ".join(self.choices)
         parts = (("at least", self.at_least), ("above", self.above), ("at most", self.at_most), ("below", self.below))
-        return " and ".join(f"{word} {bound:g}" for word, bound in parts if bound is not None) or "any value"
+        bounds = " and ".join(f"{word} {bound:g}" for word, bound in parts if bound is not None)
+        if self.choices is None:
+            return bounds or "any value"
+        names = ", ".join(self.choices)
+        return f"{bounds}, or {names}" if bounds else f"one of {names}"
 
 
 def param(
@@ -148,6 +150,8 @@ def _union(kind: Any, value: Any, allowed: Range, source: str, key: str) -> Any:
     table = next((option for option in options if dataclasses.is_dataclass(option)), None)
     if table is not None and isinstance(value, Mapping):
         return build(typing.cast("type[Any]", table), value, source, key)
+    if float in options and isinstance(value, int) and not isinstance(value, bool):
+        return _value(float, value, allowed, source, key)
     for option in options:
         if option is not table and isinstance(value, typing.get_origin(option) or option):
             return _value(option, value, allowed, source, key)

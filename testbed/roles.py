@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.profile import DeviceSpec, Experiment
+from testbed.fleet import DeviceSpec
+from testbed.planner import Plan
+from testbed.profile import Experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,8 +14,10 @@ class DeviceConfig:
     role = "devices.process:main"
     spec: DeviceSpec
     core: int
+    priority: int
     endpoint: str
     seed: int
+    dilation: float
     beat: float
 
 
@@ -21,6 +25,8 @@ class DeviceConfig:
 class AggregatorConfig:
     role = "aggregator.process:main"
     experiment: Experiment
+    plan: Plan
+    canaries: tuple[str, ...]
     core: int
     endpoint: str
     run_folder: str
@@ -34,4 +40,18 @@ class EvaluatorConfig:
     endpoint: str
 
 
-RoleConfig = DeviceConfig | AggregatorConfig | EvaluatorConfig
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryConfig:
+    role = "devices.canary:main"
+    name: str
+    core: int
+    endpoint: str
+    dilation: float
+    batch: int
+    step_seconds: float
+    """Host seconds that its step is paced to."""
+    every: float
+    """Host seconds from one step to the next."""
+
+
+RoleConfig = DeviceConfig | AggregatorConfig | EvaluatorConfig | CanaryConfig

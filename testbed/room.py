@@ -11,13 +11,20 @@ from testbed.errors import UserError
 BYTES_PER_DEVICE = 30 << 20
 BYTES_FOR_THE_REST = 700 << 20
 """Template, aggregator and evaluator."""
+_VECTORS_PER_DEVICE = 6
+"""Model, gradient, base and delta in the device; a delta and perhaps a past model in the aggregator."""
 FILES_PER_DEVICE = 8
 FILES_FOR_THE_REST = 256
 
 
+def bytes_needed(devices: int, model_bytes: int = 0) -> int:
+    """Memory for a fleet: its processes, and the vectors that a device and the aggregator hold for it."""
+    return devices * (BYTES_PER_DEVICE + _VECTORS_PER_DEVICE * model_bytes) + BYTES_FOR_THE_REST
+
+
 def check_room(devices: int) -> None:
     """Refuse a fleet that this host has no memory, processes or files for."""
-    needed, free = devices * BYTES_PER_DEVICE + BYTES_FOR_THE_REST, psutil.virtual_memory().available
+    needed, free = bytes_needed(devices), psutil.virtual_memory().available
     if needed > free:
         most = max(0, int((free - BYTES_FOR_THE_REST) // BYTES_PER_DEVICE))
         raise UserError(

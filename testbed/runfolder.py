@@ -9,20 +9,24 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import tomli_w
 
 import testbed
-from testbed import metrics, trace
+from testbed import fidelity, host, metrics, trace
 from testbed.cores import CorePlan
 from testbed.errors import UserError
+from testbed.fleet import DeviceSpec
 from testbed.parameters import as_table
+from testbed.planner import Plan
 from testbed.profile import Experiment
+from testbed.trace import Event
 
 _PACKAGES = ("torch", "numpy", "pyzmq", "msgpack", "msgspec", "psutil", "rich", "safetensors")
 
@@ -55,34 +59,42 @@ class RunFolder:
         text = tomli_w.dumps(as_table(experiment))
         (self.path / "profile.toml").write_text(text, encoding="utf-8")
 
-    def write_meta(self, experiment: Experiment, plan: CorePlan, pids: Mapping[str, int]) -> None:
+    def write_meta(self, experiment: Experiment, cores: CorePlan, plan: Plan, pids: Mapping[str, int]) -> None:
         meta = {
             "edgebed": testbed.__version__,
             "python": platform.python_version(),
             "packages": {name: importlib.metadata.version(name) for name in _PACKAGES},
             "host": {
                 "system": platform.platform(),
+                "processor": host.processor(),
                 "cores": os.cpu_count(),
                 "memory_bytes": psutil.virtual_memory().total,
             },
             "seed": experiment.seed,
-            "core_plan": {"aggregator": plan.aggregator, "evaluator": plan.evaluator, "devices": plan.devices},
+            "core_plan": {"aggregator": cores.aggregator, "evaluator": cores.evaluator, "devices": cores.devices},
+            "dilation": plan.dilation,
+            "demand": {str(core.core): core.total for core in plan.cores},
+            "calibration": msgspec.to_builtins(plan.survey, str_keys=True),
             "pids": {"launcher": os.getpid(), **pids},
         }
         self._write_json("meta.json", meta)
 
-    def write_results(self) -> dict[str, Any]:
-        """Everything that follows from the trace; gives the summary."""
-        events = trace.read(self.trace) if self.trace.exists() else iter(())
-        total = metrics.history(events)
+    def write_results(self, devices: Sequence[DeviceSpec]) -> dict[str, Any]:
+        """Everything that follows from the trace; gives the summary, with the certificate."""
+        total = metrics.history(self._events())
+        certificate = fidelity.certify(self._events(), devices).as_table()
         self._write_csv("metrics.csv", metrics.METRIC_COLUMNS, metrics.metric_rows(total))
         self._write_csv("devices.csv", metrics.DEVICE_COLUMNS, metrics.device_rows(total))
-        summary = metrics.summary(total)
+        self._write_json("fidelity.json", certificate)
+        summary = metrics.summary(total) | {"fidelity": certificate}
         self._write_json("summary.json", summary)
         for log in (self.path / "logs").iterdir():
             if log.stat().st_size == 0:
                 log.unlink()
         return summary
+
+    def _events(self) -> Iterator[Event]:
+        return trace.read(self.trace) if self.trace.exists() else iter(())
 
     def _write_json(self, name: str, table: Mapping[str, Any]) -> None:
         (self.path / name).write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")

@@ -5,8 +5,8 @@ file that the environment points at — the only channel a preload has. A fork t
 megabytes, where a fresh interpreter would repeat seconds of imports. ``devices`` and ``aggregator`` are imported by
 name: this package does not depend on them.
 
-Rules of this process: one thread, ever (a forked thread pool hangs), and no ZeroMQ context. What goes wrong here is
-kept for the first child to report, because the forkserver swallows an ImportError.
+Rules of this process: one thread, ever (a forked thread pool hangs), and no ZeroMQ context. It ends its preparation
+with a file that holds what it found out, or what went wrong: the forkserver swallows an ImportError.
 """
 
 from __future__ import annotations
@@ -14,23 +14,30 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
-import json
 import os
 import shutil
 import signal
 import traceback
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
-from testbed import plugins
+from testbed import calibration, plugins
+from testbed.clock import WallClock
 from testbed.cores import die_with_parent
 from testbed.errors import UserError
+from testbed.host import governor, pressure_seconds
 from testbed.messages import Job
 from testbed.parameters import build
+from testbed.survey import Survey
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from testbed.tasks.task import Task
 
 ENVIRONMENT = "EDGEBED_TEMPLATE"
@@ -39,36 +46,93 @@ READY = "template.ready"
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """What ends a run is the launcher's business."""
 _LAUNCHER_DIED = signal.SIGUSR1
-ROLES = ("devices.process", "aggregator.process", "testbed.evaluate")
+ROLES = ("devices.process", "devices.canary", "aggregator.process", "testbed.evaluate")
 
 _CLEAN_UP_ATTEMPTS = 100
 """The aggregator lives a moment longer than the launcher, and may write its status into a folder being removed."""
 
 PID = os.getpid()
 TASK: Task | None = None
-FAILURE: dict[str, str] | None = None
-"""Set if the template could not be made: ``problem`` for the user, ``details`` for the log."""
 
 
-def _prepare(order: dict[str, Any]) -> Task:
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What the launcher wants prepared and found out."""
+
+    launcher: int
+    source: str
+    task: str
+    parameters: dict[str, Any]
+    devices: int
+    seed: int
+    job: Job
+    crowd: dict[int, int]
+    """Cores and processes to time local steps with; empty where nobody asks what a step costs."""
+    flops: bool
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A survey; or a ``problem`` for the user, with ``details`` if it is none that a user can mend."""
+
+    survey: Survey | None = None
+    problem: str = ""
+    details: str = ""
+
+
+def _prepare(order: Order) -> Task:
     for role in ROLES:
         importlib.import_module(role)
     import torch
 
     torch.set_num_threads(1)
-    torch.manual_seed(order["seed"])  # a task that builds its network without a thought of seeds has one
-    cls = plugins.find(str(order["task"]), "testbed.tasks", str(order["source"]), "task.name")
-    task: Task = build(cls, order["parameters"], str(order["source"]), "task").open(order["devices"], order["seed"])
+    torch.manual_seed(order.seed)  # a task that builds its network without a thought of seeds has one
+    cls = plugins.find(order.task, "testbed.tasks", order.source, "task.name")
+    task: Task = build(cls, order.parameters, order.source, "task").open(order.devices, order.seed)
     # torch imports and allocates lazily: one full step here is one full step less in every device
-    sgd = importlib.import_module("devices.training").local_sgd
     job = Job(steps=1, batch=32, momentum=0.5, proximal=0.1)
-    for _ in sgd(task, task.shards[0], job, task.initial(), np.random.default_rng(0)):
+    for _ in _local_sgd(task, task.shards[0], job):
         pass
     task.evaluate(task.initial())
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         raise RuntimeError(f"the template has {threads} threads; only a single-threaded process can be forked safely")
     return task
+
+
+def _survey(task: Task, order: Order, pressure: float | None) -> Survey:
+    clock = WallClock.starting_now()
+    task.evaluate(task.initial())
+    evaluation = clock.now()
+    forward, training = 0, 0
+    if order.flops:
+        counted: Any = calibration.in_child(task.flops)
+        if not counted or not all(counted):
+            raise UserError(
+                f"{order.source}: torch counts no FLOPs for the network of task {order.task!r};"
+                " give seconds_per_sample for its devices"
+            )
+        forward, training = counted
+
+    def steps(batch: int) -> Iterator[float]:
+        everything = np.arange(task.training_samples, dtype=np.int64)
+        return _local_sgd(task, everything, replace(order.job, steps=1_000_000, epochs=0, batch=batch))
+
+    return Survey(
+        parameters=task.size,
+        samples=tuple(len(shard) for shard in task.shards),
+        flops_forward=forward,
+        flops_training=training,
+        steps=calibration.measure(steps, order.job.batch, order.crowd) if order.crowd else (),
+        evaluation_seconds=evaluation,
+        crowd=order.crowd,
+        governor=governor(),
+        pressure=pressure,
+    )
+
+
+def _local_sgd(task: Task, shard: npt.NDArray[np.int64], job: Job) -> Iterator[float]:
+    sgd = importlib.import_module("devices.training").local_sgd
+    steps: Iterator[float] = sgd(task, shard, job, task.initial(), np.random.default_rng(0))
+    return steps
 
 
 def _clean_up(folder: Path) -> None:
@@ -88,12 +152,11 @@ def _clean_up(folder: Path) -> None:
 
 
 def _main(folder: Path) -> None:
-    global TASK, FAILURE
+    global TASK
     for number in STOP_SIGNALS:  # a terminal or a batch system sends them to the whole group; children inherit this
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    order = json.loads((folder / ORDER).read_text(encoding="utf-8"))
-    launcher: int = order["launcher"]
+    order = msgspec.json.decode((folder / ORDER).read_bytes(), type=Order)
 
     def end(*_: object) -> None:
         _clean_up(folder)
@@ -101,18 +164,24 @@ def _main(folder: Path) -> None:
 
     signal.signal(_LAUNCHER_DIED, end)
     atexit.register(_clean_up, folder)
-    if os.getppid() != launcher:
+    if os.getppid() != order.launcher:
         _clean_up(folder)  # it died while this interpreter started
-    die_with_parent(launcher, _LAUNCHER_DIED)
+    die_with_parent(order.launcher, _LAUNCHER_DIED)
+    clock, pressed = WallClock.starting_now(), pressure_seconds()
     try:
         TASK = _prepare(order)
+        waited = pressure_seconds()
+        pressure = None if pressed is None or waited is None else (waited - pressed) / clock.now()
+        answer = Answer(survey=_survey(TASK, order, pressure))
     except UserError as error:
-        FAILURE = {"problem": str(error), "details": ""}
-    except Exception as error:  # noqa: BLE001  kept for the first child: nobody else could tell the user
-        FAILURE = {"problem": f"{type(error).__name__}: {error}", "details": traceback.format_exc()}
+        answer = Answer(problem=str(error))
+    except Exception as error:  # noqa: BLE001  nobody else could tell the user
+        answer = Answer(problem=f"{type(error).__name__}: {error}", details=traceback.format_exc())
     gc.collect()
     gc.freeze()  # what is shared now stays shared: no later collection touches its pages
-    (folder / READY).touch()
+    draft = folder / f"{READY}.new"
+    draft.write_bytes(msgspec.json.encode(answer))
+    os.replace(draft, folder / READY)
 
 
 if ENVIRONMENT in os.environ:

@@ -16,8 +16,26 @@ import msgspec
 
 from testbed.messages import Number
 
-SCHEMA = 1
+SCHEMA = 2
 _EVENTS_IN_MEMORY = 4096
+
+
+class Miss(msgspec.Struct, frozen=True, array_like=True):
+    """Check number ``check`` (from 1): the steps since the one before should have taken ``asked`` seconds, and the
+    last of them was computed so ``late``.
+    """
+
+    check: int
+    asked: Number
+    late: Number
+
+
+class Use(msgspec.Struct, frozen=True, kw_only=True):
+    """Host seconds that a process ran, waited for a core, and waited in steps that missed their deadline."""
+
+    cpu: Number
+    waited: Number
+    stolen: Number
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=str.lower):
@@ -32,13 +50,30 @@ class TicketEvent(Event, frozen=True, kw_only=True):
 
 
 class TransferEvent(TicketEvent, frozen=True, kw_only=True):
-    """Base of one attempt to move a vector over a link."""
+    """Base of one attempt to move a vector over a link, for the device's job number ``job`` (from 0).
 
+    ``sent`` is when its way began; ``obtained`` counts until it was due, or until the device's process took it from
+    the transport if that was later. ``t`` is when the device noticed.
+    """
+
+    job: int
     attempt: int
+    sent: Number
     asked: Number
     obtained: Number
     bytes: int
     dropped: bool
+
+
+class ComputeEvent(TicketEvent, frozen=True, kw_only=True):
+    """Base of what is known about the computing of one job when it ends, one way or the other."""
+
+    steps: int
+    checks: int
+    """Deadlines that were checked; those of short steps are checked together."""
+    misses: list[Miss]
+    use: Use | None = None
+    """None where the kernel does not say."""
 
 
 class Header(Event, frozen=True, kw_only=True):
@@ -49,6 +84,11 @@ class Header(Event, frozen=True, kw_only=True):
     strategy: str
     seed: int
     dilation: Number
+    """Host seconds per emulated second."""
+    demand: Number
+    """Share asked for of the core that is asked for most, when the run was admitted."""
+    pressure: Number | None
+    """Share of the time in which somebody waited for a core (PSI), just before the run."""
     started: str
     host: str
     units: str = "seconds, bytes, versions"
@@ -90,28 +130,31 @@ class Suspended(TicketEvent, frozen=True, kw_only=True):
     obtained: Number
 
 
-class Trained(TicketEvent, frozen=True, kw_only=True):
-    """A job's computation ended, suspensions not counted. ``late`` is the worst step against its deadline."""
+class Trained(ComputeEvent, frozen=True, kw_only=True):
+    """A job's computation ended; suspensions are not counted. ``asked`` is 0 where the device is not throttled."""
 
-    steps: int
     asked: Number
     obtained: Number
-    late: Number
 
 
 class Uploaded(TransferEvent, frozen=True, kw_only=True):
     """One attempt to bring an update to the aggregator."""
 
 
-class Abandoned(TicketEvent, frozen=True, kw_only=True):
-    """Work thrown away because a newer ticket came, with the seconds already spent computing it."""
+class Abandoned(ComputeEvent, frozen=True, kw_only=True):
+    """Work thrown away because a newer ticket came, with the steps done and the seconds spent on them."""
 
     seconds: Number
 
 
 class Arrived(TicketEvent, frozen=True, kw_only=True):
-    """An update with a valid ticket reached the rule. A loss that was not finite is null."""
+    """An update with a valid ticket reached the rule. A loss that was not finite is null.
 
+    ``due`` is when the emulated uplink should have delivered it, ``t`` when the aggregator took it up.
+    """
+
+    due: Number
+    bytes: int
     version: int
     staleness: int
     loss: Number | None
@@ -147,6 +190,30 @@ class Refusal(Event, frozen=True, kw_only=True):
 
     peer: str
     reason: str
+
+
+class Load(Event, frozen=True, kw_only=True):
+    """A stretch of ``span`` host seconds in the aggregator: how long it worked and, of that, on ``served`` updates."""
+
+    span: Number
+    busy: Number
+    served: int
+    service: Number
+    longest: Number
+    """Host seconds for all the updates together, and for the one that took longest."""
+    waited: Number | None
+    """Host seconds for which it wanted its core and had to wait."""
+    pressure: Number | None
+    """Share of the stretch in which somebody on this host waited for a core (PSI)."""
+
+
+class Canary(Event, frozen=True, kw_only=True):
+    """A step that belongs to nobody, on a device core: ``asked``, and obtained alone (before the run, mean) and now."""
+
+    core: int
+    asked: Number
+    alone: Number
+    obtained: Number
 
 
 class Scored(Event, frozen=True, kw_only=True):
@@ -200,6 +267,14 @@ def device_event(table: Mapping[str, Any]) -> DeviceEvent:
     except (msgspec.ValidationError, TypeError) as error:
         raise TraceError(str(error)) from None
     return event
+
+
+def canary_event(table: Mapping[str, Any]) -> Canary:
+    """What a canary sang; anything else raises TraceError."""
+    try:
+        return msgspec.convert(table, type=Canary)
+    except msgspec.ValidationError as error:
+        raise TraceError(str(error)) from None
 
 
 class TraceWriter:

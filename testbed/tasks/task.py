@@ -59,6 +59,10 @@ class Task:
         """Numbers in a model."""
         return self._initial.size
 
+    @property
+    def training_samples(self) -> int:
+        return len(self._labels)
+
     def initial(self) -> Vector:
         return self._initial.copy()
 
@@ -85,6 +89,22 @@ class Task:
         self.model.module.train()
         count = len(self._test_labels)
         return {"accuracy": right / count, "loss": total / count}
+
+    def flops(self) -> tuple[int, int]:
+        """FLOPs of one sample as torch counts them (a multiplication and an addition are two): forward, and training.
+
+        Only for a process that ends soon: the first use imports ``torch._dynamo``, which takes seconds and threads.
+        """
+        from torch.utils.flop_counter import FlopCounterMode
+
+        counts = []
+        for train in (False, True):
+            with FlopCounterMode(display=False) as counter:
+                loss = nn.functional.cross_entropy(self.model.module(self._inputs[:1]), self._labels[:1])
+                if train:
+                    loss.backward()  # type: ignore[no-untyped-call]
+            counts.append(int(counter.get_total_flops()))
+        return counts[0], counts[1]
 
     def tensors(self, vector: Vector) -> dict[str, npt.NDArray[Any]]:
         """The vector as the network's named tensors, for a checkpoint."""

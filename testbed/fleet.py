@@ -1,0 +1,79 @@
+"""The concrete devices of an experiment, in order, with everything that their processes need to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from testbed import speed
+from testbed.profile import DeviceProfile, Direction, Experiment, Group, LinkProfile, Phase
+from testbed.survey import Survey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSpec:
+    """One device of the fleet. Seconds are emulated ones."""
+
+    name: str
+    index: int
+    group: int
+    """Its place in the profile's list of devices, to name it in errors."""
+    title: str
+    throttle: str
+    seconds_per_sample: float | None
+    """None where the device is not throttled."""
+    schedule: tuple[Phase, ...] = ()
+    schedule_period: float | None = None
+    up: Direction
+    down: Direction
+    suspend: float
+    suspend_max: float
+    suspend_by: str
+    on_drop: str
+    tick: float
+
+    @property
+    def curve(self) -> speed.Curve:
+        return speed.Curve(self.schedule, self.schedule_period)
+
+
+def names(experiment: Experiment) -> list[str]:
+    """What the devices are called, before anything is known about their speed."""
+    return [f"{group.name}-{number}" for _, group, number in _numbered(experiment)]
+
+
+def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
+    """The devices of a resolved experiment, in order."""
+    devices: list[DeviceSpec] = []
+    for place, group, number in _numbered(experiment):
+        profile, link = group.profile, group.link
+        assert isinstance(profile, DeviceProfile)
+        assert isinstance(link, LinkProfile)
+        up, down = link.up, link.down
+        if group.drop is not None:
+            up, down = replace(up, drop=group.drop), replace(down, drop=group.drop)
+        timed = group if group.schedule else profile
+        devices.append(
+            DeviceSpec(
+                name=f"{group.name}-{number}", index=len(devices), group=place,
+                title=profile.title or group.name or "", throttle=profile.throttle,
+                seconds_per_sample=speed.seconds_per_sample(group, profile, experiment, survey),
+                schedule=timed.schedule, schedule_period=timed.schedule_period,
+                up=up, down=down, on_drop=group.on_drop, tick=group.tick,
+                suspend=group.suspend, suspend_max=group.suspend_max, suspend_by=group.suspend_by,
+            )
+        )  # fmt: skip
+    return devices
+
+
+def _numbered(experiment: Experiment) -> Iterator[tuple[int, Group, int]]:
+    """Each device's group with its place in the profile, and its number among those of the same name.
+
+    Two groups may share a name.
+    """
+    totals: dict[str, int] = {}
+    for place, group in enumerate(experiment.devices):
+        assert group.name
+        for _ in range(group.count):
+            totals[group.name] = totals.get(group.name, 0) + 1
+            yield place, group, totals[group.name]

@@ -1,0 +1,67 @@
+"""What the kernel tells about this host and its processes. Each answer may be None: not measured."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+_PRESSURE = Path("/proc/pressure/cpu")
+_GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Seconds that a thread has run and has waited for a core, since it began."""
+
+    cpu: float
+    waited: float
+
+
+class UsageMeter:
+    """Reads /proc/PID/schedstat of a process's first thread again and again, through one open file."""
+
+    def __init__(self, pid: int | None = None) -> None:
+        try:
+            self._file: int | None = os.open(f"/proc/{pid or os.getpid()}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._file = None
+
+    def __call__(self) -> Usage | None:
+        if self._file is None:
+            return None
+        cpu, waited, _ = os.pread(self._file, 80, 0).split()
+        return Usage(int(cpu) * 1e-9, int(waited) * 1e-9)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def pressure_seconds() -> float | None:
+    """Seconds since boot in which somebody waited for a core (PSI, "some")."""
+    try:
+        some = _PRESSURE.read_text(encoding="ascii").splitlines()[0]
+    except (OSError, IndexError):  # absent, or present and switched off
+        return None
+    return int(some.rpartition("total=")[2]) * 1e-6
+
+
+def governor() -> str | None:
+    """How the kernel chooses the clock rate: ``powersave`` moves it with the load, and the host's speed with it."""
+    try:
+        return _GOVERNOR.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def processor() -> str:
+    try:
+        lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

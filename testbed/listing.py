@@ -1,0 +1,97 @@
+"""``run_testbed.py list``: what can be named in a profile."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from testbed import loading, plugins
+from testbed.messages import Job
+from testbed.parameters import describe
+from testbed.profile import (
+    DeviceProfile,
+    Direction,
+    Evaluation,
+    Experiment,
+    Group,
+    LinkProfile,
+    Phase,
+    Power,
+    Presence,
+    StopWhen,
+    Transport,
+)
+
+
+def show(options: argparse.Namespace) -> int:
+    kinds = {"strategies": _classes, "tasks": _classes, "devices": _profiles, "links": _profiles, "keys": _keys}
+    rows = kinds[options.what](options)
+    if options.format == "json":
+        print(json.dumps(rows, indent=2))
+        return 0
+    console = Console()
+    for row in rows:
+        console.print(Text(row["name"], style="bold"), row["title"], highlight=False, markup=False, soft_wrap=True)
+        if options.verbose or options.what == "keys":
+            table = Table(box=None, padding=(0, 2), show_header=bool(row["parameters"]))
+            for column in ("", "parameter", "default", "allowed", "meaning"):
+                table.add_column(column)
+            for name, default, allowed, meaning in row["parameters"]:
+                table.add_row("", name, default, allowed, meaning)
+            for line in row["details"]:
+                table.add_row("", line)
+            console.print(table)
+    return 0
+
+
+def _classes(options: argparse.Namespace) -> list[dict[str, Any]]:
+    module = {"strategies": "aggregator.strategies", "tasks": "testbed.tasks"}[options.what]
+    return [
+        {"name": name, "title": (cls.__doc__ or "").strip(), "parameters": list(describe(cls)), "details": []}
+        for name, cls in plugins.catalogue(module).items()
+    ]
+
+
+def _keys(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Every key of a profile, table by table. A device's profile and link may be names, paths or such tables."""
+    tables: dict[str, type[Any]] = {
+        "(top level)": Experiment, "[[devices]]": Group, "[devices.profile]": DeviceProfile,
+        "[devices.profile.power]": Power, "[[devices.schedule]]": Phase,
+        "[devices.link.up], [devices.link.down]": Direction, "[training]": Job,
+        "[stop]": StopWhen, "[transport]": Transport, "[evaluation]": Evaluation, "[presence]": Presence,
+    }  # fmt: skip
+    return [
+        {"name": name, "title": (cls.__doc__ or "").splitlines()[0], "parameters": list(describe(cls)), "details": []}
+        for name, cls in tables.items()
+    ]
+
+
+def _profiles(options: argparse.Namespace) -> list[dict[str, Any]]:
+    cls = {"devices": DeviceProfile, "links": LinkProfile}[options.what]
+    rows = []
+    for name in loading.catalogue(options.what):
+        found: Any = loading.named(cls, options.what, name, name, options.what, Path())
+        rows.append({"name": name, "title": found.title, "parameters": [], "details": _details(found)})
+    return rows
+
+
+def _details(found: DeviceProfile | LinkProfile) -> list[str]:
+    if isinstance(found, LinkProfile):
+        lines = [
+            f"{way}: {'no limit' if d.mbit is None else f'{d.mbit:g} Mbit/s'}, {d.delay * 1e3:g} ms"
+            f" + |N(0, {d.jitter * 1e3:g} ms)|, drop {d.drop:g}"
+            for way, d in (("down", found.down), ("up", found.up))
+        ]
+    else:
+        speeds = found.seconds_per_sample
+        by_task = speeds if isinstance(speeds, dict) else {} if speeds is None else {"any task": speeds}
+        lines = [f"{task}: {seconds * 1e3:g} ms per sample" for task, seconds in by_task.items()]
+        if found.power is not None:
+            lines.append(f"power: {found.power.idle:g} W idle, {found.power.compute:g} W computing")
+    return [*lines, f"source: {found.source}"]

@@ -1,0 +1,156 @@
+"""From TOML files, command-line overrides and defaults to one checked experiment.
+
+Precedence is command line over file over defaults. Every error names the file, the key, the value and what is
+allowed. The resolved experiment is itself a valid profile, catalogue entries written out, so that a stored run can
+be run again.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from testbed import plugins, speed
+from testbed.errors import ProfileError, UserError, nearest
+from testbed.parameters import build
+from testbed.profile import DEFAULT_TASK, DeviceProfile, Experiment, LinkProfile
+
+CATALOGUE = Path(__file__).parent.parent / "profiles"
+COMMAND_LINE = "command line"
+
+T = TypeVar("T")
+
+
+def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] | None = None) -> Experiment:
+    """The experiment in ``path``. ``replaced`` are top-level keys from options such as ``--strategy``."""
+    table = read_toml(path)
+    table.setdefault("name", path.stem)
+    table.setdefault("task", DEFAULT_TASK)  # so that an override of its parameters finds it
+    source = str(path)
+    given: dict[str, str] = {}
+    for key, value in (replaced or {}).items():
+        given[key] = f"--{key.rpartition('.')[2]}"
+        _put(table, key, value, source=given[key])
+    for override in overrides:
+        key, sign, text = (part.strip() for part in override.partition("="))
+        if not sign or not key:
+            raise ProfileError(COMMAND_LINE, f"--set {override}", "is not of the form key=value")
+        given[key] = f"--set {override}"
+        _put(table, key, _parse(text), source=given[key])
+    try:
+        return resolve(build(Experiment, table, source), source, path.parent)
+    except ProfileError as error:
+        if error.key not in given:
+            raise
+        raise ProfileError(given[error.key], error.key, error.problem) from None
+
+
+def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
+    """Catalogue names replaced by what they name; what only shows in the whole is checked here."""
+    if not experiment.devices:
+        raise ProfileError(source, "devices", "is empty; a run needs at least one device")
+    stop = experiment.stop
+    if stop.seconds is None and stop.versions is None and stop.target_accuracy is None:
+        raise ProfileError(source, "stop", "says nothing; set stop.seconds, stop.versions or stop.target_accuracy")
+    if experiment.presence.timeout < 2 * experiment.presence.beat:
+        raise ProfileError(source, "presence.timeout", "must be at least twice presence.beat")
+    _check_name(experiment.name, source, "name")
+    for kind, value in (("task", experiment.task), ("strategy", experiment.strategy)):
+        if isinstance(value, dict) and not isinstance(value.get("name"), str):
+            raise ProfileError(source, f"{kind}.name", f"is missing; it says which {kind}")
+    plugins.find(experiment.task_name, "testbed.tasks", source, "task")  # before its speed is asked for
+    groups = []
+    for i, group in enumerate(experiment.devices):
+        key = f"devices[{i}]"
+        profile, link = group.profile, group.link
+        name = group.name or (Path(profile).stem if isinstance(profile, str) else None)
+        if name is None:
+            raise ProfileError(source, f"{key}.name", "is missing; devices with an inline profile need one")
+        if isinstance(profile, str):
+            profile = named(DeviceProfile, "devices", profile, source, f"{key}.profile", folder)
+        if isinstance(link, str):
+            link = named(LinkProfile, "links", link, source, f"{key}.link", folder)
+        _check_name(name, source, f"{key}.name")
+        resolved = replace(group, profile=profile, link=link, name=name)
+        speed.check(resolved, profile, experiment, source, key)
+        groups.append(resolved)
+    return replace(experiment, devices=tuple(groups))
+
+
+def named(cls: type[T], kind: str, name: str, source: str, key: str, folder: Path) -> T:
+    """A device or link profile by catalogue name, or by path relative to the experiment."""
+    if name.endswith(".toml"):
+        path = folder / name
+        if not _is_file(path):
+            raise ProfileError(source, key, f"is {name!r}; there is no file {path}")
+    else:
+        if name not in catalogue(kind):
+            raise ProfileError(source, key, f"is {name!r}; {nearest(name, catalogue(kind))}")
+        path = CATALOGUE / kind / f"{name}.toml"
+    return build(cls, read_toml(path), str(path))
+
+
+def catalogue(kind: str) -> list[str]:
+    """Names of the profiles of a kind (devices, links, experiments) that ship with the project."""
+    return sorted(path.stem for path in (CATALOGUE / kind).glob("*.toml"))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        hint = nearest(path.stem, catalogue("experiments"))
+        raise UserError(f"{path}: no such file; experiments that ship with the project: {hint}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    except (ValueError, RecursionError) as error:  # tomllib lets int() and the stack complain in their own words
+        raise UserError(f"{path}: not valid TOML: {error}") from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return False
+
+
+def _check_name(name: str, source: str, key: str) -> None:
+    """Run folders, logs and sockets are called by these names."""
+    fit = name.isprintable() and "/" not in name and not name.startswith(".") and 0 < len(name.encode()) <= 100
+    if not fit:
+        raise ProfileError(
+            source, key, f"is {name!r}; files are named after it: at most 100 bytes, no / and no . in front"
+        )
+
+
+def _parse(text: str) -> Any:
+    """A value as TOML reads it; a bare word is a text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
+
+
+def _put(table: dict[str, Any], key: str, value: Any, *, source: str) -> None:
+    """Set ``a.b`` or ``devices[0].count`` in a tree of tables; ``name`` tables grow out of plain names."""
+    steps = key.replace("[", ".").replace("]", "").split(".")
+    place: Any = table
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        if isinstance(place, list):
+            if not step.isdecimal() or int(step) >= len(place):
+                raise ProfileError(source, key, f"has no entry {step!r}; the list has {len(place)}, counted from 0")
+            step = int(step)  # type: ignore[assignment]
+        elif not isinstance(place, dict):
+            raise ProfileError(source, key, f"is not a known key: there is nothing below {place!r}")
+        if following is None:
+            place[step] = value
+            return
+        if isinstance(place, dict):
+            below = place.setdefault(step, {})
+            if isinstance(below, str) and step in ("strategy", "task"):
+                place[step] = {"name": below}
+        place = place[step]

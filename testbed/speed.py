@@ -1,0 +1,144 @@
+"""How fast a device computes: from what its profile says to seconds per sample, and how that changes with time."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+
+from testbed.errors import ProfileError
+from testbed.profile import WAYS, DeviceProfile, Experiment, Group, Phase, Speed
+from testbed.survey import Survey
+
+FLOPS_PER_CYCLE = 4
+"""ASAFL's cycles per sample, 124,274.5 and 76,415,682.5, are the forward pass's FLOPs of its networks divided by 4."""
+
+
+class Curve:
+    """A speed that is constant by pieces. Work is counted in seconds at the device's own speed, multiple 1."""
+
+    def __init__(self, phases: Sequence[Phase] = (), period: float | None = None) -> None:
+        self._moments = [0.0, *(phase.at for phase in phases)]
+        self._speeds = [1.0, *(phase.speed for phase in phases)]
+        self._period = math.inf if period is None else period
+
+    @property
+    def fastest(self) -> float:
+        begun = self._speeds[1:] if self._moments[1:2] == [0.0] else self._speeds
+        return max(begun)
+
+    def work(self, start: float, end: float) -> float:
+        """Work done from ``start`` to ``end``."""
+        if len(self._speeds) == 1:
+            return end - start
+        done = 0.0
+        for until, speed in self._pieces(start):
+            if until >= end:
+                return done + (end - start) * speed
+            done += (until - start) * speed
+            start = until
+        raise AssertionError("the last piece has no end")
+
+    def when(self, start: float, work: float) -> float:
+        """The moment at which ``work`` is done that began at ``start``."""
+        if len(self._speeds) == 1:
+            return start + work
+        for until, speed in self._pieces(start):
+            if (until - start) * speed >= work:
+                return start + work / speed
+            work -= (until - start) * speed
+            start = until
+        raise AssertionError("the last piece has no end")
+
+    def _pieces(self, start: float) -> Iterator[tuple[float, float]]:
+        """End and speed of each piece from ``start`` on; those without length are left out."""
+        period = self._period
+        begun = 0.0 if math.isinf(period) else math.floor(start / period) * period
+        piece = bisect_right(self._moments, start - begun) - 1
+        while True:
+            last = piece == len(self._moments) - 1
+            yield begun + (period if last else self._moments[piece + 1]), self._speeds[piece]
+            piece = 0 if last else piece + 1
+            begun += period if last else 0.0
+
+
+def check(group: Group, profile: DeviceProfile, experiment: Experiment, source: str, key: str) -> None:
+    """Refuse a speed that says nothing, or too much, before anything is started."""
+    both: tuple[tuple[str, Speed], ...] = ((key, group), (f"{key}.profile", profile))
+    for name, owner in both:
+        _check_schedule(owner, source, name)
+        given = [way for way in WAYS if getattr(owner, way) is not None]
+        if len(given) > 1:
+            raise ProfileError(source, f"{name}.{given[1]}", f"is given beside {given[0]}; a device has one speed")
+        if owner.cycles_per_sample is not None and owner.clock_hz is None:
+            raise ProfileError(source, f"{name}.cycles_per_sample", "is given without clock_hz")
+    if profile.throttle == "none":
+        return
+    if profile.throttle != "pace" and (group.schedule or profile.schedule):
+        raise ProfileError(
+            source, f"{key}.schedule", f"needs throttle = 'pace'; the quota of {profile.throttle!r} stays as it is"
+        )
+    owner = _owner(group, profile)
+    if not any(getattr(owner, way) is not None for way in WAYS):
+        raise ProfileError(source, f"{key}.seconds_per_sample", f"is missing; give one of {', '.join(WAYS)}")
+    if isinstance(owner.seconds_per_sample, Mapping) and _of_task(owner.seconds_per_sample, experiment) is None:
+        known = ", ".join(sorted(owner.seconds_per_sample)) or "none"
+        problem = f"is missing; the profile has no speed for task {experiment.task_name!r} (it has: {known})"
+        raise ProfileError(source, f"{key}.seconds_per_sample", problem)
+
+
+def seconds_per_sample(group: Group, profile: DeviceProfile, experiment: Experiment, survey: Survey) -> float | None:
+    """What one sample costs a device of this group, of a checked experiment; None where it is not throttled."""
+    if profile.throttle == "none":
+        return None
+    owner = _owner(group, profile)
+    if owner.seconds_per_sample is not None:
+        return _of_task(owner.seconds_per_sample, experiment)
+    if owner.clock_hz is not None:
+        cycles = None if owner.cycles_per_sample is None else _of_task(owner.cycles_per_sample, experiment)
+        if cycles is None:
+            cycles = survey.flops_forward / FLOPS_PER_CYCLE
+        return cycles / owner.clock_hz  # ASAFL eq. 6
+    if owner.flop_per_second is not None:
+        return survey.flops_training / owner.flop_per_second
+    assert owner.of_host is not None
+    batch = experiment.training.batch
+    return survey.step_seconds(batch) / batch / owner.of_host
+
+
+def needs_flops(experiment: Experiment) -> bool:
+    """Whether a device's speed follows from the FLOPs of the network; counting them takes seconds."""
+    for group in experiment.devices:
+        assert isinstance(group.profile, DeviceProfile)
+        owner = _owner(group, group.profile)
+        counted = owner.cycles_per_sample is None or _of_task(owner.cycles_per_sample, experiment) is None
+        if owner.flop_per_second is not None or (owner.clock_hz is not None and counted):
+            return True
+    return False
+
+
+def _owner(group: Group, profile: DeviceProfile) -> Speed:
+    return group if any(getattr(group, way) is not None for way in WAYS) else profile
+
+
+def _of_task(value: float | Mapping[str, float], experiment: Experiment) -> float | None:
+    """A number for every task, or the one for ``task:model``, else for ``task``."""
+    if not isinstance(value, Mapping):
+        return value
+    task = experiment.task_name
+    return value.get(f"{task}:{experiment.task_parameters.get('model')}", value.get(task))
+
+
+def _check_schedule(owner: Speed, source: str, key: str) -> None:
+    moments = [phase.at for phase in owner.schedule]
+    for i in range(1, len(moments)):
+        if moments[i] <= moments[i - 1]:
+            raise ProfileError(source, f"{key}.schedule[{i}].at", f"is {moments[i]:g}; phases must follow each other")
+    if owner.schedule_period is None:
+        return
+    if not moments:
+        raise ProfileError(source, f"{key}.schedule_period", "is given without a schedule")
+    if owner.schedule_period <= moments[-1]:
+        raise ProfileError(
+            source, f"{key}.schedule_period", f"is {owner.schedule_period:g}; the last phase begins at {moments[-1]:g}"
+        )

@@ -1,0 +1,149 @@
+"""What a user reads before and after a run: the plan, the summary, the certificate."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from testbed.planner import CAPACITY, Plan, refusal
+from testbed.profile import Experiment
+
+_COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "red", "not measured": "dim"}
+
+
+def say(console: Console, text: str) -> None:
+    """A plain line: what a user named may look like markup."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+# ---- before a run
+
+
+def demand(plan: Plan) -> str:
+    """One line: what is asked of the cores, and at which dilation."""
+    if not plan.steps:
+        return "demand: devices are not throttled and take what they get"
+    cores = ", ".join(f"core {core.core} {core.total:.2f}" for core in plan.cores)
+    verdict = "" if plan.fits else "; this host is too small, and it was told to run all the same"
+    return f"demand: {cores} of at most {CAPACITY:.2f}, dilation {plan.dilation:g}{verdict}"
+
+
+def plan_table(plan: Plan) -> dict[str, Any]:
+    """The plan as plain values."""
+    return {
+        "fits": plan.fits,
+        "dilation": plan.dilation,
+        "smallest_dilation": plan.smallest_dilation,
+        "capacity": CAPACITY,
+        "cores": [
+            {
+                "core": core.core, "devices": core.devices, "demand": core.total, "computing": core.computing,
+                "aggregator": core.aggregator, "evaluator": core.evaluator,
+            }
+            for core in plan.cores
+        ],
+        "devices": [
+            {
+                "device": step.device.name, "samples": step.samples, "step_host_s": step.asked,
+                "needed_host_s": step.needed, "share": step.share,
+            }
+            for step in plan.steps
+        ],
+        "memory_bytes": plan.memory_bytes,
+        "memory_free": plan.memory_free,
+        "updates_per_second": plan.updates_per_second,
+        "service_seconds": plan.service_seconds,
+        "survey": msgspec.to_builtins(plan.survey, str_keys=True),
+    }  # fmt: skip
+
+
+def show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:
+    say(console, f"{experiment.name}: {len(plan.devices)} devices, dilation {plan.dilation:g}")
+    table = Table(box=None, pad_edge=False)
+    for column in ("core", "devices", "computing", "aggregator", "evaluator", "demand", "of"):
+        table.add_column(column, justify="right")
+    for core in plan.cores:
+        shares = (f"{share:.2f}" for share in (core.computing, core.aggregator, core.evaluator))
+        style = "red" if core.total > CAPACITY else "green"
+        table.add_row(str(core.core), str(core.devices), *shares, Text(f"{core.total:.2f}", style), f"{CAPACITY:.2f}")
+    console.print(table)
+    for line in _plan_lines(plan):
+        say(console, line)
+    if plan.fits:
+        console.print("it fits", style="green")
+        if plan.steps:
+            say(console, f"smallest dilation that fits: {plan.smallest_dilation:g}")
+    else:
+        console.print("it does not fit", style="red")
+        say(console, str(refusal(plan)))
+
+
+def _plan_lines(plan: Plan) -> list[str]:
+    rate = plan.updates_per_second
+    lines = [
+        f"memory: about {plan.memory_bytes / 1e9:.2f} GB, {plan.memory_free / 1e9:.1f} GB are free",
+        f"updates: at most {rate:.2f} per emulated second, {rate / plan.dilation:.2f} per host second,"
+        f" {plan.service_seconds * 1e3:.2f} ms of the aggregator each",
+    ]
+    if plan.steps:
+        step = max(plan.steps, key=lambda step: step.share)
+        lines.append(
+            f"most demanding: {step.device.name}, a step of {step.samples} samples in {_ms(step.asked)} of host time,"
+            f" of which a core computes {_ms(step.needed)} ({step.share:.1%})"
+        )
+        timed = plan.survey.steps[-1]
+        lines.append(
+            f"a step of {timed.samples} on this host: {_ms(timed.alone)} alone, {_ms(timed.seconds)} in company,"
+            f" {_ms(timed.slow)} in a slow moment, which the plan reckons with"
+        )
+    return lines
+
+
+def _ms(seconds: float) -> str:
+    figures = max(0, 2 - math.floor(math.log10(max(seconds * 1e3, 1e-6))))
+    return f"{seconds * 1e3:.{min(figures, 4)}f} ms"
+
+
+# ---- after a run
+
+
+def show_summary(console: Console, summary: dict[str, Any], path: Path) -> None:
+    accuracy = summary["final_accuracy"]
+    shown = "not measured" if accuracy is None else f"{accuracy:.3f} (best {summary['best_accuracy']:.3f})"
+    account = " + ".join(f"{summary[key]} {key}" for key in ("applied", "rejected", "lost", "superseded", "in_flight"))
+    say(console, f"stopped: {summary['stopped']}")
+    host = f" ({summary['host_seconds']} s on this host)" if summary["dilation"] != 1.0 else ""
+    say(console, f"accuracy {shown} after {summary['versions']} versions in {summary['seconds']} s{host}")
+    say(console, f"{summary['dispatched']} dispatched = {account}")
+    for reason, count in summary["reasons"].items():
+        say(console, f"  {count} {reason}")
+    computing = summary["computing"]
+    if computing is not None:
+        ratio = computing["obtained_s"] / computing["asked_s"]
+        say(console, f"computing: asked {computing['asked_s']} s, obtained {computing['obtained_s']} s ({ratio:.3f}×)")
+    say(console, f"results in {path}")
+    _show_certificate(console, summary["fidelity"])
+
+
+def _show_certificate(console: Console, fidelity: dict[str, Any]) -> None:
+    """The verdict, and every line that is not plain good."""
+    verdict = fidelity["verdict"]
+    passed = sum(line["verdict"] == "PASS" for line in fidelity["invariants"])
+    console.print(
+        Text.assemble(
+            "fidelity: ", (verdict, f"bold {_COLOURS[verdict]}"),
+            f" ({passed} of {len(fidelity['invariants'])} invariants hold; fidelity.json has the figures)",
+        ),
+        soft_wrap=True,
+    )  # fmt: skip
+    for line in fidelity["invariants"]:
+        if line["verdict"] != "PASS":
+            limits = f" [{line['limits']}]" if line["verdict"] in ("WARN", "FAIL") else ""
+            mark = (line["verdict"], _COLOURS[line["verdict"]])
+            console.print(Text.assemble("  ", mark, f" {line['name']}: {line['found']}{limits}"), soft_wrap=True)
