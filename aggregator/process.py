@@ -143,7 +143,10 @@ class AggregatorProcess:
                 self._keep_house(now)
                 next_housekeeping = now + _HOUSEKEEPING_SECONDS / self._clock.dilation
             if now >= next_status:
-                status.write(Path(self._config.status_file), now, engine, self._evaluation, self._beats, self._fleet)
+                status.write(
+                    Path(self._config.status_file), now, self._clock.dilation, engine, self._evaluation, self._beats,
+                    self._fleet,
+                )  # fmt: skip
                 next_status = now + _STATUS_SECONDS / self._clock.dilation
             if stop.seconds is not None and now >= stop.seconds:
                 self.stop(f"{stop.seconds:g} seconds are over")

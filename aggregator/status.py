@@ -13,8 +13,9 @@ from testbed.messages import Beat
 
 
 def write(
-    path: Path, now: float, engine: Engine, evaluation: Evaluation, beats: Mapping[str, Beat], fleet: Iterable[str]
-) -> None:
+    path: Path, now: float, dilation: float, engine: Engine, evaluation: Evaluation, beats: Mapping[str, Beat],
+    fleet: Iterable[str],
+) -> None:  # fmt: skip
     devices = {}
     for name in fleet:
         beat = beats.get(name)
@@ -28,6 +29,7 @@ def write(
         devices[name] = [state, base, beat.drops if beat is not None else 0, progress]
     status = {
         "t": now,
+        "dilation": dilation,
         "version": engine.version,
         "metrics": evaluation.latest.metrics if evaluation.latest is not None else {},
         "tally": {name: getattr(engine.tally, name) for name in engine.tally.__slots__},

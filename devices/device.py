@@ -111,7 +111,7 @@ class Device:
         self._hang: _Hang | None = None
         self._inbox: Train | None = None
         self._jobs = 0
-        self._taken = 0.0
+        self._taken = self._awake_since = 0.0
         self._attempt = 0
         self._ticket = 0
         self._finished = 0
@@ -138,14 +138,17 @@ class Device:
                 if self._hang.until > now:
                     return
                 self._wake_up(self._hang.until, now)
-            elif self._download is not None and self._download[1].due <= now:
-                self._end_download(now)
             elif work is not None and work.send_at <= now:
                 self._send(work)
-            elif work is not None and self._work_due(work) <= now and not self.wants_step(now):
-                self._advance_work(work, now)
             else:
-                return
+                download = self._download[1].due if self._download is not None else math.inf
+                moment = self._work_due(work) if work is not None and not self.wants_step(now) else math.inf
+                if min(download, moment) > now:
+                    return
+                if work is not None and moment <= download:  # what was due first comes first, however late we wake
+                    self._advance_work(work, now)
+                else:
+                    self._end_download(now)
 
     def wants_step(self, now: float) -> bool:
         """Whether the next local step should be computed now."""
@@ -259,17 +262,20 @@ class Device:
             return
         if self._work is not None:
             self._abandon(self._work, now)
-        self._start_work(train, way.due)
+        self._start_work(train, max(way.due, self._awake_since))
 
     def _abandon(self, work: _Work, now: float) -> None:
         work.computing.close()
-        seconds = work.pace.obtained(now if work.update is None else work.update.finished)
-        self._note(
-            Abandoned(
-                t=now, device=self.spec.name, ticket=work.train.ticket, steps=work.done, seconds=seconds,
-                checks=work.pace.checks, misses=work.pace.misses, use=work.pace.use(),
-            )
-        )  # fmt: skip
+        name, ticket, pace = self.spec.name, work.train.ticket, work.pace
+        if work.update is None:
+            event = Abandoned(
+                t=now, device=name, ticket=ticket, steps=work.done, seconds=pace.obtained(now),
+                checks=pace.checks, misses=pace.misses, use=pace.use(),
+            )  # fmt: skip
+        else:  # in its upload: the computing has been told before
+            seconds = pace.obtained(work.update.finished)
+            event = Abandoned(t=now, device=name, ticket=ticket, steps=work.done, seconds=seconds, checks=0, misses=[])
+        self._note(event)
 
     # ---- training
 
@@ -316,7 +322,7 @@ class Device:
 
     def _wake_up(self, moment: float, now: float) -> None:
         assert self._hang is not None
-        hang, self._hang = self._hang, None
+        hang, self._hang, self._awake_since = self._hang, None, moment
         if self._work is not None:
             self._work.computing.resume()
             self._work.pace.hold(hang.started, moment)

@@ -8,6 +8,7 @@ import signal
 
 _CLOCK_MONOTONIC = 1
 _SIGEV_SIGNAL = 0
+_REPEAT_NS = 10_000_000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -32,20 +33,23 @@ def freeze(seconds: float) -> None:
     """Stop every thread of this process for so many host seconds, or until somebody sends SIGCONT.
 
     Nobody needs to watch: the kernel's timer goes on while the process does not. Its signal is SIGCONT itself, which
-    wakes a stopped process whatever it does about the signal.
+    wakes a stopped process whatever it does about the signal. It is repeated: the first may come before the stop.
     """
     if seconds <= 0:
         return
+    # with the default action SIGCONT counts as ignored, and since Linux 6.13 a timer rests whose signal is ignored
+    before = signal.signal(signal.SIGCONT, lambda *_: None)
     timer = ctypes.c_void_p()
     event = _Event(signal=signal.SIGCONT, notify=_SIGEV_SIGNAL)
     _check(_libc.timer_create(_CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(timer)))
     try:
-        whole, rest = divmod(round(seconds * 1e9), 10**9)
-        value = _Timer(value=_Moment(whole, rest))
+        whole, rest = divmod(max(1, round(seconds * 1e9)), 10**9)  # 0 would disarm it
+        value = _Timer(interval=_Moment(0, _REPEAT_NS), value=_Moment(whole, rest))
         _check(_libc.timer_settime(timer, 0, ctypes.byref(value), None))
         os.kill(os.getpid(), signal.SIGSTOP)
     finally:
         _check(_libc.timer_delete(timer))
+        signal.signal(signal.SIGCONT, before)
 
 
 def _check(result: int) -> None:

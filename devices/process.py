@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
 
-from devices.computing import Computing, Stepwise
+from devices.computing import Computing, Steps, Stepwise
 from devices.device import Device
 from devices.freeze import freeze
+from devices.quota import SignalQuota
 from devices.training import local_sgd
+from devices.worker import Worker
+from testbed.cgroups import Quota
 from testbed.clock import WallClock
-from testbed.cores import settle
+from testbed.cores import Priority, settle
 from testbed.faults import timetable
 from testbed.host import UsageMeter
 from testbed.messages import STOPPED, Beat, Hello, Job, Refused, Stop, Train, Update, Vector, Welcome
@@ -41,18 +46,47 @@ class StopRun(Exception):
 
 def main(config: DeviceConfig, task: Task) -> None:
     """Live until the run is over."""
-    cores = settle(config.core, config.priority)
-    with closing_peer(config.endpoint, config.spec.name, max_bytes=largest_frame(task.size)) as peer:
-        DeviceProcess(config, task, peer, cores).run()
+    cores = settle(config.core, Priority.DEVICE)
+    with (
+        _own_process(config, task) as worker,  # it forks: before the socket, which brings threads
+        closing_peer(config.endpoint, config.spec.name, max_bytes=largest_frame(task.size)) as peer,
+    ):
+        DeviceProcess(config, task, peer, cores, worker).run()
+
+
+@contextlib.contextmanager
+def _own_process(config: DeviceConfig, task: Task) -> Iterator[Worker | None]:
+    """The process that computes, where a throttle acts on it from outside."""
+    if config.quota is None:
+        yield None
+        return
+    samples = len(task.shards[config.spec.index])
+    worker = Worker(lambda job, base, number: _local_sgd(config, task, job, base, number), samples, task.size)
+    try:
+        if isinstance(config.quota, Quota):
+            config.quota.add(worker.pid)
+        yield worker
+    finally:
+        worker.end()
+
+
+def _local_sgd(config: DeviceConfig, task: Task, job: Job, base: Vector, number: int) -> Steps:
+    # seeded by the number of the job, so that a replayed job meets the same batches
+    rng = np.random.default_rng([config.seed, 2, config.spec.index, number])
+    return local_sgd(task, task.shards[config.spec.index], job, base, rng)
 
 
 class DeviceProcess:
-    def __init__(self, config: DeviceConfig, task: Task, peer: Peer, cores: tuple[int, ...]) -> None:
+    def __init__(
+        self, config: DeviceConfig, task: Task, peer: Peer, cores: tuple[int, ...], worker: Worker | None = None
+    ) -> None:
         spec = config.spec
-        self._config, self._task, self._peer, self._cores = config, task, peer, cores
+        self._config, self._task, self._peer, self._cores, self._worker = config, task, peer, cores, worker
         self._shard = task.shards[spec.index]
+        self._quota = SignalQuota(worker, config.quota) if worker and isinstance(config.quota, float) else None
         self._device = Device(
-            spec, timetable(spec, config.seed), len(self._shard), self._train, UsageMeter(),
+            spec, timetable(spec, config.seed), len(self._shard), worker.begin if worker else self._train,
+            worker.usage if worker else UsageMeter(),
             lead=_LEAD_SECONDS / config.dilation, grain=_GRAIN_SECONDS / config.dilation,
             ahead=_AHEAD_SECONDS / config.dilation,
         )  # fmt: skip
@@ -89,8 +123,13 @@ class DeviceProcess:
     def _live(self, clock: WallClock) -> None:
         device = self._device
         while True:
+            if self._worker is not None:
+                for loss in self._worker.losses():
+                    device.progressed(loss, clock.now())
             now = clock.now()
             device.advance(now)
+            if self._quota is not None:  # after it: a job may have begun
+                self._quota.act(clock.host_seconds(now))
             # no beat may overtake an update that waits: it would tell of a job that was given up
             delivered = self._deliver()
             if now >= self._next_beat or not delivered:
@@ -116,7 +155,11 @@ class DeviceProcess:
             freeze(clock.host_seconds(until - clock.now()))
 
     def _wait(self, clock: WallClock, until: float) -> list[Buffer] | None:
-        left = clock.host_seconds(until - clock.now()) if math.isfinite(until) else 1.0
+        left = clock.host_seconds(until - clock.now())
+        if self._quota is not None:
+            left = min(left, self._quota.due - clock.host_seconds(clock.now()))
+        if self._worker is not None:
+            return self._peer.receive(max(0.0, left), self._worker.fileno())
         if left > _FINE_SECONDS:
             return self._peer.receive(left - _FINE_SECONDS / 2)
         clock.sleep_until(until)
@@ -152,6 +195,4 @@ class DeviceProcess:
         self._untold = ()
 
     def _train(self, job: Job, base: Vector, number: int) -> Computing:
-        # seeded by the number of the job, so that a replayed job meets the same batches
-        rng = np.random.default_rng([self._config.seed, 2, self._config.spec.index, number])
-        return Stepwise(local_sgd(self._task, self._shard, job, base, rng))
+        return Stepwise(_local_sgd(self._config, self._task, job, base, number))

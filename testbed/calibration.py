@@ -39,7 +39,7 @@ def measure(steps: Steps, batch: int, crowd: Mapping[int, int]) -> tuple[StepTim
 
 def in_child(work: Callable[[], object]) -> object:
     """Have a forked child do ``work`` and give its result, which must be JSON; None if it failed."""
-    [result] = _fork_all([work])
+    [result] = in_children([work])
     return result
 
 
@@ -54,7 +54,7 @@ def _step_time(samples: int, alone: Sequence[float], company: Sequence[float]) -
 
 def _together(cores: Sequence[int], steps: Steps, sizes: Sequence[int]) -> dict[int, list[float]]:
     """The seconds of every step that one child per entry of ``cores`` has timed, by batch size."""
-    results = _fork_all([functools.partial(_time_steps, core, steps, sizes) for core in cores])
+    results = in_children([functools.partial(_time_steps, core, steps, sizes) for core in cores])
     if any(result is None for result in results):
         raise RuntimeError("a process that timed local steps ended early; was memory short?")
     return {size: [s for result in results for s in result[str(size)]] for size in sizes}  # type: ignore[index]
@@ -76,8 +76,8 @@ def _times(steps: Iterator[object]) -> list[float]:
     return times
 
 
-def _fork_all(works: Sequence[Callable[[], object]]) -> list[object]:
-    """The results of children that work at the same time."""
+def in_children(works: Sequence[Callable[[], object]]) -> list[object]:
+    """The results of forked children that work at the same time; JSON, or None for one that failed."""
     parent, children = os.getpid(), []
     for work in works:
         reading, writing = os.pipe()

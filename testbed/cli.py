@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
+import msgspec
 from rich.console import Console
-from rich.table import Table
 
 import testbed
 from testbed import (
@@ -20,6 +19,7 @@ from testbed import (
     doctor,
     fleet,
     forking,
+    hostmeter,
     launcher,
     listing,
     live,
@@ -27,12 +27,10 @@ from testbed import (
     planner,
     plugins,
     preparation,
-    profile,
     room,
     terminal,
 )
 from testbed.errors import UserError
-from testbed.parameters import as_table, build
 from testbed.planner import Plan
 from testbed.profile import Experiment
 from testbed.runfolder import RunFolder
@@ -104,6 +102,10 @@ def _parser() -> argparse.ArgumentParser:
 
     examine = commands.add_parser("doctor", help="what this host can and cannot do for a run")
     examine.set_defaults(command=_doctor)
+    examine.add_argument(
+        "--calibrate", action="store_true",
+        help="measure sleep error, step time, loopback and fork cost (about 10 s), and store them for plans",
+    )  # fmt: skip
     examine.add_argument("--format", choices=("text", "json"), default="text", help="output format")
     return parser
 
@@ -216,11 +218,7 @@ def _experiment(options: argparse.Namespace) -> Experiment:
     replaced["dilation"] = _number_or_word(options.dilation)
     given = {key: value for key, value in replaced.items() if value is not None}
     plugins.make_importable(Path.cwd(), path.parent)
-    experiment = loading.load(path, options.overrides, given)
-    # with the defaults written out, a stored profile means the same when a default has changed
-    strategy = _with_defaults("strategy", "aggregator.strategies", experiment.strategy, path)
-    task = _with_defaults("task", "testbed.tasks", experiment.task, path)
-    return replace(experiment, strategy=strategy, task=task)
+    return loading.load(path, options.overrides, given)
 
 
 def _number_or_word(text: str | None) -> float | str | None:
@@ -231,13 +229,6 @@ def _number_or_word(text: str | None) -> float | str | None:
         return text
 
 
-def _with_defaults(kind: str, module: str, value: str | dict[str, Any], path: Path) -> dict[str, Any]:
-    """The table of a rule or task, checked, with every parameter."""
-    name, parameters = profile.name_and_parameters(value)
-    chosen = build(plugins.find(name, module, str(path), kind), parameters, str(path), kind)
-    return {"name": name, **as_table(chosen)}
-
-
 # ---- plan
 
 
@@ -246,13 +237,17 @@ def _plan(options: argparse.Namespace) -> int:
     devices = len(fleet.names(experiment))
     core_plan = cores.plan(cores.available_cores(), devices)
     console = Console()
-    with Console(stderr=True).status("loading the task, timing one step …"):
-        survey = preparation.survey(experiment, core_plan)
+    try:
+        with Console(stderr=True).status("loading the task, timing one step …"):
+            survey = preparation.survey(experiment, core_plan)
+    except preparation.TemplateFailed as failure:
+        print(failure.details, f"error: {failure}", sep="", file=sys.stderr)
+        return 1
     plan = planner.settled(experiment, survey, core_plan)
     if options.format == "json":
         print(json.dumps(terminal.plan_table(plan), indent=2))
     else:
-        terminal.show_plan(console, experiment, plan)
+        terminal.show_plan(console, experiment, plan, hostmeter.stored())
     return 0 if plan.fits else 1
 
 
@@ -260,16 +255,14 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
+    if options.calibrate:
+        with Console(stderr=True).status("measuring this host …"):
+            hostmeter.measure()
     findings = list(doctor.examine())
+    calibrated = hostmeter.stored()
     if options.format == "json":
         rows = [{"what": f.what, "ok": f.ok, "found": f.found, "means": f.means} for f in findings]
-        print(json.dumps(rows, indent=2))
+        print(json.dumps({"findings": rows, "calibration": msgspec.to_builtins(calibrated)}, indent=2))
     else:
-        table = Table(box=None)
-        for column in ("", "what", "found", "what that means"):
-            table.add_column(column)
-        for finding in findings:
-            mark = {True: "[green]ok[/green]", False: "[red]no[/red]", None: "[dim]—[/dim]"}[finding.ok]
-            table.add_row(mark, finding.what, finding.found, finding.means)
-        Console().print(table)
+        terminal.show_findings(Console(), findings, calibrated)
     return 0 if all(finding.ok is not False for finding in findings) else 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import enum
-import math
 import os
 import signal
 from collections.abc import Sequence
@@ -17,8 +16,6 @@ _PR_SET_TIMERSLACK = 29
 _TIMER_SLACK_NS = 1000
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 1 << 30
-_WEIGHT_PER_NICE = 1.25
-"""By so much the kernel's weight changes from one nice level to the next."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -29,7 +26,6 @@ class Priority(enum.IntEnum):
 
     AGGREGATOR = 0
     DEVICE = 5
-    SLOWEST_DEVICE = 14
     EVALUATOR = 15
 
 
@@ -65,29 +61,20 @@ def plan(available: Sequence[int], devices: int) -> CorePlan:
     )
 
 
-def device_priority(step_seconds: float, shortest: float) -> int:
-    """The shorter a device's steps, the larger the share of its core that it needs: so the kernel's weights follow.
-
-    A fair scheduler would give every process the same.
-    """
-    levels = math.log(max(1.0, step_seconds / shortest)) / math.log(_WEIGHT_PER_NICE)
-    return min(Priority.SLOWEST_DEVICE, Priority.DEVICE + round(levels))
-
-
 def available_cores() -> list[int]:
     if not hasattr(os, "sched_getaffinity"):
         raise UserError("this system cannot pin processes to cores (no sched_setaffinity); Edgebed needs Linux")
     return sorted(os.sched_getaffinity(0))
 
 
-def settle(core: int, priority: int) -> tuple[int, ...]:
+def settle(core: int, priority: Priority) -> tuple[int, ...]:
     """Pin this process, set its priority and timer slack; gives the affinity as read back from the kernel."""
     os.sched_setaffinity(0, {core})
     obtained = tuple(sorted(os.sched_getaffinity(0)))
     if obtained != (core,):
         raise RuntimeError(f"asked to be pinned to core {core}, but the kernel says {obtained}")
     os.nice(priority)
-    if priority >= Priority.EVALUATOR:
+    if priority is Priority.EVALUATOR:
         yield_to_everybody()
     _prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK_NS)
     return obtained

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from testbed import cgroups
 from testbed.cores import Priority
 from testbed.room import BYTES_FOR_THE_REST, BYTES_PER_DEVICE, FILES_FOR_THE_REST, FILES_PER_DEVICE
 
@@ -84,14 +85,16 @@ def _pressure() -> Finding:
 
 
 def _cgroup() -> Finding:
-    if Path("/sys/fs/cgroup/cgroup.controllers").is_file():
-        kind, writable = "v2", os.access("/sys/fs/cgroup/cgroup.subtree_control", os.W_OK)
-    elif Path("/sys/fs/cgroup/cpu").is_dir():
-        kind, writable = "v1", os.access("/sys/fs/cgroup/cpu/tasks", os.W_OK)
-    else:
-        kind, writable = "none", False
-    means = "a CPU quota could be set by hand" if writable else "no CPU quota; pacing, the default, does not need one"
-    return Finding(what="cgroup", ok=None, found=f"{kind}{', writable' if writable else ''}", means=means)
+    try:
+        hierarchy = cgroups.find()
+    except cgroups.Unavailable as why:
+        return Finding(what="cgroup", ok=None, found="none", means=str(why))
+    writable = os.access(hierarchy.group, os.W_OK) and os.access(hierarchy.group / "cgroup.procs", os.W_OK)
+    means = (
+        'throttle = "cgroup" can be used' if writable
+        else 'no CPU quota without root or a delegated scope; throttle = "pace", the default, needs none'
+    )  # fmt: skip
+    return Finding(what="cgroup", ok=None, found=f"v{hierarchy.version}{', writable' if writable else ''}", means=means)
 
 
 def _rapl() -> Finding:

@@ -30,10 +30,14 @@ class UsageMeter:
             self._file = None
 
     def __call__(self) -> Usage | None:
+        """None where the kernel does not say: no such file, a process that is gone, or an account that is not kept."""
         if self._file is None:
             return None
-        cpu, waited, _ = os.pread(self._file, 80, 0).split()
-        return Usage(int(cpu) * 1e-9, int(waited) * 1e-9)
+        try:
+            cpu, waited, _ = os.pread(self._file, 80, 0).split()
+        except ProcessLookupError:
+            return None
+        return Usage(int(cpu) * 1e-9, int(waited) * 1e-9) if int(cpu) else None
 
     def close(self) -> None:
         if self._file is not None:

@@ -20,10 +20,12 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from testbed import child
-from testbed.cores import CorePlan, Priority, device_priority, yield_to_everybody
+from testbed import cgroups, child
+from testbed.cgroups import Quota
+from testbed.cores import CorePlan, yield_to_everybody
 from testbed.errors import UserError
 from testbed.forking import prepared_template
+from testbed.host import UsageMeter
 from testbed.messages import EVALUATOR
 from testbed.planner import Plan
 from testbed.preparation import TemplateFailed, answer, order
@@ -73,6 +75,7 @@ class Launcher:
         self._context = multiprocessing.get_context("forkserver")
         self._processes: dict[str, ForkServerProcess] = {}
         self._devices: list[str] = []
+        self._fence: cgroups.Fence | None = None
         self._told_to_stop = 0
         self._signal: int | None = None
         self._signals_passed_on = 0
@@ -107,10 +110,7 @@ class Launcher:
             raise RunFailed(f"{failure} (see {log})" if failure.details else str(failure)) from None
 
     def _start(self, plan: Plan) -> None:
-        experiment, dilation = self._experiment, plan.dilation
-        canaries = self._canaries(plan)
-        shortest = min((step.asked for step in plan.steps), default=0.0)
-        priorities = {step.device.name: device_priority(step.asked, shortest) for step in plan.steps}
+        experiment, canaries, quotas = self._experiment, self._canaries(plan), self._quotas(plan)
         endpoint = self._start_first(
             AGGREGATOR,
             AggregatorConfig(
@@ -126,8 +126,8 @@ class Launcher:
             if self._signal is not None:
                 return
             config = DeviceConfig(
-                spec=spec, core=core, priority=priorities.get(spec.name, Priority.DEVICE), endpoint=endpoint,
-                seed=experiment.seed, dilation=dilation, beat=experiment.presence.beat,
+                spec=spec, core=core, endpoint=endpoint, seed=experiment.seed, dilation=plan.dilation,
+                beat=experiment.presence.beat, quota=quotas.get(spec.name),
             )  # fmt: skip
             self._fork(spec.name, config)
             self._devices.append(spec.name)
@@ -145,6 +145,25 @@ class Launcher:
             )
             for core in sorted(set(self._cores.devices))
         }  # fmt: skip
+
+    def _quotas(self, plan: Plan) -> dict[str, Quota | float]:
+        """Of the devices that a quota slows."""
+        quotas: dict[str, Quota | float] = {}
+        for step in plan.steps:
+            if step.device.throttle == "signal":
+                if UsageMeter()() is None:
+                    raise UserError(
+                        f"devices[{step.device.group}].profile.throttle: signal needs /proc/PID/schedstat, which this"
+                        ' kernel does not have; use "pace"'
+                    )
+                quotas[step.device.name] = step.quota
+            elif step.device.throttle == "cgroup":
+                if self._fence is None:
+                    hierarchy = cgroups.find()
+                    cgroups.sweep(hierarchy)
+                    self._fence = hierarchy.fence(os.getpid())
+                quotas[step.device.name] = self._fence.quota(step.device.name, step.quota)
+        return quotas
 
     def _start_first(self, name: str, config: RoleConfig) -> str:
         """Fork a process that others wait for, and wait for its one word."""
@@ -267,6 +286,8 @@ class Launcher:
             process.kill()
         for process in alive:
             process.join(_FAREWELL_SECONDS)
+        if self._fence is not None:
+            self._fence.close()
 
 
 @contextlib.contextmanager

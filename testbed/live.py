@@ -98,11 +98,12 @@ class Screen(Quiet):
 
 def headline(status: dict[str, Any]) -> str:
     """One line: where the run is."""
-    seconds, tally = float(status["t"]), status["tally"]
+    seconds, dilation, tally = float(status["t"]), float(status["dilation"]), status["tally"]
+    here = f" ({seconds * dilation:.0f} s here)" if dilation != 1 else ""
     metrics = "  ".join(f"{name} {value:.3f}" for name, value in status["metrics"].items())
     rate = tally["applied"] / seconds if seconds > 0 else 0.0
     parts = [
-        f"{seconds:5.1f} s", f"version {status['version']}", metrics or "not scored yet",
+        f"{seconds:5.1f} s{here}", f"version {status['version']}", metrics or "not scored yet",
         f"{rate:.1f} upd/s", f"rejected {tally['rejected']}", f"lost {tally['lost']}",
     ]  # fmt: skip
     return "  ".join(parts)

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from testbed import plugins, speed
 from testbed.errors import ProfileError, UserError, nearest
-from testbed.parameters import build
-from testbed.profile import DEFAULT_TASK, DeviceProfile, Experiment, LinkProfile
+from testbed.parameters import as_table, build
+from testbed.profile import DEFAULT_TASK, DeviceProfile, Experiment, LinkProfile, name_and_parameters
 
 CATALOGUE = Path(__file__).parent.parent / "profiles"
 COMMAND_LINE = "command line"
@@ -61,7 +61,12 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
     for kind, value in (("task", experiment.task), ("strategy", experiment.strategy)):
         if isinstance(value, dict) and not isinstance(value.get("name"), str):
             raise ProfileError(source, f"{kind}.name", f"is missing; it says which {kind}")
-    plugins.find(experiment.task_name, "testbed.tasks", source, "task")  # before its speed is asked for
+    # with the defaults written out, a stored profile means the same when a default has changed
+    experiment = replace(
+        experiment,
+        task=_with_defaults("task", "testbed.tasks", experiment.task, source),
+        strategy=_with_defaults("strategy", "aggregator.strategies", experiment.strategy, source),
+    )
     groups = []
     for i, group in enumerate(experiment.devices):
         key = f"devices[{i}]"
@@ -109,6 +114,13 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: cannot be read: {error}") from None
     except (ValueError, RecursionError) as error:  # tomllib lets int() and the stack complain in their own words
         raise UserError(f"{path}: not valid TOML: {error}") from None
+
+
+def _with_defaults(kind: str, module: str, value: str | dict[str, Any], source: str) -> dict[str, Any]:
+    """The table of a rule or task, checked, with every parameter."""
+    name, parameters = name_and_parameters(value)
+    chosen = build(plugins.find(name, module, source, kind), parameters, source, kind)
+    return {"name": name, **as_table(chosen)}
 
 
 def _is_file(path: Path) -> bool:

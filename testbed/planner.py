@@ -21,6 +21,7 @@ from testbed.survey import Survey
 
 CAPACITY = 0.8
 """Of a core. The rest is for what cannot be planned: the kernel, neighbours, bad luck in the queue."""
+_ROUNDING = 1e-9
 _JOB_SECONDS = 1.5e-3
 _BEAT_SECONDS = 2.5e-4
 _UPDATE_SECONDS = 6e-4
@@ -38,13 +39,15 @@ class CoreDemand:
     core: int
     devices: int
     computing: float
+    free: float = 0.0
+    """For devices that are not throttled, beside others that are."""
     aggregator: float
     evaluator: float
 
     @property
     def total(self) -> float:
         """Without the evaluator: it yields to everybody, and scores less often instead."""
-        return self.computing + self.aggregator
+        return self.computing + self.free + self.aggregator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +59,18 @@ class StepDemand:
     asked: float
     needed: float
 
+    usual: float
+    """As ``needed``, but not in one of the host's slow moments."""
+
     @property
     def share(self) -> float:
+        """Of a core, that deadlines need."""
         return self.needed / self.asked
+
+    @property
+    def quota(self) -> float:
+        """Of a core, that gives the device its speed."""
+        return min(1.0, self.usual / self.asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +85,7 @@ class Plan:
     memory_bytes: int
     memory_free: int
     updates_per_second: float
-    """Emulated, at most: when nobody waits for anybody."""
+    """Emulated, at most: when nobody waits for anybody. Of the throttled devices: the others have no rate to plan."""
     service_seconds: float
     """Host seconds of the aggregator for one update."""
 
@@ -84,14 +96,20 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        return self.demand <= CAPACITY and self.memory_bytes <= self.memory_free
+        return self.keeps_deadlines and self.memory_bytes <= self.memory_free
+
+    @property
+    def keeps_deadlines(self) -> bool:
+        return self.demand <= CAPACITY * (1 + _ROUNDING)
 
     @property
     def smallest_dilation(self) -> float:
         """At which the demand would be just within the capacity, rounded up to three figures."""
         exact = self.dilation * self.demand / CAPACITY
+        if not 0 < exact < math.inf:
+            return exact
         unit = 10.0 ** (math.floor(math.log10(exact)) - 2)
-        return float(f"{math.ceil(exact / unit) * unit:.3g}")
+        return float(f"{math.ceil(exact / unit - _ROUNDING) * unit:.3g}")
 
     @property
     def shortest_step(self) -> StepDemand | None:
@@ -107,7 +125,7 @@ def plan(experiment: Experiment, survey: Survey, cores: CorePlan, dilation: floa
         for device in devices
         if device.seconds_per_sample is not None
     }
-    rate = sum(1.0 / _cycle(device, experiment, survey) for device in devices)
+    rate = sum(1.0 / _cycle(device, experiment, survey) for device in devices if device.name in steps)
     around_job = _JOB_SECONDS + survey.model_bytes * _SECONDS_PER_BYTE
     service = _UPDATE_SECONDS + survey.model_bytes * _SECONDS_PER_BYTE
     beats = _BEAT_SECONDS / 2 / (experiment.presence.beat * dilation)
@@ -115,15 +133,16 @@ def plan(experiment: Experiment, survey: Survey, cores: CorePlan, dilation: floa
     demands = []
     for core in sorted({cores.aggregator, cores.evaluator, *cores.devices}):
         here = [device for device, place in zip(devices, cores.devices, strict=True) if place == core]
+        throttled = [device for device in here if device.name in steps]
         computing = sum(
             steps[device.name].share + beats + around_job / (_cycle(device, experiment, survey) * dilation)
-            for device in here
-            if device.name in steps
+            for device in throttled
         )
+        free = len(here) - len(throttled) if throttled else 0  # each takes whatever the others leave it, and more
         aggregates = core == cores.aggregator
         demands.append(
             CoreDemand(
-                core=core, devices=len(here), computing=computing,
+                core=core, devices=len(here), computing=computing, free=float(free),
                 aggregator=rate / dilation * service + beats * len(devices) if aggregates else 0.0,
                 evaluator=survey.evaluation_seconds * evaluations if core == cores.evaluator else 0.0,
             )
@@ -140,7 +159,7 @@ def settled(experiment: Experiment, survey: Survey, cores: CorePlan) -> Plan:
     if experiment.dilation != "auto":
         return plan(experiment, survey, cores, float(experiment.dilation))
     at_one = plan(experiment, survey, cores, 1.0)
-    return at_one if at_one.demand <= CAPACITY else plan(experiment, survey, cores, at_one.smallest_dilation)
+    return at_one if at_one.keeps_deadlines else plan(experiment, survey, cores, at_one.smallest_dilation)
 
 
 def refusal(plan: Plan) -> UserError:
@@ -150,6 +169,13 @@ def refusal(plan: Plan) -> UserError:
         return UserError(
             f"devices: {len(plan.devices)} devices of this model need about {plan.memory_bytes / 1e9:.1f} GB of memory"
             f" and {plan.memory_free / 1e9:.1f} GB are free; use fewer devices"
+        )
+    crowded = max(plan.cores, key=lambda core: core.free)
+    if crowded.free:
+        return UserError(
+            f"core {crowded.core}: {crowded.free:g} devices without a throttle would take it from the"
+            f" {crowded.devices - crowded.free:g} that have deadlines to keep; give them a speed, or run them alone;"
+            " --no-admission runs it all the same"
         )
     step = max(plan.steps, key=lambda step: step.share)
     if step.share > 1.0:
@@ -171,18 +197,18 @@ def _step(device: DeviceSpec, experiment: Experiment, survey: Survey, dilation: 
     assert device.seconds_per_sample is not None
     samples = min(experiment.training.batch, survey.samples[device.index])
     asked = device.seconds_per_sample * samples / device.curve.fastest * dilation
-    return StepDemand(device=device, samples=samples, asked=asked, needed=survey.slow_step_seconds(samples))
+    return StepDemand(
+        device=device, samples=samples, asked=asked,
+        needed=survey.slow_step_seconds(samples), usual=survey.step_seconds(samples),
+    )  # fmt: skip
 
 
 def _cycle(device: DeviceSpec, experiment: Experiment, survey: Survey) -> float:
     """Emulated seconds from one update of a device to its next, if it never waits for the others."""
     job, samples = experiment.training, survey.samples[device.index]
     steps = job.steps_over(samples)
-    per_sample = device.seconds_per_sample
-    if per_sample is None:
-        computing = steps * survey.step_seconds(min(job.batch, samples)) if survey.steps else 1e-3 * steps
-    else:
-        computing = per_sample * job.samples_after(steps, samples)
+    assert device.seconds_per_sample is not None
+    computing = device.seconds_per_sample * job.samples_after(steps, samples)
     links = 0.0
     for way in (device.up, device.down):
         once = way.delay + way.jitter * _MEAN_JITTER

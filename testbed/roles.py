@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from testbed.cgroups import Quota
 from testbed.fleet import DeviceSpec
 from testbed.planner import Plan
 from testbed.profile import Experiment
@@ -14,11 +15,12 @@ class DeviceConfig:
     role = "devices.process:main"
     spec: DeviceSpec
     core: int
-    priority: int
     endpoint: str
     seed: int
     dilation: float
     beat: float
+    quota: Quota | float | None = None
+    """Share of a core for a process that only computes: by a control group, or by signals. None: paced, or free."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,7 @@ class RunFolder:
             "core_plan": {"aggregator": cores.aggregator, "evaluator": cores.evaluator, "devices": cores.devices},
             "dilation": plan.dilation,
             "demand": {str(core.core): core.total for core in plan.cores},
+            "quotas": {step.device.name: step.quota for step in plan.steps if step.device.throttle != "pace"},
             "calibration": msgspec.to_builtins(plan.survey, str_keys=True),
             "pids": {"launcher": os.getpid(), **pids},
         }

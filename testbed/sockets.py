@@ -6,6 +6,7 @@ The only file that imports zmq. Never make a channel before a fork: a ZeroMQ con
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
@@ -134,6 +135,7 @@ class Peer:
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
         self._socket.setsockopt(zmq.ROUTING_ID, name.encode())
         self._socket.connect(endpoint)
+        self._poller = zmq.Poller()
         self._sender = _Sender(self._socket)
 
     def send(self, frames: Sequence[Buffer], timeout: float = 0.0) -> None:
@@ -145,10 +147,17 @@ class Peer:
         except zmq.ZMQError as error:
             raise Unreachable(str(error)) from None
 
-    def receive(self, timeout: float) -> list[Buffer] | None:
-        """The next message, or None if none comes within ``timeout`` host seconds (resolution: 1 ms)."""
-        if timeout > 0 and not self._socket.poll(int(timeout * 1000)):
-            return None
+    def receive(self, timeout: float, beside: int | None = None) -> list[Buffer] | None:
+        """The next message, or None if none comes within ``timeout`` host seconds (resolution: 1 ms).
+
+        Returns at once, too, when the file ``beside`` has something to read.
+        """
+        if timeout > 0:
+            self._poller.register(self._socket, zmq.POLLIN)
+            if beside is not None:
+                self._poller.register(beside, zmq.POLLIN)
+            if not self._poller.poll(math.ceil(timeout * 1000) if beside is not None else int(timeout * 1000)):
+                return None
         try:
             return _receive(self._socket, _LAST)
         except zmq.Again:

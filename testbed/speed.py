@@ -21,6 +21,10 @@ class Curve:
         self._moments = [0.0, *(phase.at for phase in phases)]
         self._speeds = [1.0, *(phase.speed for phase in phases)]
         self._period = math.inf if period is None else period
+        ends = [*self._moments[1:], self._period]
+        self._work_per_period = sum(
+            (end - begin) * speed for begin, end, speed in zip(self._moments, ends, self._speeds, strict=True)
+        )
 
     @property
     def fastest(self) -> float:
@@ -31,7 +35,9 @@ class Curve:
         """Work done from ``start`` to ``end``."""
         if len(self._speeds) == 1:
             return end - start
-        done = 0.0
+        done, periods = 0.0, self._whole_periods((end - start) / self._period)
+        if periods:
+            done, start = periods * self._work_per_period, start + periods * self._period
         for until, speed in self._pieces(start):
             if until >= end:
                 return done + (end - start) * speed
@@ -43,12 +49,20 @@ class Curve:
         """The moment at which ``work`` is done that began at ``start``."""
         if len(self._speeds) == 1:
             return start + work
+        periods = self._whole_periods(work / self._work_per_period)
+        if periods:
+            work, start = work - periods * self._work_per_period, start + periods * self._period
         for until, speed in self._pieces(start):
             if (until - start) * speed >= work:
                 return start + work / speed
             work -= (until - start) * speed
             start = until
         raise AssertionError("the last piece has no end")
+
+    @staticmethod
+    def _whole_periods(count: float) -> int:
+        """To skip in one stride; one less than there are, for the sake of rounding."""
+        return max(0, math.floor(count) - 1)
 
     def _pieces(self, start: float) -> Iterator[tuple[float, float]]:
         """End and speed of each piece from ``start`` on; those without length are left out."""
@@ -73,6 +87,10 @@ def check(group: Group, profile: DeviceProfile, experiment: Experiment, source: 
         if owner.cycles_per_sample is not None and owner.clock_hz is None:
             raise ProfileError(source, f"{name}.cycles_per_sample", "is given without clock_hz")
     if profile.throttle == "none":
+        for name, owner in both:
+            for field in (*WAYS, "schedule"):
+                if getattr(owner, field):
+                    raise ProfileError(source, f"{name}.{field}", "is given, but throttle = 'none' has no speed")
         return
     if profile.throttle != "pace" and (group.schedule or profile.schedule):
         raise ProfileError(
@@ -81,10 +99,12 @@ def check(group: Group, profile: DeviceProfile, experiment: Experiment, source: 
     owner = _owner(group, profile)
     if not any(getattr(owner, way) is not None for way in WAYS):
         raise ProfileError(source, f"{key}.seconds_per_sample", f"is missing; give one of {', '.join(WAYS)}")
-    if isinstance(owner.seconds_per_sample, Mapping) and _of_task(owner.seconds_per_sample, experiment) is None:
-        known = ", ".join(sorted(owner.seconds_per_sample)) or "none"
-        problem = f"is missing; the profile has no speed for task {experiment.task_name!r} (it has: {known})"
-        raise ProfileError(source, f"{key}.seconds_per_sample", problem)
+    for field in ("seconds_per_sample", "cycles_per_sample"):
+        table = getattr(owner, field)
+        if isinstance(table, Mapping) and _of_task(table, experiment) is None:
+            known = ", ".join(sorted(table)) or "none"
+            problem = f"is missing; the profile has no speed for task {experiment.task_name!r} (it has: {known})"
+            raise ProfileError(source, f"{key}.{field}", problem)
 
 
 def seconds_per_sample(group: Group, profile: DeviceProfile, experiment: Experiment, survey: Survey) -> float | None:
@@ -95,9 +115,9 @@ def seconds_per_sample(group: Group, profile: DeviceProfile, experiment: Experim
     if owner.seconds_per_sample is not None:
         return _of_task(owner.seconds_per_sample, experiment)
     if owner.clock_hz is not None:
-        cycles = None if owner.cycles_per_sample is None else _of_task(owner.cycles_per_sample, experiment)
-        if cycles is None:
-            cycles = survey.flops_forward / FLOPS_PER_CYCLE
+        given = owner.cycles_per_sample
+        cycles = survey.flops_forward / FLOPS_PER_CYCLE if given is None else _of_task(given, experiment)
+        assert cycles is not None
         return cycles / owner.clock_hz  # ASAFL eq. 6
     if owner.flop_per_second is not None:
         return survey.flops_training / owner.flop_per_second
@@ -111,8 +131,7 @@ def needs_flops(experiment: Experiment) -> bool:
     for group in experiment.devices:
         assert isinstance(group.profile, DeviceProfile)
         owner = _owner(group, group.profile)
-        counted = owner.cycles_per_sample is None or _of_task(owner.cycles_per_sample, experiment) is None
-        if owner.flop_per_second is not None or (owner.clock_hz is not None and counted):
+        if owner.flop_per_second is not None or (owner.clock_hz is not None and owner.cycles_per_sample is None):
             return True
     return False
 

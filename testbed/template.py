@@ -98,13 +98,18 @@ def _prepare(order: Order) -> Task:
     return task
 
 
-def _survey(task: Task, order: Order, pressure: float | None) -> Survey:
+def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)  # counting imports it, and the import makes a folder somewhere
+    return task.flops()
+
+
+def _survey(task: Task, order: Order, pressure: float | None, folder: Path) -> Survey:
     clock = WallClock.starting_now()
     task.evaluate(task.initial())
     evaluation = clock.now()
     forward, training = 0, 0
     if order.flops:
-        counted: Any = calibration.in_child(task.flops)
+        counted: Any = calibration.in_child(lambda: _count_flops(task, folder))
         if not counted or not all(counted):
             raise UserError(
                 f"{order.source}: torch counts no FLOPs for the network of task {order.task!r};"
@@ -172,7 +177,7 @@ def _main(folder: Path) -> None:
         TASK = _prepare(order)
         waited = pressure_seconds()
         pressure = None if pressed is None or waited is None else (waited - pressed) / clock.now()
-        answer = Answer(survey=_survey(TASK, order, pressure))
+        answer = Answer(survey=_survey(TASK, order, pressure, folder))
     except UserError as error:
         answer = Answer(problem=str(error))
     except Exception as error:  # noqa: BLE001  nobody else could tell the user

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from testbed.doctor import Finding
+from testbed.hostmeter import HostCalibration
 from testbed.planner import CAPACITY, Plan, refusal
 from testbed.profile import Experiment
 
@@ -19,7 +22,7 @@ _COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "red", "not measured": "d
 
 def say(console: Console, text: str) -> None:
     """A plain line: what a user named may look like markup."""
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 # ---- before a run
@@ -63,7 +66,7 @@ def plan_table(plan: Plan) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:
+def show_plan(console: Console, experiment: Experiment, plan: Plan, calibrated: HostCalibration | None = None) -> None:
     say(console, f"{experiment.name}: {len(plan.devices)} devices, dilation {plan.dilation:g}")
     table = Table(box=None, pad_edge=False)
     for column in ("core", "devices", "computing", "aggregator", "evaluator", "demand", "of"):
@@ -75,6 +78,9 @@ def show_plan(console: Console, experiment: Experiment, plan: Plan) -> None:
     console.print(table)
     for line in _plan_lines(plan):
         say(console, line)
+    if calibrated is not None:
+        seconds = len(plan.devices) * calibrated.fork
+        say(console, f"start-up: {seconds:.1f} s for {len(plan.devices)} forks, after the template")
     if plan.fits:
         console.print("it fits", style="green")
         if plan.steps:
@@ -110,6 +116,28 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.{min(figures, 4)}f} ms"
 
 
+def show_findings(console: Console, findings: Sequence[Finding], calibrated: HostCalibration | None) -> None:
+    """What the doctor found, and what was measured."""
+    table = Table(box=None)
+    for column in ("", "what", "found", "what that means"):
+        table.add_column(column)
+    for finding in findings:
+        mark = {True: "[green]ok[/green]", False: "[red]no[/red]", None: "[dim]—[/dim]"}[finding.ok]
+        table.add_row(mark, finding.what, finding.found, finding.means)
+    console.print(table)
+    if calibrated is None:
+        say(console, "not calibrated: run_testbed.py doctor --calibrate measures and stores how exact this host is")
+        return
+    say(console, f"calibrated {calibrated.measured}:")
+    say(console, f"  a sleeping process wakes {_ms(calibrated.sleep_p50)} late (p99 {_ms(calibrated.sleep_p99)})")
+    say(
+        console,
+        f"  a step of 32 digits takes {_ms(calibrated.step_alone)} alone, {_ms(calibrated.step_company)} in company,"
+        f" {_ms(calibrated.step_slow)} in a slow moment",
+    )
+    say(console, f"  loopback {calibrated.loopback / 1e6:.0f} MB/s, a fork {_ms(calibrated.fork)}")
+
+
 # ---- after a run
 
 
@@ -125,8 +153,9 @@ def show_summary(console: Console, summary: dict[str, Any], path: Path) -> None:
         say(console, f"  {count} {reason}")
     computing = summary["computing"]
     if computing is not None:
-        ratio = computing["obtained_s"] / computing["asked_s"]
-        say(console, f"computing: asked {computing['asked_s']} s, obtained {computing['obtained_s']} s ({ratio:.3f}×)")
+        asked, obtained = computing["asked_s"], computing["obtained_s"]
+        ratio = f" ({obtained / asked:.3f}×)" if asked else ""
+        say(console, f"computing: asked {asked} s, obtained {obtained} s{ratio}")
     say(console, f"results in {path}")
     _show_certificate(console, summary["fidelity"])
 
@@ -144,6 +173,9 @@ def _show_certificate(console: Console, fidelity: dict[str, Any]) -> None:
     )  # fmt: skip
     for line in fidelity["invariants"]:
         if line["verdict"] != "PASS":
+            worst = line["worst"]
+            named = f"; worst: {worst}" if worst is not None and worst not in line["found"] else ""
             limits = f" [{line['limits']}]" if line["verdict"] in ("WARN", "FAIL") else ""
             mark = (line["verdict"], _COLOURS[line["verdict"]])
-            console.print(Text.assemble("  ", mark, f" {line['name']}: {line['found']}{limits}"), soft_wrap=True)
+            text = f" {line['name']}: {line['found']}{named}{limits}"
+            console.print(Text.assemble("  ", mark, text), soft_wrap=True)

@@ -95,12 +95,16 @@ def test_a_rule_does_not_import_another(file: str) -> None:
     assert not [module for module in IMPORTS[file] if below(module, "aggregator.strategies")]
 
 
+CLOCKS = ("calibration", "clock", "forking", "hostmeter", "launcher", "live")
+"""Who looks at the host's own clock: time as an argument, waiting for processes, and measuring the host."""
+
+
 @pytest.mark.parametrize(
     ("module", "allowed"),
     [
         ("zmq", ["testbed/sockets.py"]),
         ("msgpack", ["testbed/wire.py"]),
-        ("time", ["testbed/clock.py", "testbed/forking.py", "testbed/launcher.py", "testbed/live.py"]),
+        ("time", [f"testbed/{name}.py" for name in CLOCKS]),
         ("random", []),
         ("pickle", []),
         ("torch", ["testbed/tasks/*", "testbed/template.py", "devices/training.py"]),

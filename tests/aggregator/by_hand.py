@@ -78,7 +78,7 @@ class ByHand:
             Update(
                 device=device, ticket=train.ticket, version=train.version if version is None else version,
                 delta=vector(*delta), samples=(info.samples if info else 1) if samples is None else samples,
-                steps=train.job.steps, started=self.now, finished=self.now, loss=1.0,
+                steps=train.job.steps, started=self.now, finished=self.now, due=self.now, loss=1.0,
             ),
             self.now,
         )  # fmt: skip

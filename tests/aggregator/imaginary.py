@@ -194,7 +194,8 @@ class Fleet:
         update = Update(
             device=device.name, ticket=train.ticket, version=train.version, delta=device.result(train),
             samples=device.samples, steps=train.job.steps_over(device.samples), started=started,
-            finished=self.clock.now(), loss=float(np.linalg.norm(train.model - device.optimum)),
+            finished=self.clock.now(), due=self.clock.now() + device.up,
+            loss=float(np.linalg.norm(train.model - device.optimum)),
         )  # fmt: skip
         self._later(device.up, device, lambda: self._end_upload(device, update, given_up))
 

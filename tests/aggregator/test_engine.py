@@ -164,9 +164,12 @@ def test_an_update_that_was_settled_may_go_into_a_later_version_but_counts_once(
 
 
 def test_a_lost_download_is_sent_again(scene: Scene) -> None:
+    scene.hand.now += 2.5
     scene.hand.beat("a", ticket=0, trains=1)
     first, again = (train for name, train in scene.hand.sent if name == "a")
-    assert again is first
+    assert again.model is first.model
+    assert (again.ticket, again.version, again.job) == (first.ticket, first.version, first.job)
+    assert again.sent == first.sent + 2.5  # its way over the link begins anew
     assert [(event.device, event.ticket) for event in scene.hand.events(trace.Resent)] == [("a", first.ticket)]
     assert scene.hand.engine.tally.dispatched == 2
     assert scene.rule.told == []

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def main(names: list[str]) -> int:
     os.environ.update(ONE_THREAD)  # before numpy is imported; the launcher does the same for its processes
-    from tests.benchmarks import race, startup, throughput
+    from tests.benchmarks import control, jobs, links, quotas, race, startup, throughput
     from tests.benchmarks.report import show
 
-    known = {"startup": startup, "throughput": throughput, "race": race}
+    known: dict[str, Any] = {
+        "jobs": jobs, "links": links, "quotas": quotas, "control": control,
+        "startup": startup, "throughput": throughput, "race": race,
+    }  # fmt: skip
     wrong = [name for name in names if name not in known]
     if wrong:
         print(f"error: no benchmark {wrong[0]!r}; known: {', '.join(known)}", file=sys.stderr)

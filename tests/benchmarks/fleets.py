@@ -5,8 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import tomli_w
+
+from testbed import trace
+from testbed.fidelity.evidence import Evidence, gather
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -30,6 +37,13 @@ every = 100000
 """
 
 
+_COMMON: dict[str, Any] = {
+    "name": "bench", "seed": 1, "strategy": "fedasync", "task": "tests.benchmarks.task:SharedDigits",
+    "evaluation": {"every": 100000.0},
+}  # fmt: skip
+"""Of timing runs: the 21,840-parameter CNN, and nobody scores."""
+
+
 def unthrottled(folder: Path, *, devices: int, strategy: str, seconds: float) -> Path:
     """Devices as fast as the host, no links: one SGD step of batch 32 of the 21,840-parameter CNN per update."""
     path = folder / f"{strategy}-{devices}.toml"
@@ -37,9 +51,43 @@ def unthrottled(folder: Path, *, devices: int, strategy: str, seconds: float) ->
     return path
 
 
-def start(profile: Path, out: Path) -> subprocess.Popen[str]:
+def start(profile: Path, out: Path, *options: str) -> subprocess.Popen[str]:
     command = [sys.executable, str(ROOT / "run_testbed.py"), "run", str(profile), "--out", str(out), "--format", "json"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A run that has ended: its summary, and what its trace says about timing."""
+
+    summary: dict[str, Any]
+    events: list[trace.Event]
+
+    @property
+    def evidence(self) -> Evidence:
+        return gather(self.events)
+
+    @property
+    def verdict(self) -> str:
+        return str(self.summary["fidelity"]["verdict"])
+
+    def invariants(self, *verdicts: str) -> list[str]:
+        return [line["name"] for line in self.summary["fidelity"]["invariants"] if line["verdict"] in verdicts]
+
+
+def carried_out(table: dict[str, Any], *options: str) -> Finished | None:
+    """Run a profile given as a table; None if this host was too small for it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bench.toml"
+        path.write_text(tomli_w.dumps(_COMMON | table), encoding="utf-8")
+        run = start(path, Path(folder), *options)
+        stdout, stderr = run.communicate()
+        if run.returncode == 2 and "too small" in stderr:
+            return None
+        if run.returncode != 0:
+            raise RuntimeError(f"a benchmark run failed with exit code {run.returncode}: {stderr}")
+        summary: dict[str, Any] = json.loads(stdout)
+        return Finished(summary=summary, events=list(trace.read(Path(summary["run_folder"]) / "trace.jsonl")))
 
 
 def result(run: subprocess.Popen[str]) -> dict[str, Any]:

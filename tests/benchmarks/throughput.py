@@ -25,7 +25,7 @@ import numpy as np
 import zmq
 
 from aggregator.process import AggregatorProcess
-from testbed import profile
+from testbed import loading
 from testbed.cores import Priority, available_cores, keep_freed_memory, plan, settle
 from testbed.messages import EVALUATOR, STOPPED, Beat, Hello, Message, Score, Snapshot, Stop, Train, Update
 from testbed.parameters import build
@@ -114,7 +114,7 @@ def _aggregator(size: int, folder: str, strategy: str) -> None:
         "stop": {"seconds": _SECONDS},
         "evaluation": {"every": 1e6},
     }
-    experiment = profile.resolve(build(Experiment, table, "bench"), "bench", Path())
+    experiment = loading.resolve(build(Experiment, table, "bench"), "bench", Path())
     core = plan(available_cores(), _SENDERS).aggregator
     settle(core, Priority.AGGREGATOR)
     keep_freed_memory()

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from devices.device import Device, Steps
+from devices.computing import Steps, Stepwise, Trainer
+from devices.device import Device, Meter
 from testbed.faults import Fate, Suspension, Timetable
+from testbed.fleet import DeviceSpec
 from testbed.messages import Job, Train, Update, Vector
-from testbed.profile import DeviceSpec, Direction
+from testbed.profile import Direction
 
 SMOOTH = Fate(dropped=False, delay_noise=0.0, rate_noise=0.0)
 LOST = Fate(dropped=True, delay_noise=0.0, rate_noise=0.0)
@@ -20,12 +22,15 @@ LOST = Fate(dropped=True, delay_noise=0.0, rate_noise=0.0)
 SPEC = DeviceSpec(
     name="rpi-1",
     index=0,
+    group=0,
     title="",
+    throttle="pace",
     seconds_per_sample=1 / 64,  # half a second for a step of 32
     up=Direction(delay=0.5),
     down=Direction(delay=0.25),
     suspend=0.0,
     suspend_max=1.0,
+    suspend_by="hold",
     on_drop="retry",
     tick=2.0,
 )
@@ -56,9 +61,9 @@ class FakeTraining:
         self.begun: list[tuple[int, int]] = []
         self.closed: list[int] = []
 
-    def __call__(self, job: Job, base: Vector, number: int) -> Steps:
+    def __call__(self, job: Job, base: Vector, number: int) -> Stepwise:
         self.begun.append((number, job.steps))
-        return self._steps(job, base, number)
+        return Stepwise(self._steps(job, base, number))
 
     def _steps(self, job: Job, base: Vector, number: int) -> Steps:
         try:
@@ -70,25 +75,53 @@ class FakeTraining:
         return np.full_like(base, number)
 
 
+class Time:
+    """Stands in for the module that ``testbed.clock`` asks: moves when somebody waits, and a little at every look."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        self.now += 1e-7
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 class Bench:
-    """One device and the time. A step takes ``cost`` seconds of it, as computing does on a real host."""
+    """One device and the time. A step takes ``cost`` seconds of it, as computing does on a real host.
+
+    The process wakes ``late`` seconds after whatever it waits for.
+    """
 
     def __init__(
-        self, timetable: Timetable | None = None, *, cost: float = 0.0, samples: int = 128, **changes: Any
-    ) -> None:
+        self, timetable: Timetable | None = None, *, cost: float = 0.0, late: float = 0.0, samples: int = 128,
+        lead: float = 0.0, ahead: float = 0.0, grain: float = 0.0, meter: Meter = lambda: None,
+        trainer: Trainer | None = None, **changes: Any,
+    ) -> None:  # fmt: skip
         self.training = FakeTraining()
         spec = dataclasses.replace(SPEC, **changes)
-        self.device = Device(spec, timetable or Script(), samples=samples, trainer=self.training)
+        self.device = Device(
+            spec, timetable or Script(), samples=samples, trainer=trainer or self.training, meter=meter,
+            lead=lead, ahead=ahead, grain=grain,
+        )  # fmt: skip
         self.now = 0.0
         self.delivered: list[tuple[float, Update]] = []
         self.events: list[dict[str, Any]] = []
-        self._cost = cost
+        self._cost, self._late = cost, late
 
-    def train(self, ticket: int, *, steps: int = 4, at: float | None = None, version: int = 7) -> None:
+    def train(
+        self, ticket: int, *, steps: int = 4, at: float | None = None, sent: float | None = None, version: int = 7
+    ) -> None:
+        """A Train reaches the device ``at`` a moment; it was ``sent`` then, or before."""
         if at is not None:
             self.run_until(at)
         model = np.zeros(4, dtype=np.float32)
-        self.device.receive(Train(ticket=ticket, version=version, job=Job(steps=steps), model=model), self.now)
+        train = Train(
+            ticket=ticket, version=version, sent=self.now if sent is None else sent, job=Job(steps=steps), model=model
+        )
+        self.device.receive(train, self.now)
 
     def run_until(self, moment: float) -> None:
         """Do what is due, when it is due, as the device's process does."""
@@ -100,7 +133,7 @@ class Bench:
                 self.now += self._cost
                 self.device.stepped(self.now)
             elif self.now < self.device.due() <= moment:
-                self.now = self.device.due()
+                self.now = self.device.due() + self._late
             else:
                 break
         self.now = max(self.now, moment)
@@ -114,8 +147,13 @@ class Bench:
 
     @property
     def deliveries(self) -> list[tuple[int, float]]:
-        """Ticket and time of each delivered update."""
+        """Ticket and time of each update as it was given to the transport."""
         return [(update.ticket, moment) for moment, update in self.delivered]
+
+    @property
+    def dues(self) -> list[tuple[int, float]]:
+        """Ticket of each update, and when it was due."""
+        return [(update.ticket, update.due) for _, update in self.delivered]
 
     def _collect(self) -> None:
         self.events += self.device.take_events()

@@ -5,7 +5,9 @@ import pytest
 
 from devices.device import State
 from testbed.faults import Fate, Suspension
-from testbed.profile import Direction
+from testbed.host import Usage
+from testbed.messages import Job, Vector
+from testbed.profile import Direction, Phase
 from tests.devices.parts import LOST, Bench, Script
 
 HANG = Suspension(at=0.5, seconds=3.0)
@@ -53,20 +55,33 @@ def test_events_carry_what_was_asked_and_what_was_obtained() -> None:
     bench.run_until(10.0)
     # steps end at 0.875, 1.5, 2.125, 2.75; the last deadline was 2.25
     assert bench.of_kind("trained") == [
-        {"kind": "trained", "t": 2.75, "device": "rpi-1", "ticket": 1, "steps": 4,
-         "asked": 2.0, "obtained": 2.5, "late": 0.5},
+        {"kind": "trained", "t": 2.75, "device": "rpi-1", "ticket": 1, "steps": 4, "asked": 2.0, "obtained": 2.5,
+         "checks": 4, "misses": [[1, 0.5, 0.125], [2, 0.5, 0.25], [3, 0.5, 0.375], [4, 0.5, 0.5]], "use": None},
     ]  # fmt: skip
-    way = {"device": "rpi-1", "ticket": 1, "attempt": 0, "bytes": 16, "dropped": False}
-    assert bench.of_kind("downloaded") == [{"kind": "downloaded", "t": 0.25, "asked": 0.25, "obtained": 0.25, **way}]
-    assert bench.of_kind("uploaded") == [{"kind": "uploaded", "t": 3.25, "asked": 0.5, "obtained": 0.5, **way}]
+    way = {"device": "rpi-1", "ticket": 1, "job": 0, "attempt": 0, "bytes": 16, "dropped": False}
+    assert bench.of_kind("downloaded") == [
+        {"kind": "downloaded", "t": 0.25, "sent": 0.0, "asked": 0.25, "obtained": 0.25, **way}
+    ]
+    assert bench.of_kind("uploaded") == [
+        {"kind": "uploaded", "t": 3.25, "sent": 2.75, "asked": 0.5, "obtained": 0.5, **way}
+    ]
 
 
-def test_a_transfer_noticed_late_says_so() -> None:
-    bench = Bench()
+def test_a_job_tells_what_the_kernel_said_of_its_process() -> None:
+    usages = (Usage(cpu, waited) for cpu, waited in ((5.0, 1.0), (5.25, 1.5), (5.5, 1.5), (5.75, 1.75), (6.0, 2.0)))
+    bench = Bench(cost=0.25, meter=lambda: next(usages))
     bench.train(1)
-    bench.device.advance(0.375)
-    [event] = bench.device.take_events()
-    assert (event["asked"], event["obtained"], event["t"]) == (0.25, 0.375, 0.375)
+    bench.run_until(10.0)
+    assert bench.of_kind("trained")[0]["use"] == {"cpu": 1.0, "waited": 1.0, "stolen": 0.0}
+
+
+def test_a_schedule_slows_the_steps_of_its_phase() -> None:
+    bench = Bench(schedule=(Phase(at=1.25, speed=0.5),))
+    bench.train(1)  # work begins at 0.25: two steps of half a second, two of a second
+    bench.run_until(10.0)
+    [trained] = bench.of_kind("trained")
+    assert (trained["t"], trained["asked"], trained["obtained"]) == (3.25, 3.0, 3.0)
+    assert bench.deliveries == [(1, 3.75)]
 
 
 @pytest.mark.parametrize(("samples", "step"), [(100, 32), (32, 32), (16, 16)])
@@ -174,7 +189,7 @@ def test_a_suspension_comes_in_mid_job_and_moves_the_rest() -> None:
     assert bench.times == [("downloaded", 1.25), ("suspended", 5.25), ("trained", 6.25), ("uploaded", 6.75)]
     [hang], [trained] = bench.of_kind("suspended"), bench.of_kind("trained")
     assert (hang["ticket"], hang["asked"], hang["obtained"]) == (1, 3.0, 3.0)
-    assert (trained["asked"], trained["obtained"], trained["late"]) == (2.0, 2.0, 0.0)
+    assert (trained["asked"], trained["obtained"], trained["misses"]) == (2.0, 2.0, [])
 
 
 def test_a_suspension_at_the_very_start_holds_the_first_step() -> None:
@@ -237,7 +252,10 @@ def test_a_restart_lets_the_old_work_go_on_until_the_new_model_is_there() -> Non
     assert bench.device.beat().progress == 0.75
     bench.run_until(20.0)
     [abandoned] = bench.of_kind("abandoned")
-    assert abandoned == {"kind": "abandoned", "t": 2.375, "device": "rpi-1", "ticket": 1, "seconds": 1.125}
+    assert abandoned == {
+        "kind": "abandoned", "t": 2.375, "device": "rpi-1", "ticket": 1, "steps": 3, "seconds": 1.125,
+        "checks": 3, "misses": [], "use": None,
+    }  # fmt: skip
     assert bench.training.closed == [0]
     assert bench.deliveries == [(2, 4.875)]
 
@@ -287,7 +305,7 @@ def test_a_newer_train_replaces_a_download() -> None:
 
 
 def test_an_unpaced_device_computes_without_waiting_and_can_still_be_restarted() -> None:
-    bench = Bench(cost=0.0625, seconds_per_sample=None)
+    bench = Bench(cost=0.0625, throttle="none", seconds_per_sample=None)
     bench.train(1, steps=1000)
     bench.run_until(1.0)
     bench.train(2, steps=4)
@@ -295,7 +313,7 @@ def test_an_unpaced_device_computes_without_waiting_and_can_still_be_restarted()
     [abandoned] = bench.of_kind("abandoned")
     assert (abandoned["ticket"], abandoned["t"], abandoned["seconds"]) == (1, 1.25, 1.0)
     [trained] = bench.of_kind("trained")
-    assert (trained["ticket"], trained["asked"], trained["obtained"], trained["late"]) == (2, 0.0, 0.25, 0.0)
+    assert (trained["ticket"], trained["asked"], trained["obtained"], trained["checks"]) == (2, 0.0, 0.25, 0)
     assert bench.deliveries == [(2, 2.0)]
 
 
@@ -323,3 +341,369 @@ def test_a_ticket_that_was_finished_is_not_done_again(policy: str) -> None:
     bench.run_until(20.0)
     assert bench.deliveries == delivered
     assert len(bench.of_kind("downloaded")) == 1
+
+
+# ---- a process that wakes late: what is due counts from when the thing before it was due
+
+
+LATE = 0.1875
+"""Less than a step, so that there is slack."""
+
+
+def test_a_device_whose_process_wakes_late_keeps_the_moments_of_its_schedule() -> None:
+    bench = Bench(late=LATE)
+    bench.train(1, at=1.0)
+    bench.run_until(10.0)
+    [(_, update)] = bench.delivered
+    assert (update.started, update.finished, update.due) == (1.25, 3.25, 3.75)
+    [down], [trained], [up] = (bench.of_kind(kind) for kind in ("downloaded", "trained", "uploaded"))
+    assert (down["t"], down["obtained"]) == (1.25 + LATE, 0.25)
+    assert (trained["obtained"], trained["misses"]) == (2.0, [])
+    assert (up["sent"], up["obtained"], up["t"]) == (3.25, 0.5, 3.75 + LATE)
+
+
+def test_lateness_does_not_add_up_over_jobs() -> None:
+    dues = []
+    for late in (0.0, LATE):
+        bench = Bench(Script(uploads={(1, 0): LOST}, suspensions={2: HANG}), late=late)
+        for ticket in range(1, 6):
+            # the aggregator answers an update the moment it is due
+            bench.train(ticket, sent=bench.delivered[-1][1].due if bench.delivered else 0.0)
+            while len(bench.delivered) < ticket:
+                bench.run_until(bench.device.due())
+        dues.append(bench.dues)
+    assert dues[0] == dues[1] == [(1, 2.75), (2, 6.0), (3, 11.75), (4, 14.5), (5, 17.25)]
+
+
+def test_only_a_step_that_was_computed_too_late_moves_what_comes_after_it() -> None:
+    bench = Bench(cost=0.375, late=0.25)  # the last step begins at its time and a quarter, and ends an eighth too late
+    bench.train(1)
+    bench.run_until(10.0)
+    [trained] = bench.of_kind("trained")
+    assert (trained["asked"], trained["obtained"], trained["misses"][-1]) == (2.0, 2.125, [4, 0.5, 0.125])
+    assert bench.dues == [(1, 2.875)]
+
+
+def test_the_way_of_a_model_begins_when_it_was_sent_not_when_it_was_received() -> None:
+    bench = Bench()
+    bench.train(1, at=1.125, sent=1.0)
+    bench.run_until(10.0)
+    assert bench.dues == [(1, 3.75)]
+    assert (bench.of_kind("downloaded")[0]["sent"], bench.of_kind("downloaded")[0]["obtained"]) == (1.0, 0.25)
+
+
+def test_a_model_that_the_process_took_too_late_says_so_and_its_work_counts_from_when_it_was_due() -> None:
+    bench = Bench()
+    bench.train(1, at=1.5, sent=1.0)
+    bench.run_until(10.0)
+    assert (bench.of_kind("downloaded")[0]["asked"], bench.of_kind("downloaded")[0]["obtained"]) == (0.25, 0.5)
+    [(_, update)] = bench.delivered
+    assert (update.started, update.due) == (1.25, 3.75)
+
+
+def test_a_lost_upload_is_tried_again_from_when_it_was_due() -> None:
+    bench = Bench(Script(uploads={(0, 0): LOST, (0, 1): LOST}), late=LATE)
+    bench.train(1, at=1.0)
+    bench.run_until(10.0)
+    assert bench.dues == [(1, 4.75)]
+    assert [event["sent"] for event in bench.of_kind("uploaded")] == [3.25, 3.75, 4.25]
+
+
+def test_a_device_that_wakes_late_from_a_suspension_goes_on_as_if_it_had_woken_in_time() -> None:
+    bench = Bench(Script(suspensions={0: HANG}), late=LATE)
+    bench.train(1, at=1.0)
+    bench.run_until(10.0)
+    assert bench.dues == [(1, 6.75)]
+    assert bench.of_kind("suspended")[0]["obtained"] == 3.0 + LATE
+
+
+def test_a_model_that_waited_for_the_end_of_a_suspension_sets_out_at_that_end() -> None:
+    bench = Bench(Script(suspensions={0: HANG}), late=LATE)
+    bench.train(1, at=1.0)
+    bench.train(2, at=3.0)
+    bench.run_until(10.0)
+    assert [event["sent"] for event in bench.of_kind("downloaded")] == [1.0, 5.25]
+    assert bench.dues == [(2, 8.0)]
+
+
+# ---- an update is sent a little before it is due
+
+
+LEAD = 0.125
+
+
+def test_an_update_is_sent_before_it_is_due_and_says_when_it_is() -> None:
+    bench = Bench(lead=LEAD)
+    bench.train(1, at=1.0)
+    bench.run_until(10.0)
+    [(moment, update)] = bench.delivered
+    assert (moment, update.due, update.finished) == (3.75 - LEAD, 3.75, 3.25)
+    assert bench.of_kind("uploaded")[0]["t"] == 3.75
+
+
+def test_an_update_over_a_link_shorter_than_the_lead_sets_out_before_its_training_should_have_ended() -> None:
+    bench = Bench(lead=LEAD, up=Direction(delay=0.0625))
+    bench.train(1, at=1.0)
+    bench.run_until(10.0)
+    [(moment, update)] = bench.delivered
+    assert (moment, update.finished, update.due) == (3.1875, 3.25, 3.3125)
+    assert bench.of_kind("trained")[0]["t"] == 3.25
+
+
+def test_a_device_holds_its_job_until_the_update_is_due() -> None:
+    bench = Bench(lead=LEAD)
+    bench.train(5, at=1.0)
+    bench.run_until(3.7)
+    assert bench.deliveries == [(5, 3.625)]
+    beat = bench.device.beat()
+    assert (beat.state, beat.ticket, beat.finished) == ("uploading", 5, 5)  # not given up
+    bench.run_until(3.75)
+    beat = bench.device.beat()
+    assert (beat.state, beat.ticket, beat.finished) == ("idle", 0, 5)
+
+
+def test_an_upload_that_will_be_lost_is_not_sent() -> None:
+    bench = Bench(Script(uploads={(0, 0): LOST}), lead=LEAD)
+    bench.train(1, at=1.0)
+    bench.run_until(4.0)
+    assert bench.delivered == []
+    bench.run_until(10.0)
+    assert bench.deliveries == [(1, 4.25 - LEAD)]
+    assert bench.dues == [(1, 4.25)]
+
+
+def test_an_update_that_was_trained_too_late_is_due_later() -> None:
+    bench = Bench(lead=LEAD, cost=0.625)
+    bench.train(1)
+    bench.run_until(10.0)
+    assert bench.deliveries == [(1, 3.25 - LEAD)]
+    assert bench.dues == [(1, 3.25)]
+
+
+# ---- computing ahead of time
+
+
+def test_steps_computed_ahead_end_when_they_should() -> None:
+    bench = Bench(ahead=0.75, cost=0.0625)
+    bench.train(1)
+    bench.run_until(0.5)  # the first at 0.25 and the second, whose time is 0.75, right behind it
+    assert bench.device.beat().progress == 0.5
+    bench.run_until(10.0)
+    [trained] = bench.of_kind("trained")
+    assert (trained["t"], trained["obtained"], trained["misses"]) == (2.25, 2.0, [])
+    assert bench.dues == [(1, 2.75)]
+
+
+def test_a_step_that_takes_longer_than_its_time_is_absorbed_by_computing_ahead() -> None:
+    def misses(ahead: float) -> int:
+        steps = iter([0.1, 0.1, 0.7, 0.1])
+        bench = Bench(ahead=ahead)
+        bench.train(1)
+        bench.device.advance(0.25)
+        now = 0.25
+        for cost in steps:
+            now = max(now, bench.device.due()) + cost
+            bench.device.step()
+            bench.device.stepped(now)
+        bench.run_until(10.0)
+        return len(bench.of_kind("trained")[0]["misses"])
+
+    assert (misses(0.0), misses(0.5)) == (1, 0)
+
+
+def test_computing_ahead_stops_at_a_suspension() -> None:
+    bench = Bench(Script(suspensions={0: HANG}), ahead=10.0)
+    bench.train(1, at=1.0)
+    bench.run_until(1.25)
+    assert (bench.device.state, bench.device.beat().progress, bench.device.due()) == (State.TRAINING, 0.5, 2.25)
+    bench.run_until(5.0)  # suspended from 2.25 to 5.25, as if nothing had been computed ahead
+    assert (bench.device.state, bench.device.beat().progress) == (State.SUSPENDED, 0.5)
+    bench.run_until(10.0)
+    assert bench.of_kind("suspended")[0]["obtained"] == 3.0
+    assert bench.dues == [(1, 6.75)]
+
+
+# ---- missed deadlines
+
+
+def test_a_missed_deadline_is_told_with_its_check_what_was_asked_and_how_late() -> None:
+    bench = Bench()
+    bench.train(1)
+    bench.device.advance(0.25)
+    for moment in (0.5, 1.375, 1.5, 2.0):  # deadlines are 0.75, 1.25, 1.75, 2.25
+        bench.device.step()
+        bench.device.stepped(moment)
+    bench.run_until(10.0)
+    [trained] = bench.of_kind("trained")
+    assert (trained["checks"], trained["misses"], trained["obtained"]) == (4, [[2, 0.5, 0.125]], 2.0)
+
+
+def test_short_steps_are_checked_together() -> None:
+    bench = Bench(grain=1.0)
+    bench.train(1)
+    bench.run_until(10.0)
+    assert bench.of_kind("trained")[0]["checks"] == 2
+
+
+# ---- computing in another process
+
+
+class Elsewhere:
+    """Training in another process, of which the device only hears."""
+
+    def __init__(self, job: Job, base: Vector, number: int) -> None:
+        self.told: list[str] = []
+        self._base = base
+
+    def step(self) -> float:
+        raise AssertionError("its steps are computed elsewhere")
+
+    def result(self) -> Vector:
+        return np.full_like(self._base, 3.0)
+
+    def pause(self) -> None:
+        self.told.append("pause")
+
+    def resume(self) -> None:
+        self.told.append("resume")
+
+    def close(self) -> None:
+        self.told.append("close")
+
+
+class Remote:
+    """Begins such trainings, and keeps them."""
+
+    def __init__(self) -> None:
+        self.begun: list[Elsewhere] = []
+
+    def __call__(self, job: Job, base: Vector, number: int) -> Elsewhere:
+        self.begun.append(Elsewhere(job, base, number))
+        return self.begun[-1]
+
+
+@pytest.mark.parametrize("throttle", ["cgroup", "signal"])
+def test_a_device_under_a_quota_waits_for_its_steps_and_computes_none_itself(throttle: str) -> None:
+    bench = Bench(throttle=throttle, trainer=Remote())
+    bench.train(1)
+    bench.run_until(0.5)
+    assert bench.device.state is State.TRAINING
+    assert not bench.device.wants_step(100.0)
+    assert bench.device.due() == float("inf")
+    for number, moment in enumerate((0.875, 1.5, 1.75, 3.0), 1):
+        bench.run_until(moment)
+        bench.device.progressed(float(number), moment)
+    bench.run_until(10.0)
+    [trained] = bench.of_kind("trained")
+    assert (trained["asked"], trained["obtained"], trained["checks"]) == (2.0, 2.75, 0)
+    [(_, update)] = bench.delivered
+    assert (update.due, update.loss, float(update.delta[0])) == (3.5, 2.5, 3.0)
+
+
+def test_training_elsewhere_is_paused_while_the_device_hangs_and_closed_when_it_is_replaced() -> None:
+    remote = Remote()
+    bench = Bench(Script(suspensions={0: HANG}), throttle="cgroup", trainer=remote)
+    bench.train(1)
+    for moment in (0.75, 1.25):
+        bench.run_until(moment)
+        bench.device.progressed(1.0, moment)
+    bench.run_until(2.0)
+    assert (bench.device.state, remote.begun[0].told) == (State.SUSPENDED, ["pause"])
+    bench.run_until(4.5)
+    assert remote.begun[0].told == ["pause", "resume"]
+    bench.train(2)
+    bench.run_until(5.0)
+    assert remote.begun[0].told == ["pause", "resume", "close"]
+    assert len(remote.begun) == 2
+
+
+# ---- stopping the process for real
+
+
+def test_only_a_device_that_is_suspended_by_signal_asks_to_be_frozen() -> None:
+    for how, until in (("hold", None), ("signal", 5.25)):
+        bench = Bench(Script(suspensions={0: HANG}), suspend_by=how)
+        bench.train(1, at=1.0)
+        assert bench.device.frozen_until is None
+        bench.run_until(3.0)
+        assert (bench.device.state, bench.device.frozen_until) == (State.SUSPENDED, until)
+        bench.run_until(10.0)
+        assert bench.device.frozen_until is None
+
+
+# ---- the end of the run
+
+
+def test_a_device_stopped_in_its_training_tells_what_it_has_done() -> None:
+    bench = Bench()
+    bench.train(1)
+    bench.run_until(1.5)
+    bench.device.stop(1.5)
+    [event] = bench.device.take_events()
+    assert (event["kind"], event["steps"], event["seconds"]) == ("abandoned", 3, 1.25)
+    assert bench.training.closed == [0]
+
+
+@pytest.mark.parametrize("how", ["hold", "signal"])
+def test_a_device_stopped_while_it_hangs_tells_how_long_it_did(how: str) -> None:
+    bench = Bench(Script(suspensions={0: HANG}), suspend_by=how)
+    bench.train(1, at=1.0)
+    bench.train(2, at=3.0)
+    bench.run_until(4.0)
+    bench.device.stop(4.0)
+    hang, abandoned = bench.device.take_events()
+    assert (hang["kind"], hang["asked"], hang["obtained"]) == ("suspended", 3.0, 1.75)
+    assert (abandoned["kind"], abandoned["ticket"], abandoned["seconds"]) == ("abandoned", 1, 1.0)
+
+
+def test_a_device_stopped_in_its_upload_has_told_everything() -> None:
+    bench = Bench()
+    bench.train(1)
+    bench.run_until(2.5)
+    bench.device.stop(2.5)
+    assert bench.device.take_events() == ()
+    assert [kind for kind, _ in bench.times] == ["downloaded", "trained"]
+
+
+# ---- things that are due together
+
+
+def test_a_model_that_came_while_the_device_hung_is_trained_from_its_waking() -> None:
+    bench = Bench(Script(suspensions={0: HANG}))
+    bench.train(1, at=1.0)
+    bench.train(2, at=2.125)  # there at 2.375; the device hangs from 2.25 to 5.25
+    bench.run_until(10.0)
+    assert bench.of_kind("downloaded")[1]["obtained"] == 0.25  # its link was not slower for that
+    assert bench.of_kind("trained")[0]["misses"] == []
+    assert bench.dues == [(2, 7.75)]
+
+
+@pytest.mark.parametrize("late", [0.0, LATE])
+def test_an_upload_that_is_due_before_a_new_model_is_made_however_late_the_process_wakes(late: float) -> None:
+    bench = Bench(late=late)
+    bench.train(1, at=1.0)
+    bench.train(2, at=3.625)  # there at 3.875, the upload at 3.75
+    bench.run_until(10.0)
+    assert bench.dues == [(1, 3.75), (2, 6.375)]
+    assert bench.of_kind("abandoned") == []
+
+
+@pytest.mark.parametrize("late", [0.0, LATE])
+def test_a_suspension_that_is_due_before_a_new_model_is_made_however_late_the_process_wakes(late: float) -> None:
+    bench = Bench(Script(suspensions={0: HANG}), late=late)
+    bench.train(1, at=1.0)
+    bench.train(2, at=1.9375, sent=2.0625)  # there at 2.3125; suspended from 2.25 on
+    bench.run_until(10.0)
+    assert [event["ticket"] for event in bench.of_kind("suspended")] == [1]
+    assert bench.dues == [(2, 7.75)]
+
+
+def test_the_computing_of_a_job_that_is_replaced_in_its_upload_is_told_once() -> None:
+    usages = (Usage(cpu, 0.0) for cpu in range(100))
+    bench = Bench(cost=0.625, meter=lambda: next(usages))
+    bench.train(1)
+    bench.train(2, at=2.875)  # uploading from 2.75 to 3.25
+    bench.run_until(10.0)
+    [first, _], [abandoned] = bench.of_kind("trained"), bench.of_kind("abandoned")
+    assert (first["ticket"], first["checks"], len(first["misses"]), first["use"]["cpu"]) == (1, 4, 4, 4.0)
+    assert (abandoned["ticket"], abandoned["checks"], abandoned["misses"], abandoned["use"]) == (1, 0, [], None)

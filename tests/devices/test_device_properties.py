@@ -30,6 +30,9 @@ WAITS = st.tuples(st.just("wait"), st.floats(0, 4, allow_nan=False), st.just(0))
     policy=st.sampled_from(["retry", "next_tick", "give_up"]),
     pace=st.sampled_from([1 / 64, None]),
     cost=st.sampled_from([0.0, 0.1, 0.7]),
+    late=st.sampled_from([0.0, 0.2]),
+    lead=st.sampled_from([0.0, 0.125]),
+    ahead=st.sampled_from([0.0, 0.75]),
     actions=st.lists(st.one_of(TRAINS, WAITS), max_size=30),
 )
 def test_whatever_comes_a_device_delivers_each_ticket_at_most_once_and_comes_to_rest(
@@ -37,9 +40,15 @@ def test_whatever_comes_a_device_delivers_each_ticket_at_most_once_and_comes_to_
     policy: str,
     pace: float | None,
     cost: float,
+    late: float,
+    lead: float,
+    ahead: float,
     actions: list[tuple[str, float, int]],
 ) -> None:
-    bench = Bench(timetable, cost=cost, on_drop=policy, seconds_per_sample=pace)
+    bench = Bench(
+        timetable, cost=cost, late=late, lead=lead, ahead=ahead, on_drop=policy, seconds_per_sample=pace,
+        throttle="none" if pace is None else "pace",
+    )  # fmt: skip
     newest = 0
     for what, amount, steps in actions:
         if what == "wait":
@@ -54,15 +63,48 @@ def test_whatever_comes_a_device_delivers_each_ticket_at_most_once_and_comes_to_
     delivered = Counter(ticket for ticket, _ in bench.deliveries)
     assert all(count == 1 for count in delivered.values())
     trained = {event["ticket"]: event for event in bench.of_kind("trained")}
-    for _, update in bench.delivered:
+    abandoned = {event["ticket"] for event in bench.of_kind("abandoned")}
+    for moment, update in bench.delivered:
         assert trained[update.ticket]["steps"] == update.steps
-        assert trained[update.ticket]["t"] == update.finished
+        assert trained[update.ticket]["t"] == update.finished or (
+            late and trained[update.ticket]["t"] > update.finished
+        )
+        assert moment >= update.due - lead - 1e-9
+    # what was sent arrived, unless the work was replaced between the sending and the moment it was due
     arrived = [event["ticket"] for event in bench.of_kind("uploaded") if not event["dropped"]]
-    assert arrived == [ticket for ticket, _ in bench.deliveries]
+    assert arrived == [ticket for ticket, _ in bench.deliveries if ticket in arrived or not lead]
+    assert delivered.keys() - set(arrived) <= abandoned
     # each model that reached the device was trained to the end or abandoned
     begun = Counter(event["ticket"] for event in bench.of_kind("downloaded") if not event["dropped"])
-    ended = {event["ticket"] for event in bench.of_kind("abandoned")} | trained.keys()
-    assert begun.keys() == ended
+    assert begun.keys() == abandoned | trained.keys()
     for event in bench.events:
         if "obtained" in event:
             assert event["obtained"] >= event["asked"] - 1e-9
+
+
+@settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=200)
+@given(
+    timetable=TIMETABLES,
+    policy=st.sampled_from(["retry", "next_tick", "give_up"]),
+    late=st.floats(0.0, 0.49, allow_nan=False),
+    lead=st.sampled_from([0.0, 0.125]),
+    ahead=st.sampled_from([0.0, 0.75]),
+    jobs=st.lists(st.integers(1, 6), min_size=1, max_size=5),
+)
+def test_a_process_that_wakes_late_by_less_than_a_step_changes_nothing_that_others_can_see(
+    timetable: SeededTimetable, policy: str, late: float, lead: float, ahead: float, jobs: list[int]
+) -> None:
+    seen = []
+    for lateness in (0.0, late):
+        bench = Bench(timetable, late=lateness, lead=lead, ahead=ahead, on_drop=policy)
+        for ticket, steps in enumerate(jobs, 1):
+            bench.train(ticket, steps=steps, at=200.0 * ticket, sent=200.0 * ticket)
+        bench.run_until(200.0 * len(jobs) + 200.0)
+        computed = [(event["asked"], event["obtained"], event["misses"]) for event in bench.of_kind("trained")]
+        ways = [
+            (event["sent"], event["asked"], event["obtained"], event["dropped"])
+            for kind in ("downloaded", "uploaded")
+            for event in bench.of_kind(kind)
+        ]
+        seen.append((bench.dues, computed, ways))
+    assert seen[0] == seen[1]

@@ -26,6 +26,7 @@ _LOOK_SECONDS = 0.05
 SMALL: dict[str, Any] = {
     "name": "small",
     "seed": 1,
+    "dilation": "auto",  # 1 where the host is calm: a neighbour's load must not have a test refused
     "strategy": "fedasync",
     "training": {"steps": 4, "batch": 32, "lr": 0.1, "momentum": 0.5},
     "evaluation": {"every": 0.5},
@@ -35,6 +36,7 @@ SMALL: dict[str, Any] = {
 }
 
 T = TypeVar("T")
+Result = subprocess.CompletedProcess[str]
 
 
 def write_profile(folder: Path, **changes: Any) -> Path:
@@ -158,6 +160,14 @@ class Run:
     def _trace(self) -> str:
         files = list(self._out.glob("*/trace.jsonl"))
         return files[0].read_text(encoding="utf-8") if files else ""
+
+
+def command(*words: str) -> Result:
+    """What the command line says to anything that is not a run."""
+    return subprocess.run(
+        [sys.executable, str(ROOT / "run_testbed.py"), *words], capture_output=True, text=True, timeout=PATIENCE,
+        env=os.environ | {"COLUMNS": "200"}, check=False,
+    )  # fmt: skip
 
 
 @contextlib.contextmanager

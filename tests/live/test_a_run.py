@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from testbed import trace
-from testbed.profile import load
+from testbed.loading import load
 from tests.live.leftovers import nothing_left_over
 from tests.live.runs import Outcome, complete, started, write_profile
 
@@ -40,7 +40,7 @@ class Ordinary:
 def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ordinary]:
     groups: list[dict[str, Any]] = [
         {"profile": "rpi4", "link": "wifi", "count": 2, "drop": 0.2, "suspend": 0.3, "suspend_max": 0.3},
-        {"profile": "phone-high", "name": "phone", "link": "5g", "count": 2, "drop": 0.2, "on_drop": "give_up"},
+        {"profile": "phone-low", "name": "phone", "link": "5g", "count": 2, "drop": 0.2, "on_drop": "give_up"},
     ]
     profile = write_profile(tmp_path_factory.mktemp("ordinary"), devices=groups, stop={"versions": 60})
     with nothing_left_over():
@@ -58,9 +58,10 @@ def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ordinary]:
 
 
 def test_every_member_is_a_process_of_its_own(ordinary: Ordinary) -> None:
-    assert sorted(ordinary.seen) == sorted(["launcher", "template", "aggregator", "evaluator", *DEVICES])
+    canaries = [f"canary@{core}" for core in set(ordinary.outcome.json("meta.json")["core_plan"]["devices"])]
+    assert sorted(ordinary.seen) == sorted(["launcher", "template", "aggregator", "evaluator", *canaries, *DEVICES])
     pids = {name: seen.pid for name, seen in ordinary.seen.items() if name != "template"}
-    assert len(set(pids.values())) == 7
+    assert len(set(pids.values())) == 7 + len(canaries)
     assert ordinary.outcome.json("meta.json")["pids"] == pids
     assert {event.device: event.pid for event in ordinary.outcome.of_kind(trace.Joined)} == {
         name: pids[name] for name in DEVICES
@@ -72,6 +73,9 @@ def test_every_member_is_pinned_as_the_core_plan_says(ordinary: Ordinary) -> Non
     planned = dict(zip(DEVICES, plan["devices"], strict=True))
     planned |= {name: plan[name] for name in ("aggregator", "evaluator")}
     assert {name: ordinary.seen[name].cores for name in planned} == {name: [core] for name, core in planned.items()}
+    for name, seen in ordinary.seen.items():
+        if name.startswith("canary@"):
+            assert f"canary@{seen.cores[0]}" == name
     if len(os.sched_getaffinity(0)) > 1:
         assert plan["aggregator"] not in plan["devices"]
     assert {row["device"]: int(row["core"]) for row in ordinary.outcome.csv("devices.csv")} == {
@@ -88,37 +92,77 @@ def test_the_aggregator_has_the_higher_priority(ordinary: Ordinary) -> None:
 def test_every_member_computes_with_one_thread(ordinary: Ordinary) -> None:
     assert ordinary.seen["template"].threads == 1
     # beside the one that computes, ZeroMQ has a reaper and an I/O thread
-    assert max(ordinary.seen[name].threads for name in ("aggregator", "evaluator", *DEVICES)) <= 3
+    assert max(seen.threads for name, seen in ordinary.seen.items() if name not in ("launcher", "template")) <= 3
 
 
 def test_a_run_ends_well_and_says_how(ordinary: Ordinary) -> None:
     outcome = ordinary.outcome
     assert (outcome.code, outcome.stderr) == (0, "")
     assert "core plan: aggregator" in outcome.stdout
+    assert "demand: core " in outcome.stdout
     assert f"results in {outcome.folder}" in outcome.stdout
+    assert f"fidelity: {outcome.summary['fidelity']['verdict']} (" in outcome.stdout
     assert outcome.summary["stopped"] == "version 60 is reached"
 
 
 def test_the_run_folder_is_complete(ordinary: Ordinary) -> None:
     folder = ordinary.outcome.folder
     assert {path.name for path in folder.iterdir()} == {
-        "profile.toml", "meta.json", "trace.jsonl", "metrics.csv", "devices.csv", "summary.json", "checkpoints", "logs",
+        "profile.toml", "meta.json", "trace.jsonl", "metrics.csv", "devices.csv", "summary.json", "fidelity.json",
+        "checkpoints", "logs",
     }  # fmt: skip
     assert os.listdir(folder / "logs") == []  # nobody had anything to complain about
     meta, summary = ordinary.outcome.json("meta.json"), ordinary.outcome.summary
-    assert {"host", "packages", "python", "edgebed", "seed", "core_plan", "pids"} <= meta.keys()
+    assert {
+        "host",
+        "packages",
+        "python",
+        "edgebed",
+        "seed",
+        "core_plan",
+        "pids",
+        "dilation",
+        "demand",
+        "calibration",
+    } <= meta.keys()
     assert {
         "strategy", "seed", "devices", "seconds", "versions", "dispatched", "applied", "rejected", "lost",
         "superseded", "in_flight", "final_accuracy", "best_accuracy", "mean_staleness", "max_staleness",
-        "updates_per_second",
+        "updates_per_second", "dilation", "host_seconds", "computing", "fidelity",
     } <= summary.keys()  # fmt: skip
     assert (summary["strategy"], summary["seed"], summary["devices"]) == ("fedasync", 1, 4)
     rows = ordinary.outcome.csv("devices.csv")
     assert {
         "device", "jobs", "applied", "rejected", "lost", "bytes_up", "bytes_down", "busy_s", "idle_s",
-        "suspended_s", "mean_staleness",
+        "suspended_s", "missed", "host_cpu_s", "host_waited_s", "mean_staleness",
     } <= rows[0].keys()  # fmt: skip
     assert [row["device"] for row in rows] == DEVICES
+
+
+def test_the_verdict_on_the_timing_is_in_a_file_of_its_own_and_in_the_summary(ordinary: Ordinary) -> None:
+    certificate = ordinary.outcome.json("fidelity.json")
+    assert ordinary.outcome.summary["fidelity"] == certificate
+    assert certificate["verdict"] in ("PASS", "WARN", "FAIL")  # this host may be busy with something else
+    verdicts = {line["name"]: line["verdict"] for line in certificate["invariants"]}
+    assert len(verdicts) == 10
+    # these do not depend on how busy it is
+    assert {verdicts[name] for name in ("loss", "causality", "conservation")} == {"PASS"}
+    assert verdicts["step time"] != "not measured"
+
+
+def test_the_trace_says_how_busy_the_aggregator_was_and_what_was_asked_of_the_host(ordinary: Ordinary) -> None:
+    [header] = ordinary.outcome.of_kind(trace.Header)
+    assert header.demand == pytest.approx(max(ordinary.outcome.json("meta.json")["demand"].values()))
+    assert header.dilation == ordinary.outcome.summary["dilation"]
+    loads = ordinary.outcome.of_kind(trace.Load)
+    assert sum(load.served for load in loads) >= len(ordinary.outcome.of_kind(trace.Arrived))
+    assert sum(load.span for load in loads) >= ordinary.outcome.summary["host_seconds"] - 0.1
+
+
+def test_no_update_is_taken_up_before_it_is_due(ordinary: Ordinary) -> None:
+    arrived = ordinary.outcome.of_kind(trace.Arrived)
+    assert min(event.t - event.due for event in arrived) >= 0
+    assert {event.bytes for event in arrived} == {event.bytes for event in ordinary.outcome.of_kind(trace.Uploaded)}
 
 
 def test_every_ticket_is_accounted_for(ordinary: Ordinary) -> None:
@@ -144,7 +188,7 @@ def test_no_update_is_applied_that_was_not_trained_and_uploaded(ordinary: Ordina
 def test_metrics_tell_the_version_and_the_moment_it_came_to_be(ordinary: Ordinary) -> None:
     made = {event.version: event.t for event in ordinary.outcome.of_kind(trace.Aggregated)} | {0: 0.0}
     rows = ordinary.outcome.csv("metrics.csv")
-    assert list(rows[0]) == ["time_s", "version", "accuracy", "loss"]
+    assert list(rows[0]) == ["time_s", "host_s", "version", "accuracy", "loss"]
     assert len(rows) >= 2
     assert int(rows[-1]["version"]) == 60
     for row in rows:

@@ -42,7 +42,7 @@ def fates(outcome: Outcome) -> dict[str, dict[tuple[int, str], list[Fate]]]:
 
 
 def test_two_rules_with_the_same_seed_meet_the_same_faults(tmp_path: Path) -> None:
-    groups = [{"profile": "phone-high", "name": "phone", "link": "lte", "count": 3, "drop": 0.3, "on_drop": "retry"}]
+    groups = [{"profile": "phone-low", "name": "phone", "link": "lte", "count": 3, "drop": 0.3, "on_drop": "retry"}]
     outcomes = []
     for rule in ("fedasync", "fedavg"):
         folder = tmp_path / rule

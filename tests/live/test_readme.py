@@ -45,6 +45,6 @@ def test_what_the_readme_shows_a_user_to_write_learns(
 def test_the_experiment_in_the_readme_runs(tmp_path: Path) -> None:
     profile = tmp_path / "mixed.toml"
     profile.write_text(block("toml", 'name = "mixed"'), encoding="utf-8")
-    outcome = complete(profile, "--set", "stop.versions=3")
+    outcome = complete(profile, "--set", "stop.versions=3", "--dilation", "auto")
     assert outcome.code == 0
     assert outcome.summary["versions"] == 3

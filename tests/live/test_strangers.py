@@ -31,7 +31,7 @@ ANSWER_MS = 20_000
 def update(size: int) -> Update:
     return Update(
         device="stranger", ticket=1, version=0, delta=np.zeros(size, dtype=np.float32), samples=1, steps=1,
-        started=0.0, finished=0.0, loss=0.0,
+        started=0.0, finished=0.0, due=0.0, loss=0.0,
     )  # fmt: skip
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from testbed import messages, trace
+from testbed.fleet import DeviceSpec
+from testbed.profile import Direction
 
 SIZE = 3
 """Numbers in the vectors of MESSAGES."""
@@ -24,6 +26,14 @@ def write_profile(folder: Path, text: str, name: str = "mine.toml") -> Path:
     return path
 
 
+def device_spec(name: str) -> DeviceSpec:
+    """A device of which nothing is known but its name."""
+    return DeviceSpec(
+        name=name, index=0, group=0, title="", throttle="pace", seconds_per_sample=0.001, up=Direction(),
+        down=Direction(), suspend=0.0, suspend_max=1.0, suspend_by="hold", on_drop="retry", tick=1.0,
+    )  # fmt: skip
+
+
 def vector(*numbers: float) -> messages.Vector:
     return np.array(numbers, dtype=np.float32)
 
@@ -31,10 +41,13 @@ def vector(*numbers: float) -> messages.Vector:
 MESSAGES: tuple[messages.Message, ...] = (
     messages.Hello(device="rpi4-1", pid=4711, cores=(1, 3), samples=120),
     messages.Welcome(origin=12.5),
-    messages.Train(ticket=7, version=3, job=messages.Job(steps=4, lr=0.25, proximal=0.5), model=vector(1.0, -2.0, 0.5)),
+    messages.Train(
+        ticket=7, version=3, sent=1.25, job=messages.Job(steps=4, lr=0.25, proximal=0.5),
+        model=vector(1.0, -2.0, 0.5),
+    ),
     messages.Update(
         device="rpi4-1", ticket=7, version=3, delta=vector(0.0, 1e-30, 3.0), samples=120, steps=4,
-        started=1.5, finished=2.75, loss=0.125, events=({"kind": "trained", "t": 2.75, "late": 0.0},),
+        started=1.5, finished=2.75, due=3.5, loss=0.125, events=({"kind": "trained", "t": 2.75, "asked": 1.25},),
     ),
     messages.Beat(device="rpi4-1", state="training", ticket=7, finished=6, trains=8, progress=0.5, drops=2),
     messages.Snapshot(version=3, made=9.5, model=vector(1.0, 2.0, 3.0)),
@@ -45,24 +58,39 @@ MESSAGES: tuple[messages.Message, ...] = (
 """One of each."""
 
 EVENTS: tuple[trace.Event, ...] = (
-    trace.Header(t=0.0, schema=1, name="n", strategy="fedavg", seed=7, dilation=1.0, started="2024", host="h"),
+    trace.Header(
+        t=0.0, schema=trace.SCHEMA, name="n", strategy="fedavg", seed=7, dilation=2.0, demand=0.5, pressure=None,
+        started="2024", host="h",
+    ),
     trace.Joined(t=0.0, device="a", pid=11, cores=[1], samples=100),
     trace.Left(t=9.0, device="a", reason="silent"),
     trace.Dispatched(t=0.5, device="a", ticket=1, version=0, steps=10),
     trace.Resent(t=1.0, device="a", ticket=1),
-    trace.Downloaded(t=1.5, device="a", ticket=1, attempt=0, asked=0.5, obtained=0.51, bytes=400, dropped=True),
+    trace.Downloaded(
+        t=1.5, device="a", ticket=1, job=0, attempt=0, sent=0.99, asked=0.5, obtained=0.51, bytes=400, dropped=True
+    ),
     trace.Suspended(t=2.0, device="a", ticket=1, asked=0.25, obtained=0.26),
-    trace.Trained(t=3.0, device="a", ticket=1, steps=10, asked=1.0, obtained=1.01, late=0.002),
-    trace.Uploaded(t=4.0, device="a", ticket=1, attempt=1, asked=0.5, obtained=0.5, bytes=420, dropped=False),
-    trace.Abandoned(t=4.5, device="a", ticket=2, seconds=0.75),
-    trace.Arrived(t=5.0, device="a", ticket=1, version=0, staleness=2, loss=0.5),
+    trace.Trained(
+        t=3.0, device="a", ticket=1, steps=10, asked=1.0, obtained=1.01, checks=10,
+        misses=[trace.Miss(3, 0.1, 0.002), trace.Miss(10, 0.1, 0.01)],
+        use=trace.Use(cpu=0.25, waited=0.125, stolen=0.0625),
+    ),
+    trace.Uploaded(
+        t=4.0, device="a", ticket=1, job=0, attempt=1, sent=3.5, asked=0.5, obtained=0.5, bytes=420, dropped=False
+    ),
+    trace.Abandoned(t=4.5, device="a", ticket=2, steps=3, seconds=0.75, checks=3, misses=[]),
+    trace.Arrived(t=5.0, device="a", ticket=1, due=4.75, bytes=420, version=0, staleness=2, loss=0.5),
     trace.Ignored(t=5.0, device="a", ticket=1),
     trace.Aggregated(t=5.0, version=3, tickets=[1, 2], weights=[0.25, 0.75], staleness=[2, 0]),
     trace.Rejected(t=6.0, device="a", ticket=3, reason="zero"),
     trace.Superseded(t=6.0, device="a", ticket=4),
     trace.Lost(t=6.0, device="a", ticket=5, reason="gave up"),
     trace.Refusal(t=6.5, peer="stranger", reason="unknown device — ä"),
+    trace.Load(
+        t=6.75, span=1.0, busy=0.25, served=3, service=0.125, longest=0.0625, waited=0.01, pressure=None
+    ),
+    trace.Canary(t=6.8, core=1, asked=0.02, alone=0.0201, obtained=0.0205),
     trace.Scored(t=7.0, version=3, made=5.0, metrics={"accuracy": 0.5}),
     trace.Stopped(t=8.0, reason="over", version=3, in_flight=1),
-)
+)  # fmt: skip
 """One of each."""

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from testbed import profile
+from testbed import loading
 from testbed.errors import UserError
 from tests.testbed.examples import MINIMAL, write_profile
 
 
 def refusal(path: Path, *overrides: str) -> str:
     with pytest.raises(UserError) as caught:
-        profile.load(path, overrides)
+        loading.load(path, overrides)
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -89,6 +89,20 @@ BAD_FILES = {
     "no speed for the task": (
         f"{STRATEGY}devices = [{{ name = 'x', profile = {{ seconds_per_sample = {{ speech = 1.0 }} }} }}]",
         ["devices[0].seconds_per_sample is missing", "'digits'", "it has: speech"],
+    ),
+    "a word for a dilation": (f'dilation = "fast"\n{MINIMAL}', ["dilation is 'fast'", "auto"]),
+    "no dilation": (f"dilation = 0\n{MINIMAL}", ["dilation is 0", "above 0"]),
+    "an unknown throttle": (
+        f"{STRATEGY}devices = [{{ name = 'x', profile = {{ throttle = 'cgruop' }} }}]",
+        ["devices[0].profile.throttle is 'cgruop'", "did you mean 'cgroup'"],
+    ),
+    "an unknown way to be suspended": (
+        f'{STRATEGY}devices = [{{ profile = "rpi4", suspend_by = "sleep" }}]',
+        ["devices[0].suspend_by is 'sleep'", "hold"],
+    ),
+    "a speed that nobody gives": (
+        f"{STRATEGY}devices = [{{ name = 'x', profile = {{ title = 'X' }} }}]",
+        ["devices[0].seconds_per_sample is missing", "clock_hz"],
     ),
     "a run's name that is a path": (f'name = "../evil"\n{MINIMAL}', ["name is '../evil'", "no /"]),
     "a run's name that is nothing": (f'name = ""\n{MINIMAL}', ["name is ''", "at most 100 bytes"]),

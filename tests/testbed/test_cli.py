@@ -23,8 +23,9 @@ DETAIL = {"strategies": "gamma_bar", "devices": "0.6 ms per sample", "links": "2
 
 
 @pytest.fixture(autouse=True)
-def own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_import_path_and_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -75,7 +76,7 @@ def test_a_parameter_is_listed_with_default_range_and_meaning(capsys: pytest.Cap
 
 def diagnosis(capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]]]:
     code = cli.main(["doctor", "--format", "json"])
-    return code, json.loads(capsys.readouterr().out)
+    return code, json.loads(capsys.readouterr().out)["findings"]
 
 
 def test_a_host_that_can_do_everything_needed_is_well(
@@ -103,6 +104,7 @@ def test_a_diagnosis_can_be_read_by_people(capsys: pytest.CaptureFixture[str]) -
     cli.main(["doctor"])
     text = capsys.readouterr().out
     assert all(what in text for what in ("cores", "affinity", "memory", "cgroup", "schedstat", "RAPL"))
+    assert "not calibrated: run_testbed.py doctor --calibrate" in text
 
 
 # ---- wrong input
@@ -142,6 +144,9 @@ WRONG_OPTIONS = {
     "negative seed": (["--seed", "-1"], ["seed is -1", "at least 0"]),
     "no time": (["--seconds", "0"], ["stop.seconds is 0", "above 0"]),
     "endless time": (["--seconds", "inf"], ["stop.seconds is inf", "finite"]),
+    "a word for a dilation": (["--dilation", "fast"], ["--dilation", "dilation is 'fast'", "auto"]),
+    "no dilation": (["--dilation", "0"], ["--dilation", "dilation is 0", "above 0"]),
+    "endless dilation": (["--dilation", "inf"], ["dilation is inf", "finite"]),
     "a setting of no form": (["--set", "seed"], ["--set seed", "key=value"]),
     "a name with line breaks": (["--set", 'name="a\\nb"'], ["name is 'a\\nb'"]),
     "a key with line breaks": (["--set", "a\nb=1"], ["a b is not a known key"]),
@@ -196,7 +201,25 @@ def test_an_out_folder_that_cannot_be_is_one_line(tmp_path: Path, capsys: pytest
     assert f"--out {path}/runs: cannot be written to" in refused(capsys, path / "runs", "run", str(path))
 
 
-@pytest.mark.parametrize("words", [[], ["fly"], ["list", "planets"], ["run"], ["run", "x.toml", "--seed", "one"]])
+def test_a_plan_of_wrong_input_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_profile(tmp_path, MINIMAL)
+    assert cli.main(["plan", str(path), "--seed", "-1"]) == 2
+    output = capsys.readouterr()
+    assert (output.out, output.err) == ("", "error: --seed: seed is -1; it must be at least 0 and below 9.22337e+18\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["fly"],
+        ["list", "planets"],
+        ["run"],
+        ["plan"],
+        ["run", "x.toml", "--seed", "one"],
+        ["plan", "x.toml", "--out", "y"],
+    ],
+)
 def test_words_that_make_no_command_exit_with_code_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(words)

@@ -21,7 +21,7 @@ def console(*, terminal: bool = False) -> tuple[Console, io.StringIO]:
 def status(devices: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     tally = {"dispatched": 9, "applied": 6, "rejected": 2, "lost": 1, "superseded": 0}
     return {
-        "t": 4.0, "version": 6, "metrics": {"accuracy": 0.8125, "loss": 0.5}, "tally": tally,
+        "t": 4.0, "dilation": 1.0, "version": 6, "metrics": {"accuracy": 0.8125, "loss": 0.5}, "tally": tally,
         "devices": devices if devices is not None else {"rpi4-1": ["training", 4, 3, 0.4]}, **changes,
     }  # fmt: skip
 
@@ -35,6 +35,12 @@ def table_lines(devices: dict[str, Any], rows: int) -> list[list[str]]:
 def test_the_headline_says_where_the_run_is() -> None:
     expected = "  4.0 s  version 6  accuracy 0.812  loss 0.500  1.5 upd/s  rejected 2  lost 1"
     assert live.headline(status()) == expected
+
+
+def test_the_headline_of_a_dilated_run_has_the_seconds_of_this_host_too() -> None:
+    line = live.headline(status(dilation=2.5))
+    assert line.startswith("  4.0 s (10 s here)  version 6")
+    assert "1.5 upd/s" in line  # per emulated second
 
 
 def test_the_headline_of_a_run_that_just_began_has_no_score_and_no_rate() -> None:

@@ -16,6 +16,7 @@ from testbed.trace import (
     Ignored,
     Joined,
     Lost,
+    Miss,
     Refusal,
     Rejected,
     Resent,
@@ -25,6 +26,7 @@ from testbed.trace import (
     Suspended,
     Trained,
     Uploaded,
+    Use,
 )
 
 
@@ -38,22 +40,31 @@ def sent(t: float, device: str, ticket: int, version: int) -> Dispatched:
 
 def down(device: str, attempt: int, obtained: float, dropped: bool) -> Downloaded:
     return Downloaded(
-        t=0.5, device=device, ticket=1, attempt=attempt, asked=0.1, obtained=obtained, bytes=400, dropped=dropped
-    )
+        t=0.5, device=device, ticket=1, job=0, attempt=attempt, sent=0.0, asked=0.1, obtained=obtained, bytes=400,
+        dropped=dropped,
+    )  # fmt: skip
 
 
 def up(device: str, attempt: int, obtained: float, dropped: bool) -> Uploaded:
     return Uploaded(
-        t=3.0, device=device, ticket=1, attempt=attempt, asked=0.1, obtained=obtained, bytes=420, dropped=dropped
-    )
+        t=3.0, device=device, ticket=1, job=0, attempt=attempt, sent=2.5, asked=0.1, obtained=obtained, bytes=420,
+        dropped=dropped,
+    )  # fmt: skip
 
 
-def trained(device: str, obtained: float) -> Trained:
-    return Trained(t=2.5, device=device, ticket=1, steps=10, asked=1.9, obtained=obtained, late=0.0)
+def trained(device: str, obtained: float, misses: int = 0) -> Trained:
+    return Trained(
+        t=2.5, device=device, ticket=1, steps=10, asked=1.9, obtained=obtained, checks=10,
+        misses=[Miss(number + 1, 0.19, 0.01) for number in range(misses)],
+        use=Use(cpu=0.75, waited=0.25, stolen=0.125),
+    )  # fmt: skip
 
 
 EVENTS: list[Event] = [
-    Header(t=0.0, schema=1, name="demo", strategy="fedavg", seed=7, dilation=1.0, started="2024", host="h"),
+    Header(
+        t=0.0, schema=trace.SCHEMA, name="demo", strategy="fedavg", seed=7, dilation=2.5, demand=0.5, pressure=None,
+        started="2024", host="h",
+    ),
     joined("a", 1),
     joined("b", 2),
     sent(0.0, "a", 1, 0),
@@ -66,10 +77,10 @@ EVENTS: list[Event] = [
     trained("a", 2.0),
     up("a", 0, 0.5, True),
     up("a", 1, 0.5, False),
-    Arrived(t=3.2, device="a", ticket=1, version=0, staleness=0, loss=1.0),
+    Arrived(t=3.2, device="a", ticket=1, due=3.125, bytes=420, version=0, staleness=0, loss=1.0),
     Aggregated(t=3.2, version=1, tickets=[1], weights=[1.0], staleness=[0]),
     sent(3.2, "a", 3, 1),
-    trained("b", 3.0),
+    trained("b", 3.0, misses=2),
     up("b", 0, 0.25, False),
     Aggregated(t=5.0, version=2, tickets=[2], weights=[0.5], staleness=[1]),
     sent(5.0, "b", 4, 2),
@@ -78,7 +89,10 @@ EVENTS: list[Event] = [
     Scored(t=9.5, version=1, made=3.2, metrics={"accuracy": 0.8}),
     Superseded(t=5.5, device="a", ticket=3),
     sent(5.5, "a", 5, 2),
-    Abandoned(t=5.6, device="a", ticket=3, seconds=1.0),
+    Abandoned(
+        t=5.6, device="a", ticket=3, steps=4, seconds=1.0, checks=4, misses=[Miss(4, 0.19, 0.05)],
+        use=Use(cpu=0.5, waited=0.0625, stolen=0.0),
+    ),
     Rejected(t=6.0, device="b", ticket=4, reason="zero"),
     sent(6.0, "b", 6, 2),
     Lost(t=6.5, device="a", ticket=5, reason="gave up"),
@@ -89,7 +103,7 @@ EVENTS: list[Event] = [
     Ignored(t=7.5, device="a", ticket=3),
     Refusal(t=7.5, peer="stranger", reason="unknown device"),
     Stopped(t=8.0, reason="8 seconds are over", version=3, in_flight=2),
-]
+]  # fmt: skip
 
 
 def test_the_summary_has_each_figure_right() -> None:
@@ -99,6 +113,8 @@ def test_the_summary_has_each_figure_right() -> None:
         "seed": 7,
         "devices": 2,
         "seconds": 8.0,
+        "host_seconds": 20.0,
+        "dilation": 2.5,
         "stopped": "8 seconds are over",
         "versions": 3,
         "dispatched": 8,
@@ -125,20 +141,22 @@ def test_the_rows_of_devices_have_each_figure_right() -> None:
         {
             "device": "a", "pid": 11, "core": 1, "samples": 100, "jobs": 4, "applied": 1, "rejected": 0, "lost": 1,
             "superseded": 1, "drops": 1, "bytes_up": 840, "bytes_down": 400, "busy_s": 3.0, "transfer_s": 1.125,
-            "suspended_s": 0.0, "idle_s": 3.875, "asked_s": 1.9, "obtained_s": 2.0, "mean_staleness": 0.0,
+            "suspended_s": 0.0, "idle_s": 3.875, "asked_s": 1.9, "obtained_s": 2.0, "missed": 1,
+            "host_cpu_s": 1.25, "host_waited_s": 0.312, "mean_staleness": 0.0,
         },
         {
             "device": "b", "pid": 11, "core": 2, "samples": 100, "jobs": 4, "applied": 2, "rejected": 1, "lost": 0,
             "superseded": 0, "drops": 1, "bytes_up": 420, "bytes_down": 800, "busy_s": 3.0, "transfer_s": 0.75,
-            "suspended_s": 1.5, "idle_s": 2.75, "asked_s": 1.9, "obtained_s": 3.0, "mean_staleness": 0.5,
+            "suspended_s": 1.5, "idle_s": 2.75, "asked_s": 1.9, "obtained_s": 3.0, "missed": 2,
+            "host_cpu_s": 0.75, "host_waited_s": 0.25, "mean_staleness": 0.5,
         },
     ]  # fmt: skip
 
 
 def test_the_rows_of_metrics_are_in_the_order_and_at_the_time_of_their_versions() -> None:
     assert metrics.metric_rows(metrics.history(EVENTS)) == [
-        {"time_s": 3.2, "version": 1, "accuracy": 0.8},
-        {"time_s": 5.0, "version": 2, "accuracy": 0.5, "loss": 1.25},
+        {"time_s": 3.2, "host_s": 8.0, "version": 1, "accuracy": 0.8},
+        {"time_s": 5.0, "host_s": 12.5, "version": 2, "accuracy": 0.5, "loss": 1.25},
     ]
 
 
@@ -186,7 +204,7 @@ def test_every_column_is_in_every_row() -> None:
 
 
 def test_a_stopped_trace_ends_when_it_was_stopped_although_devices_report_later() -> None:
-    late = Trained(t=8.4, device="a", ticket=7, steps=1, asked=0.1, obtained=0.1, late=0.0)
+    late = Trained(t=8.4, device="a", ticket=7, steps=1, asked=0.1, obtained=0.1, checks=1, misses=[])
     total = metrics.history([*EVENTS[:-1], late, EVENTS[-1]])
     assert isinstance(EVENTS[-1], trace.Stopped)
     assert total.seconds == 8.0

@@ -8,51 +8,58 @@ from typing import Any
 
 import pytest
 
-from testbed import profile
-from testbed.profile import DeviceProfile, Experiment, LinkProfile
+from testbed import fleet, loading
+from testbed.fleet import DeviceSpec
+from testbed.profile import DeviceProfile, Experiment, LinkProfile, Phase
 from testbed.runfolder import RunFolder
+from testbed.survey import Survey
 from tests.testbed.examples import MINIMAL, write_profile
 
-QUICKSTART = profile.CATALOGUE / "experiments" / "quickstart.toml"
+QUICKSTART = loading.CATALOGUE / "experiments" / "quickstart.toml"
 
 
 def load(folder: Path, *overrides: str, text: str = MINIMAL, **replaced: Any) -> Experiment:
-    return profile.load(write_profile(folder, text), overrides, replaced)
+    return loading.load(write_profile(folder, text), overrides, replaced)
 
 
-@pytest.mark.parametrize("name", profile.catalogue("devices"))
+def concrete(experiment: Experiment) -> list[DeviceSpec]:
+    """The devices, whose speeds are all given in seconds per sample: nothing needs to be measured."""
+    return fleet.concrete(experiment, Survey())
+
+
+@pytest.mark.parametrize("name", loading.catalogue("devices"))
 def test_a_shipped_device_states_what_it_is_and_how_fast_with_a_source(name: str) -> None:
-    device = profile.named(DeviceProfile, "devices", name, "test", "profile", Path())
+    device = loading.named(DeviceProfile, "devices", name, "test", "profile", Path())
     assert device.title
     assert device.source
     assert device.throttle == "none" or device.seconds_per_sample["digits"] > 0
     assert device.power is None or device.power.source
 
 
-@pytest.mark.parametrize("name", profile.catalogue("links"))
+@pytest.mark.parametrize("name", loading.catalogue("links"))
 def test_a_shipped_link_states_what_it_is_with_a_source(name: str) -> None:
-    link = profile.named(LinkProfile, "links", name, "test", "link", Path())
+    link = loading.named(LinkProfile, "links", name, "test", "link", Path())
     assert link.title
     assert link.source
     assert name == "none" or (link.up.mbit is not None and link.down.mbit is not None)
 
 
-@pytest.mark.parametrize("name", profile.catalogue("experiments"))
+@pytest.mark.parametrize("name", loading.catalogue("experiments"))
 def test_a_shipped_experiment_resolves_to_a_fleet(name: str) -> None:
-    experiment = profile.load(profile.CATALOGUE / "experiments" / f"{name}.toml")
-    assert profile.fleet(experiment)
+    experiment = loading.load(loading.CATALOGUE / "experiments" / f"{name}.toml")
+    assert concrete(experiment)
 
 
 def test_the_first_catalogue_has_the_promised_names() -> None:
     promised = {"rpi3bplus", "rpi4", "rpi5", "jetson-nano", "phone-low", "phone-mid", "phone-high", "host"}
-    assert promised <= set(profile.catalogue("devices"))
-    assert {"ethernet", "wifi", "lte", "5g", "3g", "none"} <= set(profile.catalogue("links"))
+    assert promised <= set(loading.catalogue("devices"))
+    assert {"ethernet", "wifi", "lte", "5g", "3g", "none"} <= set(loading.catalogue("links"))
 
 
-def test_quickstart_has_eight_devices_of_six_kinds() -> None:
-    devices = profile.fleet(profile.load(QUICKSTART))
+def test_quickstart_has_eight_devices_of_five_kinds() -> None:
+    devices = concrete(loading.load(QUICKSTART))
     assert [device.name for device in devices] == [
-        "rpi3bplus-1", "rpi4-1", "rpi4-2", "rpi5-1", "jetson-nano-1", "phone-low-1", "phone-low-2", "phone-mid-1",
+        "rpi3bplus-1", "rpi4-1", "rpi4-2", "rpi5-1", "jetson-nano-1", "phone-low-1", "phone-low-2", "rpi3bplus-2",
     ]  # fmt: skip
     assert [device.index for device in devices] == list(range(8))
 
@@ -71,15 +78,58 @@ def test_a_group_becomes_devices_with_its_own_speed_drop_and_suspension(tmp_path
     on_drop = "give_up"
     seconds_per_sample = 0.01
     """
-    first, second = profile.fleet(load(tmp_path, text=text))
+    first, second = concrete(load(tmp_path, text=text))
     assert (first.name, second.name) == ("pi-1", "pi-2")
     assert (first.up.drop, first.down.drop) == (0.25, 0.25)
     assert first.up.mbit == 50
     assert (first.suspend, first.suspend_max, first.on_drop, first.seconds_per_sample) == (0.5, 2.0, "give_up", 0.01)
 
 
+def test_a_speed_may_be_one_number_for_every_task_and_a_groups_goes_before_the_profiles(tmp_path: Path) -> None:
+    text = """
+    strategy = "fedavg"
+    devices = [{ profile = { seconds_per_sample = 0.5 }, name = "a" },
+               { profile = "rpi4", seconds_per_sample = { digits = 0.25, "digits:cnn" = 0.75 } },
+               { profile = "rpi4", clock_hz = 2.0e9, cycles_per_sample = 1.0e9 }]
+    """
+    assert [device.seconds_per_sample for device in concrete(load(tmp_path, text=text))] == [0.5, 0.25, 0.5]
+
+
+def test_a_group_says_how_its_devices_are_suspended_and_how_their_speed_changes(tmp_path: Path) -> None:
+    text = """
+    strategy = "fedavg"
+    [[devices]]
+    profile = "rpi4"
+    suspend_by = "signal"
+    schedule = [{ at = 0, speed = 1.5 }, { at = 20, speed = 0.5 }]
+    schedule_period = 60
+    """
+    (device,) = concrete(load(tmp_path, text=text))
+    assert device.suspend_by == "signal"
+    assert device.schedule == (Phase(at=0.0, speed=1.5), Phase(at=20.0, speed=0.5))
+    assert device.schedule_period == 60.0
+    (plain,) = concrete(load(tmp_path))
+    assert (plain.suspend_by, plain.schedule, plain.schedule_period, plain.throttle) == ("hold", (), None, "pace")
+
+
+def test_a_device_knows_its_group(tmp_path: Path) -> None:
+    text = 'strategy = "fedavg"\ndevices = [{ profile = "rpi4", count = 2 }, { profile = "rpi5" }]'
+    assert [device.group for device in concrete(load(tmp_path, text=text))] == [0, 0, 1]
+
+
+def test_devices_have_names_before_anything_is_known_about_their_speed(tmp_path: Path) -> None:
+    text = 'strategy = "fedavg"\ndevices = [{ profile = "rpi4", count = 2 }, { profile = "host", name = "a" }]'
+    assert fleet.names(load(tmp_path, text=text)) == ["rpi4-1", "rpi4-2", "a-1"]
+
+
+@pytest.mark.parametrize(("text", "dilation"), [("", 1.0), ("dilation = 2", 2.0), ('dilation = "auto"', "auto")])
+def test_a_dilation_is_a_number_or_auto(tmp_path: Path, text: str, dilation: float | str) -> None:
+    assert load(tmp_path, text=f"{text}\n{MINIMAL}").dilation == dilation
+    assert load(tmp_path, text=f"{text}\n{MINIMAL}", dilation=0.25).dilation == 0.25
+
+
 def test_a_device_that_is_not_throttled_has_no_speed(tmp_path: Path) -> None:
-    (device,) = profile.fleet(load(tmp_path, "devices[0].profile=host"))
+    (device,) = concrete(load(tmp_path, "devices[0].profile=host"))
     assert device.seconds_per_sample is None
 
 
@@ -90,7 +140,7 @@ def test_devices_of_groups_with_the_same_name_are_numbered_through(tmp_path: Pat
     devices = [{ profile = "rpi4", count = 2 }, { profile = "rpi5", name = "rpi4" },
                { profile = "rpi4", name = "rpi4-1" }, { profile = "rpi4", name = "evaluator" }]
     """
-    names = [device.name for device in profile.fleet(load(tmp_path, text=text))]
+    names = [device.name for device in concrete(load(tmp_path, text=text))]
     assert names == ["rpi4-1", "rpi4-2", "rpi4-3", "rpi4-1-1", "evaluator-1"]
 
 
@@ -101,7 +151,7 @@ def test_profiles_of_devices_and_links_may_be_files_beside_the_experiment_or_tab
     devices = [{ profile = "board.toml", link = { up = { mbit = 2 } } },
                { name = "inline", profile = { seconds_per_sample = { digits = 0.25 } } }]
     """
-    board, inline = profile.fleet(load(tmp_path, text=text))
+    board, inline = concrete(load(tmp_path, text=text))
     assert (board.name, board.title, board.seconds_per_sample) == ("board-1", "Mine", 0.5)
     assert (board.up.mbit, board.down.mbit) == (2.0, None)
     assert (inline.name, inline.title, inline.seconds_per_sample) == ("inline-1", "inline", 0.25)
@@ -133,7 +183,8 @@ def test_the_file_goes_before_the_defaults_and_the_command_line_before_the_file(
 def test_another_rule_on_the_command_line_comes_without_the_parameters_of_the_first(tmp_path: Path) -> None:
     text = 'strategy = { name = "asyncfeded", lam = 0.5 }\ndevices = [{ profile = "rpi4" }]'
     experiment = load(tmp_path, text=text, strategy="fedavg")
-    assert (experiment.strategy_name, experiment.strategy_parameters) == ("fedavg", {})
+    assert experiment.strategy_name == "fedavg"
+    assert "lam" not in experiment.strategy_parameters
 
 
 # ---- --set
@@ -152,14 +203,20 @@ def test_another_rule_on_the_command_line_comes_without_the_parameters_of_the_fi
         ("stop={versions = 3}", lambda e: (e.stop.versions, e.stop.seconds), (3, None)),
         ("stop.versions=3", lambda e: e.stop.versions, 3),
         ('devices=[{profile="rpi5"}]', lambda e: e.devices[0].name, "rpi5"),
-        ("strategy=fedasync", lambda e: e.strategy, "fedasync"),
-        ("strategy.alpha=0.5", lambda e: e.strategy, {"name": "fedavg", "alpha": 0.5}),
-        ("task.model=cnn", lambda e: e.task, {"name": "digits", "model": "cnn"}),
+        ("strategy=fedasync", lambda e: e.strategy_name, "fedasync"),
+        ("strategy.fraction=0.5", lambda e: (e.strategy_name, e.strategy_parameters["fraction"]), ("fedavg", 0.5)),
+        ("task.model=cnn", lambda e: (e.task_name, e.task_parameters["model"]), ("digits", "cnn")),
     ],
 )
 def test_any_key_can_be_set(tmp_path: Path, override: str, read: Any, value: object) -> None:
     text = 'strategy = "fedavg"\ndevices = [{ profile = "rpi4", link = {} }]'
     assert read(load(tmp_path, override, text=text)) == value
+
+
+def test_parameters_of_rule_and_task_that_nobody_set_are_written_out_with_their_defaults(tmp_path: Path) -> None:
+    experiment = load(tmp_path, "strategy=asyncfeded", "task.alpha=0.25")
+    assert experiment.strategy_parameters.keys() >= {"lam", "gamma_bar"}
+    assert experiment.task_parameters == {"model": "small-cnn", "split": "dirichlet", "alpha": 0.25}
 
 
 def test_the_last_of_several_settings_of_a_key_holds(tmp_path: Path) -> None:
@@ -171,12 +228,13 @@ def test_the_last_of_several_settings_of_a_key_holds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("overrides", [(), ("strategy.lam=0.5", "devices[0].profile=host", "stop.target_accuracy=0.9")])
 def test_a_stored_profile_loads_to_the_same_experiment(tmp_path: Path, overrides: tuple[str, ...]) -> None:
-    experiment = profile.load(QUICKSTART, overrides)
+    experiment = loading.load(QUICKSTART, overrides)
     folder = RunFolder(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))
     folder.write_profile(experiment)
-    again = profile.load(folder.path / "profile.toml")
+    again = loading.load(folder.path / "profile.toml")
     assert again == experiment
-    assert profile.fleet(again) == profile.fleet(experiment)
+    assert again.dilation == "auto"
+    assert concrete(again) == concrete(experiment)
 
 
 @pytest.mark.parametrize(("model", "seconds"), [("cnn", 2.82e-3), ("small-cnn", 6e-4)])
@@ -184,4 +242,4 @@ def test_a_speed_may_depend_on_the_model(tmp_path: Path, model: str, seconds: fl
     path = tmp_path / "mine.toml"
     text = f'strategy = "fedavg"\ntask = {{ name = "digits", model = "{model}" }}\ndevices = [{{ profile = "rpi4" }}]'
     path.write_text(text, encoding="utf-8")
-    assert profile.fleet(profile.load(path))[0].seconds_per_sample == seconds
+    assert concrete(loading.load(path))[0].seconds_per_sample == seconds

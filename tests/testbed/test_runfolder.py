@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from testbed import profile
+from testbed import loading, planner
 from testbed.cores import plan
 from testbed.errors import UserError
 from testbed.runfolder import RunFolder
+from testbed.survey import StepTime, Survey
 from testbed.trace import TraceWriter
-from tests.testbed.examples import MINIMAL, write_profile
+from tests.testbed.examples import MINIMAL, device_spec, write_profile
 from tests.testbed.test_metrics import EVENTS
 
 MOMENT = datetime(2024, 1, 2, 3, 4, 5)
@@ -66,20 +67,33 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_results_follow_from_the_trace(tmp_path: Path) -> None:
     folder = filled(tmp_path)
-    summary = folder.write_results()
+    summary = folder.write_results([device_spec("a"), device_spec("b")])
     assert (summary["applied"], summary["in_flight"]) == (3, 2)
     assert json.loads((folder.path / "summary.json").read_text(encoding="utf-8")) == summary
     assert rows(folder.path / "metrics.csv") == [
-        {"time_s": "3.2", "version": "1", "accuracy": "0.8", "loss": ""},
-        {"time_s": "5.0", "version": "2", "accuracy": "0.5", "loss": "1.25"},
+        {"time_s": "3.2", "host_s": "8.0", "version": "1", "accuracy": "0.8", "loss": ""},
+        {"time_s": "5.0", "host_s": "12.5", "version": "2", "accuracy": "0.5", "loss": "1.25"},
     ]
     devices = rows(folder.path / "devices.csv")
     assert [(row["device"], row["jobs"], row["bytes_up"]) for row in devices] == [("a", "4", "840"), ("b", "4", "420")]
 
 
+def test_the_certificate_is_in_a_file_of_its_own_and_in_the_summary(tmp_path: Path) -> None:
+    folder = filled(tmp_path)
+    summary = folder.write_results([device_spec("a"), device_spec("b")])
+    certificate = json.loads((folder.path / "fidelity.json").read_text(encoding="utf-8"))
+    assert summary["fidelity"] == certificate
+    assert certificate["dilation"] == 2.5
+    verdicts = {line["name"]: line["verdict"] for line in certificate["invariants"]}
+    assert verdicts["conservation"] == "PASS"
+    assert verdicts["step time"] == "FAIL"  # b asked for 1.9 s and obtained 3
+    assert certificate["verdict"] == "FAIL"
+
+
 def test_a_run_without_a_trace_has_results_too(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "demo", MOMENT)
-    assert folder.write_results()["dispatched"] == 0
+    summary = folder.write_results(())
+    assert (summary["dispatched"], summary["fidelity"]["verdict"]) == (0, "not measured")
     assert rows(folder.path / "metrics.csv") == []
 
 
@@ -87,17 +101,25 @@ def test_logs_with_nothing_in_them_are_removed(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "demo", MOMENT)
     for name, text in (("quiet", ""), ("loud", "a problem")):
         (folder.path / "logs" / f"{name}.log").write_text(text)
-    folder.write_results()
+    folder.write_results(())
     assert os.listdir(folder.path / "logs") == ["loud.log"]
 
 
 def test_what_a_run_was_made_of_is_recorded(tmp_path: Path) -> None:
-    experiment = profile.load(write_profile(tmp_path, f"seed = 5\n{MINIMAL}"))
+    experiment = loading.load(write_profile(tmp_path, f"seed = 5\n{MINIMAL}"))
     folder = RunFolder(tmp_path, "demo", MOMENT)
-    folder.write_meta(experiment, plan([0, 1], 1), {"aggregator": 41, "rpi4-1": 42})
+    step = StepTime(samples=32, seconds=0.002, alone=0.0015, slow=0.003)
+    survey = Survey(parameters=1000, samples=(100,), steps=(step,), crowd={1: 1}, governor="powersave")
+    cores = plan([0, 1], 1)
+    folder.write_meta(experiment, cores, planner.plan(experiment, survey, cores, 2.0), {"aggregator": 41, "rpi4-1": 42})
     meta = json.loads((folder.path / "meta.json").read_text(encoding="utf-8"))
     assert meta["seed"] == 5
     assert meta["core_plan"] == {"aggregator": 0, "evaluator": 0, "devices": [1]}
+    assert meta["dilation"] == 2.0
+    assert meta["demand"].keys() == {"0", "1"}
+    assert 0 < meta["demand"]["1"] < 1
+    assert meta["calibration"]["steps"] == [{"samples": 32, "seconds": 0.002, "alone": 0.0015, "slow": 0.003}]
+    assert meta["calibration"]["crowd"] == {"1": 1}
     assert meta["pids"] == {"launcher": os.getpid(), "aggregator": 41, "rpi4-1": 42}
     assert {"torch", "numpy", "pyzmq"} <= meta["packages"].keys()
     assert meta["host"]["memory_bytes"] > 0

@@ -83,15 +83,16 @@ def test_a_line_that_is_no_event_is_named_with_file_and_number(tmp_path: Path, g
 
 def test_a_trace_of_another_schema_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
-    path.write_text(path.read_text(encoding="utf-8").replace('"schema":1', '"schema":2'), encoding="utf-8")
-    with pytest.raises(TraceError, match="schema 2; this version reads 1"):
+    path.write_text(path.read_text(encoding="utf-8").replace('"schema":2', '"schema":1'), encoding="utf-8")
+    with pytest.raises(TraceError, match="schema 1; this version reads 2"):
         next(read(path))
 
 
 # ---- what devices report
 
 TRAINED: dict[str, Any] = {
-    "kind": "trained", "t": 2.5, "device": "a", "ticket": 1, "steps": 10, "asked": 1.0, "obtained": 1.1, "late": 0.0,
+    "kind": "trained", "t": 2.5, "device": "a", "ticket": 1, "steps": 10, "asked": 1.0, "obtained": 1.1,
+    "checks": 2, "misses": [[2, 0.5, 0.1]],
 }  # fmt: skip
 REPORTED = [event for event in EVENTS if isinstance(event, trace.DeviceEvent)]
 
@@ -118,9 +119,14 @@ def test_a_whole_number_of_seconds_is_taken_as_seconds() -> None:
     "changes",
     [
         {"t": math.nan},
-        {"late": math.inf},
-        {"late": None},
-        {"late": True},
+        {"obtained": math.inf},
+        {"obtained": None},
+        {"obtained": True},
+        {"misses": [[2, 0.5]]},
+        {"misses": [[2, 0.5, math.nan]]},
+        {"misses": None},
+        {"use": {"cpu": 1.0, "waited": 0.5}},
+        {"use": {"cpu": 1.0, "waited": 0.5, "stolen": math.inf}},
         {"ticket": True},
         {"ticket": 1.0},
         {"ticket": "1"},

@@ -63,18 +63,18 @@ def test_a_message_survives_in_buffers_that_cannot_be_written(kind: str) -> None
 
 
 def test_a_message_with_an_empty_vector_survives_the_wire() -> None:
-    message = Train(ticket=1, version=0, job=Job(), model=vector())
+    message = Train(ticket=1, version=0, sent=0.0, job=Job(), model=vector())
     assert_same(decode(encode(message), 0), message)
 
 
 def test_a_vector_travels_as_raw_little_endian_float32_in_a_frame_of_its_own() -> None:
-    _, frame = encode(Train(ticket=1, version=0, job=Job(), model=vector(1.0, -2.0)))
+    _, frame = encode(Train(ticket=1, version=0, sent=0.0, job=Job(), model=vector(1.0, -2.0)))
     assert bytes(frame) == bytes.fromhex("0000803f 000000c0")
 
 
 def test_a_vector_is_not_copied() -> None:
     model = vector(1.0, 2.0, 3.0)
-    sent = encode(Train(ticket=1, version=0, job=Job(), model=model))
+    sent = encode(Train(ticket=1, version=0, sent=0.0, job=Job(), model=model))
     model[0] = 9.0
     received = decode(sent, SIZE)
     assert isinstance(received, Train)
@@ -290,6 +290,6 @@ def test_headers_with_any_value_anywhere_never_do_more_than_be_refused(kind: str
 def test_any_update_survives_the_wire(numbers: list[float], ticket: int, device: str) -> None:
     update = Update(
         device=device, ticket=ticket, version=0, delta=vector(*numbers), samples=1, steps=1,
-        started=0.0, finished=0.0, loss=0.0,
+        started=0.0, finished=0.0, due=0.0, loss=0.0,
     )  # fmt: skip
     assert_same(decode(encode(update), SIZE), update)

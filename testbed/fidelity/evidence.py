@@ -28,9 +28,10 @@ class Computed:
     trips: list[tuple[float, float]] = field(default_factory=list)
     """Seconds asked and obtained from sending a model to taking up its update, by the aggregator's own clock, where
     nothing was lost on the way."""
-    cpu: float = 0.0
     waited: float = 0.0
     stolen: float = 0.0
+    critical: float = 0.0
+    """Host seconds that it waited for its core, those of them that cost it a deadline, and in which it had one."""
     worst_job: float = 0.0
     """Largest stolen share of one job."""
     metered: bool = False
@@ -90,6 +91,7 @@ class _Gatherer:
         self._sent: dict[int, float] = {}
         self._trips: dict[int, float] = {}
         """Seconds asked for the parts of a ticket's round trip so far, -inf where it was not a smooth one."""
+        self._dilation = 1.0
         self._downloads: dict[int, trace.Downloaded] = {}
         self._uploads: dict[int, trace.Uploaded] = {}
         self._arrived: dict[int, trace.Arrived] = {}
@@ -100,7 +102,7 @@ class _Gatherer:
         evidence = self.evidence
         match event:
             case trace.Header():
-                evidence.header = event
+                evidence.header, self._dilation = event, event.dilation
             case trace.Stopped():
                 evidence.stopped = event
             case trace.Load():
@@ -128,6 +130,8 @@ class _Gatherer:
 
     def close(self) -> None:
         """An upload that was through before the end, and whose ticket nobody settled, went missing on the way."""
+        for download in self._downloads.values():  # nobody computed with it, so nothing absorbed anything
+            self._delivery(download, download.sent + download.obtained)
         stopped = self.evidence.stopped
         if stopped is not None:
             missing = [upload for upload in self._uploads.values() if upload.ticket in self._open]
@@ -149,19 +153,21 @@ class _Gatherer:
             self._trip(event.ticket, event.asked)
         if event.use is not None:
             device.metered = True
-            device.cpu += event.use.cpu
             device.waited += event.use.waited
             device.stolen += event.use.stolen
-            needed = event.use.cpu + event.use.stolen
-            if needed > 0:
-                device.worst_job = max(device.worst_job, event.use.stolen / needed)
+            seconds = event.obtained if isinstance(event, trace.Trained) else event.seconds
+            critical = seconds * self._dilation if event.checks else 0.0
+            device.critical += critical
+            if critical > 0:
+                device.worst_job = max(device.worst_job, event.use.stolen / critical)
 
     def _downloaded(self, event: trace.Downloaded) -> None:
         # a suspended device takes a message up when it wakes: its way begins later, never earlier
         self.evidence.too_early += event.sent < self._sent.get(event.ticket, 0.0) - 1e-6
         if not event.dropped:
             self._in_order(event.device, False, event.ticket)
-        self._trip(event.ticket, -math.inf if event.dropped else event.asked)
+        held = event.sent > self._sent.get(event.ticket, 0.0) + 1e-6  # it came while the device was suspended
+        self._trip(event.ticket, -math.inf if event.dropped or held else event.asked)
         if event.dropped:
             self._delivery(event, None)
         else:

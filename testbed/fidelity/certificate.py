@@ -1,0 +1,62 @@
+"""The certificate of a run: ten invariants, each a function of the trace.
+
+Times are emulated seconds unless a name says host. What the kernel does not tell is "not measured", never assumed.
+docs/adr/0007 argues how the invariants are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.fidelity.computing import canary, step_time, stolen
+from testbed.fidelity.evidence import gather
+from testbed.fidelity.links import causality, link_delay, link_rate, loss
+from testbed.fidelity.running import admission, aggregator, conservation
+from testbed.fidelity.verdict import SEVERITY, Invariant, Verdict
+from testbed.fleet import DeviceSpec
+from testbed.trace import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    verdict: Verdict
+    dilation: float
+    invariants: tuple[Invariant, ...]
+
+    def of(self, verdict: Verdict) -> list[Invariant]:
+        return [line for line in self.invariants if line.verdict is verdict]
+
+    def as_table(self) -> dict[str, Any]:
+        rows = [
+            {
+                "name": line.name, "verdict": line.verdict.value, "found": line.found, "limits": line.limits,
+                "worst": line.worst, "figures": line.figures,
+            }
+            for line in self.invariants
+        ]  # fmt: skip
+        return {"verdict": self.verdict.value, "dilation": self.dilation, "invariants": rows}
+
+
+def certify(events: Iterable[Event], devices: Sequence[DeviceSpec]) -> Certificate:
+    """Judge a run by its trace and by what its devices were to be."""
+    evidence = gather(events)
+    specs = {device.name: device for device in devices}
+    lines = (
+        step_time(evidence),
+        stolen(evidence),
+        link_delay(evidence),
+        link_rate(evidence, specs),
+        loss(evidence, specs),
+        causality(evidence, specs),
+        aggregator(evidence, devices),
+        canary(evidence),
+        admission(evidence),
+        conservation(evidence),
+    )
+    return Certificate(
+        verdict=max((line.verdict for line in lines), key=SEVERITY.index),
+        dilation=evidence.header.dilation if evidence.header is not None else 1.0,
+        invariants=lines,
+    )

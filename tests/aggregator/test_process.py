@@ -1,0 +1,313 @@
+"""The aggregator's process, with a scripted transport and a clock that moves only when somebody waits."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+import pytest
+
+from aggregator.process import AggregatorProcess
+from testbed import cores, planner, trace
+from testbed.loading import load
+from testbed.messages import (
+    EVALUATOR,
+    STOPPED,
+    Beat,
+    Hello,
+    Message,
+    Refused,
+    Score,
+    Snapshot,
+    Stop,
+    Train,
+    Update,
+    Welcome,
+)
+from testbed.roles import AggregatorConfig
+from testbed.survey import Survey
+from testbed.trace import as_table
+from testbed.wire import Buffer, decode, encode
+from tests.devices.parts import Time
+from tests.devices.tiny import TinyTask
+
+E = TypeVar("E", bound=trace.Event)
+SOON = 1e-3
+"""What the process itself takes, with a clock that moves a little at every look."""
+
+
+class World:
+    """Everybody whom the aggregator talks to. They say hello, are told to train, and answer by the script.
+
+    ``overslept``: by so many seconds, the process comes back late from waiting for a message.
+    """
+
+    endpoint = "nowhere"
+
+    def __init__(self, time: Time, dilation: float = 1.0, overslept: float = 0.0, canary: bool = False) -> None:
+        self.time, self.dilation, self.overslept = time, dilation, overslept
+        self.canaries = ("canary@1",) if canary else ()
+        self.said: list[tuple[str, Message]] = []
+        """What the aggregator said, and to whom."""
+        self.on_train: Callable[[str, Train], None] = lambda device, train: None
+        self._origin = time.now
+        self._queue: list[tuple[float, int, str, list[Buffer]]] = []
+        for name in ("host-1", "host-2", *self.canaries, EVALUATOR):
+            self.at(0.0, name, Hello(device=name, pid=os.getpid(), cores=(1,), samples=5))
+
+    def at(self, moment: float, peer: str, message: Message) -> None:
+        """Let a peer say something at an emulated moment."""
+        host = self._origin + moment * self.dilation
+        heapq.heappush(self._queue, (host, len(self.said) + len(self._queue), peer, encode(message)))
+
+    def update(self, device: str, train: Train, at: float, due: float, **changes: Any) -> None:
+        self.at(
+            at, device,
+            Update(
+                device=device, ticket=train.ticket, version=train.version, delta=np.ones(TinyTask.SIZE, np.float32),
+                samples=5, steps=1, started=0.0, finished=0.0, due=due, loss=1.0, trains=1, **changes,
+            ),
+        )  # fmt: skip
+
+    def beat(self, device: str, at: float, **changes: Any) -> None:
+        self.at(at, device, msgspec.structs.replace(Beat(device=device, state="idle"), **changes))
+
+    # ---- as the aggregator's end of the transport
+
+    def send(self, peer: str, frames: Sequence[Buffer]) -> None:
+        message = decode(frames, TinyTask.SIZE)
+        self.said.append((peer, message))
+        now = (self.time.now - self._origin) / self.dilation
+        if isinstance(message, Welcome):
+            self._origin = message.origin
+        elif isinstance(message, Train):
+            self.on_train(peer, message)
+        elif isinstance(message, Snapshot):
+            self.at(now, peer, Score(version=message.version, made=message.made, metrics={"accuracy": 0.5}))
+        elif isinstance(message, Stop):
+            self.beat(peer, now, state=STOPPED)
+
+    def receive(self, timeout: float) -> tuple[str, list[Buffer]] | None:
+        limit = self.time.now + timeout + (self.overslept if timeout > 0 else 0.0)
+        if self._queue and self._queue[0][0] <= limit:
+            moment, _, peer, frames = heapq.heappop(self._queue)
+            self.time.now = max(self.time.now, moment)
+            return peer, frames
+        self.time.now = limit
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    own = Time()
+    monkeypatch.setattr("testbed.clock.time", own)
+    return own
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def run(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str) -> list[trace.Event]:
+    """The trace of a run over two devices that are not throttled, with a rule that takes every update."""
+    profile = folder / "mine.toml"
+    profile.write_text(
+        'strategy = "fedasync"\nstop.seconds = 2.0\ndevices = [{ profile = "host", count = 2 }]', encoding="utf-8"
+    )
+    experiment = load(profile, settings)
+    plan = planner.plan(experiment, Survey(samples=(5, 5)), cores.plan([0, 1], 2), world.dilation)
+    monkeypatch.setattr("aggregator.process.Hub", lambda endpoint, max_bytes: world)
+    config = AggregatorConfig(
+        experiment=experiment, plan=plan, canaries=world.canaries, core=0, endpoint="",
+        run_folder=str(folder), status_file=str(folder / "status.json"),
+    )  # fmt: skip
+    AggregatorProcess(config, TinyTask()).run()
+    return list(trace.read(folder / "trace.jsonl"))
+
+
+def of(kind: type[E], events: Sequence[trace.Event]) -> list[E]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+# ---- updates are kept until they are due
+
+
+def test_an_update_is_taken_up_when_it_is_due_and_not_before(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+
+    def answer(device: str, train: Train) -> None:
+        if train.version == 0 and device == "host-1":
+            world.update(device, train, at=0.5, due=0.625)
+            world.beat(device, at=0.55, ticket=train.ticket, finished=train.ticket, trains=1)  # still on its way
+
+    world.on_train = answer
+    [arrived] = of(trace.Arrived, run(world, folder, monkeypatch))
+    assert (arrived.device, arrived.due, arrived.bytes) == ("host-1", 0.625, 4 * TinyTask.SIZE)
+    assert 0.625 <= arrived.t <= 0.625 + SOON
+
+
+def test_an_update_that_is_overdue_is_taken_up_at_once(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    world.on_train = lambda device, train: None if train.version else world.update(device, train, at=0.5, due=0.25)
+    arrived = of(trace.Arrived, run(world, folder, monkeypatch))
+    assert [event.due for event in arrived[:2]] == [0.25, 0.25]
+    assert arrived[0].t == pytest.approx(0.5, abs=SOON)
+
+
+def test_updates_are_taken_up_in_the_order_in_which_they_are_due(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, due = World(time), {"host-1": 0.75, "host-2": 0.625}
+
+    def answer(device: str, train: Train) -> None:
+        if train.ticket <= 2:
+            world.update(device, train, at=0.5, due=due[device])
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch)
+    assert [event.device for event in of(trace.Arrived, events)] == ["host-2", "host-1"]
+    assert [event.tickets for event in of(trace.Aggregated, events)] == [[2], [1]]
+
+
+@pytest.mark.parametrize("overslept", [0.0, 0.25])
+def test_a_heartbeat_does_not_overtake_an_update_that_is_due(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float
+) -> None:
+    world = World(time, overslept=overslept)
+
+    def answer(device: str, train: Train) -> None:
+        if train.version == 0 and device == "host-1":
+            world.update(device, train, at=0.5, due=0.625)
+            world.beat(device, at=0.6875, ticket=0, finished=train.ticket, trains=1)  # by itself: it was given up
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch)
+    assert [event.device for event in of(trace.Arrived, events)] == ["host-1"]
+    assert of(trace.Lost, events) == []
+
+
+@pytest.mark.parametrize(
+    ("dilation", "ahead", "refused"), [(1.0, 0.9, False), (1.0, 1.1, True), (0.5, 1.9, False), (4.0, 0.3, True)]
+)
+def test_an_update_that_is_due_in_more_than_a_host_second_is_refused(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, dilation: float, ahead: float, refused: bool
+) -> None:
+    world = World(time, dilation)
+
+    def answer(device: str, train: Train) -> None:
+        if train.version == 0 and device == "host-1":
+            world.update(device, train, at=0.05, due=0.05 + ahead)
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch)
+    assert [event.reason for event in of(trace.Refusal, events)] == [
+        "an update that is due long after it was sent"
+    ] * refused
+    assert len(of(trace.Arrived, events)) == (not refused)
+    assert any(isinstance(message, Refused) for _, message in world.said) == refused
+
+
+def test_an_update_that_is_due_after_the_end_is_in_flight(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    world.on_train = lambda device, train: world.update(device, train, at=1.9, due=2.1)
+    events = run(world, folder, monkeypatch)
+    assert of(trace.Arrived, events) == []
+    [stopped] = of(trace.Stopped, events)
+    assert stopped.in_flight == 2
+    assert stopped.t == pytest.approx(2.0, abs=SOON)
+
+
+def test_the_last_version_ends_the_run_before_the_next_update_is_taken_up(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    world.on_train = lambda device, train: world.update(device, train, at=0.5, due=0.625)
+    events = run(world, folder, monkeypatch, "stop.versions=1")
+    assert len(of(trace.Arrived, events)) == 1
+    assert of(trace.Stopped, events)[0].reason == "version 1 is reached"
+
+
+# ---- emulated time
+
+
+@pytest.mark.parametrize("dilation", [0.5, 1.0, 4.0])
+def test_a_run_takes_its_seconds_times_the_dilation(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, dilation: float
+) -> None:
+    world, began = World(time, dilation), time.now
+    events = run(world, folder, monkeypatch)
+    assert time.now - began == pytest.approx(2.0 * dilation, abs=0.01)
+    assert of(trace.Stopped, events)[0].t == pytest.approx(2.0, abs=0.01)
+    [header] = of(trace.Header, events)
+    assert (header.schema, header.dilation) == (trace.SCHEMA, dilation)
+
+
+def test_a_model_says_when_it_was_sent(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(time)
+    world.on_train = lambda device, train: None if train.version else world.update(device, train, at=0.5, due=0.625)
+    run(world, folder, monkeypatch)
+    sent = [message.sent for _, message in world.said if isinstance(message, Train)]
+    assert sent == pytest.approx([0.0, 0.0, 0.625, 0.625], abs=SOON)
+
+
+# ---- the aggregator about itself
+
+
+def test_the_aggregator_tells_how_busy_it_was_about_once_a_host_second(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time, dilation=2.0)
+    world.on_train = lambda device, train: None if train.version else world.update(device, train, at=0.5, due=0.5)
+    loads = of(trace.Load, run(world, folder, monkeypatch))
+    assert sum(load.span for load in loads) == pytest.approx(4.0, abs=0.1)
+    assert 3 <= len(loads) <= 5
+    assert sum(load.served for load in loads) == 2
+    assert all(load.busy < 0.05 * load.span for load in loads)
+
+
+# ---- canaries
+
+
+NOTE = trace.Canary(t=1.0, core=1, asked=0.02, alone=0.02, obtained=0.021)
+
+
+def test_what_a_canary_sings_is_traced_and_it_is_no_device(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time, canary=True)
+    world.at(1.0, "canary@1", Beat(device="canary@1", state="singing", events=(as_table(NOTE),)))
+    events = run(world, folder, monkeypatch)
+    assert of(trace.Canary, events) == [NOTE]
+    assert [event.device for event in of(trace.Joined, events)] == ["host-1", "host-2"]
+    assert [type(message) for peer, message in world.said if peer == "canary@1"] == [Welcome, Stop]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Beat(device="canary@1", state="", events=(as_table(trace.Resent(t=1.0, device="host-1", ticket=1)),)),
+        Beat(device="canary@1", state="", events=(as_table(NOTE) | {"obtained": float("nan")},)),
+        Stop(reason="me too"),
+    ],
+)
+def test_a_canary_may_only_sing(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, message: Message) -> None:
+    world = World(time, canary=True)
+    world.at(1.0, "canary@1", message)
+    events = run(world, folder, monkeypatch)
+    assert [event.peer for event in of(trace.Refusal, events)] == ["canary@1"]
+    assert of(trace.Canary, events) == of(trace.Resent, events) == []

@@ -1,0 +1,65 @@
+"""Devices that are suspended by SIGSTOP are really stopped, come back, and are no obstacle to the end of a run."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from testbed import trace
+from tests.live.runs import Run, started, write_profile
+
+pytestmark = pytest.mark.live
+
+
+def freezing(folder: Path, longest: float) -> Path:
+    """One device that works, and one whose every job is suspended for up to ``longest`` seconds."""
+    suspension = {"suspend": 1.0, "suspend_max": longest, "suspend_by": "signal"}
+    groups = [
+        {"profile": "rpi4", "link": "wifi", "name": "steady"},
+        {"profile": "rpi4", "link": "wifi", "name": "sleepy", **suspension},
+    ]
+    return write_profile(folder, devices=groups, presence={"beat": 0.25, "timeout": 1000.0})
+
+
+def sleeper(run: Run) -> psutil.Process:
+    run.wait_until_traced("arrived")
+    return run.members()["sleepy-1"]
+
+
+def wait_until_stopped(run: Run, device: psutil.Process) -> None:
+    run.wait_for(lambda: device.status() == psutil.STATUS_STOPPED, "a device in state stopped")
+
+
+def test_a_device_suspended_by_signal_is_stopped_for_a_while_and_comes_back(tmp_path: Path) -> None:
+    with started(freezing(tmp_path, longest=3.0)) as run:
+        device = sleeper(run)
+        wait_until_stopped(run, device)
+        run.wait_for(lambda: device.status() != psutil.STATUS_STOPPED, "its return")
+        run.wait_until_traced("suspended", 2)
+        run.process.send_signal(signal.SIGINT)
+        outcome = run.finish()
+    assert outcome.code == 130
+    assert outcome.of_kind(trace.Left) == []
+    hangs = outcome.of_kind(trace.Suspended)
+    assert {hang.device for hang in hangs} == {"sleepy-1"}
+    assert all(hang.obtained >= hang.asked for hang in hangs[:-1])  # the last may have been cut short by the end
+    assert {event.device for event in outcome.of_kind(trace.Arrived)} == {"steady-1", "sleepy-1"}
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_ends_while_a_device_is_stopped_leaves_nothing_behind(tmp_path: Path, how: signal.Signals) -> None:
+    with started(freezing(tmp_path, longest=100_000.0)) as run:
+        wait_until_stopped(run, sleeper(run))
+        run.process.send_signal(how)
+        outcome = run.finish()
+    if how is signal.SIGKILL:
+        assert outcome.code == -signal.SIGKILL
+        return
+    assert (outcome.code, outcome.stderr) == (130, "")
+    # it was woken to tell how long it had been stopped
+    [hang] = outcome.of_kind(trace.Suspended)
+    assert (hang.device, hang.obtained < hang.asked) == ("sleepy-1", True)
+    assert outcome.summary["in_flight"] == 2

@@ -1,0 +1,65 @@
+"""Devices that a quota slows, and one whose speed follows from its clock: real processes, ratios within one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed import cgroups, trace
+from testbed.fidelity.evidence import gather
+from tests.live.runs import Outcome, complete, write_profile
+
+pytestmark = pytest.mark.live
+SHARE = 0.2
+
+
+def quota_run(folder: Path, throttle: str) -> Outcome:
+    devices = [{"name": "d", "profile": {"throttle": throttle, "of_host": SHARE}, "link": "wifi"}]
+    training = {"steps": 80, "batch": 32, "lr": 0.05}
+    return complete(write_profile(folder, devices=devices, training=training, stop={"versions": 4}))
+
+
+def check(run: Outcome) -> None:
+    jobs = [event for event in run.of_kind(trace.Trained) if event.use is not None]
+    rate = sum(job.use.cpu for job in jobs if job.use is not None) / sum(job.obtained for job in jobs)
+    # more than its share it must not have; less it may, if others want the core of a noisy host
+    assert 0.7 * SHARE <= rate <= 1.1 * SHARE
+    assert all(job.checks == 0 for job in jobs)
+    # its link is not slowed: a step takes five times as long as it computes, a delivery does not
+    late = [delivery.late for delivery in gather(run.events).deliveries if delivery.arrived is not None]
+    assert sorted(late)[len(late) // 2] < 0.005
+    assert run.json("meta.json")["quotas"]["d-1"] == pytest.approx(SHARE, rel=0.01)
+
+
+def test_a_control_group_holds_a_device_to_its_quota_and_is_gone_afterwards(tmp_path: Path) -> None:
+    try:
+        hierarchy = cgroups.find()
+        with hierarchy.fence(2**22 - 1):
+            pass
+    except cgroups.Unavailable as why:
+        pytest.skip(str(why))
+    check(quota_run(tmp_path, "cgroup"))
+    assert not list(hierarchy.group.glob("edgebed-*"))
+
+
+def test_signals_hold_a_device_to_its_share(tmp_path: Path) -> None:
+    check(quota_run(tmp_path, "signal"))
+
+
+def test_speeds_by_clock_and_by_flops_are_what_the_network_makes_of_them(tmp_path: Path) -> None:
+    """The small CNN takes 19,712 multiply-adds in its convolutions and 1,280 in its last layer for one image."""
+    devices = [
+        {"name": "clock", "profile": {"clock_hz": 1e6}, "link": "none"},
+        {"name": "flops", "profile": {"flop_per_second": 1e7}, "link": "none"},
+    ]
+    training = {"steps": 1, "batch": 32, "lr": 0.05}
+    run = complete(write_profile(tmp_path, devices=devices, training=training, stop={"versions": 4}))
+    survey = run.json("meta.json")["calibration"]
+    forward = 2 * (16 * 9 * 64 + 32 * 16 * 9 * 16 + 128 * 10)
+    assert survey["flops_forward"] == forward
+    samples = {event.device: min(32, event.samples) for event in run.of_kind(trace.Joined)}
+    asked = {event.device: event.asked / samples[event.device] for event in run.of_kind(trace.Trained)}
+    assert asked["clock-1"] == pytest.approx(forward / 4 / 1e6)
+    assert asked["flops-1"] == pytest.approx(survey["flops_training"] / 1e7)
+    assert 2.0 < survey["flops_training"] / forward < 3.5
