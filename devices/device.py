@@ -11,18 +11,17 @@ absorbed as long as there is slack, and never adds up.
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
 
-from devices.computing import Computing, Trainer
+from devices.computing import Trainer
 from devices.link import Transfer, transfer
 from devices.throttle import Pace
-from testbed.faults import Suspension, Timetable
+from devices.work import Hang, State, Work
+from testbed.faults import Timetable
 from testbed.fleet import DeviceSpec
 from testbed.host import Usage
 from testbed.messages import Beat, Train, Update
@@ -30,53 +29,6 @@ from testbed.trace import Abandoned, Downloaded, Event, Suspended, Trained, Uplo
 
 Meter: TypeAlias = Callable[[], Usage | None]
 """Reads what the kernel knows about the process that computes."""
-
-
-class State(enum.StrEnum):
-    IDLE = "idle"
-    DOWNLOADING = "downloading"
-    TRAINING = "training"
-    UPLOADING = "uploading"
-    SUSPENDED = "suspended"
-
-
-@dataclass(slots=True, kw_only=True)
-class _Work:
-    """The job in hand."""
-
-    train: Train
-    number: int
-    lead: float
-    steps: int
-    computing: Computing
-    pace: Pace
-    started: float
-    suspension: Suspension | None
-    done: int = 0
-    losses: float = 0.0
-    update: Update | None = None
-    upload: Transfer | None = None
-    sent: bool = False
-    attempt: int = 0
-    retry_at: float = math.inf
-
-    @property
-    def suspends_now(self) -> bool:
-        return self.suspension is not None and self.done >= int(self.suspension.at * self.steps)
-
-    @property
-    def send_at(self) -> float:
-        """When the update must go to the transport in order to be there when it is due."""
-        if self.upload is None or self.upload.dropped or self.sent:
-            return math.inf
-        return self.upload.due - self.lead
-
-
-@dataclass(slots=True, kw_only=True)
-class _Hang:
-    started: float
-    until: float
-    asked: float
 
 
 class Device:
@@ -106,9 +58,9 @@ class Device:
         self._curve = spec.curve
         self._paced = spec.throttle in ("pace", "none")
         """Whether steps are computed here, one by one; else they run in a process of their own, under a quota."""
-        self._work: _Work | None = None
+        self._work: Work | None = None
         self._download: tuple[Train, Transfer] | None = None
-        self._hang: _Hang | None = None
+        self._hang: Hang | None = None
         self._inbox: Train | None = None
         self._jobs = 0
         self._taken = self._awake_since = 0.0
@@ -264,7 +216,7 @@ class Device:
             self._abandon(self._work, now)
         self._start_work(train, max(way.due, self._awake_since))
 
-    def _abandon(self, work: _Work, now: float) -> None:
+    def _abandon(self, work: Work, now: float) -> None:
         work.computing.close()
         name, ticket, pace = self.spec.name, work.train.ticket, work.pace
         if work.update is None:
@@ -286,13 +238,13 @@ class Device:
             self._curve, self._meter(), steps=train.job.steps_over(self._samples), ahead=self._ahead, grain=self._grain,
             enforced=self._paced,
         )  # fmt: skip
-        self._work = _Work(
+        self._work = Work(
             train=train, number=number, lead=self._lead, steps=train.job.steps_over(self._samples),
             computing=self._trainer(train.job, train.model, number), pace=pace, started=moment,
             suspension=self._timetable.suspension(number),
         )  # fmt: skip
 
-    def _work_due(self, work: _Work) -> float:
+    def _work_due(self, work: Work) -> float:
         """When something ends, or the next step should begin."""
         if work.update is not None:
             return work.upload.due if work.upload is not None else work.retry_at
@@ -302,7 +254,7 @@ class Device:
             return work.pace.ended(work.done) - self._lead
         return work.pace.begins(work.done) if self._paced else math.inf
 
-    def _advance_work(self, work: _Work, now: float) -> None:
+    def _advance_work(self, work: Work, now: float) -> None:
         if work.update is None:
             if work.suspends_now:
                 self._fall_asleep(work, work.pace.ended(work.done))
@@ -313,12 +265,12 @@ class Device:
         else:
             self._end_upload(work, work.upload, now)
 
-    def _fall_asleep(self, work: _Work, moment: float) -> None:
+    def _fall_asleep(self, work: Work, moment: float) -> None:
         assert work.suspension is not None
         seconds = work.suspension.seconds
         work.suspension = None
         work.computing.pause()
-        self._hang = _Hang(started=moment, until=moment + seconds, asked=seconds)
+        self._hang = Hang(started=moment, until=moment + seconds, asked=seconds)
 
     def _wake_up(self, moment: float, now: float) -> None:
         assert self._hang is not None
@@ -336,7 +288,7 @@ class Device:
             train, self._inbox = self._inbox, None
             self._start_download(train, max(moment, train.sent), now)
 
-    def _finish_training(self, work: _Work, moment: float, now: float) -> None:
+    def _finish_training(self, work: Work, moment: float, now: float) -> None:
         ticket = work.train.ticket
         self._finished = ticket
         self._note(
@@ -355,19 +307,19 @@ class Device:
 
     # ---- upload
 
-    def _start_upload(self, work: _Work, moment: float) -> None:
+    def _start_upload(self, work: Work, moment: float) -> None:
         assert work.update is not None
         fate = self._timetable.upload(work.number, work.attempt)
         work.upload = transfer(self.spec.up, work.update.delta.nbytes, fate, moment)
 
-    def _send(self, work: _Work) -> None:
+    def _send(self, work: Work) -> None:
         """To the aggregator's process, which keeps it until it is due: by then the transport has done its part."""
         assert work.update is not None
         assert work.upload is not None
         work.sent = True
         self.outbox.append(msgspec.structs.replace(work.update, due=work.upload.due, trains=self._trains))
 
-    def _end_upload(self, work: _Work, way: Transfer, now: float) -> None:
+    def _end_upload(self, work: Work, way: Transfer, now: float) -> None:
         assert work.update is not None
         self._note(
             Uploaded(

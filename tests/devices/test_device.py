@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from devices.device import State
+from devices.work import State
 from testbed.faults import Fate, Suspension
 from testbed.host import Usage
 from testbed.messages import Job, Vector

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from devices.device import State
+from devices.work import State
 from testbed.faults import SeededTimetable
 from tests.devices.parts import Bench
 

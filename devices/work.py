@@ -1,0 +1,62 @@
+"""What a device has in hand: the job, and the suspension that it hangs in."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+from devices.computing import Computing
+from devices.link import Transfer
+from devices.throttle import Pace
+from testbed.faults import Suspension
+from testbed.messages import Train, Update
+
+
+class State(enum.StrEnum):
+    IDLE = "idle"
+    DOWNLOADING = "downloading"
+    TRAINING = "training"
+    UPLOADING = "uploading"
+    SUSPENDED = "suspended"
+
+
+@dataclass(slots=True, kw_only=True)
+class Work:
+    """The job in hand."""
+
+    train: Train
+    number: int
+    lead: float
+    steps: int
+    computing: Computing
+    pace: Pace
+    started: float
+    suspension: Suspension | None
+    done: int = 0
+    losses: float = 0.0
+    update: Update | None = None
+    upload: Transfer | None = None
+    sent: bool = False
+    attempt: int = 0
+    retry_at: float = math.inf
+
+    @property
+    def suspends_now(self) -> bool:
+        return self.suspension is not None and self.done >= int(self.suspension.at * self.steps)
+
+    @property
+    def send_at(self) -> float:
+        """When the update must go to the transport in order to be there when it is due."""
+        if self.upload is None or self.upload.dropped or self.sent:
+            return math.inf
+        return self.upload.due - self.lead
+
+
+@dataclass(slots=True, kw_only=True)
+class Hang:
+    """A suspension under way."""
+
+    started: float
+    until: float
+    asked: float
