@@ -1,4 +1,4 @@
-"""The canary: a step that belongs to nobody, as fast as the fastest device's, on the core of the devices.
+"""The canary: steps that belong to nobody, as fast as the fastest device's, on the core of the devices.
 
 It is timed alone before the fleet starts, and now and then among the crowd. A host that is too small shows here even
 if every device kept silent about it.
@@ -29,18 +29,18 @@ _ALONE_LEAST, _ALONE_MOST = 3, 20
 def main(config: CanaryConfig, task: Task, ready: Callable[[str], None]) -> None:
     """Time the step alone, tell ``ready``, then among the others until the run is over."""
     cores = settle(config.core, Priority.DEVICE)
-    step = _Step(task, config.batch, config.step_seconds)
-    count = min(_ALONE_MOST, max(_ALONE_LEAST, round(_ALONE_SECONDS / config.step_seconds)))
-    alone = sum(step.timed() for _ in range(count)) / count
+    song = _Song(task, config)
+    count = min(_ALONE_MOST, max(_ALONE_LEAST, round(_ALONE_SECONDS / song.seconds)))
+    alone = sum(song.timed() for _ in range(count)) / count
     ready(config.name)
     with closing_peer(config.endpoint, config.name, max_bytes=largest_frame(task.size)) as peer:
         hello = Hello(device=config.name, pid=os.getpid(), cores=cores, samples=0)
         peer.send(encode(hello), timeout=_CONNECT_SECONDS)
-        _sing(config, peer, task.size, step, alone)
+        _sing(config, peer, task.size, song, alone)
         peer.send(encode(Beat(device=config.name, state=STOPPED)), timeout=1.0)
 
 
-def _sing(config: CanaryConfig, peer: Peer, size: int, step: _Step, alone: float) -> None:
+def _sing(config: CanaryConfig, peer: Peer, size: int, song: _Song, alone: float) -> None:
     host = WallClock(0.0)
     clock: WallClock | None = None
     due = 0.0
@@ -55,28 +55,29 @@ def _sing(config: CanaryConfig, peer: Peer, size: int, step: _Step, alone: float
             clock, due = WallClock(message.origin, config.dilation), host.now() + config.every
         if clock is None or host.now() < due:
             continue
-        obtained = step.timed()
+        obtained = song.timed()
         due += config.every * max(1, -(-(host.now() - due) // config.every))
-        event = Canary(t=clock.now(), core=config.core, asked=step.seconds, alone=alone, obtained=obtained)
+        event = Canary(t=clock.now(), core=config.core, asked=song.seconds, alone=alone, obtained=obtained)
         try:
             peer.send(encode(Beat(device=config.name, state="singing", events=(as_table(event),))))
         except Unreachable:
             continue  # the aggregator is flooded; one note less
 
 
-class _Step:
-    """One local step, paced: it ends at its deadline, or when it was computed if that is later."""
+class _Song:
+    """Some local steps, paced: they end at their deadline, or when they were computed if that is later."""
 
-    def __init__(self, task: Task, batch: int, seconds: float) -> None:
-        self._task = task
-        self._samples: npt.NDArray[np.int64] = np.arange(batch, dtype=np.int64) % task.training_samples
-        self.seconds = seconds
+    def __init__(self, task: Task, config: CanaryConfig) -> None:
+        self._task, self._steps = task, config.steps
+        self._samples: npt.NDArray[np.int64] = np.arange(config.batch, dtype=np.int64) % task.training_samples
+        self.seconds = config.seconds
         task.gradient(self._samples)  # the first one faults in this process's own pages
 
     def timed(self) -> float:
         """Host seconds."""
         clock = WallClock.starting_now()
-        self._task.gradient(self._samples)
+        for _ in range(self._steps):
+            self._task.gradient(self._samples)
         computed = clock.now()
         clock.sleep_until(self.seconds)
         return max(self.seconds, computed)

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -22,7 +23,7 @@ from testbed.cores import Priority, settle
 from testbed.faults import timetable
 from testbed.host import UsageMeter
 from testbed.messages import STOPPED, Beat, Hello, Job, Refused, Stop, Train, Update, Vector, Welcome
-from testbed.roles import DeviceConfig
+from testbed.roles import GRAIN_SECONDS, DeviceConfig
 from testbed.sockets import Peer, Unreachable, closing_peer
 from testbed.tasks.task import Task
 from testbed.wire import Buffer, decode, encode, largest_frame
@@ -30,12 +31,11 @@ from testbed.wire import Buffer, decode, encode, largest_frame
 _CONNECT_SECONDS = 60.0
 _FINE_SECONDS = 0.002
 """ZeroMQ waits in whole milliseconds. The last two of a wait are slept, to an absolute moment."""
-_LEAD_SECONDS = 0.025
+_LEAD_SECONDS = 0.05
 """Host seconds before it is due at which an update is sent: more than the transport and a busy core need."""
-_GRAIN_SECONDS = 0.05
-"""Host seconds: deadlines of one job that are closer than this are checked together."""
 _AHEAD_SECONDS = 0.1
 """Host seconds by which a step may be computed ahead of its time: more than a turn of a crowded core."""
+_WARM_UP_STEPS = 2
 _GOLDEN = 0.6180339887
 """Multiples of it, modulo 1, are spread evenly: so heartbeats of a fleet do not all come at once."""
 
@@ -87,7 +87,7 @@ class DeviceProcess:
         self._device = Device(
             spec, timetable(spec, config.seed), len(self._shard), worker.begin if worker else self._train,
             worker.usage if worker else UsageMeter(),
-            lead=_LEAD_SECONDS / config.dilation, grain=_GRAIN_SECONDS / config.dilation,
+            lead=_LEAD_SECONDS / config.dilation, grain=GRAIN_SECONDS / config.dilation,
             ahead=_AHEAD_SECONDS / config.dilation,
         )  # fmt: skip
         self._untold: tuple[dict[str, object], ...] = ()
@@ -97,6 +97,8 @@ class DeviceProcess:
 
     def run(self) -> None:
         spec = self._config.spec
+        if spec.throttle == "pace":
+            self._warm_up()
         hello = Hello(device=spec.name, pid=os.getpid(), cores=self._cores, samples=len(self._shard))
         self._peer.send(encode(hello), timeout=_CONNECT_SECONDS)
         clock = self._wait_for_start()
@@ -107,6 +109,12 @@ class DeviceProcess:
                 self._device.stop(clock.now())
         # the last heartbeat carries the events that had not been told yet
         self._tell(msgspec.structs.replace(self._device.beat(), state=STOPPED), timeout=1.0)
+
+    def _warm_up(self) -> None:
+        """The first steps after a fork fault in this process's own pages, and would miss their deadlines."""
+        job = replace(self._config.job, steps=_WARM_UP_STEPS, epochs=0)
+        for _ in _local_sgd(self._config, self._task, job, self._task.initial(), 0):
+            pass
 
     def _wait_for_start(self) -> WallClock | None:
         """The clock of the run, or None if it is over before it began."""

@@ -45,19 +45,17 @@ class CorePlan:
 
 
 def plan(available: Sequence[int], devices: int) -> CorePlan:
-    """The aggregator owns the first core where there are two or more; devices take turns on the others.
+    """The aggregator owns the last core where there are two or more; devices take turns on the others.
 
-    The evaluator sits with the aggregator at the lowest priority: there it can delay nobody's deadline. With four
-    cores or more it has one to itself.
+    The last, because interrupts tend to land on the first: a device that computes ahead makes up for the time they
+    take, the aggregator cannot. The evaluator sits with it at the lowest priority: there it can delay nobody's
+    deadline. With four cores or more it has one to itself.
     """
-    cores = sorted(available)
-    first = cores[0]
-    if len(cores) >= 4:
-        evaluator, others = cores[1], cores[2:]
-    else:
-        evaluator, others = first, cores[1:] or [first]
+    *others, last = sorted(available)
+    evaluator = others.pop() if len(others) >= 3 else last
+    others = others or [last]
     return CorePlan(
-        aggregator=first, evaluator=evaluator, devices=tuple(others[i % len(others)] for i in range(devices))
+        aggregator=last, evaluator=evaluator, devices=tuple(others[i % len(others)] for i in range(devices))
     )
 
 

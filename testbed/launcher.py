@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -30,16 +31,15 @@ from testbed.messages import EVALUATOR
 from testbed.planner import Plan
 from testbed.preparation import TemplateFailed, answer, order
 from testbed.profile import Experiment, Transport
-from testbed.roles import AggregatorConfig, CanaryConfig, DeviceConfig, EvaluatorConfig, RoleConfig
+from testbed.roles import GRAIN_SECONDS, AggregatorConfig, CanaryConfig, DeviceConfig, EvaluatorConfig, RoleConfig
 from testbed.survey import Survey
 from testbed.template import STOP_SIGNALS
 
 AGGREGATOR = "aggregator"
 _POLL_SECONDS = 0.25
 _FAREWELL_SECONDS = 5.0
-_CANARY_SECONDS = 1.0
 _CANARY_SHARE = 0.01
-"""The canary steps about once a second, and takes no more than this share of its core."""
+"""A canary sings about once a second, and takes no more than this share of its core."""
 
 
 class RunFailed(Exception):
@@ -127,21 +127,22 @@ class Launcher:
                 return
             config = DeviceConfig(
                 spec=spec, core=core, endpoint=endpoint, seed=experiment.seed, dilation=plan.dilation,
-                beat=experiment.presence.beat, quota=quotas.get(spec.name),
+                beat=experiment.presence.beat, job=experiment.training, quota=quotas.get(spec.name),
             )  # fmt: skip
             self._fork(spec.name, config)
             self._devices.append(spec.name)
             self._view.starting(number, len(plan.devices))
 
     def _canaries(self, plan: Plan) -> dict[str, CanaryConfig]:
-        """One on each core of devices, if there are deadlines at all."""
+        """One on each core of devices, if there are deadlines at all; as long as what devices are checked by."""
         step = plan.shortest_step
         if step is None:
             return {}
+        steps = math.ceil(GRAIN_SECONDS / step.asked)
         return {
             f"canary@{core}": CanaryConfig(
                 name=f"canary@{core}", core=core, endpoint="", dilation=plan.dilation, batch=step.samples,
-                step_seconds=step.asked, every=max(_CANARY_SECONDS, step.needed / _CANARY_SHARE),
+                steps=steps, seconds=steps * step.asked, every=max(1.0, steps * step.needed / _CANARY_SHARE),
             )
             for core in sorted(set(self._cores.devices))
         }  # fmt: skip

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 
 from testbed.cgroups import Quota
 from testbed.fleet import DeviceSpec
+from testbed.messages import Job
 from testbed.planner import Plan
 from testbed.profile import Experiment
+
+GRAIN_SECONDS = 0.05
+"""Host seconds: deadlines of one job that are closer than this are checked together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +23,8 @@ class DeviceConfig:
     seed: int
     dilation: float
     beat: float
+    job: Job
+    """What most of its jobs will be like."""
     quota: Quota | float | None = None
     """Share of a core for a process that only computes: by a control group, or by signals. None: paced, or free."""
 
@@ -50,10 +56,11 @@ class CanaryConfig:
     endpoint: str
     dilation: float
     batch: int
-    step_seconds: float
-    """Host seconds that its step is paced to."""
+    steps: int
+    seconds: float
+    """Host seconds that so many steps of so many samples are paced to."""
     every: float
-    """Host seconds from one step to the next."""
+    """Host seconds from one time to the next."""
 
 
 RoleConfig = DeviceConfig | AggregatorConfig | EvaluatorConfig | CanaryConfig

@@ -208,7 +208,9 @@ class Load(Event, frozen=True, kw_only=True):
 
 
 class Canary(Event, frozen=True, kw_only=True):
-    """A step that belongs to nobody, on a device core: ``asked``, and obtained alone (before the run, mean) and now."""
+    """Steps that belong to nobody, on a device core: host seconds ``asked``, obtained ``alone`` (before the run, mean)
+    and now.
+    """
 
     core: int
     asked: Number

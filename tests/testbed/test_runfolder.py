@@ -114,7 +114,7 @@ def test_what_a_run_was_made_of_is_recorded(tmp_path: Path) -> None:
     folder.write_meta(experiment, cores, planner.plan(experiment, survey, cores, 2.0), {"aggregator": 41, "rpi4-1": 42})
     meta = json.loads((folder.path / "meta.json").read_text(encoding="utf-8"))
     assert meta["seed"] == 5
-    assert meta["core_plan"] == {"aggregator": 0, "evaluator": 0, "devices": [1]}
+    assert meta["core_plan"] == {"aggregator": 1, "evaluator": 1, "devices": [0]}
     assert meta["dilation"] == 2.0
     assert meta["demand"].keys() == {"0", "1"}
     assert 0 < meta["demand"]["1"] < 1
