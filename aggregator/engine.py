@@ -183,7 +183,8 @@ class Engine:
         if self._started:
             self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
 
-    def update(self, update: Update, now: float) -> None:
+    def update(self, update: Update, now: float, *, received: float | None = None, taken: float | None = None) -> None:
+        """An update counts as arrived ``now``; ``received`` and ``taken`` are for the trace, where they differ."""
         self.now = now
         seat = self._seats.get(update.device)
         ticket = seat.ticket if seat is not None else None
@@ -201,6 +202,7 @@ class Engine:
             trace.Arrived(
                 t=now, device=update.device, ticket=update.ticket, version=update.version,
                 staleness=self.staleness(update), loss=update.loss, due=update.due, bytes=update.delta.nbytes,
+                received=now if received is None else received, taken=now if taken is None else taken,
             )
         )  # fmt: skip
         self._carry_out(self._strategy.on_update(update, self), f"update of {update.device}")

@@ -52,6 +52,8 @@ _LAST_SCORE_SECONDS = 30.0
 _FLEET_SECONDS = 300.0
 _FINE_SECONDS = 0.002
 """ZeroMQ waits in whole milliseconds. The last two of a wait are slept, to an absolute moment."""
+_CHORE_SECONDS = 0.005
+"""Replacing the status file takes a millisecond, and three on a bad day."""
 _LONGEST_LEAD_SECONDS = 1.0
 """Devices send updates a little before they are due; what is due much later than now is not from a device of ours."""
 
@@ -139,10 +141,10 @@ class AggregatorProcess:
         next_housekeeping = next_status = 0.0
         while self._stopping is None:
             now = self._clock.now()
-            if now >= next_housekeeping:
+            if now >= next_housekeeping and self._has_time(now):
                 self._keep_house(now)
                 next_housekeeping = now + _HOUSEKEEPING_SECONDS / self._clock.dilation
-            if now >= next_status:
+            if now >= next_status and self._has_time(now):
                 status.write(
                     Path(self._config.status_file), now, self._clock.dilation, engine, self._evaluation, self._beats,
                     self._fleet,
@@ -151,7 +153,7 @@ class AggregatorProcess:
             if stop.seconds is not None and now >= stop.seconds:
                 self.stop(f"{stop.seconds:g} seconds are over")
                 break
-            until = min(next_housekeeping, self._arrivals.next_due)
+            until = min(next_housekeeping, self._arrivals.next_due) if self._has_time(now) else self._arrivals.next_due
             if engine.wake_at is not None:
                 until = min(until, engine.wake_at)
             if stop.seconds is not None:
@@ -160,6 +162,10 @@ class AggregatorProcess:
             if engine.wake_at is not None and self._clock.now() >= engine.wake_at and self._stopping is None:
                 engine.wake(self._clock.now())
             self._check_versions()
+
+    def _has_time(self, now: float) -> bool:
+        """Whether nothing is due for the moment that files and messages take."""
+        return self._clock.host_seconds(self._arrivals.next_due - now) > _CHORE_SECONDS
 
     def _finish(self) -> None:
         reason, ended = self._stopping or "", self._clock.now() if self._running else 0.0
@@ -279,22 +285,25 @@ class AggregatorProcess:
         if isinstance(message, Beat):
             self._engine.beat(message, now)
         elif message.due > now:
-            self._arrivals.add(message)
+            self._arrivals.add(message, now)
         else:
             self._take_up(message, now)
 
     def _take_up_arrivals(self) -> None:
         while self._running and self._stopping is None:
-            update = self._arrivals.pop(self._clock.now())
-            if update is None:
+            arrival = self._arrivals.pop(self._clock.now())
+            if arrival is None:
                 return
-            self._take_up(update, self._clock.now())
+            self._take_up(*arrival)
             self._check_versions()
 
-    def _take_up(self, update: Update, now: float) -> None:
-        """The emulated uplink has delivered an update: the rule decides."""
-        began = self._host_now()
-        self._engine.update(update, now)
+    def _take_up(self, update: Update, received: float) -> None:
+        """The emulated uplink has delivered an update: the rule decides, at the moment at which it was due.
+
+        What the updates before it took us is hidden behind the delay of the answer, as long as that is longer.
+        """
+        began, moment = self._host_now(), max(update.due, received, self._engine.now)
+        self._engine.update(update, moment, received=received, taken=self._clock.now())
         self._load.served(self._host_now() - began)
 
     def _take_from_evaluator(self, message: Message, now: float) -> None:

@@ -150,10 +150,13 @@ class Abandoned(ComputeEvent, frozen=True, kw_only=True):
 class Arrived(TicketEvent, frozen=True, kw_only=True):
     """An update with a valid ticket reached the rule. A loss that was not finite is null.
 
-    ``due`` is when the emulated uplink should have delivered it, ``t`` when the aggregator took it up.
+    It counts from ``t``: when the emulated uplink should have delivered it (``due``), unless it was ``received`` later,
+    or later things have happened before. ``taken`` is when the aggregator's process took it up.
     """
 
     due: Number
+    received: Number
+    taken: Number
     bytes: int
     version: int
     staleness: int

@@ -66,6 +66,8 @@ class Evidence:
     deliveries: list[Delivery] = field(default_factory=list)
     pickups: list[float] = field(default_factory=list)
     """Seconds after it was due until a device's process took a model from the transport."""
+    taken: list[float] = field(default_factory=list)
+    """Seconds after it was due until the aggregator took an update up, others before it."""
     loads: list[trace.Load] = field(default_factory=list)
     canaries: list[trace.Canary] = field(default_factory=list)
     too_early: int = 0
@@ -179,10 +181,11 @@ class _Gatherer:
         if ticket in self._uploads and ticket in self._arrived:
             upload, arrived = self._uploads.pop(ticket), self._arrived.pop(ticket)
             self.evidence.bytes_wrong += upload.bytes != arrived.bytes
-            self._delivery(upload, arrived.t)
+            self._delivery(upload, max(arrived.due, arrived.received))
+            self.evidence.taken.append(arrived.taken - arrived.due)
             asked = self._trips.pop(ticket, 0.0) + upload.asked
             if ticket in self._sent and asked > 0:
-                self.evidence.computed[upload.device].trips.append((asked, arrived.t - self._sent[ticket]))
+                self.evidence.computed[upload.device].trips.append((asked, arrived.taken - self._sent[ticket]))
 
     def _delivery(self, event: trace.TransferEvent, arrived: float | None) -> None:
         self.evidence.deliveries.append(

@@ -37,6 +37,7 @@ def link_delay(evidence: Evidence) -> Invariant:
             "p99_of_tolerance": score,
             "deliveries": len(late),
             "pickup_p99_s": quantile(evidence.pickups, 0.99) if evidence.pickups else None,
+            "taken_up_p99_s": quantile(evidence.taken, 0.99) if evidence.taken else None,
         },
         limits="p99 ≤ max(2 ms, 2 % of the delay) (warn: 10 ms, 10 %)",
         worst=worst.device,

@@ -20,14 +20,14 @@ def update(ticket: int, due: float) -> Update:
 def waiting(*dues: float) -> Arrivals:
     arrivals = Arrivals()
     for ticket, due in enumerate(dues, 1):
-        arrivals.add(update(ticket, due))
+        arrivals.add(update(ticket, due), received=0.25)
     return arrivals
 
 
 def taken(arrivals: Arrivals, now: float) -> list[int]:
     tickets = []
     while (found := arrivals.pop(now)) is not None:
-        tickets.append(found.ticket)
+        tickets.append(found[0].ticket)
     return tickets
 
 
@@ -56,7 +56,7 @@ def test_nothing_arrives_before_it_is_due() -> None:
 
 def test_an_update_that_comes_later_may_arrive_earlier() -> None:
     arrivals = waiting(2.0)
-    arrivals.add(update(9, 1.5))
+    arrivals.add(update(9, 1.5), received=0.5)
     assert arrivals.next_due == 1.5
     assert taken(arrivals, now=3.0) == [9, 1]
 
@@ -69,3 +69,10 @@ def test_whenever_one_looks_what_is_due_and_only_that_has_arrived(dues: list[flo
         tickets += taken(arrivals, now)
         assert sorted(tickets) == [ticket for ticket, due in enumerate(dues, 1) if due <= now]
     assert [dues[ticket - 1] for ticket in tickets] == sorted(dues[ticket - 1] for ticket in tickets)
+
+
+def test_an_update_remembers_when_it_was_received() -> None:
+    arrivals = waiting(1.0)
+    found = arrivals.pop(2.0)
+    assert found is not None
+    assert found[1] == 0.25

@@ -311,3 +311,16 @@ def test_a_canary_may_only_sing(time: Time, folder: Path, monkeypatch: pytest.Mo
     events = run(world, folder, monkeypatch)
     assert [event.peer for event in of(trace.Refusal, events)] == ["canary@1"]
     assert of(trace.Canary, events) == of(trace.Resent, events) == []
+
+
+def test_an_update_that_had_to_queue_counts_from_when_it_was_due_and_so_does_the_answer(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    world.on_train = lambda device, train: None if train.version else world.update(device, train, at=0.5, due=0.625)
+    events = run(world, folder, monkeypatch)
+    arrived = of(trace.Arrived, events)[:2]
+    assert [(event.t, event.due) for event in arrived] == [(0.625, 0.625)] * 2
+    assert all(event.received <= 0.625 <= event.taken for event in arrived)
+    answered = [event.t for event in of(trace.Dispatched, events) if event.version > 0]
+    assert answered[:2] == [0.625, 0.625]

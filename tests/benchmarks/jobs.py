@@ -12,9 +12,9 @@ from tests.benchmarks.fleets import Finished, carried_out
 from tests.benchmarks.report import Result
 
 _SECONDS = 30.0
-_JOB_SECONDS = 0.6
-_HOST_STEP_SECONDS = 0.008
-"""About what the network's step takes on a core of 2020; only to choose how many steps a job of 0.6 s has."""
+_JOB_SECONDS = 0.9
+_HOST_STEP_SECONDS = 0.006
+"""About what the network's step takes on a core of 2020; only to choose how many steps a job of 0.9 s has."""
 _LONG_STEP = 0.05
 PICTURE = Path(__file__).parent.parent.parent / "docs" / "timing.png"
 
@@ -22,7 +22,7 @@ PICTURE = Path(__file__).parent.parent.parent / "docs" / "timing.png"
 def measure() -> Iterator[Result]:
     curves: dict[str, list[float]] = {}
     for devices in (1, 8, 32):
-        for share in (0.5, 0.1, 0.02):
+        for share in (0.5, 0.1, 0.02, 0.01):
             what = f"{devices} × {share:g} of a core"
             steps = max(2, round(_JOB_SECONDS * share / _HOST_STEP_SECONDS))
             table = {

@@ -59,7 +59,10 @@ def uploaded(ticket: int = 1, sent: float = DOWN + COMPUTE, **changes: Any) -> t
 
 
 def arrived(ticket: int = 1, at: float = DOWN + COMPUTE + UP, **changes: Any) -> trace.Arrived:
-    plain = trace.Arrived(t=at, device="a", ticket=ticket, due=at, bytes=400, version=0, staleness=0, loss=0.5)
+    """There, and taken up, ``at`` that moment; due then unless told otherwise."""
+    plain = trace.Arrived(
+        t=at, device="a", ticket=ticket, due=at, received=at, taken=at, bytes=400, version=0, staleness=0, loss=0.5
+    )
     return replace(plain, **changes)
 
 
@@ -94,7 +97,7 @@ def of(*events: Event) -> Computed:
 
 
 def test_a_round_trip_is_the_sum_of_its_parts_against_the_aggregators_clock() -> None:
-    late = [replace(event, t=2.0) if isinstance(event, trace.Arrived) else event for event in round_trip()]
+    late = [replace(event, taken=2.0) if isinstance(event, trace.Arrived) else event for event in round_trip()]
     assert of(*round_trip()).trips == [(1.75, 1.75)]
     assert of(*late).trips == [(1.75, 2.0)]
 
