@@ -54,6 +54,7 @@ _FINE_SECONDS = 0.002
 """ZeroMQ waits in whole milliseconds. The last two of a wait are slept, to an absolute moment."""
 _CHORE_SECONDS = 0.005
 """Replacing the status file takes a millisecond, and three on a bad day."""
+_LONGEST_CHORE_WAIT_SECONDS = 0.5
 _LONGEST_LEAD_SECONDS = 1.0
 """Devices send updates a little before they are due; what is due much later than now is not from a device of ours."""
 
@@ -87,7 +88,8 @@ class AggregatorProcess:
         self._stopping: str | None = None
         self._arrivals = Arrivals()
         self._clock = WallClock.starting_now()
-        self._load = LoadMeter(self._host_now(), UsageMeter(), pressure_seconds)
+        self._usage = UsageMeter()
+        self._load = LoadMeter(self._host_now(), self._usage, pressure_seconds)
         self._running = False
 
     def stop(self, reason: str) -> None:
@@ -120,7 +122,7 @@ class AggregatorProcess:
     def _start(self) -> None:
         experiment = self._experiment
         self._clock = WallClock.starting_now(self._config.plan.dilation)
-        self._load = LoadMeter(self._host_now(), UsageMeter(), pressure_seconds)
+        self._load = LoadMeter(self._host_now(), self._usage, pressure_seconds)
         self._running = True
         self._trace.write(
             trace.Header(
@@ -141,10 +143,10 @@ class AggregatorProcess:
         next_housekeeping = next_status = 0.0
         while self._stopping is None:
             now = self._clock.now()
-            if now >= next_housekeeping and self._has_time(now):
+            if now >= next_housekeeping and self._has_time(now, next_housekeeping):
                 self._keep_house(now)
                 next_housekeeping = now + _HOUSEKEEPING_SECONDS / self._clock.dilation
-            if now >= next_status and self._has_time(now):
+            if now >= next_status and self._has_time(now, next_status):
                 status.write(
                     Path(self._config.status_file), now, self._clock.dilation, engine, self._evaluation, self._beats,
                     self._fleet,
@@ -153,7 +155,9 @@ class AggregatorProcess:
             if stop.seconds is not None and now >= stop.seconds:
                 self.stop(f"{stop.seconds:g} seconds are over")
                 break
-            until = min(next_housekeeping, self._arrivals.next_due) if self._has_time(now) else self._arrivals.next_due
+            until = self._arrivals.next_due
+            if now < next_housekeeping or self._has_time(now, next_housekeeping):
+                until = min(until, next_housekeeping)
             if engine.wake_at is not None:
                 until = min(until, engine.wake_at)
             if stop.seconds is not None:
@@ -163,9 +167,10 @@ class AggregatorProcess:
                 engine.wake(self._clock.now())
             self._check_versions()
 
-    def _has_time(self, now: float) -> bool:
-        """Whether nothing is due for the moment that files and messages take."""
-        return self._clock.host_seconds(self._arrivals.next_due - now) > _CHORE_SECONDS
+    def _has_time(self, now: float, chore: float) -> bool:
+        """Whether nothing is due for the moment that files and messages take, or the chore has waited long enough."""
+        free = self._clock.host_seconds(self._arrivals.next_due - now)
+        return free > _CHORE_SECONDS or self._clock.host_seconds(now - chore) > _LONGEST_CHORE_WAIT_SECONDS
 
     def _finish(self) -> None:
         reason, ended = self._stopping or "", self._clock.now() if self._running else 0.0
@@ -176,7 +181,13 @@ class AggregatorProcess:
         if self._running:
             self._trace.write(self._load.report(self._host_now(), ended))
         self._trace.write(
-            trace.Stopped(t=ended, reason=reason, version=self._engine.version, in_flight=self._engine.in_flight)
+            trace.Stopped(
+                t=ended,
+                reason=reason,
+                version=self._engine.version,
+                in_flight=self._engine.in_flight,
+                silent=[name for name in self._fleet if self._engine.is_present(name) and not self._has_left(name)],
+            )
         )
 
     def _save_model(self) -> None:
@@ -192,6 +203,9 @@ class AggregatorProcess:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self._hellos[name].pid, signal.SIGCONT)
 
+    def _has_left(self, name: str) -> bool:
+        return name in self._beats and self._beats[name].state == STOPPED
+
     def _say_goodbye(self, names: Iterable[str], reason: str) -> None:
         """Tell peers to stop, and wait a moment for their last word: a device has events left to tell.
 
@@ -202,7 +216,7 @@ class AggregatorProcess:
         patience = self._clock.now() + _FAREWELL_SECONDS / self._clock.dilation
         while waited_for and self._clock.now() < patience:
             self._receive(_HOUSEKEEPING_SECONDS)
-            waited_for -= {name for name, beat in self._beats.items() if beat.state == STOPPED}
+            waited_for = {name for name in waited_for if not self._has_left(name)}
 
     def _score_last(self) -> None:
         """The final model is scored, whatever the schedule says."""

@@ -62,7 +62,7 @@ class Pace:
 
     def ended(self, steps: int) -> float:
         """When ``steps`` steps, the last of which has been computed, were done."""
-        return max(self.deadline(steps), self.computed) if self._enforced else self.computed
+        return max(self.deadline(steps), self.computed) if self._enforced else max(self._anchor, self.computed)
 
     def hold(self, since: float, until: float) -> None:
         """The device hung: every later deadline moves, whatever the speed is then."""

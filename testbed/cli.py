@@ -117,8 +117,8 @@ def _experiment_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strategy", metavar="NAME", help="another rule, with its default parameters")
     parser.add_argument(
         "--dilation", metavar="K|auto",
-        help="host seconds per emulated second: 4 gives a small host time, 0.1 saves yours; auto: 1, or the smallest"
-        " that this host keeps up with",
+        help="host seconds per emulated second: 4 gives a small host time, 0.1 saves yours; auto: 1, or what this"
+        " host keeps up with",
     )  # fmt: skip
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
@@ -256,8 +256,9 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     if options.calibrate:
-        with Console(stderr=True).status("measuring this host …"):
-            hostmeter.measure()
+        # no spinner: it would be a thread beside what is forked and measured
+        print("measuring this host, about 10 seconds …", file=sys.stderr)
+        hostmeter.measure()
     findings = list(doctor.examine())
     calibrated = hostmeter.stored()
     if options.format == "json":

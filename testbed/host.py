@@ -37,7 +37,7 @@ class UsageMeter:
             cpu, waited, _ = os.pread(self._file, 80, 0).split()
         except ProcessLookupError:
             return None
-        if not int(cpu) and not _keeps_account():
+        if not int(cpu) and not keeps_account():
             return None
         return Usage(int(cpu) * 1e-9, int(waited) * 1e-9)
 
@@ -47,9 +47,14 @@ class UsageMeter:
             self._file = None
 
 
-def _keeps_account() -> bool:
-    """A kernel without the account answers zeros, as does a process that has not run yet; but we have."""
-    own = os.open("/proc/self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+def keeps_account() -> bool:
+    """Whether the kernel tells how long processes ran and waited. Without the account it answers zeros, as it does for
+    a process that has not run yet; but we have.
+    """
+    try:
+        own = os.open("/proc/self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
     try:
         return os.pread(own, 80, 0).split()[0] != b"0"
     finally:

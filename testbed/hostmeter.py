@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import msgspec
 
 from testbed import calibration, cores, host, loading, preparation
+from testbed.errors import UserError
 from testbed.forking import prepared_template, private_folder
 from testbed.sockets import Hub, closing_peer
 from testbed.stats import quantile
@@ -69,6 +69,8 @@ def measure() -> HostCalibration:
     available = cores.available_cores()
     sleeps: Any = calibration.in_child(_sleep_errors)
     loopback: Any = _loopback()
+    if sleeps is None or loopback is None:
+        raise UserError("a process that measured this host ended early; was memory short?")
     survey, fork = _template()
     step = survey.steps[-1]
     found = HostCalibration(
@@ -103,13 +105,12 @@ def _sleep_errors() -> list[float]:
     return errors
 
 
-def _loopback() -> float:
+def _loopback() -> object:
     """Both ends in children: a ZeroMQ context must not exist in a process that forks."""
-    with tempfile.TemporaryDirectory(prefix="edgebed-") as folder:
+    with private_folder() as folder:
         endpoint = f"ipc://{folder}/hub"
         rates = calibration.in_children([lambda: _receive(endpoint), lambda: _send(endpoint)])
-    rate: Any = rates[0]
-    return float(rate)
+    return rates[0]
 
 
 def _receive(endpoint: str) -> float:

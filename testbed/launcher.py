@@ -21,12 +21,11 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from testbed import cgroups, child
+from testbed import cgroups, child, host
 from testbed.cgroups import Quota
 from testbed.cores import CorePlan, yield_to_everybody
 from testbed.errors import UserError
 from testbed.forking import prepared_template
-from testbed.host import UsageMeter
 from testbed.messages import EVALUATOR
 from testbed.planner import Plan
 from testbed.preparation import TemplateFailed, answer, order
@@ -76,6 +75,7 @@ class Launcher:
         self._processes: dict[str, ForkServerProcess] = {}
         self._devices: list[str] = []
         self._fence: cgroups.Fence | None = None
+        self._groups: list[Quota] = []
         self._told_to_stop = 0
         self._signal: int | None = None
         self._signals_passed_on = 0
@@ -88,6 +88,8 @@ class Launcher:
 
     def run(self) -> None:
         """Start everybody and wait for the end. Raises UserError or RunFailed."""
+        with contextlib.suppress(UserError):
+            cgroups.sweep(cgroups.find())  # what a run left behind that was killed
         with self._signals(), prepared_template(self._private, order(self._experiment, self._cores)):
             try:
                 survey = self._survey()
@@ -120,6 +122,8 @@ class Launcher:
             ),
         )  # fmt: skip
         for name, canary in canaries.items():  # alone: before the devices
+            if self._signal is not None:
+                return
             self._start_first(name, replace(canary, endpoint=endpoint))
         self._fork(EVALUATOR, EvaluatorConfig(core=self._cores.evaluator, endpoint=endpoint))
         for number, (spec, core) in enumerate(zip(plan.devices, self._cores.devices, strict=True), 1):
@@ -151,27 +155,33 @@ class Launcher:
         """Of the devices that a quota slows."""
         quotas: dict[str, Quota | float] = {}
         for step in plan.steps:
+            key = f"devices[{step.device.group}].profile.throttle ({step.device.name})"
             if step.device.throttle == "signal":
-                if UsageMeter()() is None:
-                    raise UserError(
-                        f"devices[{step.device.group}].profile.throttle: signal needs /proc/PID/schedstat, which this"
-                        ' kernel does not have; use "pace"'
-                    )
+                if not host.keeps_account():
+                    raise UserError(f'{key}: signal needs /proc/PID/schedstat, which this kernel lacks; use "pace"')
                 quotas[step.device.name] = step.quota
             elif step.device.throttle == "cgroup":
-                if self._fence is None:
-                    hierarchy = cgroups.find()
-                    cgroups.sweep(hierarchy)
-                    self._fence = hierarchy.fence(os.getpid())
-                quotas[step.device.name] = self._fence.quota(step.device.name, step.quota)
+                try:
+                    quotas[step.device.name] = group = self._fenced().quota(step.device.name, step.quota)
+                except UserError as problem:
+                    raise UserError(f"{key}: {problem}") from None
+                self._groups.append(group)
         return quotas
 
+    def _fenced(self) -> cgroups.Fence:
+        if self._fence is None:
+            self._fence = cgroups.find().fence(os.getpid())
+        return self._fence
+
     def _start_first(self, name: str, config: RoleConfig) -> str:
-        """Fork a process that others wait for, and wait for its one word."""
+        """Fork a process that others wait for, and wait for its one word, or for a signal."""
         listener, report = self._context.Pipe(duplex=False)
         self._fork(name, config, report)
         report.close()
         try:
+            while not listener.poll(_POLL_SECONDS):
+                if self._signal is not None:
+                    return ""
             said = json.loads(listener.recv_bytes())
         except EOFError:
             raise RunFailed(self._why(name)) from None
@@ -285,10 +295,16 @@ class Launcher:
         alive = [process for process in self._processes.values() if process.is_alive()]
         for process in alive:
             process.kill()
+        for quota in self._groups:
+            with contextlib.suppress(UserError):
+                quota.set(1.0)  # or whoever is in it has hardly the time to die
         for process in alive:
             process.join(_FAREWELL_SECONDS)
         if self._fence is not None:
-            self._fence.close()
+            try:
+                self._fence.close()
+            except UserError as problem:  # no reason to lose the results; the next run sweeps
+                self._view.note(str(problem))
 
 
 @contextlib.contextmanager
@@ -303,8 +319,9 @@ def _pinned(core: int) -> Iterator[None]:
     try:
         yield
     finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         os.sched_setaffinity(0, before)
+        with contextlib.suppress(PermissionError):  # the way back is for root only; what is left to do is short
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def _endpoint(transport: Transport, private: Path) -> str:

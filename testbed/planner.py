@@ -21,6 +21,7 @@ from testbed.survey import Survey
 
 CAPACITY = 0.8
 """Of a core. The rest is for what cannot be planned: the kernel, neighbours, bad luck in the queue."""
+_COMFORT = 1.2
 _ROUNDING = 1e-9
 _JOB_SECONDS = 1.5e-3
 _BEAT_SECONDS = 2.5e-4
@@ -155,16 +156,21 @@ def plan(experiment: Experiment, survey: Survey, cores: CorePlan, dilation: floa
 
 
 def settled(experiment: Experiment, survey: Survey, cores: CorePlan) -> Plan:
-    """The plan at the dilation that the experiment names; ``auto`` is 1, or the smallest that fits."""
+    """The plan at the dilation that the experiment names; ``auto`` is 1, or a little more than the smallest that fits.
+
+    More, because a host that is shared may be slower in a minute than it was in the survey.
+    """
     if experiment.dilation != "auto":
         return plan(experiment, survey, cores, float(experiment.dilation))
     at_one = plan(experiment, survey, cores, 1.0)
-    return at_one if at_one.keeps_deadlines else plan(experiment, survey, cores, at_one.smallest_dilation)
+    if at_one.keeps_deadlines:
+        return at_one
+    return plan(experiment, survey, cores, at_one.smallest_dilation * _COMFORT)
 
 
 def refusal(plan: Plan) -> UserError:
     """Why the plan does not fit, with the figures and the way out."""
-    remedy = f"--dilation {plan.smallest_dilation:g} is the smallest that fits (auto takes it)"
+    remedy = f"--dilation {plan.smallest_dilation:g} is the smallest that fits (auto takes a little more)"
     if plan.memory_bytes > plan.memory_free:
         return UserError(
             f"devices: {len(plan.devices)} devices of this model need about {plan.memory_bytes / 1e9:.1f} GB of memory"

@@ -150,7 +150,7 @@ class Experiment:
     task: str | dict[str, Any] = param(DEFAULT_TASK, "a task's name, or a table with name and parameters")
     strategy: str | dict[str, Any] = param(meaning="a rule's name, module:Class, or a table with name and parameters")
     dilation: float | str = param(
-        1.0, "host seconds per emulated second; auto: 1, or the smallest that this host keeps up with",
+        1.0, "host seconds per emulated second; auto: 1, or what this host keeps up with",
         above=0, choices=("auto",),
     )  # fmt: skip
     training: Job = param(Job(), "local training")

@@ -110,7 +110,9 @@ def _survey(task: Task, order: Order, pressure: float | None, folder: Path) -> S
     forward, training = 0, 0
     if order.flops:
         counted: Any = calibration.in_child(lambda: _count_flops(task, folder))
-        if not counted or not all(counted):
+        if counted is None:
+            raise RuntimeError("counting the FLOPs of the network failed")
+        if not all(counted):
             raise UserError(
                 f"{order.source}: torch counts no FLOPs for the network of task {order.task!r};"
                 " give seconds_per_sample for its devices"

@@ -233,6 +233,8 @@ class Stopped(Event, frozen=True, kw_only=True):
     reason: str
     version: int
     in_flight: int
+    silent: list[str] = []
+    """Devices that were there and did not say goodbye: what they had not told yet is missing above."""
 
 
 DeviceEvent: TypeAlias = Downloaded | Suspended | Trained | Uploaded | Abandoned

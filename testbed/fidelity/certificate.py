@@ -55,8 +55,14 @@ def certify(events: Iterable[Event], devices: Sequence[DeviceSpec]) -> Certifica
         admission(evidence),
         conservation(evidence),
     )
+    verdict = max((line.verdict for line in lines), key=SEVERITY.index)
+    unknown = evidence.stopped is None or (
+        lines[0].verdict is Verdict.NOT_MEASURED and any(device.throttle != "none" for device in devices)
+    )
+    if verdict is Verdict.PASS and unknown:  # what is left would hold for a run in which nothing happened, too
+        verdict = Verdict.NOT_MEASURED
     return Certificate(
-        verdict=max((line.verdict for line in lines), key=SEVERITY.index),
+        verdict=verdict,
         dilation=evidence.header.dilation if evidence.header is not None else 1.0,
         invariants=lines,
     )

@@ -20,14 +20,20 @@ def step_time(evidence: Evidence) -> Invariant:
     missed = sum(device.misses for device in throttled.values()) / max(1, checks)
     worst = max(throttled, key=lambda name: _off(throttled[name]))
     off = _off(throttled[worst])
+    silent = evidence.stopped.silent if evidence.stopped is not None else []
+    unheard = f"; {len(silent)} devices, {silent[0]} among them, did not tell their last" if silent else ""
     return Invariant(
         name="step time",
-        verdict=judge((p99, 0.05, 0.10), (missed, 0.01, 0.05), (off, 0.05, 0.10)),
-        found=f"p99 {p99:.1%} off, {missed:.2%} of {checks} deadlines missed; round trips of {worst} {off:.1%} off",
-        figures={"p50": p50, "p95": p95, "p99": p99, "missed": missed, "deadlines": checks, "worst_round_trips": off},
-        limits="p99 ≤ 5 %, missed ≤ 1 %, any device's round trips ≤ 5 % off (warn: 10, 5, 10 %)",
+        verdict=judge((p99, 0.05, 0.10), (missed, 0.01, 0.05), (off, 0.05, 0.10), (len(silent), 0, len(silent))),
+        found=f"p99 {p99:.1%} off, {missed:.2%} of {checks} deadlines missed; round trips of {worst} {off:.1%} off"
+        + unheard,
+        figures={
+            "p50": p50, "p95": p95, "p99": p99, "missed": missed, "deadlines": checks, "worst_round_trips": off,
+            "silent": len(silent),
+        },
+        limits="p99 ≤ 5 %, missed ≤ 1 %, any device's round trips ≤ 5 % off (warn: 10, 5, 10 %), all devices heard",
         worst=worst,
-    )
+    )  # fmt: skip
 
 
 def _off(device: Computed) -> float:
@@ -55,7 +61,7 @@ def stolen(evidence: Evidence) -> Invariant:
 
     critical = sum(device.critical for device in metered.values())
     if critical <= 0:
-        return not_measured("stolen CPU", "no device has computed anything")
+        return not_measured("stolen CPU", "no device had deadlines to keep")
     stolen = sum(device.stolen for device in metered.values()) / critical
     waited = sum(device.waited for device in metered.values()) / critical
     worst = max(metered, key=lambda name: metered[name].stolen / max(metered[name].critical, 1e-9))

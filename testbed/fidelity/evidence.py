@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from testbed import trace
 from testbed.trace import Event
 
+_CLOCK_GRAIN = 1e-6
 _END_SECONDS = 0.1
-"""What is delivered in the last moment of a run may not be taken up any more."""
+"""Host seconds: what is delivered in the last moment of a run may not be taken up any more."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,9 +49,14 @@ class Delivery:
     sent: float
     asked: float
     arrived: float | None
-    """None: lost, or not seen to arrive."""
-    bytes: int
+    """When it was there; None: lost, or not seen to arrive."""
+    seen: float | None
+    """When somebody acted on it, which must not be before it was due."""
     dropped: bool
+
+    @property
+    def is_early(self) -> bool:
+        return self.seen is not None and self.seen < self.sent + self.asked - _CLOCK_GRAIN
 
     @property
     def late(self) -> float:
@@ -133,11 +139,12 @@ class _Gatherer:
     def close(self) -> None:
         """An upload that was through before the end, and whose ticket nobody settled, went missing on the way."""
         for download in self._downloads.values():  # nobody computed with it, so nothing absorbed anything
-            self._delivery(download, download.sent + download.obtained)
+            self._delivery(download, download.sent + download.obtained, download.t)
         stopped = self.evidence.stopped
         if stopped is not None:
             missing = [upload for upload in self._uploads.values() if upload.ticket in self._open]
-            self.evidence.bytes_wrong += sum(upload.t < stopped.t - _END_SECONDS for upload in missing)
+            margin = _END_SECONDS / self._dilation
+            self.evidence.bytes_wrong += sum(upload.t < stopped.t - margin for upload in missing)
 
     def _computed(self, event: trace.Trained | trace.Abandoned) -> None:
         device = self.evidence.computed[event.device]
@@ -145,7 +152,8 @@ class _Gatherer:
         if download is not None:
             # a core that the device waited for is no delay of its link, unless the first deadline suffered from it
             absorbed = event.checks > 0 and not any(miss.check == 1 for miss in event.misses)
-            self._delivery(download, download.sent + (download.asked if absorbed else download.obtained))
+            there = download.sent + (download.asked if absorbed else download.obtained)
+            self._delivery(download, there, download.t)
         device.checks += event.checks
         device.misses += len(event.misses)
         device.errors += _step_errors(event)
@@ -181,17 +189,17 @@ class _Gatherer:
         if ticket in self._uploads and ticket in self._arrived:
             upload, arrived = self._uploads.pop(ticket), self._arrived.pop(ticket)
             self.evidence.bytes_wrong += upload.bytes != arrived.bytes
-            self._delivery(upload, max(arrived.due, arrived.received))
+            self._delivery(upload, max(arrived.due, arrived.received), arrived.taken)
             self.evidence.taken.append(arrived.taken - arrived.due)
             asked = self._trips.pop(ticket, 0.0) + upload.asked
             if ticket in self._sent and asked > 0:
                 self.evidence.computed[upload.device].trips.append((asked, arrived.taken - self._sent[ticket]))
 
-    def _delivery(self, event: trace.TransferEvent, arrived: float | None) -> None:
+    def _delivery(self, event: trace.TransferEvent, arrived: float | None, seen: float | None = None) -> None:
         self.evidence.deliveries.append(
             Delivery(
                 device=event.device, up=isinstance(event, trace.Uploaded), job=event.job, attempt=event.attempt,
-                sent=event.sent, asked=event.asked, arrived=arrived, bytes=event.bytes, dropped=event.dropped,
+                sent=event.sent, asked=event.asked, arrived=arrived, seen=seen, dropped=event.dropped,
             )
         )  # fmt: skip
 

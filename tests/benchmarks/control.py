@@ -6,16 +6,17 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from testbed import trace
+from testbed import cores, trace
 from tests.benchmarks.fleets import Finished, carried_out
 from tests.benchmarks.report import Result
 
+_DEVICE_CORES = set(cores.plan(cores.available_cores(), 1000).devices)
 _OVERCOMMITTED: dict[str, Any] = {
-    "devices": [{"name": "d", "profile": {"of_host": 0.1}, "link": "wifi", "count": 30}],
+    "devices": [{"name": "d", "profile": {"of_host": 0.1}, "link": "wifi", "count": 30 * len(_DEVICE_CORES)}],
     "training": {"steps": 10, "lr": 0.01},
     "stop": {"seconds": 15.0},
 }
-"""Thirty tenths of a core on one: three times too much where two cores leave one for devices."""
+"""Thirty tenths of a core on each core of devices: three times too much."""
 _HUNDRED: dict[str, Any] = {
     "devices": [
         {"profile": "rpi4", "link": "wifi", "count": 30, "drop": 0.05},
@@ -41,7 +42,7 @@ def measure() -> Iterator[Result]:
     assert crowded is not None
     assert dilated is not None
     yield Result(
-        what="30 × 0.1 of a core with --no-admission",
+        what="30 × 0.1 on each core with --no-admission",
         measured=f"{crowded.verdict}: {', '.join(crowded.invariants('FAIL'))}",
         target="FAIL",
         reached=crowded.verdict == "FAIL" and "step time" in crowded.invariants("FAIL"),

@@ -79,7 +79,9 @@ EVENTS: tuple[trace.Event, ...] = (
         t=4.0, device="a", ticket=1, job=0, attempt=1, sent=3.5, asked=0.5, obtained=0.5, bytes=420, dropped=False
     ),
     trace.Abandoned(t=4.5, device="a", ticket=2, steps=3, seconds=0.75, checks=3, misses=[]),
-    trace.Arrived(t=5.0, device="a", ticket=1, due=4.75, received=4.5, taken=5.0, bytes=420, version=0, staleness=2, loss=0.5),
+    trace.Arrived(
+        t=5.0, device="a", ticket=1, due=4.75, received=4.5, taken=5.0, bytes=420, version=0, staleness=2, loss=0.5
+    ),
     trace.Ignored(t=5.0, device="a", ticket=1),
     trace.Aggregated(t=5.0, version=3, tickets=[1, 2], weights=[0.25, 0.75], staleness=[2, 0]),
     trace.Rejected(t=6.0, device="a", ticket=3, reason="zero"),

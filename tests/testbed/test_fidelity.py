@@ -179,6 +179,18 @@ def test_a_device_that_finished_nothing_is_judged_by_its_misses() -> None:
     assert (line.verdict, line.worst) == (FAIL, "a")
 
 
+def test_devices_that_did_not_tell_their_last_are_a_warning() -> None:
+    line = judged("step time", [*round_trip(), replace(stopped(), silent=["b", "c"])])
+    assert (line.verdict, line.figures["silent"]) == (WARN, 2)
+    assert "2 devices, b among them, did not tell their last" in line.found
+
+
+def test_a_run_whose_aggregator_died_does_not_pass() -> None:
+    events = [header(), load(), *round_trip(), stopped()]
+    assert certify(events, [spec()]).verdict == PASS
+    assert certify(events[:-1], [spec()]).verdict == NOT_MEASURED
+
+
 @pytest.mark.parametrize("events", [[], [trained(asked=0.0, checks=0)]], ids=["nothing", "not throttled"])
 def test_step_time_is_not_measured_where_no_device_was_throttled(events: list[Event]) -> None:
     assert judged("step time", events).verdict == NOT_MEASURED
@@ -440,6 +452,16 @@ def test_loss_is_not_measured_where_nothing_was_sent() -> None:
 def test_nothing_is_delivered_before_it_was_sent_and_the_base_delay_is_over(early: float, verdict: str) -> None:
     line = judged("causality", [uploaded(sent=10.0), arrived(at=10.0 + UP - early)])
     assert (line.verdict, line.worst) == (verdict, "a" if verdict == FAIL else None)
+
+
+@pytest.mark.parametrize("early", ["taken", "t"])
+def test_what_somebody_acted_on_before_it_was_due_is_too_early(early: str) -> None:
+    events = [
+        replace(event, **{early: event.t - 0.01}) if isinstance(event, trace.Arrived | trace.Downloaded) else event
+        for event in round_trip()
+        if early != "taken" or not isinstance(event, trace.Downloaded)
+    ]
+    assert judged("causality", events).verdict == FAIL
 
 
 def test_a_download_without_its_base_delay_is_too_early() -> None:

@@ -77,7 +77,9 @@ EVENTS: list[Event] = [
     trained("a", 2.0),
     up("a", 0, 0.5, True),
     up("a", 1, 0.5, False),
-    Arrived(t=3.2, device="a", ticket=1, due=3.125, received=3.2, taken=3.2, bytes=420, version=0, staleness=0, loss=1.0),
+    Arrived(
+        t=3.2, device="a", ticket=1, due=3.125, received=3.2, taken=3.2, bytes=420, version=0, staleness=0, loss=1.0
+    ),
     Aggregated(t=3.2, version=1, tickets=[1], weights=[1.0], staleness=[0]),
     sent(3.2, "a", 3, 1),
     trained("b", 3.0, misses=2),

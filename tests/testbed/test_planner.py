@@ -154,11 +154,12 @@ def test_a_speed_beyond_all_measure_is_refused_like_any_other() -> None:
     assert "should do a step" in str(planner.refusal(plan))
 
 
-def test_auto_takes_the_smallest_that_fits_where_one_does_not() -> None:
+def test_auto_takes_a_little_more_than_the_smallest_that_fits_where_one_does_not() -> None:
     plan = planner.settled(fleet_of(0.001, 0.001, dilation="auto"), SURVEY, OWN_CORE)
     at_one = planner.plan(fleet_of(0.001, 0.001), SURVEY, OWN_CORE, 1.0)
     assert at_one.demand > CAPACITY
-    assert plan.dilation == at_one.smallest_dilation > 2
+    assert plan.dilation == pytest.approx(1.2 * at_one.smallest_dilation)
+    assert at_one.smallest_dilation > 2
     assert plan.demand <= CAPACITY
 
 
