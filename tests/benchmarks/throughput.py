@@ -25,13 +25,14 @@ import numpy as np
 import zmq
 
 from aggregator.process import AggregatorProcess
-from testbed import loading
+from testbed import loading, planner
 from testbed.cores import Priority, available_cores, keep_freed_memory, plan, settle
 from testbed.messages import EVALUATOR, STOPPED, Beat, Hello, Message, Score, Snapshot, Stop, Train, Update
 from testbed.parameters import build
 from testbed.profile import Experiment
 from testbed.roles import AggregatorConfig
 from testbed.sockets import closing_peer
+from testbed.survey import Survey
 from testbed.wire import decode, encode, largest_frame
 from tests.benchmarks.report import Result
 
@@ -115,11 +116,13 @@ def _aggregator(size: int, folder: str, strategy: str) -> None:
         "evaluation": {"every": 1e6},
     }
     experiment = loading.resolve(build(Experiment, table, "bench"), "bench", Path())
-    core = plan(available_cores(), _SENDERS).aggregator
-    settle(core, Priority.AGGREGATOR)
+    cores = plan(available_cores(), _SENDERS)
+    settle(cores.aggregator, Priority.AGGREGATOR)
     keep_freed_memory()
+    survey = Survey(parameters=size, samples=(100,) * _SENDERS)
     config = AggregatorConfig(
-        experiment=experiment, core=core, endpoint=f"ipc://{folder}/hub", run_folder=folder,
+        experiment=experiment, plan=planner.plan(experiment, survey, cores, 1.0), canaries=(), core=cores.aggregator,
+        endpoint=f"ipc://{folder}/hub", run_folder=folder,
         status_file=f"{folder}/status.json",
     )  # fmt: skip
     process: Any = AggregatorProcess(config, _Sized(size))  # type: ignore[arg-type]
@@ -131,7 +134,16 @@ def _sender(size: int, folder: str, index: int) -> None:
     settle(plan(available_cores(), _SENDERS).devices[index], Priority.DEVICE)
     name = f"host-{index + 1}"
     update = Update(
-        device=name, ticket=0, version=0, delta=_delta(size), samples=100, steps=1, started=0.0, finished=0.0, loss=0.0
+        device=name,
+        ticket=0,
+        version=0,
+        delta=_delta(size),
+        samples=100,
+        steps=1,
+        started=0.0,
+        finished=0.0,
+        due=0.0,
+        loss=0.0,
     )
 
     def answer(message: Message) -> Message | None:

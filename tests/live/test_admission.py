@@ -104,3 +104,21 @@ def test_devices_that_are_not_throttled_take_what_they_get(tmp_path: Path) -> No
     assert outcome.code == 0
     assert "demand: devices are not throttled and take what they get" in outcome.stdout
     assert outcome.summary["computing"] is None
+
+
+def test_an_overcommitted_fleet_fails_and_in_dilated_time_it_keeps_its_deadlines(tmp_path: Path) -> None:
+    """The negative control: a certificate that cannot fail is worth nothing."""
+    fleet = [{"profile": "rpi5", "link": "wifi", "count": 14}]
+    profile = write_profile(tmp_path, devices=fleet, dilation=1.0, stop={"seconds": 3.0})
+    figures = {}
+    for option in ("--no-admission", "--dilation=auto"):
+        summary = json.loads(complete(profile, option, "--format", "json").stdout)
+        lines = {line["name"]: line for line in summary["fidelity"]["invariants"]}
+        figures[option] = lines["step time"]["figures"]
+        if option == "--no-admission":
+            assert summary["fidelity"]["verdict"] == lines["step time"]["verdict"] == "FAIL"
+            assert lines["step time"]["worst"].startswith("rpi5-")
+    crowded, dilated = figures.values()
+    assert crowded["missed"] > 0.3
+    assert dilated["missed"] < crowded["missed"] / 4
+    assert dilated["worst_round_trips"] < crowded["worst_round_trips"] / 4
