@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
-import psutil
 from safetensors.numpy import save_file
 
 from aggregator import status
@@ -24,7 +23,7 @@ from aggregator.strategy import DeviceInfo, Strategy
 from testbed import plugins, trace
 from testbed.clock import WallClock
 from testbed.cores import Priority, keep_freed_memory, settle
-from testbed.host import UsageMeter, pressure_seconds
+from testbed.host import UsageMeter, is_computing, pressure_seconds
 from testbed.messages import (
     EVALUATOR,
     STOPPED,
@@ -226,7 +225,7 @@ class AggregatorProcess:
         patience = self._clock.now() + _LAST_SCORE_SECONDS / self._clock.dilation
         evaluator = self._hellos[EVALUATOR].pid
         # a score that is due will never come from an evaluator that has died
-        while self._evaluation.scored != engine.version and self._clock.now() < patience and _is_computing(evaluator):
+        while self._evaluation.scored != engine.version and self._clock.now() < patience and is_computing(evaluator):
             if not self._evaluation.pending:
                 snapshot = self._evaluation.last(engine.version, engine.made, engine.model, self._clock.now())
                 if snapshot is not None and not self._send(EVALUATOR, snapshot):
@@ -375,7 +374,7 @@ class AggregatorProcess:
 
     def _keep_house(self, now: float) -> None:
         for device in self._presence.silent(now):
-            if _is_computing(self._hellos[device].pid):
+            if is_computing(self._hellos[device].pid):
                 self._presence.heard(device, now)  # one local step may take longer than the time-out
             elif self._engine.is_present(device):
                 self._engine.leave(device, "it was silent for too long", now)
@@ -394,14 +393,6 @@ class AggregatorProcess:
         versions = self._experiment.stop.versions
         if versions is not None and self._engine.version >= versions:
             self.stop(f"version {versions} is reached")
-
-
-def _is_computing(pid: int) -> bool:
-    """Whether a process runs: not dead, not frozen."""
-    try:
-        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, psutil.STATUS_STOPPED)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _strategy(experiment: Experiment) -> Strategy:

@@ -172,7 +172,7 @@ def limits(share: float, period_us: int) -> tuple[int, int]:
     takes, and keeps the error of rounding to whole µs below 0.05 %.
     """
     if not SMALLEST_SHARE <= share <= 1:  # so written that it catches NaN
-        raise UserError(f"a CPU quota of {share} of a core cannot be set; use {SMALLEST_SHARE} to 1, or {_PACE}")
+        raise UserError(f"a CPU quota of {share:.3g} of a core cannot be set; use {SMALLEST_SHARE} to 1, or {_PACE}")
     if not _LEAST_US <= period_us <= _LONGEST_US:
         raise ValueError(f"period_us must be {_LEAST_US} to {_LONGEST_US}, not {period_us}")
     period = min(max(period_us, math.ceil(_LEAST_US / share)), _LONGEST_US)

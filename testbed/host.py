@@ -1,4 +1,4 @@
-"""What the kernel tells about this host and its processes. Each answer may be None: not measured."""
+"""What the kernel tells about this host and its processes. What it does not tell is None: not measured."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 _PRESSURE = Path("/proc/pressure/cpu")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -59,6 +61,14 @@ def keeps_account() -> bool:
         return os.pread(own, 80, 0).split()[0] != b"0"
     finally:
         os.close(own)
+
+
+def is_computing(pid: int) -> bool:
+    """Whether a process runs: not dead, not frozen."""
+    try:
+        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, psutil.STATUS_STOPPED)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def pressure_seconds() -> float | None:

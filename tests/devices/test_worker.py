@@ -140,3 +140,4 @@ def test_a_worker_ends_with_its_device() -> None:
     os.close(reading)
     os.close(writing)
     worker.wait(PATIENCE)
+    assert not worker.is_running()
