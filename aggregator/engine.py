@@ -1,7 +1,7 @@
 """The engine: versions, past models, tickets, who is busy. It carries out what a strategy decides. No I/O.
 
-Every Train carries a new ticket, and every ticket is settled exactly once: applied, rejected, lost or superseded.
-What is not settled is in flight. An Update whose ticket is not open is ignored.
+Every Train carries a new ticket, and every ticket is settled exactly once: applied, rejected, lost, superseded, or
+(for the final model) delivered. What is not settled is in flight. An Update whose ticket is not open is ignored.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ class BadDecision(RuntimeError):
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """dispatched = applied + rejected + lost + superseded + in flight, always."""
+    """dispatched = applied + rejected + lost + superseded + delivered + in flight, always."""
 
     dispatched: int = 0
     applied: int = 0
     rejected: int = 0
     lost: int = 0
     superseded: int = 0
+    delivered: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +55,8 @@ class _Ticket:
     number: int
     device: str
     train: Train
+    base: int
+    """Version that its update is based on: the one that was sent, or, if that was lost, the one the device had."""
     delivered: bool = False
 
 
@@ -63,6 +66,8 @@ class _Seat:
 
     info: DeviceInfo
     ticket: _Ticket | None = None
+    held: int | None = None
+    """Version of the model that a device which keeps its base has had; kept for it."""
     trains_sent: int = 0
     beats_behind: int = 0
     """Heartbeats in a row that know of fewer Trains than were sent."""
@@ -104,9 +109,10 @@ class Engine:
         self._strategy, self._send, self._record = strategy, send, record
         self._history = _History(_frozen(model))
         self._seats: dict[str, _Seat] = {}
+        self.known: dict[str, DeviceInfo] = {}
         self._open: dict[int, _Ticket] = {}
-        self._tickets = 0
-        self._started = False
+        self._tickets = self._rounds = 0
+        self._started = self._over = False
         self._gone: list[str] = []
         self._seeing_off = False
         self.tally = Tally()
@@ -132,7 +138,7 @@ class Engine:
 
     @property
     def busy(self) -> Mapping[str, int]:
-        return {name: seat.ticket.train.version for name, seat in self._seats.items() if seat.ticket is not None}
+        return {name: seat.ticket.base for name, seat in self._seats.items() if seat.ticket is not None}
 
     def model_at(self, version: int) -> Vector:
         return self._history.models[version]
@@ -154,7 +160,7 @@ class Engine:
     def base_of(self, device: str) -> int | None:
         """Version a device is training on, None if it is idle."""
         seat = self._seats.get(device)
-        return seat.ticket.train.version if seat is not None and seat.ticket is not None else None
+        return seat.ticket.base if seat is not None and seat.ticket is not None else None
 
     # ---- events
 
@@ -170,9 +176,13 @@ class Engine:
         if info.name in self._seats:
             self.leave(info.name, "it was restarted", now)
         self.now = now
+        self.known[info.name] = info
         self._seats[info.name] = _Seat(info=info, trains_sent=trains)
         if self._started:
             self._carry_out(self._strategy.on_join(info.name, self), f"join of {info.name}")
+        elif self._over:
+            self._dispatch(info.name, None)
+            self._see_off()
 
     def leave(self, device: str, reason: str, now: float) -> None:
         self.now = now
@@ -180,6 +190,8 @@ class Engine:
         self._record(trace.Left(t=now, device=device, reason=reason))
         if seat.ticket is not None:
             self._lose(seat.ticket, reason)
+        if seat.held is not None:
+            self._history.release(seat.held)
         if self._started:
             self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
 
@@ -192,12 +204,16 @@ class Engine:
             self._record(trace.Ignored(t=now, device=update.device, ticket=update.ticket))
             return
         seat.ticket = None
-        problem = _unfit(update, ticket.train)
+        if update.version == seat.held != ticket.base:
+            self._rebase(ticket, update.version)
+        problem = _unfit(update, ticket)
         if problem is not None:
             self._reject(ticket, problem)
             self._carry_out(self._strategy.on_ready(update.device, self), f"unfit update of {update.device}")
             return
         ticket.delivered = True
+        if seat.info.keeps_base and seat.held != ticket.base:
+            self._hold(seat, ticket.base)
         self._record(
             trace.Arrived(
                 t=now, device=update.device, ticket=update.ticket, version=update.version,
@@ -211,13 +227,19 @@ class Engine:
         """Tells a lost download, to be sent again, from an upload that the device gave up."""
         self.now = now
         seat = self._seats.get(beat.device)
-        if seat is None or seat.ticket is None or beat.ticket == seat.ticket.number:
-            return  # not present, idle, or all is well
+        if seat is None or seat.ticket is None:
+            return  # not present, or idle
+        if beat.ticket == seat.ticket.number:
+            seat.beats_behind = 0
+            return  # all is well
         if beat.trains < seat.trains_sent and seat.beats_behind < _BEATS_BEHIND:
             seat.beats_behind += 1  # a Train is still on its way, or the transport broke and has lost it
             return
         ticket, seat.beats_behind = seat.ticket, 0
-        if beat.finished == ticket.number:
+        if beat.finished == ticket.number and ticket.train.job is None:
+            seat.ticket = None
+            self._deliver(ticket)
+        elif beat.finished == ticket.number:
             seat.ticket = None
             self._lose(ticket, "its upload was given up")
             self._carry_out(self._strategy.on_ready(beat.device, self), f"upload given up by {beat.device}")
@@ -232,6 +254,18 @@ class Engine:
         self.wake_at = None
         self._carry_out(self._strategy.on_wake(self), "wake")
 
+    def hand_out(self, now: float) -> None:
+        """The rule has made its last version: every device is sent it, to keep. Nothing more is asked of the rule."""
+        self.now, self._started, self._over, self.wake_at = now, False, True, None
+        for device in self._seats:
+            self._dispatch(device, None)
+        self._see_off()
+
+    @property
+    def undelivered(self) -> int:
+        """Devices that do not have the final model yet."""
+        return sum(seat.ticket is not None for seat in self._seats.values())
+
     # ---- acting
 
     def _carry_out(self, decision: Decision, event: str) -> None:
@@ -239,6 +273,14 @@ class Engine:
             self._new_version(decision.model, decision.applied)
         elif decision.applied:
             raise BadDecision(f"{self._name} applied updates without a new model, after {event}")
+        if decision.round is not None:
+            self._rounds += 1
+            self._record(
+                trace.Round(
+                    t=self.now, number=self._rounds, devices=[device for device, _ in decision.round],
+                    seconds=[seconds for _, seconds in decision.round],
+                )
+            )  # fmt: skip
         for number, reason in decision.rejected.items():
             self._reject(self._awaiting(number, "rejected"), reason)
         for device, job in decision.train.items():
@@ -270,7 +312,7 @@ class Engine:
             trace.Aggregated(
                 t=self.now, version=previous + 1, tickets=list(applied),
                 weights=[float(weight) if math.isfinite(weight) else None for weight in applied.values()],
-                staleness=[previous - ticket.train.version for ticket in fresh],
+                staleness=[previous - ticket.base for ticket in fresh],
             )
         )  # fmt: skip
         self._history.append(_frozen(model))
@@ -279,12 +321,13 @@ class Engine:
             self.tally.applied += 1
             self._settle(ticket)
 
-    def _dispatch(self, device: str, job: Job) -> None:
+    def _dispatch(self, device: str, job: Job | None) -> None:
+        """Send the current model, with local work or (the final one) without."""
         seat = self._seats.get(device)
         if seat is None:
             raise BadDecision(f"{self._name} dispatched to {device}, which is not present")
-        steps = job.steps_over(seat.info.samples)
-        if steps < 1 or job.batch < 1:
+        steps = 0 if job is None else job.steps_over(seat.info.samples)
+        if job is not None and (steps < 1 or job.batch < 1):
             raise BadDecision(f"{self._name} dispatched a job of {steps} steps of {job.batch} samples to {device}")
         if seat.ticket is not None:
             self.tally.superseded += 1
@@ -293,7 +336,7 @@ class Engine:
         self._tickets = number = self._tickets + 1
         version = self._history.version
         train = Train(ticket=number, version=version, sent=self.now, job=job, model=self._history.model)
-        seat.ticket = self._open[number] = _Ticket(number=number, device=device, train=train)
+        seat.ticket = self._open[number] = _Ticket(number=number, device=device, train=train, base=version)
         seat.trains_sent += 1
         self._history.hold(version)
         self.tally.dispatched += 1
@@ -322,19 +365,37 @@ class Engine:
         self._record(trace.Lost(t=self.now, device=ticket.device, ticket=ticket.number, reason=reason))
         self._settle(ticket)
 
+    def _deliver(self, ticket: _Ticket) -> None:
+        self.tally.delivered += 1
+        self._record(trace.Delivered(t=self.now, device=ticket.device, ticket=ticket.number))
+        self._settle(ticket)
+
     def _settle(self, ticket: _Ticket) -> None:
         del self._open[ticket.number]
-        self._history.release(ticket.train.version)
+        self._history.release(ticket.base)
+
+    def _rebase(self, ticket: _Ticket, version: int) -> None:
+        """The download was lost, and the device went on with the model that it had."""
+        self._history.hold(version)
+        self._history.release(ticket.base)
+        ticket.base = version
+
+    def _hold(self, seat: _Seat, version: int) -> None:
+        """The device has this model now, and may come back to it."""
+        self._history.hold(version)
+        if seat.held is not None:
+            self._history.release(seat.held)
+        seat.held = version
 
     @property
     def _name(self) -> str:
         return type(self._strategy).__name__
 
 
-def _unfit(update: Update, train: Train) -> str | None:
-    if update.version != train.version:
-        return f"it claims version {update.version}, but its ticket is for {train.version}"
-    if update.delta.shape != train.model.shape:
+def _unfit(update: Update, ticket: _Ticket) -> str | None:
+    if update.version != ticket.base:
+        return f"it claims version {update.version}, but its ticket is for {ticket.base}"
+    if update.delta.shape != ticket.train.model.shape:
         return "its delta has another shape than the model"
     if update.samples < 1:
         return "it was trained on no samples"

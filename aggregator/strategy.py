@@ -8,9 +8,9 @@ held), and **a busy device named in it is restarted**.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 import numpy as np
@@ -24,6 +24,8 @@ class DeviceInfo:
 
     name: str
     samples: int
+    keeps_base: bool = False
+    """Whether it goes on with the model that it had, where a download is lost."""
 
 
 class Server(Protocol):
@@ -44,6 +46,10 @@ class Server(Protocol):
     @property
     def devices(self) -> Mapping[str, DeviceInfo]:
         """The devices that are present."""
+
+    @property
+    def known(self) -> Mapping[str, DeviceInfo]:
+        """Every device that has ever been present, gone or not."""
 
     @property
     def busy(self) -> Mapping[str, int]:
@@ -76,7 +82,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     rejected: Mapping[int, str] = msgspec.field(default_factory=dict)
     """Ticket → reason, for each update that will never be used."""
     wake_at: float | None = None
-    """Call ``on_wake`` at this moment; None leaves an earlier wish standing."""
+    """Call ``on_wake`` at this moment (now: again at once); None leaves an earlier wish standing."""
+    round: Sequence[tuple[str, float]] | None = None
+    """A round, as the paper counts them, has ended: its devices, and the seconds that each computed. For the trace."""
 
 
 class Reject(Exception):
@@ -85,6 +93,12 @@ class Reject(Exception):
 
 class Strategy(abc.ABC):
     """Base of all rules. Parameters are dataclass fields made with ``testbed.parameters.param``."""
+
+    hands_out_final_model: ClassVar[bool] = False
+    """Whether the run ends only when every device has the final model."""
+
+    def check(self, devices: int) -> None:  # noqa: B027  most rules fit every fleet
+        """Raise ``testbed.parameters.ParameterError`` for what does not fit a fleet of so many devices."""
 
     @abc.abstractmethod
     def on_start(self, server: Server) -> Decision:

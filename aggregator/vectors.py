@@ -25,9 +25,24 @@ def plus_scaled(base: Vector, scale: float, source: Vector) -> Vector:
     return result
 
 
+def plus_scaled_difference(base: Vector, scale: float, new: Vector, old: Vector, out: Vector | None = None) -> Vector:
+    """base + scale · (new − old), as a new vector or in ``out``, which may be ``old``."""
+    result: Vector = np.subtract(new, old, out=out)
+    result *= np.float32(scale)
+    result += base
+    return result
+
+
 def norm(vector: Vector) -> float:
     """Euclidean norm."""
     return math.sqrt(float(vector.dot(vector)))
+
+
+@np.errstate(over="ignore")
+def cosine(a: Vector, b: Vector) -> float:
+    """Of the angle between two vectors; 0 where one has no direction."""
+    lengths = norm(a) * norm(b)
+    return max(-1.0, min(1.0, float(a.dot(b)) / lengths)) if 0 < lengths < math.inf else 0.0
 
 
 @np.errstate(over="ignore")

@@ -2,7 +2,7 @@
 
 A job is downloaded, trained (paced, perhaps suspended in the middle) and uploaded. A Train that comes while the
 device is busy downloads beside the old work and replaces it when it is there; if that download is lost, the old
-work goes on.
+work goes on. A Train without a job is the final model, which ends all work.
 
 Whatever is due counts from the moment at which the thing before it was due, never from the moment at which this
 process woke up and saw it; only a step that was computed too late moves what comes after it. So waiting for a core is
@@ -24,8 +24,10 @@ from devices.work import Hang, State, Work
 from testbed.faults import Timetable
 from testbed.fleet import DeviceSpec
 from testbed.host import Usage
-from testbed.messages import Beat, Train, Update
+from testbed.messages import Beat, Job, Train, Update
 from testbed.trace import Abandoned, Downloaded, Event, Suspended, Trained, Uploaded, as_table
+
+_ROUNDING = 1e-9  # (k·tick)/tick may be a little less than k: that would be another attempt in the same interval
 
 Meter: TypeAlias = Callable[[], Usage | None]
 """Reads what the kernel knows about the process that computes."""
@@ -60,6 +62,8 @@ class Device:
         """Whether steps are computed here, one by one; else they run in a process of their own, under a quota."""
         self._work: Work | None = None
         self._download: tuple[Train, Transfer] | None = None
+        self._base: Train | None = None
+        """The model to go on with where a download is lost, if the device does so."""
         self._hang: Hang | None = None
         self._inbox: Train | None = None
         self._jobs = 0
@@ -209,12 +213,22 @@ class Device:
                 bytes=way.bytes, dropped=way.dropped,
             )
         )  # fmt: skip
+        moment = max(way.due, self._awake_since)
         if way.dropped:
             self._drops += 1
+            if self._base is not None and self._work is None and train.job is not None:
+                # the ticket is new, the model is not: the update will say which one it is based on
+                old = msgspec.structs.replace(train, version=self._base.version, model=self._base.model)
+                self._start_work(old, train.job, moment)
             return
         if self._work is not None:
             self._abandon(self._work, now)
-        self._start_work(train, max(way.due, self._awake_since))
+            self._work = None
+        if train.job is None:
+            self._finished = train.ticket  # the final model: the next heartbeat says that it is here
+            return
+        self._base = train if self.spec.on_lost_download == "old_base" else None
+        self._start_work(train, train.job, moment)
 
     def _abandon(self, work: Work, now: float) -> None:
         work.computing.close()
@@ -231,16 +245,15 @@ class Device:
 
     # ---- training
 
-    def _start_work(self, train: Train, moment: float) -> None:
-        number = self._jobs - 1
+    def _start_work(self, train: Train, job: Job, moment: float) -> None:
+        number, steps = self._jobs - 1, job.steps_over(self._samples)
         pace = Pace(
-            moment, self.spec.seconds_per_sample, lambda steps: train.job.samples_after(steps, self._samples),
-            self._curve, self._meter(), steps=train.job.steps_over(self._samples), ahead=self._ahead, grain=self._grain,
-            enforced=self._paced,
+            moment, self.spec.seconds_per_sample, lambda steps: job.samples_after(steps, self._samples),
+            self._curve, self._meter(), steps=steps, ahead=self._ahead, grain=self._grain, enforced=self._paced,
         )  # fmt: skip
         self._work = Work(
-            train=train, number=number, lead=self._lead, steps=train.job.steps_over(self._samples),
-            computing=self._trainer(train.job, train.model, number), pace=pace, started=moment,
+            train=train, number=number, lead=self._lead, steps=steps,
+            computing=self._trainer(job, train.model, number), pace=pace, started=moment,
             suspension=self._timetable.suspension(number),
         )  # fmt: skip
 
@@ -336,7 +349,9 @@ class Device:
             self._work = None  # the next heartbeat shows a finished job that is not held any more
         elif self.spec.on_drop == "next_tick":
             work.upload = None
-            work.retry_at = (math.floor(way.due / self.spec.tick) + 1) * self.spec.tick
+            tick = self.spec.tick
+            assert tick is not None  # a profile with on_drop = next_tick has one
+            work.retry_at = (math.floor(way.due / tick + _ROUNDING) + 1) * tick
         else:
             self._start_upload(work, way.due)
 

@@ -26,7 +26,7 @@ def local_sgd(
     start = model.vector.clone() if job.proximal else None
     velocity: torch.Tensor | None = None
     batches = _batches(shard, job.batch, rng)
-    for _ in range(job.steps_over(len(shard))):
+    for number in range(job.steps_over(len(shard))):
         loss = task.gradient(next(batches))
         step = model.gradient
         if start is not None:
@@ -34,7 +34,7 @@ def local_sgd(
         if job.momentum:
             velocity = step.clone() if velocity is None else velocity.mul_(job.momentum).add_(step)
             step = velocity
-        model.vector.add_(step, alpha=-job.lr)
+        model.vector.add_(step, alpha=-job.lr_at(number, len(shard)))
         yield loss
     delta: Vector = np.subtract(model.vector.numpy(), base)
     return delta

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from testbed import speed
-from testbed.profile import DeviceProfile, Direction, Experiment, Group, LinkProfile, Phase
+from testbed.profile import DeviceProfile, Direction, Experiment, Group, LinkProfile, Phase, Power
 from testbed.survey import Survey
 
 
@@ -30,7 +30,10 @@ class DeviceSpec:
     suspend_max: float
     suspend_by: str
     on_drop: str
-    tick: float
+    tick: float | None
+    """None where lost uploads are not tried once per tick."""
+    on_lost_download: str = "wait"
+    power: Power | None = None
 
     @property
     def curve(self) -> speed.Curve:
@@ -52,6 +55,8 @@ def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
         up, down = link.up, link.down
         if group.drop is not None:
             up, down = replace(up, drop=group.drop), replace(down, drop=group.drop)
+        if group.phi is not None:
+            up = replace(up, drop=1 - group.phi)
         timed = group if group.schedule else profile
         devices.append(
             DeviceSpec(
@@ -59,7 +64,8 @@ def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
                 title=profile.title or group.name or "", throttle=profile.throttle,
                 seconds_per_sample=speed.seconds_per_sample(group, profile, experiment, survey),
                 schedule=timed.schedule, schedule_period=timed.schedule_period,
-                up=up, down=down, on_drop=group.on_drop, tick=group.tick,
+                up=up, down=down, power=profile.power,
+                on_drop=group.on_drop, tick=group.tick, on_lost_download=group.on_lost_download,
                 suspend=group.suspend, suspend_max=group.suspend_max, suspend_by=group.suspend_by,
             )
         )  # fmt: skip

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -39,23 +42,38 @@ def show(options: argparse.Namespace) -> int:
     for row in rows:
         console.print(Text(row["name"], style="bold"), row["title"], highlight=False, markup=False, soft_wrap=True)
         if options.verbose or options.what == "keys":
-            table = Table(box=None, padding=(0, 2), show_header=bool(row["parameters"]))
-            for column in ("", "parameter", "default", "allowed", "meaning"):
-                table.add_column(column)
-            for name, default, allowed, meaning in row["parameters"]:
-                table.add_row("", name, default, allowed, meaning)
             for line in row["details"]:
-                table.add_row("", line)
-            console.print(table)
+                console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+            if row["parameters"]:
+                console.print(_parameters(row["parameters"]))
+            console.print()
     return 0
+
+
+def _parameters(rows: Sequence[tuple[str, str, str, str]]) -> Table:
+    table = Table(box=None, padding=(0, 2))
+    for column in ("parameter", "default", "allowed", "meaning"):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*map(Text, row))  # as it is: what stands in brackets is no markup
+    return table
 
 
 def _classes(options: argparse.Namespace) -> list[dict[str, Any]]:
     module = {"strategies": "aggregator.strategies", "tasks": "testbed.tasks"}[options.what]
     return [
-        {"name": name, "title": (cls.__doc__ or "").strip(), "parameters": list(describe(cls)), "details": []}
+        {
+            "name": name, "title": (cls.__doc__ or "").strip(), "parameters": list(describe(cls)),
+            "details": [_paper(cls)] if options.what == "strategies" else [],
+        }
         for name, cls in plugins.catalogue(module).items()
-    ]
+    ]  # fmt: skip
+
+
+def _paper(cls: type[Any]) -> str:
+    """Whose rule it is: the second paragraph of its file's docstring."""
+    document = sys.modules[cls.__module__].__doc__ or ""
+    return " ".join(document.split("\n\n")[1].split())
 
 
 def _keys(options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from testbed import plugins, speed
 from testbed.errors import ProfileError, UserError, nearest
-from testbed.parameters import as_table, build
-from testbed.profile import DEFAULT_TASK, DeviceProfile, Experiment, LinkProfile, name_and_parameters
+from testbed.parameters import ParameterError, as_table, build
+from testbed.profile import DEFAULT_TASK, DeviceProfile, Experiment, Group, LinkProfile, name_and_parameters
 
 CATALOGUE = Path(__file__).parent.parent / "profiles"
 COMMAND_LINE = "command line"
@@ -67,6 +67,7 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
         task=_with_defaults("task", "testbed.tasks", experiment.task, source),
         strategy=_with_defaults("strategy", "aggregator.strategies", experiment.strategy, source),
     )
+    _check_rule(experiment, source)
     groups = []
     for i, group in enumerate(experiment.devices):
         key = f"devices[{i}]"
@@ -79,7 +80,7 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
         if isinstance(link, str):
             link = named(LinkProfile, "links", link, source, f"{key}.link", folder)
         _check_name(name, source, f"{key}.name")
-        resolved = replace(group, profile=profile, link=link, name=name)
+        resolved = _with_ticks(replace(group, profile=profile, link=link, name=name), experiment, source, key)
         speed.check(resolved, profile, experiment, source, key)
         groups.append(resolved)
     return replace(experiment, devices=tuple(groups))
@@ -121,6 +122,38 @@ def _with_defaults(kind: str, module: str, value: str | dict[str, Any], source: 
     name, parameters = name_and_parameters(value)
     chosen = build(plugins.find(name, module, source, kind), parameters, source, kind)
     return {"name": name, **as_table(chosen)}
+
+
+def _check_rule(experiment: Experiment, source: str) -> None:
+    """A rule may not fit the fleet: it waits for more updates than there are devices, say."""
+    cls = plugins.find(experiment.strategy_name, "aggregator.strategies", source, "strategy")
+    rule = build(cls, experiment.strategy_parameters, source, "strategy")
+    try:
+        rule.check(sum(group.count for group in experiment.devices))
+    except ParameterError as error:
+        raise ProfileError(source, f"strategy.{error.key}", error.problem) from None
+
+
+def _with_ticks(group: Group, experiment: Experiment, source: str, key: str) -> Group:
+    """What a lost upload and a lost download mean, written out."""
+    if group.phi is not None:
+        if group.on_drop == "give_up":
+            problem = "is give_up; an upload with phi is tried once per tick: leave it out"
+            raise ProfileError(source, f"{key}.on_drop", problem)
+        group = replace(group, on_drop="next_tick")
+    if group.on_lost_download == "old_base" and group.on_drop == "give_up":
+        problem = "is old_base, with on_drop = give_up; a device that gives up begins anew: take retry or next_tick"
+        raise ProfileError(source, f"{key}.on_lost_download", problem)
+    if group.on_drop != "next_tick" or group.tick is not None:
+        return group
+    interval = experiment.strategy_parameters.get("interval")
+    if interval is None:
+        problem = (
+            f"is missing; lost uploads wait for the next tick, and {experiment.strategy_name} has no interval:"
+            " set it, or take a rule with strategy.interval (audg, psurdg)"
+        )
+        raise ProfileError(source, f"{key}.tick", problem)
+    return replace(group, tick=interval)
 
 
 def _is_file(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -38,6 +39,10 @@ class Job:
     epochs: Count = param(0, "local epochs per job; 0 means: use steps", at_least=0)
     batch: Count = param(32, "samples per step", at_least=1)
     lr: Number = param(0.05, "local learning rate", above=0)
+    lr_schedule: str = param(
+        "constant", "how the rate falls within a job: not at all, or lr/√(e + 1) in local epoch e (from 0)",
+        choices=("constant", "inverse-sqrt"),
+    )  # fmt: skip
     momentum: Number = param(0.0, "local momentum", at_least=0, below=1)
     proximal: Number = param(0.0, "μ of the proximal term (μ/2)·‖x − x_base‖²", at_least=0)
 
@@ -46,6 +51,13 @@ class Job:
         if self.epochs == 0:
             return self.steps
         return self.epochs * self._steps_per_epoch(samples)
+
+    def lr_at(self, step: int, samples: int) -> float:
+        """Learning rate of a step (from 0) on a device that has ``samples`` samples."""
+        if self.lr_schedule == "constant":
+            return self.lr
+        epoch = step // self._steps_per_epoch(samples)
+        return self.lr / math.sqrt(epoch + 1)
 
     def samples_after(self, steps: int, samples: int) -> int:
         """Samples seen in ``steps`` steps; the last batch of each epoch may be short."""
@@ -78,6 +90,7 @@ class Welcome(Message, frozen=True, kw_only=True):
 class Train(Message, frozen=True, kw_only=True):
     """Aggregator → device: train this model like that. A new ticket replaces whatever you do.
 
+    Without a job, it is the final model: keep it, there is nothing left to train.
     ``sent`` is when it set out: the way over the emulated link is counted from there, so that the time which the
     transport needs is not added to it.
     """
@@ -85,7 +98,7 @@ class Train(Message, frozen=True, kw_only=True):
     ticket: Count
     version: Count
     sent: Number
-    job: Job
+    job: Job | None
     model: Vector
 
 

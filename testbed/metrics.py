@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed import trace
+from testbed import energy, trace
 from testbed.trace import Event
 
 _MOST_REASONS = 10
 METRIC_COLUMNS = ("time_s", "host_s", "version", "accuracy", "loss")
 DEVICE_COLUMNS = (
     "device", "pid", "core", "samples", "jobs", "applied", "rejected", "lost", "superseded", "drops",
-    "bytes_up", "bytes_down", "busy_s", "transfer_s", "suspended_s", "idle_s", "asked_s", "obtained_s",
-    "missed", "host_cpu_s", "host_waited_s", "mean_staleness",
+    "bytes_up", "bytes_down", "busy_s", "transfer_s", "suspended_s", "abandoned_s", "idle_s", "asked_s", "obtained_s",
+    "energy_j", "missed", "host_cpu_s", "host_waited_s", "mean_staleness",
 )  # fmt: skip
 
 
@@ -40,6 +40,9 @@ class DeviceTotals:
     busy_s: float = 0.0
     transfer_s: float = 0.0
     suspended_s: float = 0.0
+    abandoned_s: float = 0.0
+    """Of the busy seconds, those spent on work that was thrown away because a newer model came."""
+    watts: trace.Watts | None = None
     asked_s: float = 0.0
     obtained_s: float = 0.0
     """Computing of the jobs that were finished and had a speed to keep: asked, and as the clock said."""
@@ -48,22 +51,31 @@ class DeviceTotals:
     host_cpu_s: float = 0.0
     host_waited_s: float = 0.0
     """Host seconds that its process ran, and waited for its core, in the jobs that it ended."""
+    restarted: set[int] = field(default_factory=set)
+    """Its tickets that the rule replaced."""
     trained: int = 0
     """The last ticket whose computation ended."""
     staleness: list[int] = field(default_factory=list)
 
     def row(self, name: str, seconds: float) -> dict[str, Any]:
         idle = max(0.0, seconds - self.busy_s - self.transfer_s - self.suspended_s)
+        joules = self.joules(seconds)
         values = {column: getattr(self, column, None) for column in DEVICE_COLUMNS}
         times = {
             c: round(getattr(self, c), 3)
-            for c in ("busy_s", "transfer_s", "suspended_s", "asked_s", "obtained_s", "host_cpu_s", "host_waited_s")
-        }
+            for c in (
+                "busy_s", "transfer_s", "suspended_s", "abandoned_s", "asked_s", "obtained_s", "host_cpu_s",
+                "host_waited_s",
+            )
+        }  # fmt: skip
         staleness = mean(self.staleness)
         return values | times | {
-            "device": name, "idle_s": round(idle, 3),
+            "device": name, "idle_s": round(idle, 3), "energy_j": None if joules is None else round(joules, 3),
             "mean_staleness": None if staleness is None else round(staleness, 3),
         }  # fmt: skip
+
+    def joules(self, seconds: float) -> float | None:
+        return energy.joules(self.watts, seconds, self.busy_s)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,6 +92,12 @@ class History:
     rejected: int = 0
     lost: int = 0
     superseded: int = 0
+    delivered: int = 0
+    handed_out: dict[str, float] = field(default_factory=dict)
+    """Device → when it was sent the final model, for rules that hand it out."""
+    final_tickets: set[int] = field(default_factory=set)
+    has_final: dict[str, float] = field(default_factory=dict)
+    """Device → when it had it; the aggregator learned of that with the next heartbeat."""
     resent: int = 0
     ignored: int = 0
     refused: int = 0
@@ -94,7 +112,7 @@ class History:
 
     @property
     def in_flight(self) -> int:
-        return self.dispatched - self.applied - self.rejected - self.lost - self.superseded
+        return self.dispatched - self.applied - self.rejected - self.lost - self.superseded - self.delivered
 
 
 def history(events: Iterable[Event]) -> History:
@@ -118,7 +136,11 @@ def _count(event: Event, total: History, owner: dict[int, str]) -> None:
         case trace.Dispatched():
             owner[event.ticket] = event.device
             total.dispatched += 1
-            total.devices[event.device].jobs += 1
+            if event.steps:
+                total.devices[event.device].jobs += 1
+            else:
+                total.handed_out[event.device] = event.t
+                total.final_tickets.add(event.ticket)
         case trace.Aggregated():
             total.versions = event.version
             # a ticket that is used again in a later version was counted, and popped, at its first use
@@ -136,6 +158,13 @@ def _count(event: Event, total: History, owner: dict[int, str]) -> None:
             if not isinstance(event, trace.Superseded):
                 total.reasons[f"{name}: {event.reason}"] += 1
             setattr(total.devices[event.device], name, getattr(total.devices[event.device], name) + 1)
+            if isinstance(event, trace.Superseded):
+                total.devices[event.device].restarted.add(event.ticket)
+        case trace.Delivered():
+            owner.pop(event.ticket, None)
+            total.delivered += 1
+        case trace.Downloaded() if event.ticket in total.final_tickets and not event.dropped:
+            total.has_final[event.device] = event.sent + event.obtained
         case trace.Resent():
             total.resent += 1
         case trace.Ignored():
@@ -160,6 +189,7 @@ def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
         case trace.Joined():
             device = devices.setdefault(event.device, DeviceTotals())
             device.pid, device.core, device.samples = event.pid, next(iter(event.cores), None), event.samples
+            device.watts = event.watts
         case trace.Downloaded() | trace.Uploaded():
             device = devices[event.device]
             device.transfer_s += event.obtained
@@ -175,9 +205,12 @@ def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
             if event.asked > 0:
                 device.asked_s += event.asked
                 device.obtained_s += event.obtained
-        case trace.Abandoned() if devices[event.device].trained != event.ticket:
-            # abandoned in its upload, the computation has been counted already
-            devices[event.device].busy_s += event.seconds
+        case trace.Abandoned():
+            device = devices[event.device]
+            if device.trained != event.ticket:  # abandoned in its upload, the computation has been counted already
+                device.busy_s += event.seconds
+            if event.ticket in device.restarted:  # else the run has ended
+                device.abandoned_s += event.seconds
         case trace.Suspended():
             devices[event.device].suspended_s += event.obtained
         case _:
@@ -218,6 +251,7 @@ def summary(total: History) -> dict[str, Any]:
         "rejected": total.rejected,
         "lost": total.lost,
         "superseded": total.superseded,
+        "delivered": total.delivered,
         "in_flight": total.in_flight,
         "resent": total.resent,
         "ignored": total.ignored,
@@ -229,7 +263,25 @@ def summary(total: History) -> dict[str, Any]:
         "updates_per_second": round(total.applied / total.seconds, 3) if total.seconds else None,
         "reasons": dict(total.reasons.most_common(_MOST_REASONS)),
         "computing": computing(total),
+        "abandoned_s": round(sum(device.abandoned_s for device in total.devices.values()), 3),
+        "energy_j": _energy(total),
+        "final_model": final_model(total),
     }
+
+
+def final_model(total: History) -> dict[str, Any] | None:
+    """On how many devices the final model is, and how long that took; None for rules that do not hand it out."""
+    if not total.handed_out:
+        return None
+    began, ended = min(total.handed_out.values()), max(total.has_final.values(), default=total.seconds)
+    return {"on": len(total.has_final), "of": len(total.handed_out), "seconds": round(ended - began, 3)}
+
+
+def _energy(total: History) -> float | None:
+    """Joules of the whole fleet; None if a device has no power model."""
+    each = [device.joules(total.seconds) for device in total.devices.values()]
+    known = [joules for joules in each if joules is not None]
+    return round(sum(known), 3) if known and len(known) == len(each) else None
 
 
 def computing(total: History) -> dict[str, Any] | None:

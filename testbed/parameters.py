@@ -23,6 +23,14 @@ _META = "edgebed"
 _KIND = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 
+class ParameterError(ValueError):
+    """A value that is in its range, and does not fit the rest. Whoever knows the file makes a ProfileError of it."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(f"{key} {problem}")
+        self.key, self.problem = key, problem
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
     """What a parameter means and which values it may have."""

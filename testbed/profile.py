@@ -98,10 +98,21 @@ class Group(Speed):
     drop: float | None = param(None, "drop probability, both directions; overrides the link's", at_least=0, below=1)
     suspend: float = param(0.0, "probability that a job is suspended", at_least=0, at_most=1)
     suspend_max: float = param(5.0, "longest suspension in seconds (uniform from 0)", above=0)
+    phi: float | None = param(
+        None, "φ: probability that an upload gets through, tried once per tick: drop 1 − φ upwards, on_drop next_tick",
+        above=0, at_most=1,
+    )  # fmt: skip
     on_drop: str = param(
         "retry", "what a device does when its upload is lost", choices=("retry", "next_tick", "give_up")
     )
-    tick: float = param(1.0, "seconds between attempts with on_drop = next_tick", above=0)
+    tick: float | None = param(
+        None, "seconds between attempts with on_drop = next_tick; default: the rule's interval", above=0
+    )
+    on_lost_download: str = param(
+        "wait",
+        "what a device does when a download is lost: wait until it is sent again, or train on with the model it has",
+        choices=("wait", "old_base"),
+    )
     suspend_by: str = param(
         "hold",
         "hold: computing stands still, heartbeats go on; signal: the process is really stopped (SIGSTOP)",
@@ -116,6 +127,11 @@ class StopWhen:
     seconds: float | None = param(None, "emulated seconds", above=0)
     versions: int | None = param(None, "global versions", at_least=1)
     target_accuracy: float | None = param(None, "accuracy on the test data", above=0, at_most=1)
+    patience: int | None = param(None, "scores in a row whose loss is not a new lowest (early stopping)", at_least=1)
+    improvement: float = param(0.0, "a loss must be lower by more than this to count as a new lowest", at_least=0)
+    delivery: float = param(
+        60.0, "longest time after the end in which a rule hands the final model to every device", at_least=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ import psutil
 import tomli_w
 
 import testbed
-from testbed import fidelity, host, metrics, trace
+from testbed import fidelity, host, metrics, rounds, trace
 from testbed.cores import CorePlan
 from testbed.errors import UserError
 from testbed.fleet import DeviceSpec
@@ -86,8 +86,11 @@ class RunFolder:
         certificate = fidelity.certify(self._events(), devices).as_table()
         self._write_csv("metrics.csv", metrics.METRIC_COLUMNS, metrics.metric_rows(total))
         self._write_csv("devices.csv", metrics.DEVICE_COLUMNS, metrics.device_rows(total))
+        counted = rounds.rows(self._events())
+        if counted:
+            self._write_csv("rounds.csv", rounds.COLUMNS, counted)
         self._write_json("fidelity.json", certificate)
-        summary = metrics.summary(total) | {"fidelity": certificate}
+        summary = metrics.summary(total) | {"rounds": rounds.summary(counted), "fidelity": certificate}
         self._write_json("summary.json", summary)
         for log in (self.path / "logs").iterdir():
             if log.stat().st_size == 0:

@@ -144,7 +144,9 @@ def show_findings(console: Console, findings: Sequence[Finding], calibrated: Hos
 def show_summary(console: Console, summary: dict[str, Any], path: Path) -> None:
     accuracy = summary["final_accuracy"]
     shown = "not measured" if accuracy is None else f"{accuracy:.3f} (best {summary['best_accuracy']:.3f})"
-    account = " + ".join(f"{summary[key]} {key}" for key in ("applied", "rejected", "lost", "superseded", "in_flight"))
+    final = summary["final_model"]
+    fates = ("applied", "rejected", "lost", "superseded", *(["delivered"] if final else []), "in_flight")
+    account = " + ".join(f"{summary[key]} {key}" for key in fates)
     say(console, f"stopped: {summary['stopped']}")
     host = f" ({summary['host_seconds']} s on this host)" if summary["dilation"] != 1.0 else ""
     say(console, f"accuracy {shown} after {summary['versions']} versions in {summary['seconds']} s{host}")
@@ -156,8 +158,29 @@ def show_summary(console: Console, summary: dict[str, Any], path: Path) -> None:
         asked, obtained = computing["asked_s"], computing["obtained_s"]
         ratio = f" ({obtained / asked:.3f}×)" if asked else ""
         say(console, f"computing: asked {asked} s, obtained {obtained} s{ratio}")
+    for line in _rule_lines(summary):
+        say(console, line)
     say(console, f"results in {path}")
     _show_certificate(console, summary["fidelity"])
+
+
+def _rule_lines(summary: dict[str, Any]) -> list[str]:
+    """What only some rules have: restarted devices, rounds, a final model that is handed out."""
+    lines = []
+    if summary["superseded"] and summary["abandoned_s"]:
+        lines.append(f"abandoned: {summary['abandoned_s']} s of computing, thrown away for a newer model")
+    if (rounds := summary["rounds"]) is not None:
+        proxy, ours = (
+            "no joules without power models" if joules is None else f"{joules} J"
+            for joules in (rounds["energy_proxy_j"], summary["energy_j"])
+        )
+        lines.append(
+            f"rounds: {rounds['count']}, Σ(max − min) {rounds['cumulative_delay_s']} s of {summary['seconds']} s,"
+            f" Σ P·τ {proxy}; the whole fleet: {ours}"
+        )
+    if (final := summary["final_model"]) is not None:
+        lines.append(f"final model: on {final['on']} of {final['of']} devices, {final['seconds']} s after the end")
+    return lines
 
 
 def _show_certificate(console: Console, fidelity: dict[str, Any]) -> None:

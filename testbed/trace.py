@@ -16,7 +16,7 @@ import msgspec
 
 from testbed.messages import Number
 
-SCHEMA = 2
+SCHEMA = 3
 _EVENTS_IN_MEMORY = 4096
 
 
@@ -94,13 +94,21 @@ class Header(Event, frozen=True, kw_only=True):
     units: str = "seconds, bytes, versions"
 
 
+class Watts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a device draws, by its profile."""
+
+    idle: Number
+    compute: Number
+
+
 class Joined(Event, frozen=True, kw_only=True):
-    """A device is there; pid and cores as it read them back itself."""
+    """A device is there; pid and cores as it read them back itself. ``watts`` is null where its profile has none."""
 
     device: str
     pid: int
     cores: list[int]
     samples: int
+    watts: Watts | None = None
 
 
 class Left(Event, frozen=True, kw_only=True):
@@ -109,7 +117,7 @@ class Left(Event, frozen=True, kw_only=True):
 
 
 class Dispatched(TicketEvent, frozen=True, kw_only=True):
-    """A new ticket; ``steps`` is the local work it asks for."""
+    """A new ticket; ``steps`` is the local work it asks for, 0 with the final model."""
 
     version: int
     steps: int
@@ -176,12 +184,24 @@ class Aggregated(Event, frozen=True, kw_only=True):
     staleness: list[int]
 
 
+class Round(Event, frozen=True, kw_only=True):
+    """A round, as the rule's paper counts them, has ended: who was in it, and how long each computed, in seconds."""
+
+    number: int
+    devices: list[str]
+    seconds: list[Number]
+
+
 class Rejected(TicketEvent, frozen=True, kw_only=True):
     reason: str
 
 
 class Superseded(TicketEvent, frozen=True, kw_only=True):
     """The rule restarted a busy device."""
+
+
+class Delivered(TicketEvent, frozen=True, kw_only=True):
+    """The final model has reached the device: this ticket asked for nothing else."""
 
 
 class Lost(TicketEvent, frozen=True, kw_only=True):

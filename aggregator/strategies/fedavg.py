@@ -19,30 +19,16 @@ Departures
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aggregator.pacing import EveryRound
 from aggregator.strategy import Server
 from testbed.messages import Update
-from testbed.parameters import param
-
-_ROUNDING = 1e-9  # 0.29 · 100 is 28.999… in binary
 
 
 @dataclass(kw_only=True)
 class FedAvg(EveryRound):
     """Synchronous rounds, averaged by samples (McMahan et al., AISTATS 2017)."""
-
-    fraction: float = param(1.0, "C: share of the devices chosen for a round", above=0, at_most=1)
-
-    def choose(self, server: Server) -> Iterable[str]:
-        names = sorted(server.devices)
-        size = max(math.floor(self.fraction * len(names) + _ROUNDING), 1)
-        if size == len(names):
-            return names
-        return [names[i] for i in server.random.permutation(len(names))[:size]]
 
     def share(self, update: Update, server: Server) -> float:
         return float(update.samples)  # n_i; the pace divides by Σn

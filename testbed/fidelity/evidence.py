@@ -225,7 +225,7 @@ class _Gatherer:
                 for ticket in fresh:
                     self._settle(ticket, "applied")
                 self.evidence.settled_twice += len(fresh) != len(event.staleness)
-            case trace.Rejected() | trace.Lost() | trace.Superseded():
+            case trace.Rejected() | trace.Lost() | trace.Superseded() | trace.Delivered():
                 self._settle(event.ticket, type(event).__name__.lower())
             case _:
                 pass

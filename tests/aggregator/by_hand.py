@@ -22,7 +22,7 @@ def vector(*numbers: float) -> Vector:
 def check_conservation(engine: Engine) -> None:
     """Every ticket is settled exactly once, or is in flight."""
     tally = engine.tally
-    settled = tally.applied + tally.rejected + tally.lost + tally.superseded
+    settled = tally.applied + tally.rejected + tally.lost + tally.superseded + tally.delivered
     assert tally.dispatched == settled + engine.in_flight
 
 
@@ -70,15 +70,16 @@ class ByHand:
         train: Train | None = None,
         version: int | None = None,
         samples: int | None = None,
+        seconds: float = 0.0,
     ) -> None:
-        """The device answers the Train it was sent last, or ``train``."""
+        """The device answers the Train it was sent last, or ``train``, on which it has worked for so many seconds."""
         train = train or self.train(device)
         info = self.engine.devices.get(device)
         self.engine.update(
             Update(
                 device=device, ticket=train.ticket, version=train.version if version is None else version,
                 delta=vector(*delta), samples=(info.samples if info else 1) if samples is None else samples,
-                steps=train.job.steps, started=self.now, finished=self.now, due=self.now, loss=1.0,
+                steps=train.job.steps, started=self.now - seconds, finished=self.now, due=self.now, loss=1.0,
             ),
             self.now,
         )  # fmt: skip

@@ -11,9 +11,21 @@ import pytest
 from aggregator.engine import Engine
 from aggregator.pacing import EveryK, EveryTick
 from aggregator.strategies import CATALOGUE
+from aggregator.strategies.afl import AFL
 from aggregator.strategies.asyncfeded import AsyncFedED
+from aggregator.strategies.audg import AUDG
 from aggregator.strategies.fedasync import FedAsync
 from aggregator.strategies.fedavg import FedAvg
+from aggregator.strategies.fedbuff import FedBuff
+from aggregator.strategies.fedprox import FedProx
+from aggregator.strategies.gsgm import GSGM
+from aggregator.strategies.psurdg import PSURDG
+from aggregator.strategies.safl import SAFL
+from aggregator.strategies.safl_sc import SAFLSC
+from aggregator.strategies.safl_weighted import SAFLWeighted
+from aggregator.strategies.syncfl import SyncFL
+from aggregator.strategies.twafl import TWAFL
+from aggregator.strategies.wkafl import WKAFL
 from aggregator.strategy import Server, Strategy
 from testbed import trace
 from testbed.messages import Update
@@ -47,6 +59,27 @@ RULES: dict[str, Callable[[], Strategy]] = {
     "fedasync, hinge": lambda: FedAsync(damping="hinge", b=1.0),
     "asyncfeded": AsyncFedED,
     "asyncfeded, bounded": lambda: AsyncFedED(gamma_max=2.0),
+    "afl, half in flight": AFL,
+    "afl, all in flight": lambda: AFL(fraction=1.0, alpha=0.0),
+    "afl, one in flight": lambda: AFL(fraction=0.1),
+    "afl, bounded": lambda: AFL(fraction=1.0, tau_max=3),
+    "sync-fl": SyncFL,
+    "sync-fl, half of the devices": lambda: SyncFL(fraction=0.5, alpha=0.5),
+    "fedprox": lambda: FedProx(mu=0.5),
+    "fedbuff": lambda: FedBuff(k=3),
+    "audg": lambda: AUDG(interval=0.5),
+    "audg, equal": lambda: AUDG(interval=1.5, weighting="equal"),
+    "psurdg": lambda: PSURDG(interval=1.5),
+    "psurdg, equal": lambda: PSURDG(interval=2.5, weighting="equal"),
+    "safl": lambda: SAFL(k=3),
+    "safl-sc": lambda: SAFLSC(k=2, tau_0=1),
+    "safl-sc, no patience": lambda: SAFLSC(k=2, tau_0=0),
+    "safl-weighted": lambda: SAFLWeighted(k=2),
+    "twafl": lambda: TWAFL(k=2),
+    "wkafl": lambda: WKAFL(k=3),
+    "wkafl, strict": lambda: WKAFL(k=3, theta=0.9, clip=5.0),
+    "gsgm": GSGM,
+    "gsgm, no momentum": lambda: GSGM(s=1, beta=0.0),
     "every k": lambda: MeanOfK(k=3),
     "every tick": lambda: MeanOfTick(interval=0.5),
 }
@@ -112,7 +145,7 @@ def test_it_survives_lost_messages_and_devices_that_leave_and_return(make: Calla
     tally, version = fleet.engine.tally, fleet.engine.version
     assert any(isinstance(event, trace.Resent) for event in fleet.trace)
     assert any(isinstance(event, trace.Lost) and "given up" in event.reason for event in fleet.trace)
-    assert tally.lost >= 5
+    assert tally.lost >= len(DEVICES)
     fleet.run(until=60.0)
     assert fleet.engine.version >= version + 5
     assert fleet.distance() < FALLS_TO * before

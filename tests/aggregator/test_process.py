@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +13,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from aggregator.pacing import EveryUpdate
 from aggregator.process import AggregatorProcess
+from aggregator.strategy import Decision, Server, Strategy
 from testbed import cores, planner, trace
 from testbed.loading import load
 from testbed.messages import (
@@ -117,15 +120,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str) -> list[trace.Event]:
+def run(
+    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, rule: Strategy | None = None
+) -> list[trace.Event]:
     """The trace of a run over two devices that are not throttled, with a rule that takes every update."""
+    if rule is not None:
+        monkeypatch.setattr("aggregator.process._strategy", lambda experiment: rule)
     profile = folder / "mine.toml"
     profile.write_text(
         'strategy = "fedasync"\nstop.seconds = 2.0\ndevices = [{ profile = "host", count = 2 }]', encoding="utf-8"
     )
     experiment = load(profile, settings)
     plan = planner.plan(experiment, Survey(samples=(5, 5)), cores.plan([0, 1], 2), world.dilation)
-    monkeypatch.setattr("aggregator.process.Hub", lambda endpoint, max_bytes: world)
+    monkeypatch.setattr("aggregator.peers.Hub", lambda endpoint, max_bytes: world)
     config = AggregatorConfig(
         experiment=experiment, plan=plan, canaries=world.canaries, core=0, endpoint="",
         run_folder=str(folder), status_file=str(folder / "status.json"),
@@ -240,6 +247,132 @@ def test_the_last_version_ends_the_run_before_the_next_update_is_taken_up(
     events = run(world, folder, monkeypatch, "stop.versions=1")
     assert len(of(trace.Arrived, events)) == 1
     assert of(trace.Stopped, events)[0].reason == "version 1 is reached"
+
+
+# ---- wakes
+
+
+@dataclass(kw_only=True)
+class Wakeful(EveryUpdate):
+    """Asks for one wake after the other, and writes down what it is given, and at which moment.
+
+    A wish is a moment, or "again": at once. The first is made at the start, the next at each wake.
+    """
+
+    wishes: list[float | str]
+    after_updates: list[float | str] = field(default_factory=list)
+    """Asked for at the updates, in turn."""
+    given: list[tuple[str, float]] = field(default_factory=list)
+
+    def on_start(self, server: Server) -> Decision:
+        return self._wishing(super().on_start(server), server, self.wishes)
+
+    def on_wake(self, server: Server) -> Decision:
+        self.given.append(("wake", server.now))
+        return self._wishing(Decision(), server, self.wishes)
+
+    def on_update(self, update: Update, server: Server) -> Decision:
+        self.given.append((update.device, server.now))
+        return self._wishing(super().on_update(update, server), server, self.after_updates)
+
+    def _wishing(self, decision: Decision, server: Server, wishes: list[float | str]) -> Decision:
+        wish = wishes.pop(0) if wishes else None
+        return msgspec.structs.replace(decision, wake_at=server.now if wish == "again" else wish)
+
+
+def first_updates(world: World, **due: float) -> None:
+    """Let devices send the answer to their first model at 0.5, to be due at these moments."""
+
+    def answer(device: str, train: Train) -> None:
+        moment = due.pop(device.replace("-", "_"), None)
+        if moment is not None:
+            world.update(device, train, at=0.5, due=moment)
+
+    world.on_train = answer
+
+
+@pytest.mark.parametrize("overslept", [0.0, 0.25])
+@pytest.mark.parametrize(
+    ("wake", "order"),
+    [
+        (0.5625, ["wake", "host-2", "host-1"]),
+        (0.6875, ["host-2", "wake", "host-1"]),
+        (0.8125, ["host-2", "host-1", "wake"]),
+    ],
+)
+def test_what_was_due_first_is_given_to_the_rule_first_and_counts_from_then(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float, wake: float, order: list[str]
+) -> None:
+    world, rule = World(time, overslept=overslept), Wakeful(wishes=[wake])
+    first_updates(world, host_1=0.75, host_2=0.625)
+    run(world, folder, monkeypatch, rule=rule)
+    due = {"wake": wake, "host-1": 0.75, "host-2": 0.625}
+    assert rule.given == [(what, due[what]) for what in order]
+
+
+@pytest.mark.parametrize("overslept", [0.0, 0.25])
+def test_an_update_comes_before_the_wake_of_the_same_moment(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float
+) -> None:
+    world, rule = World(time, overslept=overslept), Wakeful(wishes=[0.625])
+    first_updates(world, host_1=0.625, host_2=0.625)
+    run(world, folder, monkeypatch, rule=rule)
+    assert rule.given == [("host-1", 0.625), ("host-2", 0.625), ("wake", 0.625)]
+
+
+@pytest.mark.parametrize("overslept", [0.0, 0.25])
+def test_a_rule_may_be_woken_again_at_the_same_moment_before_anything_later(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float
+) -> None:
+    world, rule = World(time, overslept=overslept), Wakeful(wishes=[0.5625, "again", "again", 0.6875])
+    first_updates(world, host_1=0.625)
+    run(world, folder, monkeypatch, rule=rule)
+    assert rule.given == [*[("wake", 0.5625)] * 3, ("host-1", 0.625), ("wake", 0.6875)]
+
+
+def test_a_message_does_not_overtake_a_wake_that_is_due(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, rule = World(time, overslept=0.25), Wakeful(wishes=[0.375])
+    first_updates(world, host_1=0.25)  # comes at 0.5, too late to be kept: it counts from then
+    run(world, folder, monkeypatch, rule=rule)
+    assert [what for what, _ in rule.given] == ["wake", "host-1"]
+    assert [moment for _, moment in rule.given] == pytest.approx([0.375, 0.5], abs=SOON)
+
+
+def test_a_wake_that_is_asked_for_in_the_past_does_not_turn_time_back(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, rule = World(time), Wakeful(wishes=[], after_updates=[0.125])
+    first_updates(world, host_1=0.625)
+    run(world, folder, monkeypatch, rule=rule)
+    assert rule.given == [("host-1", 0.625), ("wake", 0.625)]
+
+
+def test_a_rule_that_asks_for_the_same_moment_for_ever_does_not_keep_the_run_from_ending(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dataclass(kw_only=True)
+    class Restless(EveryUpdate):
+        def on_start(self, server: Server) -> Decision:
+            return msgspec.structs.replace(super().on_start(server), wake_at=0.5)
+
+        def on_wake(self, server: Server) -> Decision:
+            time.now += 0.01
+            return Decision(wake_at=server.now)
+
+    [stopped] = of(trace.Stopped, run(World(time), folder, monkeypatch, rule=Restless()))
+    assert stopped.reason == "2 seconds are over"
+    assert stopped.t == pytest.approx(2.0, abs=0.02)
+
+
+def test_the_last_version_ends_the_run_before_the_rule_is_woken(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, rule = World(time, overslept=0.25), Wakeful(wishes=[0.6875])
+    first_updates(world, host_1=0.625)
+    run(world, folder, monkeypatch, "stop.versions=1", rule=rule)
+    assert rule.given == [("host-1", 0.625)]
 
 
 # ---- emulated time

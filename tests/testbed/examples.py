@@ -62,7 +62,9 @@ EVENTS: tuple[trace.Event, ...] = (
         t=0.0, schema=trace.SCHEMA, name="n", strategy="fedavg", seed=7, dilation=2.0, demand=0.5, pressure=None,
         started="2024", host="h",
     ),
-    trace.Joined(t=0.0, device="a", pid=11, cores=[1], samples=100),
+    trace.Joined(
+        t=0.0, device="a", pid=11, cores=[1], samples=100, watts=trace.Watts(idle=1.25, compute=5.0)
+    ),
     trace.Left(t=9.0, device="a", reason="silent"),
     trace.Dispatched(t=0.5, device="a", ticket=1, version=0, steps=10),
     trace.Resent(t=1.0, device="a", ticket=1),
@@ -84,8 +86,10 @@ EVENTS: tuple[trace.Event, ...] = (
     ),
     trace.Ignored(t=5.0, device="a", ticket=1),
     trace.Aggregated(t=5.0, version=3, tickets=[1, 2], weights=[0.25, 0.75], staleness=[2, 0]),
+    trace.Round(t=5.5, number=2, devices=["a", "b", "a"], seconds=[1.5, 2.25, 1.0]),
     trace.Rejected(t=6.0, device="a", ticket=3, reason="zero"),
     trace.Superseded(t=6.0, device="a", ticket=4),
+    trace.Delivered(t=6.0, device="a", ticket=6),
     trace.Lost(t=6.0, device="a", ticket=5, reason="gave up"),
     trace.Refusal(t=6.5, peer="stranger", reason="unknown device — ä"),
     trace.Load(

@@ -124,6 +124,7 @@ def test_the_summary_has_each_figure_right() -> None:
         "rejected": 1,  # 4
         "lost": 1,  # 5
         "superseded": 1,  # 3
+        "delivered": 0,
         "in_flight": 2,  # 7, 8
         "resent": 1,
         "ignored": 1,
@@ -135,6 +136,9 @@ def test_the_summary_has_each_figure_right() -> None:
         "updates_per_second": 0.375,
         "reasons": {"rejected: zero": 1, "lost: gave up": 1},
         "computing": {"asked_s": 3.8, "obtained_s": 5.0, "slowest": "b", "slowest_ratio": 1.5789},
+        "abandoned_s": 1.0,
+        "energy_j": None,
+        "final_model": None,
     }
 
 
@@ -143,13 +147,15 @@ def test_the_rows_of_devices_have_each_figure_right() -> None:
         {
             "device": "a", "pid": 11, "core": 1, "samples": 100, "jobs": 4, "applied": 1, "rejected": 0, "lost": 1,
             "superseded": 1, "drops": 1, "bytes_up": 840, "bytes_down": 400, "busy_s": 3.0, "transfer_s": 1.125,
-            "suspended_s": 0.0, "idle_s": 3.875, "asked_s": 1.9, "obtained_s": 2.0, "missed": 1,
+            "suspended_s": 0.0, "abandoned_s": 1.0, "idle_s": 3.875, "asked_s": 1.9, "obtained_s": 2.0, "missed": 1,
+            "energy_j": None,
             "host_cpu_s": 1.25, "host_waited_s": 0.312, "mean_staleness": 0.0,
         },
         {
             "device": "b", "pid": 11, "core": 2, "samples": 100, "jobs": 4, "applied": 2, "rejected": 1, "lost": 0,
             "superseded": 0, "drops": 1, "bytes_up": 420, "bytes_down": 800, "busy_s": 3.0, "transfer_s": 0.75,
-            "suspended_s": 1.5, "idle_s": 2.75, "asked_s": 1.9, "obtained_s": 3.0, "missed": 2,
+            "suspended_s": 1.5, "abandoned_s": 0.0, "idle_s": 2.75, "asked_s": 1.9, "obtained_s": 3.0, "missed": 2,
+            "energy_j": None,
             "host_cpu_s": 0.75, "host_waited_s": 0.25, "mean_staleness": 0.5,
         },
     ]  # fmt: skip

@@ -111,7 +111,7 @@ LINES = (
 
 def summary(*lines: Invariant, verdict: Verdict = Verdict.FAIL, **changes: Any) -> dict[str, Any]:
     certificate = Certificate(verdict=verdict, dilation=1.0, invariants=lines or LINES)
-    return metrics.summary(metrics.history([])) | {"fidelity": certificate.as_table()} | changes
+    return metrics.summary(metrics.history([])) | {"rounds": None, "fidelity": certificate.as_table()} | changes
 
 
 def test_a_certificate_shows_its_verdict_and_every_line_that_is_not_plain_good() -> None:

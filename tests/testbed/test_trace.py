@@ -83,8 +83,10 @@ def test_a_line_that_is_no_event_is_named_with_file_and_number(tmp_path: Path, g
 
 def test_a_trace_of_another_schema_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
-    path.write_text(path.read_text(encoding="utf-8").replace('"schema":2', '"schema":1'), encoding="utf-8")
-    with pytest.raises(TraceError, match="schema 1; this version reads 2"):
+    path.write_text(
+        path.read_text(encoding="utf-8").replace(f'"schema":{trace.SCHEMA}', '"schema":1'), encoding="utf-8"
+    )
+    with pytest.raises(TraceError, match="schema 1; this version reads 3"):
         next(read(path))
 
 

@@ -177,7 +177,7 @@ WRONG_VALUES: list[tuple[str, str, Any]] = [
     ("Welcome", "origin", math.nan),
     ("Welcome", "origin", math.inf),
     ("Train", "job", []),
-    ("Train", "job", None),
+    ("Train", "job", "final"),
     ("Update", "loss", -math.inf),
     ("Update", "ticket", False),
     ("Update", "events", {}),

@@ -1,0 +1,183 @@
+"""What peers say and what falls due, told to the engine in the order in which it counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from aggregator.arrivals import Arrivals
+from aggregator.ending import Ending
+from aggregator.engine import Engine
+from aggregator.evaluation import Evaluation
+from aggregator.load import LoadMeter
+from aggregator.peers import Events, Peers
+from aggregator.presence import Presence
+from aggregator.strategy import DeviceInfo
+from testbed import trace
+from testbed.clock import WallClock
+from testbed.host import UsageMeter, is_computing, pressure_seconds
+from testbed.messages import Beat, Hello, Message, Score, Update, Welcome
+from testbed.wire import BadMessage
+
+_FINE_SECONDS = 0.002
+"""ZeroMQ waits in whole milliseconds. The last two of a wait are slept, to an absolute moment."""
+_LONGEST_LEAD_SECONDS = 1.0
+"""Devices send updates a little before they are due; what is due much later than now is not from a device of ours."""
+
+
+class Intake:
+    """Waits, and takes what comes. Until the run begins, it only notes who is there."""
+
+    def __init__(
+        self, peers: Peers, engine: Engine, evaluation: Evaluation, presence: Presence, ending: Ending,
+        record: Callable[[trace.Event], None],
+    ) -> None:  # fmt: skip
+        self._peers, self._engine, self._evaluation = peers, engine, evaluation
+        self._presence, self._ending, self._record = presence, ending, record
+        self._arrivals = Arrivals()
+        self._usage = UsageMeter()
+        self.running = False
+        self._count_from(WallClock.starting_now())
+
+    def begin(self, clock: WallClock) -> None:
+        """From now on, time is that of the run."""
+        self._count_from(clock)
+        self.running = True
+
+    def _count_from(self, clock: WallClock) -> None:
+        self.clock = clock
+        self.load = LoadMeter(self.host_now, self._usage, pressure_seconds)
+
+    @property
+    def host_now(self) -> float:
+        return self.clock.host_seconds(self.clock.now())
+
+    @property
+    def moment(self) -> float:
+        """Now, as the trace counts: nothing passes before the run has begun."""
+        return self.clock.now() if self.running else 0.0
+
+    # ---- what falls due
+
+    @property
+    def next_due(self) -> float:
+        """When the next update is due, or the wake that the rule asked for."""
+        return min(self._arrivals.next_due, self._wake_at)
+
+    @property
+    def _wake_at(self) -> float:
+        return math.inf if self._engine.wake_at is None else self._engine.wake_at
+
+    def wait(self, until: float) -> None:
+        """Take one message, or all that falls due at ``until``, whichever comes first."""
+        left = self.clock.host_seconds(until - self.clock.now())
+        if 0.0 < left <= _FINE_SECONDS:
+            self.clock.sleep_until(until)
+            self.load.waited(left)
+            left = 0.0
+        self.receive(max(0.0, left - _FINE_SECONDS / 2))
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        self._ending.look_at_version(self._engine.version)
+        while self.running and self._ending.reason is None and self._take_up_next(self.clock.now()):
+            self._ending.look_at_version(self._engine.version)
+
+    def _take_up_next(self, now: float) -> bool:
+        """Of all that is due by now, what was due first: an update, or the wake after the updates of its moment."""
+        engine, wake_at = self._engine, self._wake_at
+        arrival = self._arrivals.pop(min(now, wake_at))
+        if arrival is not None:
+            self._take_up(*arrival)
+        elif wake_at <= now:
+            engine.wake(max(wake_at, engine.now))
+            # a rule may ask for the same moment again; one that always does must not keep the run from ending
+            self._ending.look_at_time(now)
+        else:
+            return False
+        return True
+
+    def _take_up(self, update: Update, received: float) -> None:
+        """The emulated uplink has delivered an update: the rule decides, at the moment at which it was due.
+
+        What the updates before it took us is hidden behind the delay of the answer, as long as that is longer.
+        """
+        taken, moment = self.clock.now(), max(update.due, received, self._engine.now)
+        self._engine.update(update, moment, received=received, taken=taken)
+        self.load.served(self.clock.host_seconds(self.clock.now() - taken))
+
+    # ---- what peers say
+
+    def receive(self, timeout: float) -> None:
+        """Take one message, waiting up to ``timeout`` host seconds for it."""
+        began = self.host_now
+        incoming = self._peers.receive(timeout)
+        self.load.waited(self.host_now - began)
+        if incoming is None:
+            return
+        # what a device says now must not overtake its update: it would tell of a job that was given up
+        self._catch_up()
+        peer, frames = incoming
+        try:
+            message, events = self._peers.read(peer, frames)
+            self._take(peer, message, events)
+        except (BadMessage, trace.TraceError) as problem:
+            self._record(self._peers.refuse(peer, str(problem), self.moment))
+
+    def _take(self, peer: str, message: Message, events: Events) -> None:
+        now = self.moment
+        if peer not in self._peers.fleet:
+            self._note(events)
+            if isinstance(message, Score):
+                self._take_score(message, now)
+        elif isinstance(message, (Update, Beat)):
+            if self.running:
+                self._take_from_device(message, events, now)
+        elif isinstance(message, Hello) and self.running and not self._ending.over:
+            self.join(message, now)
+
+    def _take_from_device(self, message: Update | Beat, events: Events, now: float) -> None:
+        if isinstance(message, Update) and self.clock.host_seconds(message.due - now) > _LONGEST_LEAD_SECONDS:
+            raise BadMessage("an update that is due long after it was sent")
+        self._note(events)
+        if self._ending.over:
+            return
+        self._presence.heard(message.device, now)
+        if not self._engine.is_present(message.device):
+            # it had been silent for too long and is back; what it brings belongs to a ticket that is settled
+            self.join(self._peers.hellos[message.device], now, message.trains)
+        if isinstance(message, Beat):
+            self._engine.beat(message, now)
+        elif message.due > now:
+            self._arrivals.add(message, now)
+        else:
+            self._take_up(message, now)
+
+    def _take_score(self, score: Score, now: float) -> None:
+        self._evaluation.take(score)
+        self._record(trace.Scored(t=now, version=score.version, made=score.made, metrics=score.metrics))
+        self._ending.look_at_score(score.metrics)
+
+    def _note(self, events: Events) -> None:
+        for event in events:
+            self._record(event)
+
+    # ---- who is present
+
+    def join(self, hello: Hello, now: float, trains: int = 0) -> None:
+        name, samples, spec = hello.device, hello.samples, self._peers.fleet[hello.device]
+        watts = trace.Watts(idle=spec.power.idle, compute=spec.power.compute) if spec.power is not None else None
+        self._record(
+            trace.Joined(t=now, device=name, pid=hello.pid, cores=list(hello.cores), samples=samples, watts=watts)
+        )
+        self._presence.heard(name, now)
+        self._peers.send(name, Welcome(origin=self.clock.origin))
+        info = DeviceInfo(name=name, samples=samples, keeps_base=spec.on_lost_download == "old_base")
+        self._engine.join(info, now, trains)
+
+    def let_the_silent_go(self, now: float) -> None:
+        for device in self._presence.silent(now):
+            if is_computing(self._peers.hellos[device].pid):
+                self._presence.heard(device, now)  # one local step may take longer than the time-out
+            elif self._engine.is_present(device):
+                self._engine.leave(device, "it was silent for too long", now)

@@ -1,0 +1,16 @@
+"""When to aggregate. A rule inherits its pace from here and says only what happens then.
+
+Liveness is the contract that breaks: a rule must never wait for more than can still come. So handlers only record,
+one private ``_…_if_due`` decides, and *every* event calls it.
+"""
+
+from aggregator.pacing.collecting import EveryK, EveryTick, KMixed, free, normalised, weighed
+from aggregator.pacing.rounds import EveryRound
+from aggregator.pacing.sampling import fraction_of, sample
+from aggregator.pacing.spread import DelaySpread, Executions
+from aggregator.pacing.updates import EveryUpdate
+
+__all__ = [
+    "DelaySpread", "EveryK", "EveryRound", "EveryTick", "EveryUpdate", "Executions", "KMixed",
+    "fraction_of", "free", "normalised", "sample", "weighed",
+]  # fmt: skip

@@ -1,0 +1,23 @@
+"""Choosing devices at random."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+_ROUNDING = 1e-9  # 0.29 · 100 is 28.999… in binary
+
+
+def fraction_of(fraction: float, devices: int) -> int:
+    """max(⌊C·N⌋, 1)."""
+    return max(math.floor(fraction * devices + _ROUNDING), 1)
+
+
+def sample(devices: Iterable[str], size: int, random: np.random.Generator) -> list[str]:
+    """So many of them, without replacement; whoever takes all of them uses up no randomness."""
+    names = sorted(devices)
+    if size >= len(names):
+        return names
+    return [names[i] for i in random.permutation(len(names))[: max(size, 0)]]

@@ -1,0 +1,115 @@
+"""Everybody whom the aggregator talks to: who is there, who may say what, and what each last said of itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Sequence
+
+from testbed import trace
+from testbed.messages import EVALUATOR, STOPPED, Beat, Hello, Message, Refused, Score, Train, Update
+from testbed.roles import AggregatorConfig
+from testbed.sockets import Hub, Incoming, Unreachable
+from testbed.wire import BadMessage, Buffer, decode, encode, largest_frame
+
+_LONGEST_NAME, _LONGEST_REASON = 100, 300
+
+Events = Sequence[trace.Event]
+
+
+class Peers:
+    """The devices, the canaries and the evaluator, at the other ends of the hub. ``size``: numbers in a model."""
+
+    def __init__(self, config: AggregatorConfig, size: int) -> None:
+        self.fleet = {device.name: device for device in config.plan.devices}
+        self.canaries = config.canaries
+        self.hellos: dict[str, Hello] = {}
+        self.beats: dict[str, Beat] = {}
+        self._size = size
+        self._hub = Hub(config.endpoint, max_bytes=largest_frame(size))
+        self.endpoint = self._hub.endpoint
+
+    def close(self) -> None:
+        self._hub.close()
+
+    # ---- who is there
+
+    @property
+    def missing(self) -> set[str]:
+        """Those who have not said hello."""
+        return {*self.fleet, *self.canaries, EVALUATOR} - self.hellos.keys()
+
+    def has_left(self, name: str) -> bool:
+        return name in self.beats and self.beats[name].state == STOPPED
+
+    def wake_the_frozen(self) -> None:
+        """A device that is suspended by SIGSTOP cannot hear that the run is over."""
+        for name, device in self.fleet.items():
+            if device.suspend_by == "signal" and name in self.hellos:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.hellos[name].pid, signal.SIGCONT)
+
+    # ---- messages in
+
+    def receive(self, timeout: float) -> Incoming | None:
+        """The next message as it came, and from whom; None if none comes within ``timeout`` host seconds."""
+        return self._hub.receive(timeout)
+
+    def read(self, peer: str, frames: list[Buffer]) -> tuple[Message, Events]:
+        """What was said, and the events that it tells of. Raises BadMessage or TraceError if it may not be said."""
+        message = decode(frames, self._size)
+        events: Events = ()
+        if peer in self.fleet:
+            events = _read_device(peer, message)
+        elif peer in self.canaries:
+            events = _read_canary(message)
+        elif peer != EVALUATOR:
+            raise BadMessage("unknown device")
+        elif not isinstance(message, (Hello, Beat, Score)):
+            raise BadMessage(f"a {type(message).__name__} that an evaluator may not send")
+        if isinstance(message, Hello):
+            self.hellos[peer] = message
+        elif isinstance(message, Beat):
+            self.beats[peer] = message
+        return message, events
+
+    def refuse(self, peer: str, reason: str, now: float) -> trace.Refusal:
+        """Tell a peer that its message was not taken; what the trace is to say about it."""
+        self.send(peer, Refused(reason=reason[:_LONGEST_REASON]))
+        printable = peer.encode("ascii", "backslashreplace").decode()  # the name of a stranger may be any bytes
+        return trace.Refusal(t=now, peer=printable[:_LONGEST_NAME], reason=reason[:_LONGEST_REASON])
+
+    # ---- messages out
+
+    def send(self, peer: str, message: Message) -> bool:
+        """Whether the transport took it."""
+        try:
+            self._hub.send(peer, encode(message))
+        except Unreachable:
+            return False
+        return True
+
+    def send_train(self, device: str, train: Train) -> None:
+        """As the engine wants it: raises ConnectionError if the device cannot be reached."""
+        if not self.send(device, train):
+            raise ConnectionError(device)
+
+
+def _read_device(peer: str, message: Message) -> Events:
+    if not isinstance(message, (Hello, Update, Beat)) or message.device != peer:
+        raise BadMessage(f"a {type(message).__name__} that this device may not send")
+    if isinstance(message, Hello):
+        if not message.samples or not message.cores:
+            raise BadMessage("a Hello without samples or cores")
+        return ()
+    events = [trace.device_event(table) for table in message.events]
+    if any(event.device != peer for event in events):
+        raise BadMessage("it reports events of another device")
+    return events
+
+
+def _read_canary(message: Message) -> Events:
+    if not isinstance(message, (Hello, Beat)):
+        raise BadMessage(f"a {type(message).__name__} that a canary may not send")
+    return [trace.canary_event(table) for table in message.events] if isinstance(message, Beat) else ()

@@ -1,0 +1,75 @@
+"""AFL: the model is the mean of what each device sent last; a fraction of the devices is in flight.
+
+Forootani, Iervolino: Asynchronous Federated Learning: A Scalable Approach for Decentralized Machine Learning. 2025,
+Algorithm 1 and section VI.
+
+Symbols
+    C       fraction of the devices that is in flight
+    x_c     local model that device c sent last
+    m       devices heard so far
+    τ_max   bound on the staleness of an update, in versions (Assumption 6)
+    τ_c     execution time of device c
+    τ_t     max τ_c − min τ_c over the last round of C·N arrivals, in seconds
+    γ0, α   initial local rate (``training.lr``); how much τ_t lowers it
+    e       local epoch, from 0
+
+Rule
+    on each arrival: x_{j+1} = Aggregate(x_c) = (1/m) Σ_c x_c, the plain mean
+    an update with τ > τ_max is rejected
+    whenever fewer than max(⌊C·N⌋, 1) are in flight: draw from the others, without replacement
+    local rate in epoch e: γ0 / (√(e + 1) · (1 + α·τ_t))
+
+Departures
+    The printed rate is γ0/√(t + 1·(1 + α·τ_t)), everything under one root; the authors' program has the form above.
+    The paper draws the devices of a round at once. Here one is drawn whenever a place is free, out of those that are
+    not in flight, so a fast one may come twice in a round.
+    The mean is carried on: x + (x_c,new − x_c,old)/m, instead of summed anew at each arrival.
+    A device that has left still counts with what it sent last. Early stopping on the loss is ``stop.patience``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from aggregator.pacing import DelaySpread, EveryUpdate, Executions, fraction_of, sample
+from aggregator.strategy import Reject, Server
+from aggregator.vectors import plus_scaled_difference
+from testbed.messages import Job, Update, Vector
+from testbed.parameters import param
+
+
+@dataclass(kw_only=True)
+class AFL(EveryUpdate):
+    """Mean of every device's latest model, a fraction in flight (Forootani and Iervolino, 2025)."""
+
+    fraction: float = param(0.5, "C: share of the devices that is in flight", above=0, at_most=1)
+    tau_max: int | None = param(None, "τ_max: updates staler than this are rejected", at_least=0)
+    alpha: float = param(0.01, "α: how much the spread of delays lowers the local rate", at_least=0, at_most=1)
+
+    _latest: dict[str, Vector] = field(default_factory=dict, init=False, repr=False)
+    _spread: DelaySpread = field(default_factory=DelaySpread, init=False, repr=False)
+
+    def new_model(self, update: Update, server: Server) -> tuple[Vector, float]:
+        if self.tau_max is not None and server.staleness(update) > self.tau_max:  # Assumption 6
+            raise Reject(f"its staleness is above {self.tau_max}")
+        local: Vector = server.model_at(update.version) + update.delta  # x_c
+        previous = self._latest.get(update.device)
+        self._latest[update.device] = local
+        share = 1 / len(self._latest)  # 1/m
+        if previous is None:  # one that was not heard before joins the mean at the mean
+            return plus_scaled_difference(server.model, share, local, server.model), share
+        return plus_scaled_difference(server.model, share, local, previous, out=previous), share
+
+    def ended_round(self, update: Update, server: Server) -> Executions | None:
+        self._spread.add(update)
+        ends = len(self._spread) >= fraction_of(self.fraction, len(server.devices))
+        return self._spread.close() if ends else None
+
+    def choose(self, free: Iterable[str], server: Server) -> Iterable[str]:
+        devices, busy = server.devices, server.busy
+        missing = fraction_of(self.fraction, len(devices)) - len(busy)
+        return sample(devices.keys() - busy.keys(), missing, server.random)
+
+    def job(self, device: str, server: Server) -> Job:
+        return self._spread.slowed(server.job, self.alpha)

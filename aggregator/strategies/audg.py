@@ -1,0 +1,41 @@
+"""AUDG: at every tick, the gradients that got through in the interval are applied, however old.
+
+Hao, Cui, Yang, Wu, Feng, Hu: The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity
+for Edge Intelligence. 2025, Algorithms 1 and 2.
+
+Symbols
+    t       iteration: one interval of wall-clock time
+    I_t     devices whose upload got through in interval t
+    λ_i     weight of device i, Σλ = 1 over all N devices
+    τ_i(t)  iterations since the model that the gradient was computed on                    (1)
+    φ_i     probability that an upload gets through; tried once per interval (``phi`` of a device)
+    Δ_i     −η ∇f_i(w^{t−τ_i(t)}), the update of device i
+
+Rule
+    w^{t+1} = w^t − η Σ_{i∈I_t} λ_i ∇f_i(w^{t−τ_i(t)})  =  w^t + Σ_{i∈I_t} λ_i Δ_i          (13)
+    only I_t receive w^{t+1}; at the end everyone receives the final model, repeatedly until it is there
+
+Departures
+    The paper takes one gradient step per job; here ``training.steps`` says, and Δ_i is what they add up to.
+    An interval in which nothing arrived is an iteration that changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from aggregator.pacing import EveryTick
+from aggregator.strategy import Server
+from testbed.messages import Update
+
+
+@dataclass(kw_only=True)
+class AUDG(EveryTick):
+    """Asynchronous updates with delayed gradients, at fixed intervals (Hao et al., 2025)."""
+
+    hands_out_final_model: ClassVar[bool] = True  # Algorithm 2, line 11
+
+    def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
+        return [self.lam(update.device, server) for update in updates]  # (13)

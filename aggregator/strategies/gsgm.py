@@ -1,0 +1,107 @@
+"""GSGM: fast devices are blocked until every device had its turn; the step is a partial average with momentum.
+
+Wang, Li, Li, Zhou, Li, Xu, Guo: Gradient Scheduling With Global Momentum for Asynchronous Federated Learning in Edge
+Environment. IEEE IoT Journal 9(19), 2022. As the baseline of Zhou et al. 2024 (EAFL), section VI.
+
+Symbols
+    white list      devices whose update may be applied
+    s               how many gradients the partial average is over
+    g_i             −Δ_i/η, the gradient of device i, summed over its local steps
+    ḡ               mean of the last s applied gradients
+    v, β            server momentum and its decay
+    η               rate, as a multiple of ``training.lr``: ``eta``
+
+Rule
+    an update of a listed device is applied, and the device leaves the list; one of another device waits, and that
+    device gets no new model, until the list is empty and is filled again with all devices
+    v ← β v + ḡ
+    w ← w − η v
+
+Departures
+    Results that waited are applied one by one in the order of their arrival, each with a version of its own.
+    A list never waits for who is not there: a device that dies leaves it. One that joins enters it, unless it had
+    its turn before it left; what a device delivered before it left counts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aggregator.pacing import free
+from aggregator.strategy import Decision, Server, Strategy
+from aggregator.vectors import add_scaled, plus_scaled
+from testbed.messages import Job, Update, Vector
+from testbed.parameters import param
+
+
+@dataclass(kw_only=True)
+class GSGM(Strategy):
+    """White list, partial average and server momentum (Wang et al., IoT Journal 2022)."""
+
+    s: int = param(3, "s: gradients in the partial average", at_least=1)
+    beta: float = param(0.5, "β: decay of the momentum", at_least=0, below=1)
+    eta: float = param(0.2, "η: server rate, as a multiple of training.lr", above=0)
+
+    _served: set[str] = field(default_factory=set, init=False, repr=False)
+    """Who had its turn. The white list holds all others."""
+    _waiting: deque[Update] = field(default_factory=deque, init=False, repr=False)
+    _window: deque[Vector] = field(default_factory=deque, init=False, repr=False)
+    _sum: Vector | None = field(default=None, init=False, repr=False)
+    """Σ of the window; Δ instead of g throughout, so the signs are turned."""
+    _v: Vector | None = field(default=None, init=False, repr=False)
+
+    def on_start(self, server: Server) -> Decision:
+        return Decision(train={device: self.job(device, server) for device in server.devices})
+
+    def on_join(self, device: str, server: Server) -> Decision:
+        return self._apply_if_due(server, {device: self.job(device, server)})
+
+    def on_leave(self, device: str, server: Server) -> Decision:
+        self._refill_if_empty(server)
+        return self._apply_if_due(server, {})
+
+    def on_ready(self, device: str, server: Server) -> Decision:
+        return self._apply_if_due(server, {device: self.job(device, server)})
+
+    def on_update(self, update: Update, server: Server) -> Decision:
+        self._waiting.append(update)
+        return self._apply_if_due(server, {})
+
+    def on_wake(self, server: Server) -> Decision:
+        return self._apply_if_due(server, {})
+
+    def _refill_if_empty(self, server: Server) -> None:
+        if self._served.issuperset(server.devices):
+            self._served.clear()
+
+    def _apply_if_due(self, server: Server, train: dict[str, Job]) -> Decision:
+        """One result whose device is listed, the longest waiting first; if there are more, again at once."""
+        place = self._next()
+        if place is None:
+            return Decision(train=train)
+        update = self._waiting[place]
+        del self._waiting[place]
+        self._served.add(update.device)
+        self._refill_if_empty(server)
+        model, weight = self._step(update, server)
+        train |= {device: self.job(device, server) for device in free([update.device], server)}
+        again = server.now if self._next() is not None else None
+        return Decision(model=model, applied={update.ticket: weight}, train=train, wake_at=again)
+
+    def _next(self) -> int | None:
+        return next((i for i, update in enumerate(self._waiting) if update.device not in self._served), None)
+
+    def _step(self, update: Update, server: Server) -> tuple[Vector, float]:
+        if self._sum is None or self._v is None:
+            self._sum, self._v = np.zeros_like(server.model), np.zeros_like(server.model)
+        self._window.append(update.delta)
+        self._sum += update.delta
+        if len(self._window) > self.s:
+            self._sum -= self._window.popleft()
+        share = 1 / len(self._window)
+        self._v *= np.float32(self.beta)
+        add_scaled(self._v, share, self._sum)  # v ← β v + ḡ
+        return plus_scaled(server.model, self.eta, self._v), self.eta * share  # w ← w − η v

@@ -1,0 +1,61 @@
+"""PSURDG: at every tick, the last gradient of every device is applied, whether it is new or not.
+
+Hao, Cui, Yang, Wu, Feng, Hu: The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity
+for Edge Intelligence. 2025, Algorithms 1 and 3.
+
+Symbols
+    as in AUDG: t, λ_i, τ_i(t), φ_i
+    Δ_i     −η ∇f_i(w^{t−τ_i(t)}), the last update that was received from device i; 0 before the first
+
+Rule
+    w^{t+1} = w^t − η Σ_{i=1}^N λ_i ∇f_i(w^{t−τ_i(t)})  =  w^t + Σ_{i=1}^N λ_i Δ_i          (46)
+    only the devices heard in the interval receive w^{t+1}; at the end everyone receives the final model
+
+Departures
+    The paper takes one gradient step per job; here ``training.steps`` says, and Δ_i is what they add up to.
+    S = Σ n_i Δ_i is carried on: what a device sent before is taken out of it when the next comes, instead of summing N
+    vectors at each tick. In double precision: what rounding left behind would be applied at every tick.
+    A device that has left goes on counting with its last gradient: that is the rule's idea.
+    Reused gradients are steps that nobody checked: the local rate must be the smaller, the longer the delays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.pacing import EveryTick
+from aggregator.strategy import Server
+from testbed.messages import Update, Vector
+
+
+@dataclass(kw_only=True)
+class PSURDG(EveryTick):
+    """Pseudo-synchronous updates that reuse delayed gradients, at fixed intervals (Hao et al., 2025)."""
+
+    hands_out_final_model: ClassVar[bool] = True  # Algorithm 3, line 11
+
+    _last: dict[str, tuple[float, Update]] = field(default_factory=dict, init=False, repr=False)
+    """Of each device heard: its share when its last update came, and that update."""
+    _sum: npt.NDArray[np.float64] | None = field(default=None, init=False, repr=False)
+    """S = Σ share_i Δ_i."""
+
+    def new_model(self, updates: Sequence[Update], server: Server) -> tuple[Vector, dict[int, float]]:
+        if self._sum is None:
+            self._sum = np.zeros(server.model.shape, np.float64)
+        for update in updates:
+            if update.device in self._last:
+                old_share, old = self._last[update.device]
+                self._sum -= np.multiply(old.delta, old_share, dtype=np.float64)
+            share = self.share(update.device, server)
+            self._sum += np.multiply(update.delta, share, dtype=np.float64)
+            self._last[update.device] = share, update
+        if not self._last:
+            return server.model, {}  # nobody was heard yet; there may even be nobody
+        total = self.total_share(server)  # λ_i = share_i / total
+        model: Vector = np.add(server.model, self._sum / total, dtype=np.float64).astype(np.float32)  # (46)
+        return model, {update.ticket: share / total for share, update in self._last.values()}

@@ -1,0 +1,34 @@
+"""SAFL: wait for K updates, apply their mean, send the model back to those K.
+
+Chen, Yi, Shin, Nallanathan: ASAFL (2024), its semi-asynchronous baseline; after Wu, He, Lin, Mao, Maple, Jarvis: SAFA:
+A Semi-Asynchronous Protocol for Fast Federated Learning with Low Overhead. IEEE Trans. Computers 70(5), 2021.
+
+Symbols
+    K       updates per version
+    S_t     the devices whose updates came first
+    g_n     −Δ_n/η, the gradient of device n, summed over its local steps
+
+Rule
+    x_{t+1} = x_t − η · (1/K) Σ_{n∈S_t} g_n  =  x_t + (1/K) Σ_{n∈S_t} Δ_n
+    only S_t receive x_{t+1}; the others go on with what they have
+
+Departures
+    When fewer than K can still come, the mean is over those that came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aggregator.pacing import EveryK
+from aggregator.strategy import Server
+from testbed.messages import Update
+
+
+@dataclass(kw_only=True)
+class SAFL(EveryK):
+    """Semi-asynchronous, plain mean of K (baseline of Chen et al., 2024)."""
+
+    def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
+        return [1 / len(updates)] * len(updates)

@@ -1,0 +1,41 @@
+"""SAFL-SC: SAFL with staleness control. Who is too far behind is stopped and restarted on the new model.
+
+Chen, Yi, Shin, Nallanathan: ASAFL (2024), a baseline of section VI; after Ma, Xu, Xu, Jiang, Huang, Huang: FedSA: A
+Semi-Asynchronous Federated Learning Mechanism in Heterogeneous Edge Computing. IEEE JSAC 39(12), 2021.
+
+Symbols
+    K, S_t, g_n     as in SAFL
+    τ_n             versions that device n is behind, once x_{t+1} is there
+    τ_0             threshold
+
+Rule
+    x_{t+1} = x_t − η · (1/K) Σ_{n∈S_t} g_n  =  x_t + (1/K) Σ_{n∈S_t} Δ_n
+    x_{t+1} goes to S_t, and to every device with τ_n > τ_0, which halts its training and begins anew with it
+
+Departures
+    A restarted device halts when the new model has come down its link, not before; the time it spent is in the trace
+    (``superseded``, ``abandoned``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from aggregator.pacing import EveryK
+from aggregator.strategy import Server
+from testbed.messages import Update
+from testbed.parameters import param
+
+
+@dataclass(kw_only=True)
+class SAFLSC(EveryK):
+    """SAFL that restarts devices which are too stale (baseline of Chen et al., 2024)."""
+
+    tau_0: int = param(4, "τ_0: devices that are further behind are restarted", at_least=0)
+
+    def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
+        return [1 / len(updates)] * len(updates)
+
+    def interrupts(self, server: Server) -> Iterable[str]:
+        return [device for device, base in server.busy.items() if server.version + 1 - base > self.tau_0]
