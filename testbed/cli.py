@@ -18,6 +18,7 @@ from testbed import (
     cores,
     doctor,
     fleet,
+    foretelling,
     forking,
     hostmeter,
     launcher,
@@ -46,6 +47,7 @@ examples:
   run_testbed.py run quickstart.toml --dilation auto
   run_testbed.py list strategies -v
   run_testbed.py doctor
+  run_testbed.py theory runs/AUDG-RUN runs/PSURDG-RUN --L 1 --mu 0.1 --R 5 --G 2 --phi 0.5
 
 exit codes: 0 done, 1 the run failed, 2 wrong input, 130 Ctrl-C, 143 SIGTERM
 """
@@ -107,6 +109,13 @@ def _parser() -> argparse.ArgumentParser:
         help="measure sleep error, step time, loopback and fork cost (about 10 s), and store them for plans",
     )  # fmt: skip
     examine.add_argument("--format", choices=("text", "json"), default="text", help="output format")
+
+    foretell = commands.add_parser(
+        "theory", help="which of audg and psurdg the delays of a run favour, by the bounds of Hao et al., 2025",
+        description=foretelling.DESCRIPTION,
+    )  # fmt: skip
+    foretell.set_defaults(command=foretelling.show)
+    foretelling.add_options(foretell)
     return parser
 
 

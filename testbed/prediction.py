@@ -1,0 +1,209 @@
+"""Which of AUDG and PSURDG has the lower bound, and which did better: from run folders to plain values.
+
+Of one run, both bounds are computed from the delays that it measured. Of two runs, one of each rule, each bound is
+computed from the delays of its own run, and the run with the lower loss in its last score is the measured winner.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed import loading, theory, trace
+from testbed.errors import ProfileError, UserError
+from testbed.iterations import Iterations, iterations
+from testbed.loading import COMMAND_LINE
+from testbed.messages import Job
+from testbed.parameters import build
+from testbed.theory import Constants
+
+RULES = ("audg", "psurdg")
+"""Whose iterations are the paper's: at the end of an interval, whatever has come is aggregated."""
+_NEEDED = trace.Header | trace.Joined | trace.Dispatched | trace.Arrived | trace.Aggregated | trace.Scored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run folder, as far as theory is concerned with it."""
+
+    folder: Path
+    rule: str
+    seed: int | None
+    steps: int
+    """Local steps of its longest job."""
+    iterations: Iterations
+    score: trace.Scored | None
+    """Of the last version that was scored."""
+    profile: Mapping[str, Any] | None
+    """None where there is no profile.toml: what it would tell can be given instead."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Parameters of the rule."""
+        strategy = (self.profile or {}).get("strategy")
+        return strategy if isinstance(strategy, Mapping) else {}
+
+
+def read(folder: Path) -> Run:
+    path, profile = folder / "trace.jsonl", folder / "profile.toml"
+    if not folder.is_dir():
+        raise UserError(f"{folder}: there is no such run folder; runs are kept in runs/, or where --out said")
+    if not path.is_file():
+        raise UserError(f"{folder}: has no trace.jsonl; name the folder of a run, such as runs/NAME-YYYYmmdd-HHMMSS")
+    try:
+        events = [event for event in trace.read(path) if isinstance(event, _NEEDED)]
+        seen = iterations(events)
+    except (trace.TraceError, OSError) as error:
+        raise UserError(f"{path}: cannot be used: {error}; choose another run") from None
+    if not seen.heard:
+        raise UserError(f"{path}: has no version, so nothing was aggregated that had a delay; run for longer")
+    header = next((event for event in events if isinstance(event, trace.Header)), None)
+    scores = [event for event in events if isinstance(event, trace.Scored)]
+    return Run(
+        folder=folder,
+        rule=header.strategy if header is not None else "unknown",
+        seed=header.seed if header is not None else None,
+        steps=max((event.steps for event in events if isinstance(event, trace.Dispatched)), default=0),
+        iterations=seen,
+        # the evaluator may answer out of order
+        score=max(scores, key=lambda score: score.version, default=None),
+        profile=loading.read_toml(profile) if profile.is_file() else None,
+    )
+
+
+def predict(folders: Sequence[Path], given: Mapping[str, float], weights: str | None) -> dict[str, Any]:
+    """Everything there is to say about one run or two.
+
+    ``given`` are the constants. Without η, and without ``weights``, each run's own count.
+    """
+    runs = [read(folder) for folder in folders]
+    if len(runs) > 1 and sorted(run.rule for run in runs) != sorted(RULES):
+        ran = " and ".join(f"{run.folder} ran {run.rule}" for run in runs)
+        raise UserError(
+            f"{ran}; theory compares one run of audg with one of psurdg: repeat a run with --strategy audg or"
+            " --strategy psurdg, or name one run only"
+        )
+    figures = [_figures(run, _constants(run, given), weights or _weights(run)) for run in runs]
+    by_rule = dict(zip((run.rule for run in runs), figures, strict=True)) if len(runs) > 1 else {}
+    predicted = _predicted(by_rule) if by_rule else _predicted_of_one(figures[0])
+    measured = _measured(by_rule) if by_rule else None
+    winners = (predicted["winner"], measured["winner"] if measured else None)
+    return {
+        "runs": figures,
+        "predicted": predicted,
+        "measured": measured,
+        "agree": None if None in winners else winners[0] == winners[1],
+        "notes": list(_notes(runs, figures)),
+    }
+
+
+def _constants(run: Run, given: Mapping[str, float]) -> Constants:
+    table = dict(given)
+    if "eta" not in table:
+        path = run.folder / "profile.toml"
+        if run.profile is None:
+            raise UserError(f"{path}: there is no such file to tell the learning rate η; give it with --eta")
+        table["eta"] = build(Job, run.profile.get("training", {}), str(path), "training").lr
+    try:
+        return build(Constants, table, COMMAND_LINE)
+    except ProfileError as error:
+        raise ProfileError(COMMAND_LINE, f"--{error.key}", error.problem) from None
+
+
+def _weights(run: Run) -> str:
+    """The weights that the rule itself aggregated with, where it has a choice."""
+    own = run.settings.get("weighting")
+    return own if own in theory.WEIGHTS else "samples"
+
+
+def _figures(run: Run, constants: Constants, weights: str) -> dict[str, Any]:
+    """What one run measured, and the bounds that follow."""
+    lam = theory.weights(run.iterations, weights)
+    m = theory.measured(run.iterations, lam)
+    bounds = {"sfl": theory.sfl(constants, m), "audg": theory.audg(constants, m), "psurdg": theory.psurdg(constants, m)}
+    if not all(math.isfinite(bound.value) for bound in bounds.values()):
+        raise UserError(f"{COMMAND_LINE}: the bounds are not finite; use constants that are nearer to 1")
+    return {
+        "folder": str(run.folder),
+        "rule": run.rule,
+        "seed": run.seed,
+        "constants": asdict(constants),
+        "weights": weights,
+        "versions": m.versions,
+        "devices": m.devices,
+        "mean_heard": m.heard,
+        "tau": [m.tau, m.tau2, m.tau3],
+        "delays": [
+            {
+                "device": name, "samples": delays.samples, "weight": lam[name], "heard": delays.heard,
+                "tau": [delays.moment(power) for power in (1, 2, 3)], "max_tau": max(delays.tau),
+            }
+            for name, delays in run.iterations.devices.items()
+        ],
+        "bounds": {name: {"value": bound.value, "terms": bound.terms} for name, bound in bounds.items()},
+        "pdd": theory.pdd(constants, m),
+        "theta": theory.theta(constants, m),
+        "theta_as_printed": theory.theta_as_printed(constants, m),
+        "score": None if run.score is None else {"version": run.score.version, **run.score.metrics},
+    }  # fmt: skip
+
+
+def _predicted_of_one(figures: Mapping[str, Any]) -> dict[str, Any]:
+    # the closed form of Θ: the difference of two large bounds would have lost its last digits
+    values = {rule: figures["bounds"][rule]["value"] for rule in RULES}
+    return {"winner": _lower({"audg": 0.0, "psurdg": figures["theta"]}), "theta": figures["theta"], **values}
+
+
+def _predicted(by_rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    values = {rule: by_rule[rule]["bounds"][rule]["value"] for rule in RULES}
+    return {"winner": _lower(values), "theta": values["psurdg"] - values["audg"], **values}
+
+
+def _measured(by_rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    scores = {rule: by_rule[rule]["score"] for rule in RULES}
+    losses = {rule: score.get("loss") if score else None for rule, score in scores.items()}
+    return {"winner": _lower(losses), **scores}
+
+
+def _lower(values: Mapping[str, float | None]) -> str | None:
+    """The rule with the lower value; None where they tie or one has none."""
+    audg, psurdg = (values[rule] for rule in RULES)
+    if audg is None or psurdg is None or audg == psurdg:
+        return None
+    return "audg" if audg < psurdg else "psurdg"
+
+
+def _notes(runs: Sequence[Run], figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Where the paper's model and what was run are not the same thing."""
+    for run in runs:
+        if run.rule not in RULES:
+            yield (
+                f"{run.rule} makes a version when its own pace says so; the paper's iterations are intervals, at the"
+                " end of which whatever has come is aggregated, so its model fits this run only loosely"
+            )
+    if any(run.steps > 1 for run in runs):
+        yield (
+            f"jobs have up to {max(run.steps for run in runs)} local steps, the paper's have one: let G bound the sum"
+            " of a job's gradients"
+        )
+    if len(runs) == 1:
+        if (figures[0]["theta"] < 0) != (figures[0]["theta_as_printed"] < 0):
+            yield "the paper prints Θ with L instead of L − μ, which would decide otherwise; Θ here is (48) − (21)"
+        return
+    yield (
+        "a bound is of the training loss of the mean of all models, above the best there is; measured is the last"
+        " scored model's loss on test data"
+    )
+    for name, values in {
+        "seeds": [run.seed for run in runs],
+        "devices": [each["devices"] for each in figures],
+        "versions": [each["versions"] for each in figures],
+        "learning rates": [each["constants"]["eta"] for each in figures],
+        "weights": [each["weights"] for each in figures],
+        "intervals": [run.settings.get("interval") for run in runs],
+    }.items():
+        if values[0] != values[1]:
+            yield f"the runs differ in {name}: {values[0]} and {values[1]}; the bounds depend on more than the rule"
