@@ -1,0 +1,69 @@
+"""Server memory of the rules that keep something per device, in models: d = 9,354,378 floats, 50 devices.
+
+Each rule runs in a process of its own. A hundred updates come in random order, each with a delta of
+its own, as frames that came in are. What is measured is how much the process grew, in units of one model (4·d bytes).
+docs/rules.md states what it may be: the models that open tickets are based on (at most one a device, plus the current
+one), what the rule keeps, and what one decision needs for a moment.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+
+import psutil
+
+from aggregator.strategies import CATALOGUE
+from testbed.messages import Vector
+from tests.benchmarks.report import Result
+from tests.benchmarks.rules import PARAMETERS, Drive
+
+_SIZE, _DEVICES, _DELIVERIES = 9_354_378, 50, 2
+_KEPT = {
+    "afl": _DEVICES,
+    "asyncfeded": 0,
+    "fedasync": 0,
+    "fedbuff": 4,
+    "psurdg": _DEVICES + 1,
+    "gsgm": 3 + 2 + _DEVICES,
+}
+"""Models that a rule keeps beside the history; gsgm: window, sum, momentum, and results that wait."""
+_FOR_A_MOMENT = 4
+"""The delta that arrives, the model in the making, a temporary, and what the allocator has not given back."""
+
+
+def measure() -> Iterator[Result]:
+    fork = multiprocessing.get_context("fork")
+    for name, kept in _KEPT.items():
+        here, there = fork.Pipe()
+        process = fork.Process(target=_grow, args=(name, there))
+        process.start()
+        grown, history = here.recv()
+        process.join()
+        stated = history + kept + _FOR_A_MOMENT
+        yield Result(
+            what=f"{name}, {_DEVICES} devices",
+            measured=f"{grown:.1f} models of {4 * _SIZE / 1e6:.1f} MB, {history} of them history",
+            target=f"≤ {stated}",
+            reached=grown <= stated,
+        )
+
+
+def _grow(name: str, answer: Connection) -> None:
+    process = psutil.Process()
+    drive = _Fresh(CATALOGUE[name](**PARAMETERS.get(name, {})), _SIZE, _DEVICES)
+    before = process.memory_info().rss
+    most = history = 0
+    for _ in range(_DELIVERIES * _DEVICES):
+        drive.deliver()
+        history = max(history, drive.engine.models_kept)
+        most = max(most, process.memory_info().rss)
+    answer.send(((most - before) / (4 * _SIZE), history))
+
+
+class _Fresh(Drive):
+    """Every delta is a frame of its own."""
+
+    def delta(self) -> Vector:
+        return super().delta().copy()

@@ -1,0 +1,149 @@
+"""What a rule costs per update, as a multiple of one ``x += a*y`` over the same vector.
+
+A real engine with a real rule and 16 devices that deliver in random order; what is timed is the rule: everything that
+it is asked from one update to the next, ticks and wakes included. The floor is timed in turns with it, on as many
+vectors: with a single pair of them it would run from the cache, as no update that has just arrived does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from aggregator.engine import Engine
+from aggregator.strategies import CATALOGUE
+from aggregator.strategy import DeviceInfo, Strategy
+from testbed.cores import keep_freed_memory
+from testbed.messages import Job, Train, Update, Vector
+from tests.benchmarks.report import Result
+
+SIZES = {"87 KB": 21_840, "2.65 MB": 663_160, "37.4 MB": 9_354_378}
+_DEVICES = 16
+_UPDATES = 64
+_TURNS = 3
+_TARGET = 3.0
+_HALF = np.float32(0.5)
+PARAMETERS: dict[str, dict[str, Any]] = {
+    **{name: {"interval": 1.0} for name in ("audg", "psurdg")},
+    **{name: {"k": 4} for name in ("fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl")},
+    "afl": {"fraction": 1.0},
+}
+NEEDS_MORE = {
+    "gsgm": "window and momentum", "psurdg": "the old gradient, too", "safl-weighted": "the base models, too",
+    "twafl": "the base models, too", "wkafl": "every gradient three times",
+}  # fmt: skip
+"""Rules that touch more than the update that arrives."""
+
+
+def measure() -> Iterator[Result]:
+    keep_freed_memory()  # as the aggregator's process does
+    for label, size in SIZES.items():
+        for name, cls in CATALOGUE.items():
+            ratios = []
+            for _ in range(_TURNS):  # in turns: a noisy neighbour hits both
+                floor = _floor(size)
+                ratios.append(Drive(cls(**PARAMETERS.get(name, {})), size, _DEVICES).seconds_per_update() / floor)
+            ratio, more = statistics.median(ratios), NEEDS_MORE.get(name)
+            yield Result(
+                what=f"{label}, {name}" + (f" ({more})" if more else ""),
+                measured=f"{ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+                target="" if more else f"≤ {_TARGET:g}",
+                reached=None if more else ratio <= _TARGET,
+            )
+
+
+def _floor(size: int) -> float:
+    """Seconds for ``x += a*y``."""
+    models, deltas, a = [_noise(size, 1) for _ in range(_DEVICES)], [_noise(size, 2) for _ in range(_DEVICES)], _HALF
+    times = []
+    for number in range(2 * _DEVICES):
+        x, y = models[number % _DEVICES], deltas[number % _DEVICES]
+        began = time.perf_counter()
+        x += a * y
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+class Drive:
+    """Devices without a task: each delivers some delta, in an order that chance gives."""
+
+    def __init__(self, strategy: Strategy, size: int, devices: int) -> None:
+        self._timed = _Timed(strategy)
+        self._sent: dict[str, Train] = {}
+        self._random, self._now = np.random.default_rng(1), 0.0
+        self._deltas = itertools.cycle([_noise(size, 2) for _ in range(_DEVICES)])
+        self.engine = Engine(
+            self._timed, np.zeros(size, np.float32), job=Job(), random=np.random.default_rng(0),
+            send=self._sent.__setitem__, record=lambda event: None,
+        )  # fmt: skip
+        for number in range(devices):
+            self.engine.join(DeviceInfo(name=f"d{number}", samples=10 + number), 0.0)
+        self.engine.start(0.0)
+
+    def seconds_per_update(self) -> float:
+        for _ in range(_DEVICES):
+            self.deliver()  # warm: buffers exist, every device has been heard
+        self._timed.seconds = 0.0
+        for _ in range(_UPDATES):
+            self.deliver()
+        return self._timed.seconds / _UPDATES
+
+    def deliver(self) -> None:
+        """One update; what the rule wants to be woken for comes first, and time goes on if nobody is busy."""
+        self._now += 1 / _DEVICES
+        while self.engine.wake_at is not None and (self.engine.wake_at <= self._now or not self.engine.busy):
+            self._now = max(self._now, self.engine.wake_at)
+            self.engine.wake(self._now)
+        busy = sorted(self.engine.busy)
+        device = busy[int(self._random.integers(len(busy)))]
+        train = self._sent[device]
+        self.engine.update(
+            Update(
+                device=device, ticket=train.ticket, version=train.version, delta=self.delta(), samples=10,
+                steps=1, started=0.0, finished=1.0, due=self._now, loss=0.0,
+            ),
+            self._now,
+        )  # fmt: skip
+
+    def delta(self) -> Vector:
+        return next(self._deltas)
+
+
+class _Timed(Strategy):
+    """Passes everything on, and adds up what that took."""
+
+    def __init__(self, inner: Strategy) -> None:
+        self._inner, self.seconds = inner, 0.0
+
+    def _timed(self, ask: Callable[..., Any], *arguments: Any) -> Any:
+        began = time.perf_counter()
+        decision = ask(*arguments)
+        self.seconds += time.perf_counter() - began
+        return decision
+
+    def on_start(self, server: Any) -> Any:
+        return self._timed(self._inner.on_start, server)
+
+    def on_join(self, device: str, server: Any) -> Any:
+        return self._timed(self._inner.on_join, device, server)
+
+    def on_leave(self, device: str, server: Any) -> Any:
+        return self._timed(self._inner.on_leave, device, server)
+
+    def on_update(self, update: Update, server: Any) -> Any:
+        return self._timed(self._inner.on_update, update, server)
+
+    def on_ready(self, device: str, server: Any) -> Any:
+        return self._timed(self._inner.on_ready, device, server)
+
+    def on_wake(self, server: Any) -> Any:
+        return self._timed(self._inner.on_wake, server)
+
+
+def _noise(size: int, seed: int) -> Vector:
+    return np.random.default_rng(seed).standard_normal(size, dtype=np.float32) * np.float32(1e-3)
