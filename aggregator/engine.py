@@ -200,7 +200,7 @@ class Engine:
         self.now = now
         seat = self._seats.get(update.device)
         ticket = seat.ticket if seat is not None else None
-        if seat is None or ticket is None or ticket.number != update.ticket:
+        if seat is None or ticket is None or ticket.number != update.ticket or ticket.train.job is None:
             self._record(trace.Ignored(t=now, device=update.device, ticket=update.ticket))
             return
         seat.ticket = None
@@ -227,11 +227,10 @@ class Engine:
         """Tells a lost download, to be sent again, from an upload that the device gave up."""
         self.now = now
         seat = self._seats.get(beat.device)
-        if seat is None or seat.ticket is None:
-            return  # not present, or idle
-        if beat.ticket == seat.ticket.number:
+        if seat is not None and beat.trains >= seat.trains_sent:
             seat.beats_behind = 0
-            return  # all is well
+        if seat is None or seat.ticket is None or beat.ticket == seat.ticket.number:
+            return  # not present, idle, or all is well
         if beat.trains < seat.trains_sent and seat.beats_behind < _BEATS_BEHIND:
             seat.beats_behind += 1  # a Train is still on its way, or the transport broke and has lost it
             return

@@ -84,13 +84,18 @@ class Intake:
             self._ending.look_at_version(self._engine.version)
 
     def _take_up_next(self, now: float) -> bool:
-        """Of all that is due by now, what was due first: an update, or the wake after the updates of its moment."""
+        """Of all that is due by now, what was due first: an update, or the wake after the updates of its moment.
+
+        (A rule with ticks makes its tick before it takes such an update: its intervals are half-open.)
+        """
         engine, wake_at = self._engine, self._wake_at
         arrival = self._arrivals.pop(min(now, wake_at))
         if arrival is not None:
             self._take_up(*arrival)
         elif wake_at <= now:
+            began = self.clock.now()
             engine.wake(max(wake_at, engine.now))
+            self.load.served(self.clock.host_seconds(self.clock.now() - began), updates=0)
             # a rule may ask for the same moment again; one that always does must not keep the run from ending
             self._ending.look_at_time(now)
         else:

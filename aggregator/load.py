@@ -23,9 +23,9 @@ class LoadMeter:
         """It had nothing to do."""
         self._idle += seconds
 
-    def served(self, seconds: float) -> None:
-        """It dealt with one update, from taking it up to the last answer sent."""
-        self._served += 1
+    def served(self, seconds: float, updates: int = 1) -> None:
+        """It dealt with an update, or (without one) with a wake, from taking it up to the last answer sent."""
+        self._served += updates
         self._service += seconds
         self._longest = max(self._longest, seconds)
 

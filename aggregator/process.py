@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import platform
 import signal
 from collections.abc import Callable, Iterable
@@ -163,11 +164,15 @@ class AggregatorProcess:
             return
         ending.handing_out = True
         engine.hand_out(max(intake.moment, engine.now))
-        patience = engine.now + self._experiment.stop.delivery
-        while engine.undelivered and clock.now() < patience and not ending.interrupted:
+        longest = self._experiment.stop.delivery
+        patience = math.inf if longest is None else engine.now + longest
+        next_status = 0.0
+        while engine.undelivered and (now := clock.now()) < patience and not ending.interrupted:
+            if now >= next_status:
+                intake.let_the_silent_go(now)
+                self._show_status(now)
+                next_status = now + _STATUS_SECONDS / clock.dilation
             intake.receive(_HOUSEKEEPING_SECONDS)
-            intake.let_the_silent_go(clock.now())
-            self._show_status(clock.now())
         ending.handing_out = False
 
     def _finish(self) -> None:

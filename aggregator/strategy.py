@@ -78,7 +78,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     train: Mapping[str, Job] = msgspec.field(default_factory=dict)
     """Dispatch the current model (after ``model``) to these devices."""
     applied: Mapping[int, float] = msgspec.field(default_factory=dict)
-    """Ticket → weight of each update that went into ``model``."""
+    """Ticket → weight of each update that goes into ``model`` for the first time, and of those that are used again."""
     rejected: Mapping[int, str] = msgspec.field(default_factory=dict)
     """Ticket → reason, for each update that will never be used."""
     wake_at: float | None = None

@@ -25,14 +25,6 @@ def plus_scaled(base: Vector, scale: float, source: Vector) -> Vector:
     return result
 
 
-def plus_scaled_difference(base: Vector, scale: float, new: Vector, old: Vector, out: Vector | None = None) -> Vector:
-    """base + scale · (new − old), as a new vector or in ``out``, which may be ``old``."""
-    result: Vector = np.subtract(new, old, out=out)
-    result *= np.float32(scale)
-    result += base
-    return result
-
-
 def norm(vector: Vector) -> float:
     """Euclidean norm."""
     return math.sqrt(float(vector.dot(vector)))

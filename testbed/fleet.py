@@ -48,6 +48,7 @@ def names(experiment: Experiment) -> list[str]:
 def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
     """The devices of a resolved experiment, in order."""
     devices: list[DeviceSpec] = []
+    interval: float | None = experiment.strategy_parameters.get("interval")
     for place, group, number in _numbered(experiment):
         profile, link = group.profile, group.link
         assert isinstance(profile, DeviceProfile)
@@ -55,8 +56,12 @@ def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
         up, down = link.up, link.down
         if group.drop is not None:
             up, down = replace(up, drop=group.drop), replace(down, drop=group.drop)
+        on_drop = group.on_drop
         if group.phi is not None:
-            up = replace(up, drop=1 - group.phi)
+            up, on_drop = replace(up, drop=1 - group.phi), "next_tick"
+        tick = group.tick or interval if on_drop == "next_tick" else None
+        # eq. (1) of AUDG has devices go on with their old base; elsewhere the model is waited for
+        default = "wait" if interval is None or on_drop == "give_up" else "old_base"
         timed = group if group.schedule else profile
         devices.append(
             DeviceSpec(
@@ -65,7 +70,7 @@ def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
                 seconds_per_sample=speed.seconds_per_sample(group, profile, experiment, survey),
                 schedule=timed.schedule, schedule_period=timed.schedule_period,
                 up=up, down=down, power=profile.power,
-                on_drop=group.on_drop, tick=group.tick, on_lost_download=group.on_lost_download,
+                on_drop=on_drop, tick=tick, on_lost_download=group.on_lost_download or default,
                 suspend=group.suspend, suspend_max=group.suspend_max, suspend_by=group.suspend_by,
             )
         )  # fmt: skip

@@ -141,12 +141,11 @@ def _verdict(table: Mapping[str, Any]) -> list[str]:
 def _predicted(found: Mapping[str, Any]) -> str:
     winner = found["winner"]
     if winner is None:
-        return f"a tie (both bounds are {_short(found['audg'])}; Θ = 0)"
+        return f"a tie (both bounds are {_short(found['audg'])})"
     loser = _other(winner)
-    return (
-        f"{winner.upper()} (its bound {_short(found[winner])} is below {loser.upper()}'s {_short(found[loser])};"
-        f" Θ = {_short(found['theta'])})"
-    )
+    gap = f"Θ = {_short(found['theta'])}" if "theta" in found else f"PSURDG − AUDG = {_short(found['difference'])}"
+    bounds = f"its bound {_short(found[winner])} is below {loser.upper()}'s {_short(found[loser])}"
+    return f"{winner.upper()} ({bounds}; {gap})"
 
 
 def _measured(found: Mapping[str, Any]) -> str:

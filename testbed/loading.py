@@ -53,8 +53,9 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
     if not experiment.devices:
         raise ProfileError(source, "devices", "is empty; a run needs at least one device")
     stop = experiment.stop
-    if stop.seconds is None and stop.versions is None and stop.target_accuracy is None:
-        raise ProfileError(source, "stop", "says nothing; set stop.seconds, stop.versions or stop.target_accuracy")
+    if stop.seconds is None and stop.versions is None and stop.target_accuracy is None and stop.patience is None:
+        problem = "says nothing; set stop.seconds, stop.versions, stop.target_accuracy or stop.patience"
+        raise ProfileError(source, "stop", problem)
     if experiment.presence.timeout < 2 * experiment.presence.beat:
         raise ProfileError(source, "presence.timeout", "must be at least twice presence.beat")
     _check_name(experiment.name, source, "name")
@@ -80,7 +81,8 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
         if isinstance(link, str):
             link = named(LinkProfile, "links", link, source, f"{key}.link", folder)
         _check_name(name, source, f"{key}.name")
-        resolved = _with_ticks(replace(group, profile=profile, link=link, name=name), experiment, source, key)
+        resolved = replace(group, profile=profile, link=link, name=name)
+        _check_ticks(resolved, experiment, source, key)
         speed.check(resolved, profile, experiment, source, key)
         groups.append(resolved)
     return replace(experiment, devices=tuple(groups))
@@ -134,26 +136,24 @@ def _check_rule(experiment: Experiment, source: str) -> None:
         raise ProfileError(source, f"strategy.{error.key}", error.problem) from None
 
 
-def _with_ticks(group: Group, experiment: Experiment, source: str, key: str) -> Group:
-    """What a lost upload and a lost download mean, written out."""
-    if group.phi is not None:
-        if group.on_drop == "give_up":
-            problem = "is give_up; an upload with phi is tried once per tick: leave it out"
-            raise ProfileError(source, f"{key}.on_drop", problem)
-        group = replace(group, on_drop="next_tick")
+def _check_ticks(group: Group, experiment: Experiment, source: str, key: str) -> None:
+    """What is said about lost transfers must fit together, and fit the rule; ``fleet`` says what follows from it."""
+    rule, interval = experiment.strategy_name, experiment.strategy_parameters.get("interval")
+    if group.phi is not None and group.on_drop == "give_up":
+        problem = "is give_up; an upload with phi is tried once per interval: leave it out"
+        raise ProfileError(source, f"{key}.on_drop", problem)
+    if group.phi is not None and None not in (group.tick, interval) and group.tick != interval:
+        problem = f"is {group.tick:g}; phi is per interval, and {rule} has one of {interval:g}: leave it out"
+        raise ProfileError(source, f"{key}.tick", problem)
     if group.on_lost_download == "old_base" and group.on_drop == "give_up":
         problem = "is old_base, with on_drop = give_up; a device that gives up begins anew: take retry or next_tick"
         raise ProfileError(source, f"{key}.on_lost_download", problem)
-    if group.on_drop != "next_tick" or group.tick is not None:
-        return group
-    interval = experiment.strategy_parameters.get("interval")
-    if interval is None:
+    if (group.phi is not None or group.on_drop == "next_tick") and group.tick is None and interval is None:
         problem = (
-            f"is missing; lost uploads wait for the next tick, and {experiment.strategy_name} has no interval:"
-            " set it, or take a rule with strategy.interval (audg, psurdg)"
+            f"is missing; lost uploads wait for the next tick, and {rule} has no interval: set it, or take a rule with"
+            " strategy.interval (audg, psurdg)"
         )
         raise ProfileError(source, f"{key}.tick", problem)
-    return replace(group, tick=interval)
 
 
 def _is_file(path: Path) -> bool:

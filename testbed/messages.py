@@ -128,8 +128,8 @@ class Beat(Message, frozen=True, kw_only=True):
     """Device → aggregator, about once a second: alive, and how far.
 
     ``trains`` counts the Train messages that reached the device, ``ticket`` is the job it holds (0: none) and
-    ``finished`` the last job whose training ended. From these three the engine tells a lost download (send again)
-    from an upload that was given up (count as lost) without guessing at delays.
+    ``finished`` the last job whose training ended, or the final model once it is here. From these three the engine
+    tells a lost download (send again) from an upload that was given up (count as lost) without guessing at delays.
     """
 
     device: Text

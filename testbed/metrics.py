@@ -52,9 +52,10 @@ class DeviceTotals:
     host_waited_s: float = 0.0
     """Host seconds that its process ran, and waited for its core, in the jobs that it ended."""
     restarted: set[int] = field(default_factory=set)
-    """Its tickets that the rule replaced."""
+    """Its tickets that the rule replaced, as long as their work is not counted as abandoned."""
     trained: int = 0
-    """The last ticket whose computation ended."""
+    last_job_s: float = 0.0
+    """The last ticket whose computation ended, and what that took."""
     staleness: list[int] = field(default_factory=list)
 
     def row(self, name: str, seconds: float) -> dict[str, Any]:
@@ -73,6 +74,12 @@ class DeviceTotals:
             "device": name, "idle_s": round(idle, 3), "energy_j": None if joules is None else round(joules, 3),
             "mean_staleness": None if staleness is None else round(staleness, 3),
         }  # fmt: skip
+
+    def waste(self, ticket: int, seconds: float) -> None:
+        """Work was thrown away; it counts, once, if the rule wanted it so."""
+        if ticket in self.restarted:
+            self.restarted.discard(ticket)
+            self.abandoned_s += seconds
 
     def joules(self, seconds: float) -> float | None:
         return energy.joules(self.watts, seconds, self.busy_s)
@@ -139,6 +146,7 @@ def _count(event: Event, total: History, owner: dict[int, str]) -> None:
             if event.steps:
                 total.devices[event.device].jobs += 1
             else:
+                total.devices[event.device].restarted.clear()  # what it did is cut off by the end, not by a newer model
                 total.handed_out[event.device] = event.t
                 total.final_tickets.add(event.ticket)
         case trace.Aggregated():
@@ -169,6 +177,9 @@ def _count(event: Event, total: History, owner: dict[int, str]) -> None:
             total.resent += 1
         case trace.Ignored():
             total.ignored += 1
+            late = total.devices.get(event.device)
+            if late is not None and late.trained == event.ticket:  # finished before the newer model was there
+                late.waste(event.ticket, late.last_job_s)
         case trace.Refusal():
             total.refused += 1
         case trace.Scored():
@@ -201,7 +212,7 @@ def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
         case trace.Trained():
             device = devices[event.device]
             device.busy_s += event.obtained
-            device.trained = event.ticket
+            device.trained, device.last_job_s = event.ticket, event.obtained
             if event.asked > 0:
                 device.asked_s += event.asked
                 device.obtained_s += event.obtained
@@ -209,8 +220,7 @@ def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
             device = devices[event.device]
             if device.trained != event.ticket:  # abandoned in its upload, the computation has been counted already
                 device.busy_s += event.seconds
-            if event.ticket in device.restarted:  # else the run has ended
-                device.abandoned_s += event.seconds
+            device.waste(event.ticket, event.seconds)
         case trace.Suspended():
             devices[event.device].suspended_s += event.obtained
         case _:

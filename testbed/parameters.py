@@ -95,8 +95,13 @@ def build(cls: type[T], table: object, source: str, key: str = "") -> T:
         if name in table:
             values[name] = _value(hints[name], table[name], allowed, source, f"{prefix}{name}")
         elif field.default is MISSING and field.default_factory is MISSING:
-            raise ProfileError(source, f"{prefix}{name}", f"is missing; it is {allowed.meaning or 'required'}")
+            raise ProfileError(source, f"{prefix}{name}", _missing(f"{prefix}{name}", allowed))
     return cls(**values)
+
+
+def _missing(key: str, allowed: Range) -> str:
+    bounds = "" if str(allowed) == "any value" else f", {allowed}"
+    return f"is missing; it is {allowed.meaning or 'required'}{bounds}: put it into the file, or --set {key}=…"
 
 
 def describe(cls: type[Any]) -> Iterator[tuple[str, str, str, str]]:

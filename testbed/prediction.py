@@ -159,7 +159,8 @@ def _predicted_of_one(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 def _predicted(by_rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     values = {rule: by_rule[rule]["bounds"][rule]["value"] for rule in RULES}
-    return {"winner": _lower(values), "theta": values["psurdg"] - values["audg"], **values}
+    # Θ is defined for the same delays under both rules; these are each rule's own
+    return {"winner": _lower(values), "difference": values["psurdg"] - values["audg"], **values}
 
 
 def _measured(by_rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -108,9 +108,10 @@ class Group(Speed):
     tick: float | None = param(
         None, "seconds between attempts with on_drop = next_tick; default: the rule's interval", above=0
     )
-    on_lost_download: str = param(
-        "wait",
-        "what a device does when a download is lost: wait until it is sent again, or train on with the model it has",
+    on_lost_download: str | None = param(
+        None,
+        "what a device does when a download is lost: wait until it is sent again, or train on with the model it has;"
+        " default: old_base with a rule that has an interval (eq. 1 of AUDG), else wait",
         choices=("wait", "old_base"),
     )
     suspend_by: str = param(
@@ -127,11 +128,12 @@ class StopWhen:
     seconds: float | None = param(None, "emulated seconds", above=0)
     versions: int | None = param(None, "global versions", at_least=1)
     target_accuracy: float | None = param(None, "accuracy on the test data", above=0, at_most=1)
-    patience: int | None = param(None, "scores in a row whose loss is not a new lowest (early stopping)", at_least=1)
+    patience: int | None = param(None, "scores in a row whose loss is not a new lowest; early stopping", at_least=1)
     improvement: float = param(0.0, "a loss must be lower by more than this to count as a new lowest", at_least=0)
-    delivery: float = param(
-        60.0, "longest time after the end in which a rule hands the final model to every device", at_least=0
-    )
+    delivery: float | None = param(
+        None, "longest time after the end in which a rule hands the final model to every device; unset: no limit",
+        at_least=0,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ Measures of round t, over its devices C_t
     wall-clock      T_cum(k) = Σ_{t≤k} (max τ_c − min τ_c)
     energy proxy    E_proxy(k) = Σ_{t≤k} Σ_{c∈C_t} P_c τ_c
 
-They are kept as they are defined, beside the seconds that really passed and the joules of the whole fleet: T_cum leaves
-out the time in which all compute, and E_proxy leaves out idle devices, links and work that was thrown away.
+The paper's figures were drawn by a program that sums max τ_c instead, and multiplies that by one power: they show other
+numbers than its definitions do. The definitions are kept here, beside the seconds that really passed and the joules of
+the whole fleet: T_cum leaves out the time in which all compute, and E_proxy idle devices, links and abandoned work.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ class Constants:
         at_least=0,
     )
     phi: float = param(
-        meaning="φ, heterogeneity: ‖w_i* − w*‖ ≤ φ; the largest distance from a model trained on one device's data to"
-        " one trained on all, 0 where all have the same data",
+        meaning="φ, heterogeneity (not a device's φ_i): ‖w_i* − w*‖ ≤ φ; the largest distance from a model trained on"
+        " one device's data to one trained on all, 0 where all have the same data",
         at_least=0,
     )
     eta: float = param(meaning="η, local learning rate; default: training.lr of the run's profile.toml", above=0)

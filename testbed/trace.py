@@ -197,7 +197,7 @@ class Rejected(TicketEvent, frozen=True, kw_only=True):
 
 
 class Superseded(TicketEvent, frozen=True, kw_only=True):
-    """The rule restarted a busy device."""
+    """The rule restarted a busy device, or the final model was sent to it."""
 
 
 class Delivered(TicketEvent, frozen=True, kw_only=True):

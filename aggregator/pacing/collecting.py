@@ -39,6 +39,12 @@ class Collecting(Strategy):
             add_scaled(model, weight, update.delta)
         return model, weighed(updates, weights)
 
+    def _gather_latest(self, update: Update) -> dict[int, str]:
+        """Keep it, in place of an older one of the same device: that one was restarted since. Gives what to reject."""
+        older = [each for each in self._gathered if each.device == update.device]
+        self._gathered = [*(each for each in self._gathered if each.device != update.device), update]
+        return {each.ticket: "its device was restarted, and has sent another" for each in older}
+
     def on_join(self, device: str, server: Server) -> Decision:
         return self._aggregate_if_due(server, [device])
 
@@ -71,7 +77,9 @@ class EveryK(Collecting):
 
     def check(self, devices: int) -> None:
         if self.k > devices:
-            raise ParameterError("k", f"is {self.k}; it must be at most {devices}, the devices of the fleet")
+            raise ParameterError(
+                "k", f"is {self.k}; it must be at most {devices}, the devices of the fleet: lower it, or add devices"
+            )
 
     def quorum(self, server: Server) -> int:
         """How many updates to wait for. Override for an adaptive K."""
@@ -89,8 +97,12 @@ class EveryK(Collecting):
         return Decision(train={device: self.job(device, server) for device in server.devices})
 
     def on_update(self, update: Update, server: Server) -> Decision:
-        self._gathered.append(update)
-        return self._aggregate_if_due(server, [] if self.holds(update, server) else [update.device])
+        if not self.holds(update, server):
+            self._gathered.append(update)
+            return self._aggregate_if_due(server, [update.device])
+        replaced = self._gather_latest(update)
+        decision = self._aggregate_if_due(server, [])
+        return msgspec.structs.replace(decision, rejected={**decision.rejected, **replaced})
 
     def _aggregate_if_due(self, server: Server, start: list[str]) -> Decision:
         # never wait for more than can still come: those at work, and those started just now
@@ -145,21 +157,15 @@ class EveryTick(Collecting):
         """Of every device that there ever was, so that their λ add up to 1."""
         return sum(self.share(device, server) for device in server.known)
 
-    def lam(self, device: str, server: Server) -> float:
-        """λ_i."""
-        return self.share(device, server) / self.total_share(server)
-
     def on_start(self, server: Server) -> Decision:
         train = {device: self.job(device, server) for device in server.devices}
         return Decision(train=train, wake_at=self._next_tick())
 
     def on_update(self, update: Update, server: Server) -> Decision:
+        # the tick first: an interval is half-open, so that one try per interval is one arrival per interval
         decision = self._aggregate_if_due(server, [])
-        # after the tick: what comes late belongs to the interval it comes in
-        older = [each for each in self._gathered if each.device == update.device]
-        self._gathered = [*(each for each in self._gathered if each.device != update.device), update]
-        rejected = {each.ticket: "its device was restarted, and sent another in the same interval" for each in older}
-        return msgspec.structs.replace(decision, rejected={**decision.rejected, **rejected})
+        replaced = self._gather_latest(update)
+        return msgspec.structs.replace(decision, rejected={**decision.rejected, **replaced})
 
     def on_wake(self, server: Server) -> Decision:
         return self._aggregate_if_due(server, [])

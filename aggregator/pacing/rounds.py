@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -38,9 +39,9 @@ class EveryRound(Strategy):
         """The devices of the next round, out of those present (at least one): max(⌊C·N⌋, 1) at random."""
         return sample(server.devices, fraction_of(self.fraction, len(server.devices)), server.random)
 
+    @abc.abstractmethod
     def share(self, update: Update, server: Server) -> float:
         """Weight of an update relative to the others of its round."""
-        return float(update.samples)
 
     def on_start(self, server: Server) -> Decision:
         return self._open(server, server.version)

@@ -4,10 +4,11 @@ Forootani, Iervolino: Asynchronous Federated Learning: A Scalable Approach for D
 Algorithm 1 and section VI.
 
 Symbols
-    C       fraction of the devices that is in flight
+    C       fraction of the devices that is in flight; C·N is the paper's J, and N its C
     x_c     local model that device c sent last
     m       devices heard so far
-    τ_max   bound on the staleness of an update, in versions (Assumption 6)
+    τ       staleness of an update, in versions; the paper writes τ_c for this, too
+    τ_max   bound on it (Assumption 6)
     τ_c     execution time of device c
     τ_t     max τ_c − min τ_c over the last round of C·N arrivals, in seconds
     γ0, α   initial local rate (``training.lr``); how much τ_t lowers it
@@ -23,8 +24,13 @@ Departures
     The printed rate is γ0/√(t + 1·(1 + α·τ_t)), everything under one root; the authors' program has the form above.
     The paper draws the devices of a round at once. Here one is drawn whenever a place is free, out of those that are
     not in flight, so a fast one may come twice in a round.
-    The mean is carried on: x + (x_c,new − x_c,old)/m, instead of summed anew at each arrival.
-    A device that has left still counts with what it sent last. Early stopping on the loss is ``stop.patience``.
+    The paper's text averages over the clients; the authors' program halves the distance to each arriving model
+    instead, (x + x_c)/2. This is the text. Their τ_t begins at 2, ours at 0.
+    Assumption 6 only assumes the bound; that what exceeds it is rejected is ours.
+    Σ x_c is carried on, what a device sent before taken out of it, instead of summed anew at each arrival. In double
+    precision: else what rounding left behind would stay in the mean for good.
+    A device that has left still counts with what it sent last. ``training.lr_schedule`` is replaced. Early stopping on
+    the loss is ``stop.patience``.
 """
 
 from __future__ import annotations
@@ -32,9 +38,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from aggregator.pacing import DelaySpread, EveryUpdate, Executions, fraction_of, sample
 from aggregator.strategy import Reject, Server
-from aggregator.vectors import plus_scaled_difference
 from testbed.messages import Job, Update, Vector
 from testbed.parameters import param
 
@@ -48,18 +56,22 @@ class AFL(EveryUpdate):
     alpha: float = param(0.01, "α: how much the spread of delays lowers the local rate", at_least=0, at_most=1)
 
     _latest: dict[str, Vector] = field(default_factory=dict, init=False, repr=False)
+    _sum: npt.NDArray[np.float64] | None = field(default=None, init=False, repr=False)
+    """Σ of them."""
     _spread: DelaySpread = field(default_factory=DelaySpread, init=False, repr=False)
 
     def new_model(self, update: Update, server: Server) -> tuple[Vector, float]:
         if self.tau_max is not None and server.staleness(update) > self.tau_max:  # Assumption 6
             raise Reject(f"its staleness is above {self.tau_max}")
+        if self._sum is None:
+            self._sum = np.zeros(server.model.shape, np.float64)
+        if update.device in self._latest:
+            self._sum -= self._latest[update.device]
         local: Vector = server.model_at(update.version) + update.delta  # x_c
-        previous = self._latest.get(update.device)
+        self._sum += local
         self._latest[update.device] = local
         share = 1 / len(self._latest)  # 1/m
-        if previous is None:  # one that was not heard before joins the mean at the mean
-            return plus_scaled_difference(server.model, share, local, server.model), share
-        return plus_scaled_difference(server.model, share, local, previous, out=previous), share
+        return np.multiply(self._sum, share).astype(np.float32), share
 
     def ended_round(self, update: Update, server: Server) -> Executions | None:
         self._spread.add(update)

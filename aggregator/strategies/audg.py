@@ -17,7 +17,8 @@ Rule
 
 Departures
     The paper takes one gradient step per job; here ``training.steps`` says, and Δ_i is what they add up to.
-    An interval in which nothing arrived is an iteration that changes nothing.
+    An interval in which nothing arrived is an iteration that changes nothing. A device that was restarted within an
+    interval counts with what it sent last.
 """
 
 from __future__ import annotations
@@ -38,4 +39,5 @@ class AUDG(EveryTick):
     hands_out_final_model: ClassVar[bool] = True  # Algorithm 2, line 11
 
     def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
-        return [self.lam(update.device, server) for update in updates]  # (13)
+        total = self.total_share(server)
+        return [self.share(update.device, server) / total for update in updates]  # λ_i, (13)

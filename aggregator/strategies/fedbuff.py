@@ -16,6 +16,7 @@ Departures
     The paper's server draws another device when one has delivered; here the same one goes on, at once and with the
     current model. So a fast device may be in the buffer twice.
     The weights are not normalised, as printed: a stale buffer makes a smaller step.
+    K is at most the number of devices, as for all rules here; the paper bounds it by nothing.
     When fewer than K can still come, the buffer is used as it is, divided by what is in it.
 """
 

@@ -31,7 +31,7 @@ from testbed.parameters import param
 class FedProx(EveryRound):
     """FedAvg with a proximal term in the local loss (Li et al., MLSys 2020)."""
 
-    mu: float = param(0.1, "μ: strength of the proximal term", at_least=0)
+    mu: float = param(0.1, "μ: strength of the proximal term, in place of training.proximal", at_least=0)
 
     def job(self, device: str, server: Server) -> Job:
         return replace(server.job, proximal=self.mu)  # (39); it travels with the dispatch

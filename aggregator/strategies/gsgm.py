@@ -10,6 +10,7 @@ Symbols
     ḡ               mean of the last s applied gradients
     v, β            server momentum and its decay
     η               rate, as a multiple of ``training.lr``: ``eta``
+    N               devices that are present
 
 Rule
     an update of a listed device is applied, and the device leaves the list; one of another device waits, and that
@@ -18,6 +19,8 @@ Rule
     w ← w − η v
 
 Departures
+    Unless η is given, it is (1 − β)/N: then what momentum makes of the N gradients of a turn adds up to their mean. A
+    rate that does not fall with N makes a large fleet diverge, since each gradient is as old as the turn.
     Results that waited are applied one by one in the order of their arrival, each with a version of its own.
     A list never waits for who is not there: a device that dies leaves it. One that joins enters it, unless it had
     its turn before it left; what a device delivered before it left counts.
@@ -43,14 +46,13 @@ class GSGM(Strategy):
 
     s: int = param(3, "s: gradients in the partial average", at_least=1)
     beta: float = param(0.5, "β: decay of the momentum", at_least=0, below=1)
-    eta: float = param(0.2, "η: server rate, as a multiple of training.lr", above=0)
+    eta: float | None = param(None, "η: server rate, as a multiple of training.lr; unset: (1 − β)/N", above=0)
 
     _served: set[str] = field(default_factory=set, init=False, repr=False)
     """Who had its turn. The white list holds all others."""
     _waiting: deque[Update] = field(default_factory=deque, init=False, repr=False)
     _window: deque[Vector] = field(default_factory=deque, init=False, repr=False)
-    _sum: Vector | None = field(default=None, init=False, repr=False)
-    """Σ of the window; Δ instead of g throughout, so the signs are turned."""
+    """Δ instead of g throughout: the signs are turned."""
     _v: Vector | None = field(default=None, init=False, repr=False)
 
     def on_start(self, server: Server) -> Decision:
@@ -95,13 +97,14 @@ class GSGM(Strategy):
         return next((i for i, update in enumerate(self._waiting) if update.device not in self._served), None)
 
     def _step(self, update: Update, server: Server) -> tuple[Vector, float]:
-        if self._sum is None or self._v is None:
-            self._sum, self._v = np.zeros_like(server.model), np.zeros_like(server.model)
+        if self._v is None:
+            self._v = np.zeros_like(server.model)
         self._window.append(update.delta)
-        self._sum += update.delta
         if len(self._window) > self.s:
-            self._sum -= self._window.popleft()
+            self._window.popleft()
+        eta = self.eta or (1 - self.beta) / max(len(server.devices), 1)
         share = 1 / len(self._window)
         self._v *= np.float32(self.beta)
-        add_scaled(self._v, share, self._sum)  # v ← β v + ḡ
-        return plus_scaled(server.model, self.eta, self._v), self.eta * share  # w ← w − η v
+        for delta in self._window:
+            add_scaled(self._v, share, delta)  # v ← β v + ḡ
+        return plus_scaled(server.model, eta, self._v), eta * share  # w ← w − η v

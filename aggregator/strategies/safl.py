@@ -1,7 +1,8 @@
 """SAFL: wait for K updates, apply their mean, send the model back to those K.
 
-Chen, Yi, Shin, Nallanathan: ASAFL (2024), its semi-asynchronous baseline; after Wu, He, Lin, Mao, Maple, Jarvis: SAFA:
-A Semi-Asynchronous Protocol for Fast Federated Learning with Low Overhead. IEEE Trans. Computers 70(5), 2021.
+Chen, Yi, Shin, Nallanathan: Adaptive Semi-Asynchronous Federated Learning over Wireless Networks. 2024 (ASAFL), a
+baseline of section V; after Wu, He, Lin, Mao, Maple, Jarvis: SAFA: A Semi-Asynchronous Protocol for Fast Federated
+Learning with Low Overhead. IEEE Trans. Computers 70(5), 2021.
 
 Symbols
     K       updates per version
@@ -18,17 +19,13 @@ Departures
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aggregator.pacing import EveryK
-from aggregator.strategy import Server
-from testbed.messages import Update
 
 
 @dataclass(kw_only=True)
 class SAFL(EveryK):
     """Semi-asynchronous, plain mean of K (baseline of Chen et al., 2024)."""
 
-    def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
-        return [1 / len(updates)] * len(updates)
+    # x_{t+1} = x_t + (1/K) Σ Δ_n: the mean is what EveryK makes of K updates, unless a rule says otherwise

@@ -1,7 +1,8 @@
 """SAFL-SC: SAFL with staleness control. Who is too far behind is stopped and restarted on the new model.
 
-Chen, Yi, Shin, Nallanathan: ASAFL (2024), a baseline of section VI; after Ma, Xu, Xu, Jiang, Huang, Huang: FedSA: A
-Semi-Asynchronous Federated Learning Mechanism in Heterogeneous Edge Computing. IEEE JSAC 39(12), 2021.
+Chen, Yi, Shin, Nallanathan: Adaptive Semi-Asynchronous Federated Learning over Wireless Networks. 2024 (ASAFL), a
+baseline of section V; after Ma, Xu, Xu, Jiang, Huang, Huang: FedSA: A Semi-Asynchronous Federated Learning Mechanism in
+Heterogeneous Edge Computing. IEEE JSAC 39(12), 2021.
 
 Symbols
     K, S_t, g_n     as in SAFL
@@ -19,12 +20,11 @@ Departures
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aggregator.pacing import EveryK
 from aggregator.strategy import Server
-from testbed.messages import Update
 from testbed.parameters import param
 
 
@@ -34,8 +34,7 @@ class SAFLSC(EveryK):
 
     tau_0: int = param(4, "τ_0: devices that are further behind are restarted", at_least=0)
 
-    def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
-        return [1 / len(updates)] * len(updates)
+    # x_{t+1} = x_t + (1/K) Σ Δ_n: the mean is what EveryK makes of K updates, unless a rule says otherwise
 
     def interrupts(self, server: Server) -> Iterable[str]:
         return [device for device, base in server.busy.items() if server.version + 1 - base > self.tau_0]

@@ -54,7 +54,7 @@ class WKAFL(EveryK):
     def new_model(self, updates: Sequence[Update], server: Server) -> tuple[Vector, dict[int, float]]:
         # Δ = −η g: the same directions, with the opposite sign; B is for gradients
         longest = self.clip * server.job.lr
-        scales = [min(1.0, longest / max(norm(update.delta), longest)) for update in updates]  # clip
+        scales = [longest / max(norm(update.delta), longest) for update in updates]  # clip
         tau = [server.staleness(update) for update in updates]
         p = normalised([(math.e / 2) ** -each for each in tau])  # stage 1
         estimate = np.zeros_like(server.model)

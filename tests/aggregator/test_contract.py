@@ -64,7 +64,7 @@ RULES: dict[str, Callable[[], Strategy]] = {
     "afl, one in flight": lambda: AFL(fraction=0.1),
     "afl, bounded": lambda: AFL(fraction=1.0, tau_max=3),
     "sync-fl": SyncFL,
-    "sync-fl, half of the devices": lambda: SyncFL(fraction=0.5, alpha=0.5),
+    "sync-fl, half of the devices": lambda: SyncFL(fraction=0.5),
     "fedprox": lambda: FedProx(mu=0.5),
     "fedbuff": lambda: FedBuff(k=3),
     "audg": lambda: AUDG(interval=0.5),

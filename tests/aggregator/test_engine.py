@@ -189,6 +189,39 @@ def test_a_train_that_does_not_arrive_for_many_beats_was_lost_by_the_transport(s
     assert sent == [0, 0, 0, 0, 0, 1, 0, 0]
 
 
+def test_beats_that_cross_a_train_now_and_then_are_no_reason_to_send_it_again(scene: Scene) -> None:
+    for number in range(1, 13):  # the Trains that a has been sent
+        scene.hand.beat("a", trains=number - 1)
+        scene.hand.beat("a", ticket=scene.hand.train("a").ticket, trains=number)
+        scene.hand.update("a", 1.0)
+    assert scene.hand.events(trace.Resent) == []
+    assert scene.hand.taken() == ["a"] * 12
+
+
+def test_a_beat_of_an_idle_device_that_knows_every_train_ends_a_row_of_beats_that_do_not(scene: Scene) -> None:
+    for number in range(1, 13):  # its jobs are shorter than the time between beats: they find it idle
+        scene.hand.beat("a", trains=number - 1)
+        scene.answer(lambda server: Decision())
+        scene.hand.update("a", 1.0)
+        scene.hand.beat("a", finished=scene.hand.train("a").ticket, trains=number)
+        scene.hand.update("b", 1.0)  # which starts a, too
+    assert scene.hand.events(trace.Resent) == []
+
+
+def test_a_train_that_six_beats_in_a_row_do_not_know_was_lost_whatever_came_before_them(scene: Scene) -> None:
+    for _ in range(4):
+        scene.hand.beat("a", trains=0)
+    scene.hand.beat("a", ticket=1, trains=1)  # the row begins anew
+    scene.hand.update("a", 1.0)
+    scene.hand.taken()
+    sent = []
+    for _ in range(6):
+        scene.hand.beat("a", finished=1, trains=1)
+        sent += scene.hand.taken()
+    assert sent == ["a"]
+    assert [event.ticket for event in scene.hand.events(trace.Resent)] == [scene.hand.train("a").ticket]
+
+
 def test_a_resend_is_on_its_way_too(scene: Scene) -> None:
     for trains, sent in ((1, ["a"]), (1, []), (2, ["a"]), (2, []), (3, ["a"])):
         scene.hand.beat("a", trains=trains)
@@ -287,6 +320,15 @@ def test_a_device_that_joins_although_it_is_there_has_left_before(scene: Scene) 
     check_conservation(scene.hand.engine)
 
 
+def test_a_device_that_has_left_is_still_known(scene: Scene) -> None:
+    scene.hand.leave("a")
+    scene.hand.join("c", samples=4)
+    engine = scene.hand.engine
+    assert (set(engine.devices), set(engine.known)) == ({"b", "c"}, {"a", "b", "c"})
+    scene.hand.join("a", samples=7)  # back, with other data
+    assert (engine.known["a"].samples, engine.known["c"].samples) == (7, 4)
+
+
 def test_the_delivered_update_of_a_device_that_left_can_still_be_applied(scene: Scene) -> None:
     scene.answer(lambda server: Decision())
     scene.hand.update("a", 1.0)
@@ -377,6 +419,21 @@ def test_a_rule_that_will_be_woken_may_leave_everyone_idle(scene: Scene) -> None
     assert not scene.hand.engine.busy
     scene.hand.wake()
     assert set(scene.hand.engine.busy) == {"a"}
+
+
+# ---- rounds
+
+
+def test_rounds_are_counted_from_one_and_told_as_the_rule_has_them(scene: Scene) -> None:
+    rounds = ([("a", 1.5), ("b", 2.25), ("a", 1.0)], None, [("b", 0.5)])
+    for moment, ended in enumerate(rounds, 1):
+        scene.hand.now = float(moment)
+        scene.answer(lambda server, ended=ended: Decision(train={"a": server.job}, round=ended))  # type: ignore[misc]
+        scene.hand.update("a", 1.0)
+    assert scene.hand.events(trace.Round) == [
+        trace.Round(t=1.0, number=1, devices=["a", "b", "a"], seconds=[1.5, 2.25, 1.0]),
+        trace.Round(t=3.0, number=2, devices=["b"], seconds=[0.5]),
+    ]
 
 
 # ---- the models

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from aggregator.strategies.syncfl import SyncFL
 from testbed import trace
 from testbed.messages import Job
 from tests.aggregator.by_hand import ByHand
-
-
-def rates(hand: ByHand, *devices: str) -> list[float]:
-    return [hand.train(device).job.lr for device in devices]
 
 
 def test_two_rounds_are_the_plain_mean_of_the_local_models() -> None:
@@ -40,74 +34,50 @@ def test_the_mean_is_over_the_chosen_of_the_round() -> None:
     assert hand.model == [9.0]  # (6 + 12)/2, not /4
 
 
-def test_the_spread_of_the_last_round_lowers_the_rate_of_the_next() -> None:
-    hand = ByHand(SyncFL(alpha=0.5), job=Job(lr=0.8, epochs=3))
-    hand.start(a=1, b=1, c=1)
-    # before the first round has ended τ_t = 0: γ0 itself, falling with the square root of the epoch
-    assert hand.train("a").job == Job(lr=0.8, epochs=3, lr_schedule="inverse-sqrt")
+def test_the_local_rate_is_the_profiles_whatever_the_delays_are() -> None:
+    job = Job(lr=0.8, epochs=3)
+    hand = ByHand(SyncFL(), job=job)
+    hand.start(a=1, b=1)
+    assert hand.train("a").job == job
+    hand.update("a", 0.0, seconds=1.0)
+    hand.update("b", 0.0, seconds=9.0)
+    assert (hand.train("a").job, hand.train("b").job) == (job, job)
 
+
+def test_a_round_tells_who_was_in_it_and_how_long_each_computed() -> None:
+    hand = ByHand(SyncFL())
+    hand.start(a=1, b=1, c=1)
     hand.now = 10.0  # when they arrive has nothing to do with how long they computed
     for device, seconds in (("a", 1.0), ("b", 3.0), ("c", 2.0)):
         hand.update(device, 0.0, seconds=seconds)
-    # τ_t = 3 − 1 = 2:  0.8 / (1 + 0.5·2) = 0.4
-    assert hand.train("a").job == Job(lr=0.4, epochs=3, lr_schedule="inverse-sqrt")
-    assert rates(hand, "b", "c") == [0.4, 0.4]
-
     hand.now = 20.0
     for device, seconds in (("c", 7.0), ("a", 1.0), ("b", 4.0)):
         hand.update(device, 0.0, seconds=seconds)
-    # τ_t = 7 − 1 = 6:  0.8 / (1 + 0.5·6) = 0.2, from γ0 and not from the 0.4 of before
-    assert rates(hand, "a", "b", "c") == [0.2, 0.2, 0.2]
-
-    for device in ("a", "b", "c"):
-        hand.update(device, 0.0, seconds=5.0)
-    # τ_t = 0: γ0 again
-    assert rates(hand, "a", "b", "c") == [0.8, 0.8, 0.8]
-
     assert [(event.number, event.t, event.devices, event.seconds) for event in hand.events(trace.Round)] == [
         (1, 10.0, ["a", "b", "c"], [1.0, 3.0, 2.0]),
         (2, 20.0, ["c", "a", "b"], [7.0, 1.0, 4.0]),
-        (3, 20.0, ["a", "b", "c"], [5.0, 5.0, 5.0]),
     ]
 
 
-@pytest.mark.parametrize(("alpha", "lr"), [(0.0, 0.5), (0.01, 0.4), (1.0, 0.5 / 26)])
-def test_alpha_says_how_much(alpha: float, lr: float) -> None:
-    hand = ByHand(SyncFL(alpha=alpha), job=Job(lr=0.5))
-    hand.start(a=1, b=1)
-    hand.update("a", 0.0, seconds=5.0)
-    hand.update("b", 0.0, seconds=30.0)
-    # τ_t = 25:  0.5/1,  0.5/(1 + 0.25),  0.5/26. Under one root, α = 0.01 would give 0.5/√1.25
-    assert rates(hand, "a", "b") == [pytest.approx(lr), pytest.approx(lr)]
-
-
-def test_the_spread_of_one_device_is_zero() -> None:
-    hand = ByHand(SyncFL(alpha=1.0), job=Job(lr=0.5))
-    hand.start(a=1)
-    hand.update("a", 0.0, seconds=9.0)
-    assert rates(hand, "a") == [0.5]
-
-
 def test_who_missed_the_deadline_is_in_no_round() -> None:
-    hand = ByHand(SyncFL(alpha=1.0, deadline=5.0), job=Job(lr=0.5))
+    hand = ByHand(SyncFL(deadline=5.0))
     hand.start(a=1, b=1, c=1)
     late = hand.train("c")
     hand.update("a", 2.0, seconds=1.0)
     hand.update("b", 4.0, seconds=2.0)
     hand.wake()
-    # (2 + 4)/2, and τ_t = 2 − 1
-    assert (hand.model, rates(hand, "a", "b", "c")) == ([3.0], [0.25, 0.25, 0.25])
+    assert hand.model == [3.0]  # (2 + 4)/2
     hand.update("c", 100.0, train=late, seconds=100.0)
     for device in ("a", "b", "c"):
         hand.update(device, 0.0, seconds=3.0)
     assert [event.seconds for event in hand.events(trace.Round)] == [[1.0, 2.0], [3.0, 3.0, 3.0]]
 
 
-def test_a_round_that_brought_nothing_is_none_and_leaves_the_rate() -> None:
-    hand = ByHand(SyncFL(alpha=1.0), job=Job(lr=0.5))
+def test_a_round_that_brought_nothing_is_none() -> None:
+    hand = ByHand(SyncFL())
     hand.start(a=1, b=1)
     hand.update("a", 0.0, seconds=1.0)
     hand.update("b", 0.0, seconds=2.0)
     hand.give_up("a")
     hand.give_up("b")
-    assert (len(hand.events(trace.Round)), rates(hand, "a", "b")) == (1, [0.25, 0.25])
+    assert len(hand.events(trace.Round)) == 1

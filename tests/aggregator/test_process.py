@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 import numpy as np
@@ -120,10 +120,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(
+def prepare(
     world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, rule: Strategy | None = None
-) -> list[trace.Event]:
-    """The trace of a run over two devices that are not throttled, with a rule that takes every update."""
+) -> AggregatorProcess:
+    """The process for a run over two devices that are not throttled, with a rule that takes every update."""
     if rule is not None:
         monkeypatch.setattr("aggregator.process._strategy", lambda experiment: rule)
     profile = folder / "mine.toml"
@@ -137,7 +137,14 @@ def run(
         experiment=experiment, plan=plan, canaries=world.canaries, core=0, endpoint="",
         run_folder=str(folder), status_file=str(folder / "status.json"),
     )  # fmt: skip
-    AggregatorProcess(config, TinyTask()).run()
+    return AggregatorProcess(config, TinyTask())
+
+
+def run(
+    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, rule: Strategy | None = None
+) -> list[trace.Event]:
+    """The trace of such a run."""
+    prepare(world, folder, monkeypatch, *settings, rule=rule).run()
     return list(trace.read(folder / "trace.jsonl"))
 
 
@@ -457,3 +464,134 @@ def test_an_update_that_had_to_queue_counts_from_when_it_was_due_and_so_does_the
     assert all(event.received <= 0.625 <= event.taken for event in arrived)
     answered = [event.t for event in of(trace.Dispatched, events) if event.version > 0]
     assert answered[:2] == [0.625, 0.625]
+
+
+# ---- the final model
+
+
+@dataclass(kw_only=True)
+class HandsOut(EveryUpdate):
+    """Takes every update, and hands out the final model."""
+
+    hands_out_final_model: ClassVar[bool] = True
+
+
+def finals(world: World) -> list[tuple[str, int]]:
+    """To whom the final model was sent, and its version."""
+    return [(peer, said.version) for peer, said in world.said if isinstance(said, Train) and said.job is None]
+
+
+def test_a_run_whose_rule_hands_out_the_final_model_ends_when_every_device_has_it(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, moments = World(time), {"host-1": 2.5, "host-2": 3.25}
+
+    def answer(device: str, train: Train) -> None:
+        if train.job is None:
+            world.beat(device, at=moments[device], finished=train.ticket, trains=2)
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch, rule=HandsOut())
+    assert finals(world) == [("host-1", 0), ("host-2", 0)]
+    delivered = of(trace.Delivered, events)
+    assert [event.device for event in delivered] == ["host-1", "host-2"]
+    assert [event.t for event in delivered] == pytest.approx([2.5, 3.25], abs=SOON)
+    [stopped] = of(trace.Stopped, events)
+    assert (stopped.reason, stopped.in_flight) == ("2 seconds are over", 0)
+    assert stopped.t == pytest.approx(3.25, abs=SOON)
+    assert [type(message) for peer, message in world.said if peer == "host-1"][-2:] == [Train, Stop]
+
+
+def test_a_rule_that_does_not_hand_out_the_final_model_ends_the_run_at_once(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    [stopped] = of(trace.Stopped, run(world, folder, monkeypatch))
+    assert finals(world) == []
+    assert stopped.t == pytest.approx(2.0, abs=SOON)
+
+
+@pytest.mark.parametrize("patience", [0.5, 1.5])
+def test_devices_that_do_not_get_the_final_model_are_waited_for_so_long_and_no_longer(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, patience: float
+) -> None:
+    events = run(World(time), folder, monkeypatch, f"stop={{seconds = 2, delivery = {patience}}}", rule=HandsOut())
+    [stopped] = of(trace.Stopped, events)
+    assert stopped.t == pytest.approx(2.0 + patience, abs=0.1 + SOON)
+    assert (stopped.reason, stopped.in_flight, of(trace.Delivered, events)) == ("2 seconds are over", 2, [])
+
+
+def test_a_device_that_comes_while_the_final_model_is_handed_out_gets_it_too(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    world.at(2.5, "host-2", Hello(device="host-2", pid=os.getpid(), cores=(1,), samples=5))
+
+    def answer(device: str, train: Train) -> None:
+        if train.job is None and (device == "host-1" or train.sent > 2.25):
+            world.beat(device, at=2.75, finished=train.ticket, trains=2 if device == "host-1" else 1)
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch, rule=HandsOut())
+    assert finals(world) == [("host-1", 0), ("host-2", 0), ("host-2", 0)]
+    assert [event.device for event in of(trace.Delivered, events)] == ["host-1", "host-2"]
+    assert of(trace.Stopped, events)[0].in_flight == 0
+
+
+def test_what_devices_send_while_the_final_model_is_handed_out_makes_no_version(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+
+    def answer(device: str, train: Train) -> None:
+        if train.job is None:
+            world.beat(device, at=2.75, finished=train.ticket, trains=2)
+        elif device == "host-1":
+            world.update(device, train, at=1.9, due=2.1)  # kept until it is due, and that is too late
+        else:
+            world.update(device, train, at=2.25, due=2.25)
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch, rule=HandsOut())
+    assert of(trace.Arrived, events) == of(trace.Aggregated, events) == []
+    assert [event.device for event in of(trace.Superseded, events)] == ["host-1", "host-2"]
+    [stopped] = of(trace.Stopped, events)
+    assert (stopped.version, stopped.in_flight) == (0, 0)
+
+
+def test_an_interrupted_run_hands_out_nothing(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(time)
+    process = prepare(world, folder, monkeypatch, rule=HandsOut())
+    world.on_train = lambda device, train: process.stop("Ctrl-C")
+    process.run()
+    [stopped] = of(trace.Stopped, list(trace.read(folder / "trace.jsonl")))
+    assert (finals(world), stopped.reason) == ([], "Ctrl-C")
+    assert stopped.t < 0.2
+
+
+def test_an_interrupt_ends_the_wait_for_devices_that_do_not_have_the_final_model(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    process = prepare(world, folder, monkeypatch, rule=HandsOut())
+    world.on_train = lambda device, train: process.stop("Ctrl-C") if train.job is None else None
+    process.run()
+    [stopped] = of(trace.Stopped, list(trace.read(folder / "trace.jsonl")))
+    assert len(finals(world)) == 2
+    assert (stopped.reason, stopped.in_flight) == ("2 seconds are over", 2)
+    assert stopped.t == pytest.approx(2.0, abs=SOON)
+
+
+# ---- early stopping
+
+
+def test_a_run_ends_when_its_scores_do_not_get_better(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    world.on_train = lambda device, train: world.update(device, train, at=train.sent + 0.25, due=train.sent + 0.25)
+    events = run(world, folder, monkeypatch, "stop={seconds = 30, patience = 3}", "evaluation.every=0.5")
+    [stopped] = of(trace.Stopped, events)
+    assert stopped.reason == "the loss has not fallen for 3 scores"  # this evaluator tells no loss at all
+    assert stopped.t < 3.0
+    assert len([event for event in of(trace.Scored, events) if event.t <= stopped.t]) == 3

@@ -21,12 +21,12 @@ from tests.benchmarks.rules import PARAMETERS, Drive
 
 _SIZE, _DEVICES, _DELIVERIES = 9_354_378, 50, 2
 _KEPT = {
-    "afl": _DEVICES,
+    "afl": _DEVICES + 2,
     "asyncfeded": 0,
     "fedasync": 0,
     "fedbuff": 4,
-    "psurdg": _DEVICES + 1,
-    "gsgm": 3 + 2 + _DEVICES,
+    "psurdg": _DEVICES + 2,
+    "gsgm": 3 + 1 + _DEVICES,
 }
 """Models that a rule keeps beside the history; gsgm: window, sum, momentum, and results that wait."""
 _FOR_A_MOMENT = 4

@@ -34,7 +34,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "afl": {"fraction": 1.0},
 }
 NEEDS_MORE = {
-    "gsgm": "window and momentum", "psurdg": "the old gradient, too", "safl-weighted": "the base models, too",
+    "afl": "the device's last model, in double precision", "gsgm": "window and momentum", "psurdg": "the old gradient, too", "safl-weighted": "the base models, too",
     "twafl": "the base models, too", "wkafl": "every gradient three times",
 }  # fmt: skip
 """Rules that touch more than the update that arrives."""

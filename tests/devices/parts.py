@@ -59,10 +59,13 @@ class FakeTraining:
 
     def __init__(self) -> None:
         self.begun: list[tuple[int, int]] = []
+        self.bases: list[list[float]] = []
+        """The models that it was begun on."""
         self.closed: list[int] = []
 
     def __call__(self, job: Job, base: Vector, number: int) -> Stepwise:
         self.begun.append((number, job.steps))
+        self.bases.append(base.tolist())
         return Stepwise(self._steps(job, base, number))
 
     def _steps(self, job: Job, base: Vector, number: int) -> Steps:
@@ -112,15 +115,25 @@ class Bench:
         self._cost, self._late = cost, late
 
     def train(
-        self, ticket: int, *, steps: int = 4, at: float | None = None, sent: float | None = None, version: int = 7
-    ) -> None:
+        self, ticket: int, *, steps: int = 4, at: float | None = None, sent: float | None = None, version: int = 7,
+        model: float = 0.0,
+    ) -> None:  # fmt: skip
         """A Train reaches the device ``at`` a moment; it was ``sent`` then, or before."""
+        self._receive(ticket, Job(steps=steps), at, sent, version, model)
+
+    def final(self, ticket: int, *, at: float | None = None) -> None:
+        """The final model reaches the device: a Train without a job."""
+        self._receive(ticket, None, at, None, 9, 0.0)
+
+    def _receive(
+        self, ticket: int, job: Job | None, at: float | None, sent: float | None, version: int, model: float
+    ) -> None:
         if at is not None:
             self.run_until(at)
-        model = np.zeros(4, dtype=np.float32)
         train = Train(
-            ticket=ticket, version=version, sent=self.now if sent is None else sent, job=Job(steps=steps), model=model
-        )
+            ticket=ticket, version=version, sent=self.now if sent is None else sent, job=job,
+            model=np.full(4, model, dtype=np.float32),
+        )  # fmt: skip
         self.device.receive(train, self.now)
 
     def run_until(self, moment: float) -> None:

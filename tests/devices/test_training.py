@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +24,16 @@ def run(job: Job, seed: int = 0, task: TinyTask | None = None) -> tuple[list[flo
             return losses, end.value
 
 
-def loss_and_gradient(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
-    """Softmax regression over the whole shard, by hand: weights row by row, then the two biases."""
-    weights, bias = x[:6].reshape(2, 3), x[6:]
-    inputs, labels = INPUTS[SHARD].astype(np.float64), LABELS[SHARD]
+def loss_and_gradient(
+    x: npt.NDArray[np.float64], samples: npt.ArrayLike = SHARD
+) -> tuple[float, npt.NDArray[np.float64]]:
+    """Softmax regression over these samples, by hand: weights row by row, then the two biases."""
+    weights, bias, samples = x[:6].reshape(2, 3), x[6:], np.asarray(samples)
+    inputs, labels = INPUTS[samples].astype(np.float64), LABELS[samples]
     scores = np.exp(inputs @ weights.T + bias)
     shares = scores / scores.sum(axis=1, keepdims=True)
-    loss = -np.log(shares[range(5), labels]).mean()
-    error = (shares - np.eye(2)[labels]) / 5
+    loss = -np.log(shares[range(len(samples)), labels]).mean()
+    error = (shares - np.eye(2)[labels]) / len(samples)
     return float(loss), np.concatenate([(error.T @ inputs).ravel(), error.sum(axis=0)])
 
 
@@ -85,6 +88,53 @@ def test_a_batch_larger_than_the_shard_is_the_shard() -> None:
     task = TinyTask()
     run(Job(epochs=3, batch=32), task=task)
     assert [sorted(batch) for batch in task.batches] == [SHARD.tolist()] * 3
+
+
+# ---- a rate that falls
+
+
+@pytest.mark.parametrize(
+    ("batch", "epochs"),
+    [
+        (5, [0, 1, 2, 3, 4, 5, 6]),
+        (32, [0, 1, 2, 3, 4, 5, 6]),  # a batch larger than the shard is an epoch
+        (3, [0, 0, 1, 1, 2, 2, 3]),  # 3 + 2 samples
+        (2, [0, 0, 0, 1, 1, 1, 2]),  # 2 + 2 + 1
+        (4, [0, 0, 1, 1, 2, 2, 3]),  # 4 + 1
+        (1, [0, 0, 0, 0, 0, 1, 1]),
+    ],
+)
+@pytest.mark.parametrize(("momentum", "proximal"), [(0.0, 0.0), (0.9, 0.3)])
+def test_the_inverse_root_of_the_local_epoch_shortens_its_steps(
+    batch: int, epochs: list[int], momentum: float, proximal: float
+) -> None:
+    task = TinyTask()
+    job = Job(steps=7, batch=batch, lr=0.2, lr_schedule="inverse-sqrt", momentum=momentum, proximal=proximal)
+    losses, delta = run(job, task=task)
+    base = BASE.astype(np.float64)
+    x, velocity, expected_losses = base.copy(), np.zeros(8), []
+    for samples, epoch in zip(task.batches, epochs, strict=True):
+        loss, gradient = loss_and_gradient(x, samples)
+        velocity = momentum * velocity + gradient + proximal * (x - base)
+        x = x - 0.2 / np.sqrt(epoch + 1) * velocity
+        expected_losses.append(loss)
+    assert losses == pytest.approx(expected_losses, rel=1e-5)
+    np.testing.assert_allclose(delta, x - base, rtol=1e-4, atol=1e-6)
+
+
+def test_a_rate_that_falls_does_not_change_the_first_epoch_and_changes_all_others() -> None:
+    constant, falling = Job(steps=3, batch=2), Job(steps=3, batch=2, lr_schedule="inverse-sqrt")
+    np.testing.assert_array_equal(run(constant)[1], run(falling)[1])
+    longer = [run(replace(job, steps=4))[1] - run(job)[1] for job in (constant, falling)]
+    # the fourth step is the first of epoch 1
+    np.testing.assert_allclose(longer[1], longer[0] / np.sqrt(2), rtol=1e-4, atol=1e-7)
+    assert np.abs(longer[0]).max() > 1e-3
+
+
+def test_the_local_epochs_of_each_job_are_counted_from_its_own_beginning() -> None:
+    job, task = Job(epochs=3, batch=2, lr_schedule="inverse-sqrt"), TinyTask()
+    first, second = run(job, 3, task)[1], run(job, 3, task)[1]
+    np.testing.assert_array_equal(first, second)
 
 
 def test_abandoned_training_leaves_nothing_in_the_next() -> None:

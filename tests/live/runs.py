@@ -76,7 +76,7 @@ class Outcome:
 
     def recount(self) -> dict[str, int]:
         """What became of the tickets, counted anew in the trace: no ticket may end twice, or without a beginning."""
-        count = dict.fromkeys(("dispatched", "applied", "rejected", "lost", "superseded"), 0)
+        count = dict.fromkeys(("dispatched", "applied", "rejected", "lost", "superseded", "delivered"), 0)
         in_flight: set[int] = set()
         for event in self.events:
             kind = type(event).__name__.lower()
@@ -84,10 +84,11 @@ class Outcome:
                 in_flight.add(event.ticket)
                 count["dispatched"] += 1
             elif isinstance(event, trace.Aggregated):
-                for ticket in event.tickets:
-                    in_flight.remove(ticket)
-                count["applied"] += len(event.tickets)
-            elif isinstance(event, (trace.Rejected, trace.Lost, trace.Superseded)):
+                fresh = [ticket for ticket in event.tickets if ticket in in_flight]
+                assert len(fresh) == len(event.staleness)  # others were used before, and are used again
+                in_flight.difference_update(fresh)
+                count["applied"] += len(fresh)
+            elif isinstance(event, (trace.Rejected, trace.Lost, trace.Superseded, trace.Delivered)):
                 in_flight.remove(event.ticket)
                 count[kind] += 1
         return count | {"in_flight": len(in_flight)}

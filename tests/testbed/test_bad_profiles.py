@@ -79,7 +79,10 @@ BAD_FILES = {
     "no strategy": (DEVICES, ["strategy is missing", "a rule's name"]),
     "a strategy's table without name": (f"strategy = {{ lam = 1 }}\n{DEVICES}", ["strategy.name is missing"]),
     "a task's table with a number for a name": (f"task = {{ name = 1 }}\n{MINIMAL}", ["task.name is missing"]),
-    "no stop": (f"stop = {{}}\n{MINIMAL}", ["stop says nothing", "stop.seconds, stop.versions or stop.target"]),
+    "no stop": (
+        f"stop = {{}}\n{MINIMAL}",
+        ["stop says nothing", "stop.seconds, stop.versions, stop.target_accuracy or stop.patience"],
+    ),
     "presence": (f"{MINIMAL}[presence]\nbeat = 2\ntimeout = 3", ["presence.timeout", "at least twice presence.beat"]),
     "inline device without name": (
         f"{STRATEGY}devices = [{{ profile = {{ throttle = 'none' }} }}]",

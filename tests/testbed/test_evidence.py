@@ -261,9 +261,10 @@ def test_every_way_to_settle_a_ticket_is_counted() -> None:
         trace.Rejected(t=1.0, device="a", ticket=3, reason="zero"),
         trace.Lost(t=1.0, device="a", ticket=4, reason="gave up"),
         trace.Superseded(t=1.0, device="a", ticket=5),
+        trace.Delivered(t=1.0, device="a", ticket=6),
     )
-    expected = {"applied": 2, "rejected": 1, "lost": 1, "superseded": 1}
-    assert books(*(dispatched(ticket) for ticket in range(1, 7)), *settled) == (6, expected, 0)
+    expected = {"applied": 2, "rejected": 1, "lost": 1, "superseded": 1, "delivered": 1}
+    assert books(*(dispatched(ticket) for ticket in range(1, 8)), *settled) == (7, expected, 0)
 
 
 def test_an_update_that_is_used_once_more_is_not_settled_again() -> None:

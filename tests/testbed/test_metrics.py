@@ -9,6 +9,7 @@ from testbed.trace import (
     Abandoned,
     Aggregated,
     Arrived,
+    Delivered,
     Dispatched,
     Downloaded,
     Event,
@@ -27,6 +28,7 @@ from testbed.trace import (
     Trained,
     Uploaded,
     Use,
+    Watts,
 )
 
 
@@ -216,3 +218,142 @@ def test_a_stopped_trace_ends_when_it_was_stopped_although_devices_report_later(
     total = metrics.history([*EVENTS[:-1], late, EVENTS[-1]])
     assert isinstance(EVENTS[-1], trace.Stopped)
     assert total.seconds == 8.0
+
+
+# ---- work that was thrown away
+
+
+def abandoned(ticket: int, seconds: float, device: str = "a") -> Abandoned:
+    return Abandoned(t=6.0, device=device, ticket=ticket, steps=1, seconds=seconds, checks=0, misses=[])
+
+
+def superseded(ticket: int, device: str = "a") -> Superseded:
+    return Superseded(t=5.0, device=device, ticket=ticket)
+
+
+def test_only_work_under_a_ticket_that_the_rule_replaced_was_thrown_away() -> None:
+    begun = [joined("a", 1), joined("b", 2), sent(0.0, "a", 1, 0), sent(0.0, "b", 2, 0)]
+    replaced = [superseded(1), sent(5.0, "a", 3, 1), abandoned(1, 1.25)]
+    at_the_end = [abandoned(3, 0.5), abandoned(2, 4.0, "b")]  # they were stopped in the middle of their work
+    total = metrics.history([*begun, *replaced, *at_the_end])
+    assert {name: device.abandoned_s for name, device in total.devices.items()} == {"a": 1.25, "b": 0.0}
+    assert {name: device.busy_s for name, device in total.devices.items()} == {"a": 1.75, "b": 4.0}
+    assert metrics.summary(total)["abandoned_s"] == 1.25
+
+
+def test_work_thrown_away_in_its_upload_was_thrown_away_and_counts_as_busy_once() -> None:
+    # Trained has told of ticket 1 before
+    events = [joined("a", 1), sent(0.0, "a", 1, 0), trained("a", 2.0), superseded(1), abandoned(1, 2.0)]
+    (device,) = metrics.history(events).devices.values()
+    assert (device.busy_s, device.abandoned_s) == (2.0, 2.0)
+
+
+def test_work_that_was_finished_although_it_was_not_wanted_any_more_was_thrown_away_once() -> None:
+    # the upload was quicker than the newer model
+    late = [superseded(1), sent(5.0, "a", 2, 1), trained("a", 2.0)]
+    ignored = [Ignored(t=6.0, device="a", ticket=1)]
+    (device,) = metrics.history([joined("a", 1), sent(0.0, "a", 1, 0), *late, *ignored, *ignored]).devices.values()
+    assert (device.busy_s, device.abandoned_s) == (2.0, 2.0)
+
+
+def test_an_update_that_was_said_twice_was_not_thrown_away() -> None:
+    used = [trained("a", 2.0), Aggregated(t=3.0, version=1, tickets=[1], weights=[1.0], staleness=[0])]
+    events = [joined("a", 1), sent(0.0, "a", 1, 0), *used, Ignored(t=3.0, device="a", ticket=1)]
+    (device,) = metrics.history(events).devices.values()
+    assert (device.busy_s, device.abandoned_s) == (2.0, 0.0)
+
+
+def test_work_that_the_final_model_cut_off_was_not_thrown_away_for_a_newer_one() -> None:
+    events = [joined("a", 1), sent(0.0, "a", 1, 0), superseded(1), handed(5.0, "a", 2), abandoned(1, 1.25)]
+    (device,) = metrics.history(events).devices.values()
+    assert (device.busy_s, device.abandoned_s, device.superseded) == (1.25, 0.0, 1)
+
+
+# ---- energy
+
+
+POWERED = Joined(t=0.0, device="p", pid=1, cores=[1], samples=10, watts=Watts(idle=1.5, compute=4.0))
+OTHER = Joined(t=0.0, device="q", pid=2, cores=[1], samples=10, watts=Watts(idle=0.5, compute=10.0))
+WORK = [
+    sent(0.0, "p", 1, 0),
+    Trained(t=3.0, device="p", ticket=1, steps=1, asked=2.0, obtained=2.0, checks=0, misses=[]),
+    sent(3.0, "p", 2, 1),
+    Abandoned(t=8.0, device="p", ticket=2, steps=1, seconds=0.5, checks=0, misses=[]),
+    Stopped(t=8.0, reason="over", version=1, in_flight=1),
+]
+
+
+def test_a_device_draws_its_watts_over_the_whole_run() -> None:
+    total = metrics.history([POWERED, OTHER, *WORK])
+    rows = {row["device"]: row["energy_j"] for row in metrics.device_rows(total)}
+    assert rows == {"p": 18.25, "q": 4.0}  # 4·2.5 + 1.5·5.5, and 0.5·8
+    assert metrics.summary(total)["energy_j"] == 22.25
+
+
+def test_a_fleet_of_which_one_device_has_no_power_model_has_no_joules() -> None:
+    total = metrics.history([POWERED, joined("a", 1), *WORK])
+    assert {row["device"]: row["energy_j"] for row in metrics.device_rows(total)} == {"p": 18.25, "a": None}
+    assert metrics.summary(total)["energy_j"] is None
+
+
+# ---- the final model
+
+
+def handed(t: float, device: str, ticket: int) -> Dispatched:
+    return Dispatched(t=t, device=device, ticket=ticket, version=1, steps=0)
+
+
+def final(device: str, ticket: int, sent: float, obtained: float, dropped: bool = False) -> Downloaded:
+    return Downloaded(
+        t=9.0, device=device, ticket=ticket, job=1, attempt=0, sent=sent, asked=obtained, obtained=obtained,
+        bytes=400, dropped=dropped,
+    )  # fmt: skip
+
+
+HANDED = [
+    joined("a", 1), joined("b", 2), sent(0.0, "a", 1, 0), sent(0.0, "b", 2, 0), down("a", 0, 0.125, False),
+    superseded(1), handed(5.0, "a", 3), superseded(2, "b"), handed(5.0, "b", 4),
+    final("a", 3, sent=5.0, obtained=0.25),
+]  # fmt: skip
+
+
+def test_a_rule_that_hands_out_no_final_model_has_no_figures_of_it() -> None:
+    assert metrics.final_model(metrics.history(HANDED[:5])) is None
+    assert metrics.final_model(metrics.history([])) is None
+
+
+def test_the_final_model_is_on_a_device_from_when_its_download_was_through() -> None:
+    arrived = [Delivered(t=6.0, device="a", ticket=3), final("b", 4, sent=6.5, obtained=0.25)]
+    told = [Delivered(t=7.5, device="b", ticket=4)]  # the aggregator learned of it with the next heartbeat
+    total = metrics.history([*HANDED, *arrived, *told])
+    assert metrics.final_model(total) == {"on": 2, "of": 2, "seconds": 1.75}
+    assert (total.delivered, total.superseded, total.in_flight) == (2, 2, 0)
+
+
+def test_a_final_model_that_was_dropped_on_its_way_is_not_there() -> None:
+    total = metrics.history([*HANDED, final("b", 4, sent=5.0, obtained=0.5, dropped=True)])
+    assert metrics.final_model(total) == {"on": 1, "of": 2, "seconds": 0.25}
+
+
+def test_a_final_model_that_nobody_got_took_until_the_end() -> None:
+    stopped = Stopped(t=8.0, reason="over", version=1, in_flight=2)
+    assert metrics.final_model(metrics.history([*HANDED[:-1], stopped])) == {"on": 0, "of": 2, "seconds": 3.0}
+
+
+def test_a_device_that_was_handed_it_twice_is_one_device() -> None:
+    back = [Lost(t=6.0, device="a", ticket=3, reason="restarted"), joined("a", 1), handed(6.0, "a", 5)]
+    there = [final("a", 5, sent=6.0, obtained=0.5), final("b", 4, sent=5.0, obtained=0.25)]
+    assert metrics.final_model(metrics.history([*HANDED, *back, *there])) == {"on": 2, "of": 2, "seconds": 1.5}
+
+
+def test_the_final_model_is_no_job() -> None:
+    rows = {row["device"]: row for row in metrics.device_rows(metrics.history(HANDED))}
+    assert [rows[name]["jobs"] for name in "ab"] == [1, 1]
+    assert rows["a"]["bytes_down"] == 800  # but it was sent
+
+
+def test_the_summary_has_the_final_model_in_the_books() -> None:
+    total = metrics.history([*HANDED, Delivered(t=6.0, device="a", ticket=3)])
+    summary = metrics.summary(total)
+    assert (summary["dispatched"], summary["superseded"], summary["delivered"], summary["in_flight"]) == (4, 2, 1, 1)
+    assert summary["final_model"] == {"on": 1, "of": 2, "seconds": 0.25}

@@ -127,7 +127,10 @@ def test_an_unknown_choice_is_refused_with_the_nearest_one() -> None:
 
 
 def test_a_missing_key_is_refused_with_its_meaning() -> None:
-    with pytest.raises(ProfileError, match=r"^some\.toml: must is missing; it is what cannot be left out$"):
+    with pytest.raises(
+        ProfileError,
+        match=r"^some\.toml: must is missing; it is what cannot be left out: put it into the file, or --set must=…$",
+    ):
         build(Sample, {}, "some.toml")
 
 

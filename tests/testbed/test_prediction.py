@@ -111,7 +111,7 @@ def test_a_device_whose_name_looks_like_markup_is_shown_as_it_is(
 def test_without_delays_a_tie_is_predicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, run(tmp_path / "one", "audg", events=PROMPT), *CONSTANTS)
     # 9/(2·0.1·2) + 4/4·30
-    assert "predicted: a tie (both bounds are 52.5; Θ = 0)\n" in text
+    assert "predicted: a tie (both bounds are 52.5)\n" in text
 
 
 def test_the_command_line_wins_over_the_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,7 +181,7 @@ def test_two_runs_have_each_bound_from_their_own_delays_in_any_order(
         # 52.5 from the delays of the one, though the other's would make it 133.3
         assert table["predicted"] == {
             "winner": "audg", "audg": pytest.approx(52.5), "psurdg": pytest.approx(PSURDG),
-            "theta": pytest.approx(PSURDG - 52.5),
+            "difference": pytest.approx(PSURDG - 52.5),
         }  # fmt: skip
         assert table["measured"] == {
             "winner": "audg",
@@ -198,7 +198,7 @@ def pair(tmp_path: Path, audg: Sequence[Scored], psurdg: Sequence[Scored]) -> tu
 
 def test_a_prediction_that_holds_is_said_to_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, *pair(tmp_path, [scored(6, 1.5, 0.25)], [scored(5, 0.75, 0.875)]), *CONSTANTS)
-    assert "predicted: PSURDG (its bound 63.27 is below AUDG's 133.3; Θ = -70.01)\n" in text
+    assert "predicted: PSURDG (its bound 63.27 is below AUDG's 133.3; PSURDG − AUDG = -70.01)\n" in text
     assert (
         "measured: PSURDG has the lower final loss (AUDG: loss 1.5, accuracy 0.250, version 6;"
         " PSURDG: loss 0.75, accuracy 0.875, version 5)\nprediction and measurement agree\n"
@@ -291,7 +291,7 @@ def test_missing_constants_are_told_with_what_they_mean(tmp_path: Path, capsys: 
     line = refused(capsys, run(tmp_path / "one", "audg"), "--L", "1", "--R", "5", "--G", "2")
     assert line.startswith("error: command line: --mu, --phi must be given")
     assert "mu: μ, strong convexity" in line
-    assert "phi: φ, heterogeneity: ‖w_i* − w*‖ ≤ φ" in line
+    assert "phi: φ, heterogeneity (not a device's φ_i): ‖w_i* − w*‖ ≤ φ" in line
     assert "eta" not in line
 
 

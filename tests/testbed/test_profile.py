@@ -158,6 +158,12 @@ def test_profiles_of_devices_and_links_may_be_files_beside_the_experiment_or_tab
     assert (inline.name, inline.title, inline.seconds_per_sample) == ("inline-1", "inline", 0.25)
 
 
+@pytest.mark.parametrize("stop", ["seconds = 5", "versions = 5", "target_accuracy = 0.5", "patience = 5"])
+def test_one_reason_to_end_is_enough_and_then_the_default_time_is_none(tmp_path: Path, stop: str) -> None:
+    experiment = load(tmp_path, text=f"{MINIMAL}[stop]\n{stop}")
+    assert experiment.stop.seconds == (5.0 if stop.startswith("seconds") else None)
+
+
 # ---- precedence
 
 

@@ -159,6 +159,42 @@ def test_a_summary_says_how_the_run_ended_and_where_its_results_are() -> None:
     ]
 
 
+def lines_of(**changes: Any) -> list[str]:
+    """What is shown between the summary of every run and the place of its results."""
+    lines = shown(terminal.show_summary, summary(**changes), Path("runs/x")).splitlines()
+    return lines[3 : lines.index("results in runs/x")]
+
+
+def test_a_run_without_restarts_rounds_and_final_model_says_nothing_of_them() -> None:
+    assert lines_of() == []
+
+
+def test_a_run_that_restarted_devices_says_what_was_thrown_away() -> None:
+    assert lines_of(superseded=3, abandoned_s=4.25) == ["abandoned: 4.25 s of computing, thrown away for a newer model"]
+    assert lines_of(superseded=3, abandoned_s=0.0) == []
+
+
+def test_a_run_with_rounds_says_how_many_and_their_sums_beside_the_seconds_and_joules_of_the_run() -> None:
+    rounds = {"count": 7, "cumulative_delay_s": 3.5, "energy_proxy_j": 27.5}
+    assert lines_of(rounds=rounds, seconds=60.0, energy_j=421.25) == [
+        "rounds: 7, Σ(max − min) 3.5 s of 60.0 s, Σ P·τ 27.5 J; the whole fleet: 421.25 J"
+    ]
+    (line,) = lines_of(rounds=rounds | {"energy_proxy_j": None}, seconds=60.0)
+    assert line.endswith("Σ P·τ no joules without power models; the whole fleet: no joules without power models")
+
+
+def test_a_run_that_handed_out_the_final_model_says_where_it_is_and_has_it_in_the_account() -> None:
+    changes = {
+        "dispatched": 9, "applied": 3, "superseded": 2, "delivered": 3, "in_flight": 1,
+        "final_model": {"on": 3, "of": 4, "seconds": 2.5},
+    }  # fmt: skip
+    assert lines_of(**changes) == ["final model: on 3 of 4 devices, 2.5 s after the end"]
+    text = shown(terminal.show_summary, summary(**changes), Path("runs/x"))
+    account = "9 dispatched = 3 applied + 0 rejected + 0 lost + 2 superseded + 3 delivered + 1 in_flight"
+    assert account in text.splitlines()
+    assert "delivered" not in shown(terminal.show_summary, summary(), Path("runs/x"))
+
+
 def test_host_seconds_are_told_where_they_are_not_emulated_ones() -> None:
     text = shown(terminal.show_summary, summary(dilation=4.0, seconds=8.0, host_seconds=32.0), Path("runs/x"))
     assert "in 8.0 s (32.0 s on this host)" in text

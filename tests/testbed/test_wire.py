@@ -67,6 +67,11 @@ def test_a_message_with_an_empty_vector_survives_the_wire() -> None:
     assert_same(decode(encode(message), 0), message)
 
 
+def test_a_final_model_which_has_no_job_survives_the_wire() -> None:
+    message = Train(ticket=1, version=0, sent=0.0, job=None, model=vector(1.0, 2.0, 3.0))
+    assert_same(decode(encode(message), SIZE), message)
+
+
 def test_a_vector_travels_as_raw_little_endian_float32_in_a_frame_of_its_own() -> None:
     _, frame = encode(Train(ticket=1, version=0, sent=0.0, job=Job(), model=vector(1.0, -2.0)))
     assert bytes(frame) == bytes.fromhex("0000803f 000000c0")

@@ -1,0 +1,158 @@
+"""``list strategies``: every rule with whose it is, what can be set, and documents that say the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from aggregator.strategies import CATALOGUE
+from testbed import cli
+from testbed.parameters import describe
+
+every_rule = pytest.mark.parametrize("rule", CATALOGUE)
+YEAR = r"\b(?:19|20)\d\d\b"
+
+
+def document(rule: str) -> str:
+    """The docstring of the file that a rule is in."""
+    return sys.modules[CATALOGUE[rule].__module__].__doc__ or ""
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def citation(rule: str) -> str:
+    return one_line(document(rule).split("\n\n")[1])
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal on which nothing is wrapped."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert cli.main(["list", *words]) == 0
+    return capsys.readouterr().out
+
+
+def section(text: str, rule: str) -> list[str]:
+    """The lines of a verbose list that are about one rule, spaces made equal."""
+    blocks = [[one_line(line) for line in block.splitlines()] for block in text.split("\n\n")]
+    (block,) = [block for block in blocks if block and block[0].startswith(f"{rule} ")]
+    return block
+
+
+# ---- the terminal
+
+
+@pytest.mark.usefixtures("wide")
+@every_rule
+def test_a_verbose_list_has_title_citation_and_every_parameter_with_default_range_and_meaning(
+    rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = section(printed(capsys, "strategies", "-v"), rule)
+    assert lines[0] == f"{rule} {CATALOGUE[rule].__doc__}"
+    assert lines[1] == citation(rule)
+    parameters = [one_line(" ".join(row)) for row in describe(CATALOGUE[rule])]
+    assert lines[2:] == (["parameter default allowed meaning", *parameters] if parameters else [])
+
+
+@every_rule
+def test_every_parameter_has_a_meaning_and_none_is_private(rule: str) -> None:
+    for name, default, allowed, meaning in describe(CATALOGUE[rule]):
+        assert not name.startswith("_")
+        assert all((name, default, allowed, meaning))
+
+
+def test_the_rules_in_the_list_are_those_of_the_catalogue_in_its_order(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, "strategies").splitlines()
+    assert [line.split()[0] for line in lines] == list(CATALOGUE) == sorted(CATALOGUE)
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_on_a_narrow_terminal_a_verbose_list_is_wrapped_and_nothing_is_cut_off(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    text = printed(capsys, "strategies", "-v")
+    assert "…" not in text
+    assert max(cell_len(line) for line in text.splitlines() if line.startswith(" ")) <= int(columns)
+    words = set(text.split())
+    for rule in CATALOGUE:
+        assert set(citation(rule).split()) <= words
+        assert {name for name, *_ in describe(CATALOGUE[rule])} <= words
+
+
+@pytest.mark.usefixtures("wide")
+def test_what_must_be_set_and_what_need_not_be_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "strategies", "-v")
+    assert "interval required above 0 seconds per iteration" in section(text, "audg")
+    assert "tau_max unset at least 0 τ_max: updates staler than this are rejected" in section(text, "afl")
+    assert "weighting samples one of samples, equal λ_i: share of the samples, or equal" in section(text, "psurdg")
+
+
+# ---- json
+
+
+@pytest.mark.parametrize("verbose", [[], ["-v"]])
+def test_a_list_as_json_has_title_citation_and_parameters_of_every_rule(
+    verbose: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows: list[dict[str, Any]] = json.loads(printed(capsys, "strategies", "--format", "json", *verbose))
+    assert rows == [
+        {
+            "name": rule, "title": cls.__doc__, "parameters": [list(row) for row in describe(cls)],
+            "details": [citation(rule)],
+        }
+        for rule, cls in CATALOGUE.items()
+    ]  # fmt: skip
+
+
+# ---- what the documents say
+
+
+@every_rule
+def test_the_document_of_a_rule_has_its_sections_in_order_and_none_is_empty(rule: str) -> None:
+    paragraphs = [part.strip("\n") for part in document(rule).split("\n\n")]
+    assert len(paragraphs) >= 5  # in one line, whose it is, and the sections
+    assert "\n" not in paragraphs[0]
+    heads = [part.splitlines()[0].strip() for part in paragraphs[2:]]
+    assert [head for head in heads if head in ("Symbols", "Rule", "Departures")] == ["Symbols", "Rule", "Departures"]
+    assert heads[0] == "Symbols"
+    for part in paragraphs[2:]:
+        first, *rest = part.splitlines()
+        assert not first.startswith(" ")
+        assert rest
+        assert all(line.startswith("    ") for line in rest)
+
+
+@every_rule
+def test_the_citation_of_a_rule_has_authors_title_and_year(rule: str) -> None:
+    authors, colon, rest = citation(rule).partition(":")
+    assert colon
+    assert re.fullmatch(r"[A-ZÀ-Ž][\w\- ]+(?:, [A-ZÀ-Ž][\w\- ]+)*", authors)
+    assert len(rest) > 10
+    assert re.search(YEAR, rest)
+
+
+@every_rule
+def test_the_one_line_about_a_rule_names_its_authors_who_are_those_of_the_citation_and_a_year(rule: str) -> None:
+    title = CATALOGUE[rule].__doc__ or ""
+    assert "\n" not in title
+    found = re.search(rf"\((?:.* of )?([A-Z]\w+)(?: et al\.| and ([A-Z]\w+)),.*({YEAR})\)\.$", title)
+    assert found is not None
+    for name in (found[1], found[2], found[3]):
+        assert name is None or name in citation(rule)
+
+
+@every_rule
+def test_every_rule_is_in_a_file_called_after_it(rule: str) -> None:
+    module = CATALOGUE[rule].__module__.rpartition(".")[2]
+    assert module.replace("_", "") == rule.replace("-", "")
