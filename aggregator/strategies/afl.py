@@ -38,11 +38,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
 from aggregator.pacing import DelaySpread, EveryUpdate, Executions, fraction_of, sample
 from aggregator.strategy import Reject, Server
+from aggregator.vectors import Sum, add_scaled, plus_scaled, scaled, zero_sum
 from testbed.messages import Job, Update, Vector
 from testbed.parameters import param
 
@@ -56,7 +54,7 @@ class AFL(EveryUpdate):
     alpha: float = param(0.01, "α: how much the spread of delays lowers the local rate", at_least=0, at_most=1)
 
     _latest: dict[str, Vector] = field(default_factory=dict, init=False, repr=False)
-    _sum: npt.NDArray[np.float64] | None = field(default=None, init=False, repr=False)
+    _sum: Sum | None = field(default=None, init=False, repr=False)
     """Σ of them."""
     _spread: DelaySpread = field(default_factory=DelaySpread, init=False, repr=False)
 
@@ -64,14 +62,13 @@ class AFL(EveryUpdate):
         if self.tau_max is not None and server.staleness(update) > self.tau_max:  # Assumption 6
             raise Reject(f"its staleness is above {self.tau_max}")
         if self._sum is None:
-            self._sum = np.zeros(server.model.shape, np.float64)
+            self._sum = zero_sum(server.model)
         if update.device in self._latest:
-            self._sum -= self._latest[update.device]
-        local: Vector = server.model_at(update.version) + update.delta  # x_c
-        self._sum += local
-        self._latest[update.device] = local
+            add_scaled(self._sum, -1.0, self._latest[update.device])
+        self._latest[update.device] = local = plus_scaled(server.model_at(update.version), 1.0, update.delta)  # x_c
+        add_scaled(self._sum, 1.0, local)
         share = 1 / len(self._latest)  # 1/m
-        return np.multiply(self._sum, share).astype(np.float32), share
+        return scaled(self._sum, share), share
 
     def ended_round(self, update: Update, server: Server) -> Executions | None:
         self._spread.add(update)

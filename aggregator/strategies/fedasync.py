@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from aggregator.pacing import EveryUpdate
 from aggregator.strategy import Server
+from aggregator.vectors import mixed
 from testbed.messages import Update, Vector
 from testbed.parameters import param
 
@@ -46,7 +45,5 @@ class FedAsync(EveryUpdate):
 
     def new_model(self, update: Update, server: Server) -> tuple[Vector, float]:
         alpha_t = self.alpha * self.s(server.staleness(update))  # (41)
-        local: Vector = server.model_at(update.version) + update.delta  # x_i
-        local *= np.float32(alpha_t)
-        local += np.multiply(server.model, np.float32(1 - alpha_t))  # (40)
-        return local, alpha_t
+        base = server.model_at(update.version)  # x_i = base + Δ
+        return mixed(server.model, alpha_t, base, update.delta), alpha_t  # (40)

@@ -25,11 +25,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from aggregator.pacing import EveryTick
 from aggregator.strategy import Server
+from aggregator.vectors import Sum, add_scaled, plus_scaled, zero_sum
 from testbed.messages import Update, Vector
 
 
@@ -41,21 +39,21 @@ class PSURDG(EveryTick):
 
     _last: dict[str, tuple[float, Update]] = field(default_factory=dict, init=False, repr=False)
     """Of each device heard: its share when its last update came, and that update."""
-    _sum: npt.NDArray[np.float64] | None = field(default=None, init=False, repr=False)
+    _sum: Sum | None = field(default=None, init=False, repr=False)
     """S = Σ share_i Δ_i."""
 
     def new_model(self, updates: Sequence[Update], server: Server) -> tuple[Vector, dict[int, float]]:
         if self._sum is None:
-            self._sum = np.zeros(server.model.shape, np.float64)
+            self._sum = zero_sum(server.model)
         for update in updates:
             if update.device in self._last:
                 old_share, old = self._last[update.device]
-                self._sum -= np.multiply(old.delta, old_share, dtype=np.float64)
+                add_scaled(self._sum, -old_share, old.delta)
             share = self.share(update.device, server)
-            self._sum += np.multiply(update.delta, share, dtype=np.float64)
+            add_scaled(self._sum, share, update.delta)
             self._last[update.device] = share, update
         if not self._last:
             return server.model, {}  # nobody was heard yet; there may even be nobody
         total = self.total_share(server)  # λ_i = share_i / total
-        model: Vector = np.add(server.model, self._sum / total, dtype=np.float64).astype(np.float32)  # (46)
+        model = plus_scaled(server.model, 1 / total, self._sum)  # (46)
         return model, {update.ticket: share / total for share, update in self._last.values()}

@@ -91,3 +91,59 @@ def test_numbers_whose_squares_do_not_sum_to_a_float32_count_as_not_finite(
 
 def test_a_distance_that_is_too_large_is_infinite_and_no_warning() -> None:
     assert vectors.distance(vector(3e38), vector(-3e38)) == math.inf
+
+
+@every_size
+def test_mixed_is_a_part_of_the_model_and_a_part_of_the_local_one(size: int) -> None:
+    model, base, delta = drawn(size, 1), drawn(size, 2), drawn(size, 3)
+    for each in (model, base, delta):
+        each.flags.writeable = False
+    result = vectors.mixed(model, 0.25, base, delta)
+    expected = 0.75 * exact(model) + 0.25 * (exact(base) + exact(delta))
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+    assert result.dtype == np.float32
+
+
+@every_size
+def test_a_sum_forgets_what_is_taken_out_of_it(size: int) -> None:
+    total, small, large = vectors.zero_sum(drawn(size, 1)), drawn(size, 2), drawn(size, 3) * np.float32(1e6)
+    vectors.add_scaled(total, 3.0, small)
+    vectors.add_scaled(total, 7.0, large)
+    vectors.add_scaled(total, -7.0, large)
+    # in single precision, what is small would be gone by now
+    np.testing.assert_allclose(vectors.scaled(total, 1 / 3), small, rtol=1e-6, atol=1e-7)
+    assert vectors.scaled(total, 1.0).dtype == np.float32
+    base = drawn(size, 4)
+    result = vectors.plus_scaled(base, 0.5, total)
+    np.testing.assert_allclose(result, exact(base) + 1.5 * exact(small), rtol=1e-5, atol=1e-6)
+    assert result.dtype == np.float32
+
+
+def test_results_do_not_share_memory_with_each_other() -> None:
+    base, source = drawn(70_001, 1), drawn(70_001, 2)
+    first = vectors.plus_scaled(base, 1.0, source)
+    kept = first.copy()
+    vectors.plus_scaled(base, -1.0, source)
+    vectors.add_scaled(base.copy(), 5.0, source)
+    np.testing.assert_array_equal(first, kept)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ((3, 0), (5, 0), 1.0),
+        ((3, 0), (0, 2), 0.0),
+        ((1, 1), (-2, -2), -1.0),
+        ((3, 4), (4, 3), 0.96),
+        ((0, 0), (1, 2), 0),
+    ],
+)
+def test_the_cosine_is_that_of_the_angle_and_zero_without_a_direction(
+    a: tuple[float, float], b: tuple[float, float], expected: float
+) -> None:
+    assert vectors.cosine(vector(*a), vector(*b)) == pytest.approx(expected, abs=1e-6)
+    assert -1.0 <= vectors.cosine(vector(*a), vector(*b)) <= 1.0
+
+
+def test_the_cosine_of_lengths_beyond_all_bounds_is_zero() -> None:
+    assert vectors.cosine(vector(1e19, 1e19), vector(1e19, 1e19)) == 0.0

@@ -24,19 +24,22 @@ from tests.benchmarks.report import Result
 
 SIZES = {"87 KB": 21_840, "2.65 MB": 663_160, "37.4 MB": 9_354_378}
 _DEVICES = 16
-_UPDATES = 64
+_UPDATES = 48
 _TURNS = 3
 _TARGET = 3.0
-_HALF = np.float32(0.5)
 PARAMETERS: dict[str, dict[str, Any]] = {
     **{name: {"interval": 1.0} for name in ("audg", "psurdg")},
     **{name: {"k": 4} for name in ("fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl")},
     "afl": {"fraction": 1.0},
 }
 NEEDS_MORE = {
-    "afl": "the device's last model, in double precision", "gsgm": "window and momentum", "psurdg": "the old gradient, too", "safl-weighted": "the base models, too",
-    "twafl": "the base models, too", "wkafl": "every gradient three times",
-}  # fmt: skip
+    "afl": "the device's last model, in double precision",
+    "gsgm": "window and momentum",
+    "psurdg": "the device's last gradient, in double precision",
+    "safl-weighted": "K base models",
+    "twafl": "K base models",
+    "wkafl": "every gradient three times",
+}
 """Rules that touch more than the update that arrives."""
 
 
@@ -59,7 +62,7 @@ def measure() -> Iterator[Result]:
 
 def _floor(size: int) -> float:
     """Seconds for ``x += a*y``."""
-    models, deltas, a = [_noise(size, 1) for _ in range(_DEVICES)], [_noise(size, 2) for _ in range(_DEVICES)], _HALF
+    models, deltas, a = _some(size), _some(size), np.float32(0.5)
     times = []
     for number in range(2 * _DEVICES):
         x, y = models[number % _DEVICES], deltas[number % _DEVICES]
@@ -76,7 +79,7 @@ class Drive:
         self._timed = _Timed(strategy)
         self._sent: dict[str, Train] = {}
         self._random, self._now = np.random.default_rng(1), 0.0
-        self._deltas = itertools.cycle([_noise(size, 2) for _ in range(_DEVICES)])
+        self._deltas = itertools.cycle(_some(size))
         self.engine = Engine(
             self._timed, np.zeros(size, np.float32), job=Job(), random=np.random.default_rng(0),
             send=self._sent.__setitem__, record=lambda event: None,
@@ -145,5 +148,8 @@ class _Timed(Strategy):
         return self._timed(self._inner.on_wake, server)
 
 
-def _noise(size: int, seed: int) -> Vector:
-    return np.random.default_rng(seed).standard_normal(size, dtype=np.float32) * np.float32(1e-3)
+def _some(size: int) -> list[Vector]:
+    """As many vectors as there are devices, each in memory of its own."""
+    noise = np.random.default_rng(1).standard_normal(size, dtype=np.float32)
+    noise *= np.float32(1e-3)
+    return [noise.copy() for _ in range(_DEVICES)]
