@@ -146,4 +146,4 @@ def test_the_cosine_is_that_of_the_angle_and_zero_without_a_direction(
 
 
 def test_the_cosine_of_lengths_beyond_all_bounds_is_zero() -> None:
-    assert vectors.cosine(vector(1e19, 1e19), vector(1e19, 1e19)) == 0.0
+    assert vectors.cosine(vector(2e19, 2e19), vector(2e19, 2e19)) == 0.0
