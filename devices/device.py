@@ -90,14 +90,14 @@ class Device:
         """Do everything that is due, except computing a step."""
         while True:
             work = self._work
+            download = self._download[1].due if self._download is not None else math.inf
             if self._hang is not None:
                 if self._hang.until > now:
                     return
                 self._wake_up(self._hang.until, now)
-            elif work is not None and work.send_at <= now:
+            elif work is not None and work.send_at <= min(now, download):
                 self._send(work)
             else:
-                download = self._download[1].due if self._download is not None else math.inf
                 moment = self._work_due(work) if work is not None and not self.wants_step(now) else math.inf
                 if min(download, moment) > now:
                     return

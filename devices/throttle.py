@@ -14,6 +14,9 @@ from testbed.host import Usage
 from testbed.speed import Curve
 from testbed.trace import Miss, Use
 
+_HASTE = 1 / 3
+"""Of the time since the job began, the part by which it may be ahead: it computes at 1.5 times its speed at most."""
+
 
 class Pace:
     """Deadlines of the steps of one job, and what became of them.
@@ -57,8 +60,13 @@ class Pace:
         return self._curve.when(self._anchor, self._work(steps) - self._work_at_anchor)
 
     def begins(self, steps: int) -> float:
-        """The moment from which the step after ``steps`` others may be computed."""
-        return max(self._anchor, self.deadline(steps) - self._ahead)
+        """The moment from which the step after ``steps`` others may be computed.
+
+        A job comes to be ahead little by little: where many begin at once, as after a tick, each would else take the
+        core for as long as it may be ahead, and whose deadline is next would wait for who has time.
+        """
+        scheduled = self.deadline(steps)
+        return max(self._anchor, scheduled - min(self._ahead, _HASTE * (scheduled - self._anchor)))
 
     def ended(self, steps: int) -> float:
         """When ``steps`` steps, the last of which has been computed, were done."""

@@ -486,7 +486,7 @@ def test_an_update_that_was_trained_too_late_is_due_later() -> None:
 def test_steps_computed_ahead_end_when_they_should() -> None:
     bench = Bench(ahead=0.75, cost=0.0625)
     bench.train(1)
-    bench.run_until(0.5)  # the first at 0.25 and the second, whose time is 0.75, right behind it
+    bench.run_until(0.75)  # the first at 0.25, the second a third of the way before its time, 0.75 − (0.75 − 0.25)/3
     assert bench.device.beat().progress == 0.5
     bench.run_until(10.0)
     [trained] = bench.of_kind("trained")
@@ -514,7 +514,7 @@ def test_a_step_that_takes_longer_than_its_time_is_absorbed_by_computing_ahead()
 def test_computing_ahead_stops_at_a_suspension() -> None:
     bench = Bench(Script(suspensions={0: HANG}), ahead=10.0)
     bench.train(1, at=1.0)
-    bench.run_until(1.25)
+    bench.run_until(1.6)
     assert (bench.device.state, bench.device.beat().progress, bench.device.due()) == (State.TRAINING, 0.5, 2.25)
     bench.run_until(5.0)  # suspended from 2.25 to 5.25, as if nothing had been computed ahead
     assert (bench.device.state, bench.device.beat().progress) == (State.SUSPENDED, 0.5)

@@ -77,11 +77,16 @@ def test_deadlines_that_are_not_enforced_say_what_was_asked_and_are_not_checked(
     assert (pace.checks, pace.misses) == (0, [])
 
 
-def test_a_step_may_begin_ahead_of_its_time_but_not_before_the_work_began() -> None:
+def test_a_job_comes_to_be_ahead_of_its_time_little_by_little() -> None:
+    pace = one_sample_a_step(10.0, 1.5, ahead=1.25)
+    # scheduled at 10, 11.5, 13, 14.5, 16; a third of the time since 10 earlier, 1.25 at most
+    assert [pace.begins(done) for done in range(5)] == pytest.approx([10.0, 11.0, 12.0, 13.25, 14.75])
+
+
+def test_nobody_can_tell_that_a_step_was_computed_early() -> None:
     pace = one_sample_a_step(10.0, 0.5, ahead=0.75)
-    assert [pace.begins(done) for done in range(4)] == [10.0, 10.0, 10.25, 10.75]
     pace.finished_step(1, 10.0)
-    assert pace.ended(1) == 10.5  # nobody can tell that it was computed early
+    assert pace.ended(1) == 10.5
 
 
 # ---- a speed that changes
@@ -146,9 +151,9 @@ def test_a_suspension_in_a_slow_phase_leaves_the_steps_that_were_done() -> None:
 
 
 def test_nothing_is_computed_ahead_of_the_end_of_a_suspension() -> None:
-    pace = one_sample_a_step(10.0, 0.5, ahead=5.0)
+    pace = one_sample_a_step(10.0, 1.5, ahead=5.0)
     pace.hold(10.0, 13.0)
-    assert pace.begins(1) == 13.0
+    assert (pace.begins(0), pace.begins(1)) == pytest.approx((13.0, 14.0))  # 14.5 − 1.5/3
 
 
 # ---- checks and misses
