@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from msgspec.structs import replace
 
+from aggregator.history import History
 from aggregator.strategy import Decision, DeviceInfo, Strategy
+from aggregator.tickets import Seat, Tally, Ticket
 from aggregator.vectors import is_finite
 from testbed import trace
 from testbed.messages import Beat, Job, Train, Update, Vector
@@ -36,70 +37,6 @@ class BadDecision(RuntimeError):
     """A rule decided something that cannot be carried out."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Tally:
-    """dispatched = applied + rejected + lost + superseded + delivered + in flight, always."""
-
-    dispatched: int = 0
-    applied: int = 0
-    rejected: int = 0
-    lost: int = 0
-    superseded: int = 0
-    delivered: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class _Ticket:
-    """A dispatch that is not settled yet."""
-
-    number: int
-    device: str
-    train: Train
-    base: int
-    """Version that its update is based on: the one that was sent, or, if that was lost, the one the device had."""
-    delivered: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class _Seat:
-    """A device that is present."""
-
-    info: DeviceInfo
-    ticket: _Ticket | None = None
-    held: int | None = None
-    """Version of the model that a device which keeps its base has had; kept for it."""
-    trains_sent: int = 0
-    beats_behind: int = 0
-    """Heartbeats in a row that know of fewer Trains than were sent."""
-
-
-class _History:
-    """The current model, and the past ones that an open ticket is based on. Memory is bounded by the tickets."""
-
-    def __init__(self, model: Vector) -> None:
-        self.version, self.model = 0, model
-        self.models = {0: model}
-        self._holders = {0: 0}
-
-    def append(self, model: Vector) -> None:
-        previous = self.version
-        self.version, self.model = previous + 1, model
-        self.models[self.version], self._holders[self.version] = model, 0
-        if self._holders[previous] == 0:
-            self._drop(previous)
-
-    def hold(self, version: int) -> None:
-        self._holders[version] += 1
-
-    def release(self, version: int) -> None:
-        self._holders[version] -= 1
-        if self._holders[version] == 0 and version != self.version:
-            self._drop(version)
-
-    def _drop(self, version: int) -> None:
-        del self.models[version], self._holders[version]
-
-
 class Engine:
     """Feeds events to a strategy and acts on its decisions; also the strategy's view of the run (``Server``)."""
 
@@ -107,10 +44,10 @@ class Engine:
         self, strategy: Strategy, model: Vector, *, job: Job, random: np.random.Generator, send: Send, record: Record
     ) -> None:
         self._strategy, self._send, self._record = strategy, send, record
-        self._history = _History(_frozen(model))
-        self._seats: dict[str, _Seat] = {}
+        self._history = History(_frozen(model))
+        self._seats: dict[str, Seat] = {}
         self.known: dict[str, DeviceInfo] = {}
-        self._open: dict[int, _Ticket] = {}
+        self._open: dict[int, Ticket] = {}
         self._tickets = self._rounds = 0
         self._started = self._over = False
         self._gone: list[str] = []
@@ -177,7 +114,7 @@ class Engine:
             self.leave(info.name, "it was restarted", now)
         self.now = now
         self.known[info.name] = info
-        self._seats[info.name] = _Seat(info=info, trains_sent=trains)
+        self._seats[info.name] = Seat(info=info, trains_sent=trains)
         if self._started:
             self._carry_out(self._strategy.on_join(info.name, self), f"join of {info.name}")
         elif self._over:
@@ -335,7 +272,7 @@ class Engine:
         self._tickets = number = self._tickets + 1
         version = self._history.version
         train = Train(ticket=number, version=version, sent=self.now, job=job, model=self._history.model)
-        seat.ticket = self._open[number] = _Ticket(number=number, device=device, train=train, base=version)
+        seat.ticket = self._open[number] = Ticket(number=number, device=device, train=train, base=version)
         seat.trains_sent += 1
         self._history.hold(version)
         self.tally.dispatched += 1
@@ -348,38 +285,38 @@ class Engine:
         except ConnectionError:
             self._gone.append(device)  # told to the strategy after the decision in hand is carried out
 
-    def _awaiting(self, number: int, verdict: str) -> _Ticket:
+    def _awaiting(self, number: int, verdict: str) -> Ticket:
         ticket = self._open.get(number)
         if ticket is None or not ticket.delivered:
             raise BadDecision(f"{self._name} {verdict} ticket {number}, which awaits no decision")
         return ticket
 
-    def _reject(self, ticket: _Ticket, reason: str) -> None:
+    def _reject(self, ticket: Ticket, reason: str) -> None:
         self.tally.rejected += 1
         self._record(trace.Rejected(t=self.now, device=ticket.device, ticket=ticket.number, reason=reason))
         self._settle(ticket)
 
-    def _lose(self, ticket: _Ticket, reason: str) -> None:
+    def _lose(self, ticket: Ticket, reason: str) -> None:
         self.tally.lost += 1
         self._record(trace.Lost(t=self.now, device=ticket.device, ticket=ticket.number, reason=reason))
         self._settle(ticket)
 
-    def _deliver(self, ticket: _Ticket) -> None:
+    def _deliver(self, ticket: Ticket) -> None:
         self.tally.delivered += 1
         self._record(trace.Delivered(t=self.now, device=ticket.device, ticket=ticket.number))
         self._settle(ticket)
 
-    def _settle(self, ticket: _Ticket) -> None:
+    def _settle(self, ticket: Ticket) -> None:
         del self._open[ticket.number]
         self._history.release(ticket.base)
 
-    def _rebase(self, ticket: _Ticket, version: int) -> None:
+    def _rebase(self, ticket: Ticket, version: int) -> None:
         """The download was lost, and the device went on with the model that it had."""
         self._history.hold(version)
         self._history.release(ticket.base)
         ticket.base = version
 
-    def _hold(self, seat: _Seat, version: int) -> None:
+    def _hold(self, seat: Seat, version: int) -> None:
         """The device has this model now, and may come back to it."""
         self._history.hold(version)
         if seat.held is not None:
@@ -391,7 +328,7 @@ class Engine:
         return type(self._strategy).__name__
 
 
-def _unfit(update: Update, ticket: _Ticket) -> str | None:
+def _unfit(update: Update, ticket: Ticket) -> str | None:
     if update.version != ticket.base:
         return f"it claims version {update.version}, but its ticket is for {ticket.base}"
     if update.delta.shape != ticket.train.model.shape:

@@ -1,14 +1,10 @@
-"""Tables and totals of a run: pure functions of its trace."""
+"""Tables and the summary of a run: pure functions of what its trace adds up to."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
-from testbed import energy, trace
-from testbed.trace import Event
+from testbed.totals import DeviceTotals, Totals
 
 _MOST_REASONS = 10
 METRIC_COLUMNS = ("time_s", "host_s", "version", "accuracy", "loss")
@@ -17,217 +13,12 @@ DEVICE_COLUMNS = (
     "bytes_up", "bytes_down", "busy_s", "transfer_s", "suspended_s", "abandoned_s", "idle_s", "asked_s", "obtained_s",
     "energy_j", "missed", "host_cpu_s", "host_waited_s", "mean_staleness",
 )  # fmt: skip
+_SECONDS = (
+    "busy_s", "transfer_s", "suspended_s", "abandoned_s", "asked_s", "obtained_s", "host_cpu_s", "host_waited_s",
+)  # fmt: skip
 
 
-@dataclass(slots=True, kw_only=True)
-class DeviceTotals:
-    """One device over a whole run. Bytes count every attempt, the lost ones too: they were sent.
-
-    A restarted device downloads beside its old work: that time counts in both, and the sum may exceed the run.
-    """
-
-    pid: int = 0
-    core: int | None = None
-    samples: int = 0
-    jobs: int = 0
-    applied: int = 0
-    rejected: int = 0
-    lost: int = 0
-    superseded: int = 0
-    drops: int = 0
-    bytes_up: int = 0
-    bytes_down: int = 0
-    busy_s: float = 0.0
-    transfer_s: float = 0.0
-    suspended_s: float = 0.0
-    abandoned_s: float = 0.0
-    """Of the busy seconds, those spent on work that was thrown away because a newer model came."""
-    watts: trace.Watts | None = None
-    asked_s: float = 0.0
-    obtained_s: float = 0.0
-    """Computing of the jobs that were finished and had a speed to keep: asked, and as the clock said."""
-    missed: int = 0
-    """Steps that missed their deadline."""
-    host_cpu_s: float = 0.0
-    host_waited_s: float = 0.0
-    """Host seconds that its process ran, and waited for its core, in the jobs that it ended."""
-    restarted: set[int] = field(default_factory=set)
-    """Its tickets that the rule replaced, as long as their work is not counted as abandoned."""
-    trained: int = 0
-    last_job_s: float = 0.0
-    """The last ticket whose computation ended, and what that took."""
-    staleness: list[int] = field(default_factory=list)
-
-    def row(self, name: str, seconds: float) -> dict[str, Any]:
-        idle = max(0.0, seconds - self.busy_s - self.transfer_s - self.suspended_s)
-        joules = self.joules(seconds)
-        values = {column: getattr(self, column, None) for column in DEVICE_COLUMNS}
-        times = {
-            c: round(getattr(self, c), 3)
-            for c in (
-                "busy_s", "transfer_s", "suspended_s", "abandoned_s", "asked_s", "obtained_s", "host_cpu_s",
-                "host_waited_s",
-            )
-        }  # fmt: skip
-        staleness = mean(self.staleness)
-        return values | times | {
-            "device": name, "idle_s": round(idle, 3), "energy_j": None if joules is None else round(joules, 3),
-            "mean_staleness": None if staleness is None else round(staleness, 3),
-        }  # fmt: skip
-
-    def waste(self, ticket: int, seconds: float) -> None:
-        """Work was thrown away; it counts, once, if the rule wanted it so."""
-        if ticket in self.restarted:
-            self.restarted.discard(ticket)
-            self.abandoned_s += seconds
-
-    def joules(self, seconds: float) -> float | None:
-        return energy.joules(self.watts, seconds, self.busy_s)
-
-
-@dataclass(slots=True, kw_only=True)
-class History:
-    """What a trace adds up to."""
-
-    header: trace.Header | None = None
-    stopped: trace.Stopped | None = None
-    devices: dict[str, DeviceTotals] = field(default_factory=dict)
-    scores: list[trace.Scored] = field(default_factory=list)
-    versions: int = 0
-    dispatched: int = 0
-    applied: int = 0
-    rejected: int = 0
-    lost: int = 0
-    superseded: int = 0
-    delivered: int = 0
-    handed_out: dict[str, float] = field(default_factory=dict)
-    """Device → when it was sent the final model, for rules that hand it out."""
-    final_tickets: set[int] = field(default_factory=set)
-    has_final: dict[str, float] = field(default_factory=dict)
-    """Device → when it had it; the aggregator learned of that with the next heartbeat."""
-    resent: int = 0
-    ignored: int = 0
-    refused: int = 0
-    seconds: float = 0.0
-    staleness: list[int] = field(default_factory=list)
-    reasons: Counter[str] = field(default_factory=Counter)
-    """Why updates were rejected or lost."""
-
-    @property
-    def dilation(self) -> float:
-        return self.header.dilation if self.header is not None else 1.0
-
-    @property
-    def in_flight(self) -> int:
-        return self.dispatched - self.applied - self.rejected - self.lost - self.superseded - self.delivered
-
-
-def history(events: Iterable[Event]) -> History:
-    """Add up a trace, in one pass."""
-    total = History()
-    owner: dict[int, str] = {}
-    for event in events:
-        if not isinstance(event, (trace.Scored, trace.Stopped)):
-            total.seconds = max(total.seconds, event.t)
-        _count(event, total, owner)
-        _count_device(event, total.devices)
-    if total.stopped is not None:
-        total.seconds = total.stopped.t
-    return total
-
-
-def _count(event: Event, total: History, owner: dict[int, str]) -> None:
-    match event:
-        case trace.Header():
-            total.header = event
-        case trace.Dispatched():
-            owner[event.ticket] = event.device
-            total.dispatched += 1
-            if event.steps:
-                total.devices[event.device].jobs += 1
-            else:
-                total.devices[event.device].restarted.clear()  # what it did is cut off by the end, not by a newer model
-                total.handed_out[event.device] = event.t
-                total.final_tickets.add(event.ticket)
-        case trace.Aggregated():
-            total.versions = event.version
-            # a ticket that is used again in a later version was counted, and popped, at its first use
-            fresh = [ticket for ticket in event.tickets if ticket in owner]
-            total.applied += len(fresh)
-            total.staleness += event.staleness
-            for ticket, staleness in zip(fresh, event.staleness, strict=True):
-                device = total.devices[owner.pop(ticket)]
-                device.applied += 1
-                device.staleness.append(staleness)
-        case trace.Rejected() | trace.Lost() | trace.Superseded():
-            owner.pop(event.ticket, None)
-            name = type(event).__name__.lower()
-            setattr(total, name, getattr(total, name) + 1)
-            if not isinstance(event, trace.Superseded):
-                total.reasons[f"{name}: {event.reason}"] += 1
-            setattr(total.devices[event.device], name, getattr(total.devices[event.device], name) + 1)
-            if isinstance(event, trace.Superseded):
-                total.devices[event.device].restarted.add(event.ticket)
-        case trace.Delivered():
-            owner.pop(event.ticket, None)
-            total.delivered += 1
-        case trace.Downloaded() if event.ticket in total.final_tickets and not event.dropped:
-            total.has_final[event.device] = event.sent + event.obtained
-        case trace.Resent():
-            total.resent += 1
-        case trace.Ignored():
-            total.ignored += 1
-            late = total.devices.get(event.device)
-            if late is not None and late.trained == event.ticket:  # finished before the newer model was there
-                late.waste(event.ticket, late.last_job_s)
-        case trace.Refusal():
-            total.refused += 1
-        case trace.Scored():
-            total.scores.append(event)
-        case trace.Stopped():
-            total.stopped = event
-        case _:
-            pass
-
-
-def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
-    if isinstance(event, trace.ComputeEvent):
-        devices[event.device].missed += len(event.misses)
-        if event.use is not None:
-            devices[event.device].host_cpu_s += event.use.cpu
-            devices[event.device].host_waited_s += event.use.waited
-    match event:
-        case trace.Joined():
-            device = devices.setdefault(event.device, DeviceTotals())
-            device.pid, device.core, device.samples = event.pid, next(iter(event.cores), None), event.samples
-            device.watts = event.watts
-        case trace.Downloaded() | trace.Uploaded():
-            device = devices[event.device]
-            device.transfer_s += event.obtained
-            device.drops += event.dropped
-            if isinstance(event, trace.Uploaded):
-                device.bytes_up += event.bytes
-            else:
-                device.bytes_down += event.bytes
-        case trace.Trained():
-            device = devices[event.device]
-            device.busy_s += event.obtained
-            device.trained, device.last_job_s = event.ticket, event.obtained
-            if event.asked > 0:
-                device.asked_s += event.asked
-                device.obtained_s += event.obtained
-        case trace.Abandoned():
-            device = devices[event.device]
-            if device.trained != event.ticket:  # abandoned in its upload, the computation has been counted already
-                device.busy_s += event.seconds
-            device.waste(event.ticket, event.seconds)
-        case trace.Suspended():
-            devices[event.device].suspended_s += event.obtained
-        case _:
-            pass
-
-
-def metric_rows(total: History) -> list[dict[str, Any]]:
+def metric_rows(total: Totals) -> list[dict[str, Any]]:
     """Rows of metrics.csv: each version that was scored, at the moment at which it came to be."""
     rows = []
     for score in sorted(total.scores, key=lambda score: score.version):
@@ -237,12 +28,23 @@ def metric_rows(total: History) -> list[dict[str, Any]]:
     return rows
 
 
-def device_rows(total: History) -> list[dict[str, Any]]:
+def device_rows(total: Totals) -> list[dict[str, Any]]:
     """Rows of devices.csv."""
-    return [device.row(name, total.seconds) for name, device in total.devices.items()]
+    return [_device_row(name, device, total.seconds) for name, device in total.devices.items()]
 
 
-def summary(total: History) -> dict[str, Any]:
+def _device_row(name: str, device: DeviceTotals, seconds: float) -> dict[str, Any]:
+    idle = max(0.0, seconds - device.busy_s - device.transfer_s - device.suspended_s)
+    joules, staleness = device.joules(seconds), mean(device.staleness)
+    values = {column: getattr(device, column, None) for column in DEVICE_COLUMNS}
+    times = {column: round(getattr(device, column), 3) for column in _SECONDS}
+    return values | times | {
+        "device": name, "idle_s": round(idle, 3), "energy_j": None if joules is None else round(joules, 3),
+        "mean_staleness": None if staleness is None else round(staleness, 3),
+    }  # fmt: skip
+
+
+def summary(total: Totals) -> dict[str, Any]:
     """The figures of summary.json."""
     accuracies = [row["accuracy"] for row in metric_rows(total) if "accuracy" in row]
     staleness = mean(total.staleness)
@@ -279,7 +81,7 @@ def summary(total: History) -> dict[str, Any]:
     }
 
 
-def final_model(total: History) -> dict[str, Any] | None:
+def final_model(total: Totals) -> dict[str, Any] | None:
     """On how many devices the final model is, and how long that took; None for rules that do not hand it out."""
     if not total.handed_out:
         return None
@@ -287,14 +89,14 @@ def final_model(total: History) -> dict[str, Any] | None:
     return {"on": len(total.has_final), "of": len(total.handed_out), "seconds": round(ended - began, 3)}
 
 
-def _energy(total: History) -> float | None:
+def _energy(total: Totals) -> float | None:
     """Joules of the whole fleet; None if a device has no power model."""
     each = [device.joules(total.seconds) for device in total.devices.values()]
     known = [joules for joules in each if joules is not None]
     return round(sum(known), 3) if known and len(known) == len(each) else None
 
 
-def computing(total: History) -> dict[str, Any] | None:
+def computing(total: Totals) -> dict[str, Any] | None:
     """Seconds of computing asked for and obtained, and the device that was slowed most; None if none was paced."""
     paced = {name: device for name, device in total.devices.items() if device.asked_s > 0}
     if not paced:

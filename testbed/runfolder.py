@@ -26,6 +26,7 @@ from testbed.fleet import DeviceSpec
 from testbed.parameters import as_table
 from testbed.planner import Plan
 from testbed.profile import Experiment
+from testbed.totals import totals
 from testbed.trace import Event
 
 _PACKAGES = ("torch", "numpy", "pyzmq", "msgpack", "msgspec", "psutil", "rich", "safetensors")
@@ -82,7 +83,7 @@ class RunFolder:
 
     def write_results(self, devices: Sequence[DeviceSpec]) -> dict[str, Any]:
         """Everything that follows from the trace; gives the summary, with the certificate."""
-        total = metrics.history(self._events())
+        total = totals(self._events())
         certificate = fidelity.certify(self._events(), devices).as_table()
         self._write_csv("metrics.csv", metrics.METRIC_COLUMNS, metrics.metric_rows(total))
         self._write_csv("devices.csv", metrics.DEVICE_COLUMNS, metrics.device_rows(total))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -18,6 +19,9 @@ from testbed.parameters import ParameterError, param
 @dataclass(kw_only=True)
 class Collecting(Strategy):
     """Base of the paces that keep updates and then make one version of them."""
+
+    unused: ClassVar[str] = "the rule left it out"
+    """Why an update that came was not used, for the trace."""
 
     _gathered: list[Update] = field(default_factory=list, init=False, repr=False)
 
@@ -64,9 +68,6 @@ class Collecting(Strategy):
         model, applied = self.new_model(updates, server)
         rejected = {update.ticket: self.unused for update in updates if update.ticket not in applied}
         return Decision(model=model, applied=applied, rejected=rejected), [update.device for update in updates]
-
-    unused = "the rule left it out"
-    """Why an update that came was not used, for the trace."""
 
 
 @dataclass(kw_only=True)

@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class WKAFL(EveryK):
     beta: float = param(2.0, "β: how much more nearer gradients count", at_least=0)
     c: float = param(0.1, "c: how much staleness lowers the rate", at_least=0)
 
-    unused = "it points elsewhere than the estimated gradient"
+    unused: ClassVar[str] = "it points elsewhere than the estimated gradient"
 
     def new_model(self, updates: Sequence[Update], server: Server) -> tuple[Vector, dict[int, float]]:
         # Δ = −η g: the same directions, with the opposite sign; B is for gradients

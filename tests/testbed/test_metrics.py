@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed import metrics, trace
+from testbed.totals import totals
 from testbed.trace import (
     Abandoned,
     Aggregated,
@@ -111,7 +112,7 @@ EVENTS: list[Event] = [
 
 
 def test_the_summary_has_each_figure_right() -> None:
-    assert metrics.summary(metrics.history(EVENTS)) == {
+    assert metrics.summary(totals(EVENTS)) == {
         "name": "demo",
         "strategy": "fedavg",
         "seed": 7,
@@ -145,7 +146,7 @@ def test_the_summary_has_each_figure_right() -> None:
 
 
 def test_the_rows_of_devices_have_each_figure_right() -> None:
-    assert metrics.device_rows(metrics.history(EVENTS)) == [
+    assert metrics.device_rows(totals(EVENTS)) == [
         {
             "device": "a", "pid": 11, "core": 1, "samples": 100, "jobs": 4, "applied": 1, "rejected": 0, "lost": 1,
             "superseded": 1, "drops": 1, "bytes_up": 840, "bytes_down": 400, "busy_s": 3.0, "transfer_s": 1.125,
@@ -164,7 +165,7 @@ def test_the_rows_of_devices_have_each_figure_right() -> None:
 
 
 def test_the_rows_of_metrics_are_in_the_order_and_at_the_time_of_their_versions() -> None:
-    assert metrics.metric_rows(metrics.history(EVENTS)) == [
+    assert metrics.metric_rows(totals(EVENTS)) == [
         {"time_s": 3.2, "host_s": 8.0, "version": 1, "accuracy": 0.8},
         {"time_s": 5.0, "host_s": 12.5, "version": 2, "accuracy": 0.5, "loss": 1.25},
     ]
@@ -172,7 +173,7 @@ def test_the_rows_of_metrics_are_in_the_order_and_at_the_time_of_their_versions(
 
 @pytest.mark.parametrize("length", range(1, len(EVENTS) + 1))
 def test_no_dispatch_is_ever_unaccounted_for(length: int) -> None:
-    total = metrics.history(EVENTS[:length])
+    total = totals(EVENTS[:length])
     tickets = {event.ticket for event in EVENTS[:length] if isinstance(event, Dispatched)}
     for event in EVENTS[:length]:
         if isinstance(event, Aggregated):
@@ -184,14 +185,14 @@ def test_no_dispatch_is_ever_unaccounted_for(length: int) -> None:
 
 
 def test_a_trace_without_an_end_lasts_until_its_last_event_and_says_so() -> None:
-    summary = metrics.summary(metrics.history(EVENTS[:-1]))
+    summary = metrics.summary(totals(EVENTS[:-1]))
     assert summary["stopped"] == "the aggregator ended early"
     assert summary["seconds"] == 7.5  # the late score, at 9.5, is no event of the run
     assert summary["updates_per_second"] == 0.4
 
 
 def test_a_trace_with_nothing_in_it_has_a_summary() -> None:
-    summary = metrics.summary(metrics.history([]))
+    summary = metrics.summary(totals([]))
     assert (summary["devices"], summary["dispatched"], summary["in_flight"], summary["seconds"]) == (0, 0, 0, 0.0)
     unknown = ("name", "strategy", "seed", "final_accuracy", "mean_staleness", "max_staleness", "updates_per_second")
     assert [summary[key] for key in unknown] == [None] * 7
@@ -199,23 +200,23 @@ def test_a_trace_with_nothing_in_it_has_a_summary() -> None:
 
 def test_a_device_that_comes_back_keeps_its_figures() -> None:
     back = Joined(t=4.0, device="a", pid=99, cores=[1], samples=100)
-    (row,) = metrics.device_rows(metrics.history([joined("a", 1), sent(0.0, "a", 1, 0), back]))
+    (row,) = metrics.device_rows(totals([joined("a", 1), sent(0.0, "a", 1, 0), back]))
     assert (row["pid"], row["jobs"]) == (99, 1)
 
 
 def test_a_device_that_read_back_no_core_has_none() -> None:
-    (row,) = metrics.device_rows(metrics.history([joined("a")]))
+    (row,) = metrics.device_rows(totals([joined("a")]))
     assert row["core"] is None
 
 
 def test_every_column_is_in_every_row() -> None:
-    for row in metrics.device_rows(metrics.history(EVENTS)):
+    for row in metrics.device_rows(totals(EVENTS)):
         assert tuple(row) == metrics.DEVICE_COLUMNS
 
 
 def test_a_stopped_trace_ends_when_it_was_stopped_although_devices_report_later() -> None:
     late = Trained(t=8.4, device="a", ticket=7, steps=1, asked=0.1, obtained=0.1, checks=1, misses=[])
-    total = metrics.history([*EVENTS[:-1], late, EVENTS[-1]])
+    total = totals([*EVENTS[:-1], late, EVENTS[-1]])
     assert isinstance(EVENTS[-1], trace.Stopped)
     assert total.seconds == 8.0
 
@@ -235,7 +236,7 @@ def test_only_work_under_a_ticket_that_the_rule_replaced_was_thrown_away() -> No
     begun = [joined("a", 1), joined("b", 2), sent(0.0, "a", 1, 0), sent(0.0, "b", 2, 0)]
     replaced = [superseded(1), sent(5.0, "a", 3, 1), abandoned(1, 1.25)]
     at_the_end = [abandoned(3, 0.5), abandoned(2, 4.0, "b")]  # they were stopped in the middle of their work
-    total = metrics.history([*begun, *replaced, *at_the_end])
+    total = totals([*begun, *replaced, *at_the_end])
     assert {name: device.abandoned_s for name, device in total.devices.items()} == {"a": 1.25, "b": 0.0}
     assert {name: device.busy_s for name, device in total.devices.items()} == {"a": 1.75, "b": 4.0}
     assert metrics.summary(total)["abandoned_s"] == 1.25
@@ -244,7 +245,7 @@ def test_only_work_under_a_ticket_that_the_rule_replaced_was_thrown_away() -> No
 def test_work_thrown_away_in_its_upload_was_thrown_away_and_counts_as_busy_once() -> None:
     # Trained has told of ticket 1 before
     events = [joined("a", 1), sent(0.0, "a", 1, 0), trained("a", 2.0), superseded(1), abandoned(1, 2.0)]
-    (device,) = metrics.history(events).devices.values()
+    (device,) = totals(events).devices.values()
     assert (device.busy_s, device.abandoned_s) == (2.0, 2.0)
 
 
@@ -252,20 +253,20 @@ def test_work_that_was_finished_although_it_was_not_wanted_any_more_was_thrown_a
     # the upload was quicker than the newer model
     late = [superseded(1), sent(5.0, "a", 2, 1), trained("a", 2.0)]
     ignored = [Ignored(t=6.0, device="a", ticket=1)]
-    (device,) = metrics.history([joined("a", 1), sent(0.0, "a", 1, 0), *late, *ignored, *ignored]).devices.values()
+    (device,) = totals([joined("a", 1), sent(0.0, "a", 1, 0), *late, *ignored, *ignored]).devices.values()
     assert (device.busy_s, device.abandoned_s) == (2.0, 2.0)
 
 
 def test_an_update_that_was_said_twice_was_not_thrown_away() -> None:
     used = [trained("a", 2.0), Aggregated(t=3.0, version=1, tickets=[1], weights=[1.0], staleness=[0])]
     events = [joined("a", 1), sent(0.0, "a", 1, 0), *used, Ignored(t=3.0, device="a", ticket=1)]
-    (device,) = metrics.history(events).devices.values()
+    (device,) = totals(events).devices.values()
     assert (device.busy_s, device.abandoned_s) == (2.0, 0.0)
 
 
 def test_work_that_the_final_model_cut_off_was_not_thrown_away_for_a_newer_one() -> None:
     events = [joined("a", 1), sent(0.0, "a", 1, 0), superseded(1), handed(5.0, "a", 2), abandoned(1, 1.25)]
-    (device,) = metrics.history(events).devices.values()
+    (device,) = totals(events).devices.values()
     assert (device.busy_s, device.abandoned_s, device.superseded) == (1.25, 0.0, 1)
 
 
@@ -284,14 +285,14 @@ WORK = [
 
 
 def test_a_device_draws_its_watts_over_the_whole_run() -> None:
-    total = metrics.history([POWERED, OTHER, *WORK])
+    total = totals([POWERED, OTHER, *WORK])
     rows = {row["device"]: row["energy_j"] for row in metrics.device_rows(total)}
     assert rows == {"p": 18.25, "q": 4.0}  # 4·2.5 + 1.5·5.5, and 0.5·8
     assert metrics.summary(total)["energy_j"] == 22.25
 
 
 def test_a_fleet_of_which_one_device_has_no_power_model_has_no_joules() -> None:
-    total = metrics.history([POWERED, joined("a", 1), *WORK])
+    total = totals([POWERED, joined("a", 1), *WORK])
     assert {row["device"]: row["energy_j"] for row in metrics.device_rows(total)} == {"p": 18.25, "a": None}
     assert metrics.summary(total)["energy_j"] is None
 
@@ -318,42 +319,42 @@ HANDED = [
 
 
 def test_a_rule_that_hands_out_no_final_model_has_no_figures_of_it() -> None:
-    assert metrics.final_model(metrics.history(HANDED[:5])) is None
-    assert metrics.final_model(metrics.history([])) is None
+    assert metrics.final_model(totals(HANDED[:5])) is None
+    assert metrics.final_model(totals([])) is None
 
 
 def test_the_final_model_is_on_a_device_from_when_its_download_was_through() -> None:
     arrived = [Delivered(t=6.0, device="a", ticket=3), final("b", 4, sent=6.5, obtained=0.25)]
     told = [Delivered(t=7.5, device="b", ticket=4)]  # the aggregator learned of it with the next heartbeat
-    total = metrics.history([*HANDED, *arrived, *told])
+    total = totals([*HANDED, *arrived, *told])
     assert metrics.final_model(total) == {"on": 2, "of": 2, "seconds": 1.75}
     assert (total.delivered, total.superseded, total.in_flight) == (2, 2, 0)
 
 
 def test_a_final_model_that_was_dropped_on_its_way_is_not_there() -> None:
-    total = metrics.history([*HANDED, final("b", 4, sent=5.0, obtained=0.5, dropped=True)])
+    total = totals([*HANDED, final("b", 4, sent=5.0, obtained=0.5, dropped=True)])
     assert metrics.final_model(total) == {"on": 1, "of": 2, "seconds": 0.25}
 
 
 def test_a_final_model_that_nobody_got_took_until_the_end() -> None:
     stopped = Stopped(t=8.0, reason="over", version=1, in_flight=2)
-    assert metrics.final_model(metrics.history([*HANDED[:-1], stopped])) == {"on": 0, "of": 2, "seconds": 3.0}
+    assert metrics.final_model(totals([*HANDED[:-1], stopped])) == {"on": 0, "of": 2, "seconds": 3.0}
 
 
 def test_a_device_that_was_handed_it_twice_is_one_device() -> None:
     back = [Lost(t=6.0, device="a", ticket=3, reason="restarted"), joined("a", 1), handed(6.0, "a", 5)]
     there = [final("a", 5, sent=6.0, obtained=0.5), final("b", 4, sent=5.0, obtained=0.25)]
-    assert metrics.final_model(metrics.history([*HANDED, *back, *there])) == {"on": 2, "of": 2, "seconds": 1.5}
+    assert metrics.final_model(totals([*HANDED, *back, *there])) == {"on": 2, "of": 2, "seconds": 1.5}
 
 
 def test_the_final_model_is_no_job() -> None:
-    rows = {row["device"]: row for row in metrics.device_rows(metrics.history(HANDED))}
+    rows = {row["device"]: row for row in metrics.device_rows(totals(HANDED))}
     assert [rows[name]["jobs"] for name in "ab"] == [1, 1]
     assert rows["a"]["bytes_down"] == 800  # but it was sent
 
 
 def test_the_summary_has_the_final_model_in_the_books() -> None:
-    total = metrics.history([*HANDED, Delivered(t=6.0, device="a", ticket=3)])
+    total = totals([*HANDED, Delivered(t=6.0, device="a", ticket=3)])
     summary = metrics.summary(total)
     assert (summary["dispatched"], summary["superseded"], summary["delivered"], summary["in_flight"]) == (4, 2, 1, 1)
     assert summary["final_model"] == {"on": 1, "of": 2, "seconds": 0.25}

@@ -16,6 +16,7 @@ from testbed.cores import CorePlan
 from testbed.fidelity import Certificate, Invariant, Verdict
 from testbed.profile import DeviceProfile, Experiment, Group, LinkProfile
 from testbed.survey import StepTime, Survey
+from testbed.totals import totals
 
 CORES = CorePlan(aggregator=0, evaluator=0, devices=(1, 1))
 SURVEY = Survey(
@@ -111,7 +112,7 @@ LINES = (
 
 def summary(*lines: Invariant, verdict: Verdict = Verdict.FAIL, **changes: Any) -> dict[str, Any]:
     certificate = Certificate(verdict=verdict, dilation=1.0, invariants=lines or LINES)
-    return metrics.summary(metrics.history([])) | {"rounds": None, "fidelity": certificate.as_table()} | changes
+    return metrics.summary(totals([])) | {"rounds": None, "fidelity": certificate.as_table()} | changes
 
 
 def test_a_certificate_shows_its_verdict_and_every_line_that_is_not_plain_good() -> None:
