@@ -136,7 +136,12 @@ class Device:
         self.stepped(now)
 
     def stop(self, now: float) -> None:
-        """The run is over: tell what was under way, so that the seconds spent on it are not taken for idle ones."""
+        """The run is over: tell what was under way, so that the seconds spent on it are not taken for idle ones.
+
+        What was due by now has happened, although this process may not have looked yet: an update that the aggregator
+        has applied must not be missing here.
+        """
+        self.advance(now)
         if self._hang is not None:
             self._wake_up(now, now)
         if self._work is not None and self._work.update is None:

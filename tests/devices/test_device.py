@@ -665,6 +665,15 @@ def test_a_device_stopped_in_its_upload_has_told_everything() -> None:
     assert [kind for kind, _ in bench.times] == ["downloaded", "trained"]
 
 
+def test_a_device_that_is_stopped_before_it_looked_tells_that_its_upload_was_through() -> None:
+    bench = Bench()
+    bench.train(1)
+    bench.run_until(2.5)
+    bench.device.stop(3.0)  # it was due at 2.75, and the aggregator has applied it
+    [event] = bench.device.take_events()
+    assert (event["kind"], event["ticket"], event["dropped"]) == ("uploaded", 1, False)
+
+
 # ---- things that are due together
 
 
