@@ -169,7 +169,7 @@ class AggregatorProcess:
         next_status = 0.0
         while engine.undelivered and (now := clock.now()) < patience and not ending.interrupted:
             if now >= next_status:
-                intake.let_the_silent_go(now)
+                self._keep_house(now)
                 self._show_status(now)
                 next_status = now + _STATUS_SECONDS / clock.dilation
             intake.receive(_HOUSEKEEPING_SECONDS)

@@ -18,7 +18,6 @@ from testbed import (
     cores,
     doctor,
     fleet,
-    foretelling,
     forking,
     hostmeter,
     launcher,
@@ -36,6 +35,7 @@ from testbed.planner import Plan
 from testbed.profile import Experiment
 from testbed.runfolder import RunFolder
 from testbed.survey import Survey
+from testbed.theory import command as theory
 from testbed.trace import TraceError
 
 _EXAMPLES = """\
@@ -112,10 +112,10 @@ def _parser() -> argparse.ArgumentParser:
 
     foretell = commands.add_parser(
         "theory", help="which of audg and psurdg the delays of a run favour, by the bounds of Hao et al., 2025",
-        description=foretelling.DESCRIPTION,
+        description=theory.DESCRIPTION,
     )  # fmt: skip
-    foretell.set_defaults(command=foretelling.show)
-    foretelling.add_options(foretell)
+    foretell.set_defaults(command=theory.show)
+    theory.add_options(foretell)
     return parser
 
 

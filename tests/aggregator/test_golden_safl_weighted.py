@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from aggregator.strategies.safl_weighted import SAFLWeighted
 from testbed import trace
 from tests.aggregator.by_hand import ByHand
@@ -42,17 +40,6 @@ def test_a_weight_falls_with_one_over_the_staleness_and_one() -> None:
     # τ = 3: 4·1/(3 + 1) = 1, as much as the fresh one of a single sample:  (6 + 2)/2 = 4
     assert hand.model == [4.0]
     assert hand.events(trace.Aggregated)[-1].weights == [0.5, 0.5]
-
-
-@pytest.mark.parametrize("alpha", [1.0, 0.6, 0.1])
-def test_deltas_of_zero_on_the_model_of_now_leave_it_as_it_is(alpha: float) -> None:
-    hand = ByHand(SAFLWeighted(k=3, alpha=alpha), (3.0, -5.0))
-    hand.start(a=1, b=20, c=7)
-    for _ in range(5):
-        for device in ("a", "b", "c"):
-            hand.update(device, 0.0, 0.0)
-    assert hand.engine.version == 5
-    assert hand.model == [pytest.approx(3.0), pytest.approx(-5.0)]
 
 
 def test_shares_add_up_to_one_however_stale_all_of_them_are() -> None:

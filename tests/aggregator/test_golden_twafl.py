@@ -52,17 +52,6 @@ def test_a_weight_falls_by_two_over_e_for_each_version(tau: int) -> None:
     assert hand.model == [pytest.approx(s / (s + 1))]
 
 
-@pytest.mark.parametrize("alpha", [1.0, 0.6, 0.1])
-def test_deltas_of_zero_on_the_model_of_now_leave_it_as_it_is(alpha: float) -> None:
-    hand = ByHand(TWAFL(k=3, alpha=alpha), (3.0, -5.0))
-    hand.start(a=1, b=20, c=7)
-    for _ in range(5):
-        for device in ("a", "b", "c"):
-            hand.update(device, 0.0, 0.0)
-    assert hand.engine.version == 5
-    assert hand.model == [pytest.approx(3.0), pytest.approx(-5.0)]
-
-
 def test_shares_add_up_to_one_however_stale_all_of_them_are() -> None:
     hand = ByHand(TWAFL(k=1, alpha=1.0), (4.0,))
     hand.start(fast=1, slow=1)

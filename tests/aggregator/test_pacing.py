@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from aggregator.pacing import EveryRound, EveryUpdate
+from aggregator.pacing import EveryRound, EveryUpdate, KMixed
+from aggregator.strategies.safl_weighted import SAFLWeighted
+from aggregator.strategies.twafl import TWAFL
 from aggregator.strategy import Reject, Server
 from testbed import trace
 from testbed.messages import Update
@@ -132,6 +134,21 @@ def test_the_last_one_to_leave_closes_the_version() -> None:
     assert (hand.model, hand.engine.in_flight) == ([2.0], 0)
     hand.join("c")
     assert hand.taken() == ["c"]
+
+
+# ---- KMixed
+
+
+@pytest.mark.parametrize("rule", [SAFLWeighted, TWAFL])
+@pytest.mark.parametrize("alpha", [1.0, 0.6, 0.1])
+def test_deltas_of_zero_on_the_model_of_now_leave_it_as_it_is(rule: type[KMixed], alpha: float) -> None:
+    hand = ByHand(rule(k=3, alpha=alpha), (3.0, -5.0))
+    hand.start(a=1, b=20, c=7)
+    for _ in range(5):
+        for device in ("a", "b", "c"):
+            hand.update(device, 0.0, 0.0)
+    assert hand.engine.version == 5
+    assert hand.model == [pytest.approx(3.0), pytest.approx(-5.0)]
 
 
 # ---- EveryRound

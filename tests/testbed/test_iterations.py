@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.iterations import iterations
+from testbed.theory.iterations import iterations
 from testbed.trace import Aggregated, Arrived, Dispatched, Event, Joined, Left, TraceError
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from testbed import theory
 from testbed.errors import ProfileError, UserError
-from testbed.iterations import Delays, Iterations, iterations
 from testbed.parameters import build
-from testbed.theory import Constants, Measured
+from testbed.theory import bounds as theory
+from testbed.theory.bounds import Constants, Measured
+from testbed.theory.iterations import Delays, Iterations, iterations
 from tests.testbed.test_iterations import EVENTS
 
 C = Constants(L=2.0, mu=1.0, R=3.0, G=10.0, phi=2.0, eta=0.1)  # η²G² = 1

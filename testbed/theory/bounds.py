@@ -40,8 +40,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from testbed.errors import ProfileError, UserError
-from testbed.iterations import Iterations
 from testbed.parameters import param
+from testbed.theory.iterations import Iterations
 
 WEIGHTS = ("samples", "equal")
 

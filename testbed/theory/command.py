@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed import prediction, terminal, theory
+from testbed import terminal
 from testbed.errors import ProfileError
 from testbed.loading import COMMAND_LINE
 from testbed.parameters import describe
-from testbed.theory import Constants
+from testbed.theory import prediction
+from testbed.theory.bounds import TERMS, WEIGHTS, Constants
 
 _MEANINGS = {name: meaning for name, _, _, meaning in describe(Constants)}
 _ALLOWED = {name: allowed for name, _, allowed, _ in describe(Constants)}
@@ -37,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         # texts, so that a wrong one is told in one line like any other wrong value
         parser.add_argument(f"--{name}", metavar="X", help=f"{meaning} ({_ALLOWED[name]})")
     parser.add_argument(
-        "--weights", choices=theory.WEIGHTS,
+        "--weights", choices=WEIGHTS,
         help="λ_i: a device's share of the samples, or the same for all; default: the rule's weighting in the run's"
         " profile.toml, or samples",
     )  # fmt: skip
@@ -108,7 +109,7 @@ def _delays(run: Mapping[str, Any]) -> Table:
 def _terms(bounds: Mapping[str, Any], names: Sequence[str]) -> Table:
     table = _table("term", *(_TITLES[name] for name in names), "with τ = Σ λ_i E[τ_i], |I| = E|I_t|")
     table.columns[-1].justify = "left"
-    for term, formula in theory.TERMS.items():
+    for term, formula in TERMS.items():
         values = [bounds[name]["terms"].get(term) for name in names]
         if any(value is not None for value in values):
             table.add_row(term, *("" if value is None else _short(value) for value in values), Text(formula))

@@ -12,13 +12,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed import loading, theory, trace
+from testbed import loading, trace
 from testbed.errors import ProfileError, UserError
-from testbed.iterations import Iterations, iterations
 from testbed.loading import COMMAND_LINE
 from testbed.messages import Job
 from testbed.parameters import build
-from testbed.theory import Constants
+from testbed.theory import bounds
+from testbed.theory.bounds import WEIGHTS, Constants
+from testbed.theory.iterations import Iterations, iterations
 
 RULES = ("audg", "psurdg")
 """Whose iterations are the paper's: at the end of an interval, whatever has come is aggregated."""
@@ -116,15 +117,15 @@ def _constants(run: Run, given: Mapping[str, float]) -> Constants:
 def _weights(run: Run) -> str:
     """The weights that the rule itself aggregated with, where it has a choice."""
     own = run.settings.get("weighting")
-    return own if own in theory.WEIGHTS else "samples"
+    return own if own in WEIGHTS else "samples"
 
 
 def _figures(run: Run, constants: Constants, weights: str) -> dict[str, Any]:
     """What one run measured, and the bounds that follow."""
-    lam = theory.weights(run.iterations, weights)
-    m = theory.measured(run.iterations, lam)
-    bounds = {"sfl": theory.sfl(constants, m), "audg": theory.audg(constants, m), "psurdg": theory.psurdg(constants, m)}
-    if not all(math.isfinite(bound.value) for bound in bounds.values()):
+    lam = bounds.weights(run.iterations, weights)
+    m = bounds.measured(run.iterations, lam)
+    found = {"sfl": bounds.sfl(constants, m), "audg": bounds.audg(constants, m), "psurdg": bounds.psurdg(constants, m)}
+    if not all(math.isfinite(bound.value) for bound in found.values()):
         raise UserError(f"{COMMAND_LINE}: the bounds are not finite; use constants that are nearer to 1")
     return {
         "folder": str(run.folder),
@@ -143,10 +144,10 @@ def _figures(run: Run, constants: Constants, weights: str) -> dict[str, Any]:
             }
             for name, delays in run.iterations.devices.items()
         ],
-        "bounds": {name: {"value": bound.value, "terms": bound.terms} for name, bound in bounds.items()},
-        "pdd": theory.pdd(constants, m),
-        "theta": theory.theta(constants, m),
-        "theta_as_printed": theory.theta_as_printed(constants, m),
+        "bounds": {name: {"value": bound.value, "terms": bound.terms} for name, bound in found.items()},
+        "pdd": bounds.pdd(constants, m),
+        "theta": bounds.theta(constants, m),
+        "theta_as_printed": bounds.theta_as_printed(constants, m),
         "score": None if run.score is None else {"version": run.score.version, **run.score.metrics},
     }  # fmt: skip
 
