@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from testbed.faults import Fate
-from testbed.profile import Direction
+from testbed.profile import Direction, Phase
+from testbed.speed import Changed, Course, Curve
+from testbed.traces import rate
+from testbed.traces.availability import Absence
 
 _LEAST_FACTOR = 0.1
 """N(1, σ) is cut off here: a transfer never takes less than a tenth of bytes ÷ rate, and never negative time."""
+
+_ROUNDING = 1e-9
+"""A transfer that ends when the device goes is through."""
+_NOTHING = 1e-4
+"""Bytes, or seconds: less than this is rounding."""
+_ENDLESS = 10_000
+"""After so many presences in a row in which nothing passes, nothing ever will: they fall together with the outages."""
+
+Absences: TypeAlias = Callable[[float], Iterator[Absence]]
+"""When the device is away, in order, from the first absence on that ends after a moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +36,88 @@ class Transfer:
     asked: float
     bytes: int
     dropped: bool
+    held: float = 0.0
+    """Of the seconds asked for, those for which the device is away."""
 
 
-def transfer(link: Direction, size: int, fate: Fate, now: float) -> Transfer:
-    """Begin to move ``size`` bytes at ``now``. A lost transfer takes as long as one that arrives."""
-    seconds = link.delay + abs(fate.delay_noise) * link.jitter
-    if link.mbit is not None:
+def transfer(
+    link: Direction,
+    size: int,
+    fate: Fate,
+    now: float,
+    absences: Absences = lambda since: iter(()),
+    rates: Sequence[Phase] = (),
+) -> Transfer:
+    """Begin to move ``size`` bytes at ``now``. A lost transfer takes as long as one that arrives.
+
+    While the device is away nothing moves. What that takes must be known now, not when it happens: an update is sent
+    before it is due, and says when that is. ``rates``: from when on the rate is which multiple of what it would be; the
+    delay is that of the last byte, and stays as it is.
+    """
+    seconds, passing, held = link.delay + abs(fate.delay_noise) * link.jitter, 0.0, 0.0
+    if fate.seconds is not None:
+        seconds = fate.seconds
+    elif link.mbit is not None:
         factor = max(_LEAST_FACTOR, 1.0 + link.spread * fate.rate_noise)
-        seconds += size * 8 / (link.mbit * 1e6) * factor
-    return Transfer(started=now, due=now + seconds, asked=seconds, bytes=size, dropped=fate.dropped)
+        full_rate = size * 8 / (link.mbit * 1e6) * factor
+        if rates:
+            passing, held = _passing(full_rate, now, absences, Changed(Curve(), rates))
+        else:
+            seconds += full_rate
+    elif link.trace is not None:
+        recorded = _Recorded(rate.load(link.trace), link.trace_offset or 0.0)
+        passing, held = _passing(size, now, absences, Changed(recorded, rates) if rates else recorded)
+        if math.isinf(passing):
+            return _transfer(now, passing, held, size, fate)
+    _, more = _through(now + passing, seconds, absences, lambda at, left: at + left, lambda at, end: end - at)
+    return _transfer(now, passing + seconds + more, held + more, size, fate)
+
+
+def _transfer(now: float, asked: float, held: float, size: int, fate: Fate) -> Transfer:
+    return Transfer(started=now, due=now + asked, asked=asked, bytes=size, dropped=fate.dropped, held=held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """The bytes that pass a link whose rate follows a trace."""
+
+    trace: rate.RateTrace
+    offset: float
+
+    def work(self, start: float, end: float) -> float:
+        return self.trace.bytes_between(start + self.offset, end + self.offset)
+
+    def when(self, start: float, work: float) -> float:
+        return max(start, self.trace.when(start + self.offset, work) - self.offset)
+
+
+def _passing(amount: float, now: float, absences: Absences, course: Course) -> tuple[float, float]:
+    """Seconds until all has passed a link whose rate changes; in which the device is away."""
+    passed, held = _through(now, amount, absences, course.when, course.work)
+    return passed - now, held
+
+
+def _through(
+    moment: float,
+    amount: float,
+    absences: Absences,
+    when: Callable[[float, float], float],
+    between: Callable[[float, float], float],
+) -> tuple[float, float]:
+    """When ``amount`` is through that moves only while the device is there; and for how long it is away till then.
+
+    ``when``: the moment at which so much has moved; ``between``: how much moves from one moment to another.
+    """
+    held, idle = 0.0, 0
+    for gone, back in absences(moment):
+        due = when(moment, amount)
+        if due <= gone + _ROUNDING:
+            return due, held
+        moved = between(moment, gone) if moment < gone else 0.0
+        idle = 0 if moved > _NOTHING else idle + 1
+        if idle > _ENDLESS:
+            return math.inf, held
+        amount -= moved
+        held += back - max(moment, gone)
+        moment = back
+    return when(moment, amount), held

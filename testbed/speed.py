@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from testbed.errors import ProfileError
 from testbed.profile import WAYS, DeviceProfile, Experiment, Group, Phase, Speed
@@ -74,6 +75,43 @@ class Curve:
             yield begun + (period if last else self._moments[piece + 1]), self._speeds[piece]
             piece = 0 if last else piece + 1
             begun += period if last else 0.0
+
+
+class Course(Protocol):
+    """Work as it is done over time, as a :class:`Curve` has it."""
+
+    def work(self, start: float, end: float) -> float: ...
+    def when(self, start: float, work: float) -> float: ...
+
+
+class Changed(Curve):
+    """A course of which a script makes, from moment to moment, a multiple."""
+
+    def __init__(self, own: Course, script: Sequence[Phase]) -> None:
+        super().__init__(script)
+        self._own = own
+
+    @property
+    def fastest(self) -> float:
+        return super().fastest * (self._own.fastest if isinstance(self._own, Curve) else 1.0)
+
+    def work(self, start: float, end: float) -> float:
+        done = 0.0
+        for until, multiple in self._pieces(start):
+            done += multiple * self._own.work(start, min(until, end))
+            if until >= end:
+                return done
+            start = until
+        raise AssertionError("the last piece has no end")
+
+    def when(self, start: float, work: float) -> float:
+        for until, multiple in self._pieces(start):
+            possible = math.inf if math.isinf(until) else multiple * self._own.work(start, until)
+            if possible >= work:
+                return self._own.when(start, work / multiple)
+            work -= possible
+            start = until
+        raise AssertionError("the last piece has no end")
 
 
 def check(group: Group, profile: DeviceProfile, experiment: Experiment, source: str, key: str) -> None:

@@ -356,3 +356,43 @@ def test_a_wrong_speed_is_refused_with_file_key_and_remedy(tmp_path: Path, case:
 def test_a_speed_for_a_device_that_is_not_throttled_is_refused(tmp_path: Path, key: str) -> None:
     with pytest.raises(ProfileError):
         experiment(tmp_path, f'profile = "host"\n{key}')
+
+
+# ---- what a script makes of a curve
+
+
+@pytest.mark.parametrize(
+    ("own", "script", "start", "end", "work"),
+    [
+        (PLAIN, [(10, 0.5), (20, 1.0)], 5.0, 25.0, 15.0),  # 5, 10/2, 5
+        (PHONE, [(110, 0.5), (130, 1.0)], 100.0, 140.0, 22.5),  # 10, 10/2, 10/4, 10/2
+        (PI, [(30, 2.0)], 0.0, 120.0, 182.0),  # 30, and twice 20 + 3 + 53
+    ],
+)
+def test_a_script_makes_multiples_of_a_curve(
+    own: Curve, script: list[tuple[float, float]], start: float, end: float, work: float
+) -> None:
+    changed = speed.Changed(own, phases(*script))
+    expected = sum(
+        multiple * own.work(max(start, begin), min(end, until))
+        for (begin, multiple), until in zip([(0.0, 1.0), *script], [*(at for at, _ in script), math.inf], strict=True)
+        if max(start, begin) < min(end, until)
+    )
+    assert changed.work(start, end) == pytest.approx(expected)
+    assert changed.when(start, expected) == pytest.approx(end)
+    assert expected == pytest.approx(work)
+
+
+@steady
+@given(curves_and_starts(), MOMENTS, st.lists(SPEEDS, min_size=4, max_size=4), st.floats(0, 1000))
+def test_when_inverts_work_under_a_script(
+    given_curve: tuple[Curve, float], moments: list[float], speeds: list[float], seconds: float
+) -> None:
+    own, start = given_curve
+    script = phases(*zip(moments, speeds, strict=False))
+    changed, end = speed.Changed(own, script), start + seconds
+    assert changed.when(start, changed.work(start, end)) == pytest.approx(end, rel=1e-9, abs=1e-9)
+
+
+def test_the_fastest_moment_under_a_script_is_at_most_the_product() -> None:
+    assert speed.Changed(TURBO, phases((5, 3.0))).fastest == 6.0

@@ -1,0 +1,1 @@
+"""What was measured elsewhere and is met again: rates of links and the availability of devices over time."""

@@ -1,0 +1,35 @@
+"""FedScale's ``client_device_capacity``: a table of client → {computation, communication}, as pickle or JSON.
+
+``computation`` is milliseconds per sample of inference, and FedScale counts training as three times that.
+``communication`` is kbit/s: its README does not say so, but the sizes that its aggregator divides by it are kbit.
+Neither knows the model or the data (Lai et al., ICML 2022; ``benchmark/dataset/data/device_info/README.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from testbed.traces.formats import tables
+from testbed.traces.formats.found import Entry, Found, Options, number
+
+TRAINING = 3
+"""Training a sample takes so many times as long as inference."""
+_LEAST = 1e-9
+
+
+def read(path: Path, options: Options) -> Iterator[Entry]:
+    for client, table in tables.entries(path):
+        yield Entry(name=client, build=partial(_found, client, table, f"{path}, {client!r}"))
+
+
+def _found(client: str, table: object, place: str) -> Found:
+    computation, communication = tables.get(table, ("computation", "communication"), place)
+    mbit = number(communication, place, "communication", least=_LEAST) / 1000
+    seconds = number(computation, place, "computation", least=_LEAST) * TRAINING / 1000
+    return Found(
+        name=f"client-{client}",
+        device={"seconds_per_sample": seconds},
+        link={"down": {"mbit": mbit}, "up": {"mbit": mbit}},
+    )

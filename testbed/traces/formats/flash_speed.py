@@ -1,0 +1,48 @@
+"""FLASH's ``speed_distri.json`` (Yang et al., WWW 2021): phone → {down_u, down_sigma, up_u, up_sigma}.
+
+A transfer's speed is N(u, σ), drawn again while it is negative. Here the rate is u, and a transfer takes bytes ÷ rate ×
+N(1, spread) with spread = σ ÷ u, at most 1. The unit has to be said: FLASH calls it kb/s, its downloads count KiB/s and
+its uploads divide by 1000 more (``models/device.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UserError, nearest
+from testbed.traces.formats import tables
+from testbed.traces.formats.found import Entry, Found, Options, number
+
+UNITS = {"bit/s": 1e-6, "kbit/s": 1e-3, "Mbit/s": 1.0, "B/s": 8e-6, "kB/s": 8e-3, "KiB/s": 8.192e-3, "MB/s": 8.0}
+"""Mbit/s in one of each."""
+
+
+def read(path: Path, options: Options) -> Iterator[Entry]:
+    if options.unit is None:
+        raise UserError(
+            f"{path}: the unit must be said with --unit, one of {', '.join(UNITS)}: FLASH calls it kb/s, its downloads"
+            " count KiB/s and its uploads divide by 1000 more"
+        )
+    if options.unit not in UNITS:
+        raise UserError(f"--unit is {options.unit!r}; {nearest(options.unit, UNITS)}")
+    factor = UNITS[options.unit]
+    for phone, table in tables.entries(path):
+        yield Entry(name=phone, build=partial(_found, phone, table, factor, path))
+
+
+def _found(phone: str, table: object, factor: float, path: Path) -> Found:
+    place, link, notes = f"{path}, {phone!r}", {}, []
+    for direction in ("down", "up"):
+        keys = (f"{direction}_u", f"{direction}_sigma")
+        mean, sigma = _pair(tables.get(table, keys, place), keys, place)
+        link[direction] = {"mbit": mean * factor, "spread": round(min(1.0, sigma / mean), 4)}
+        if sigma > mean:
+            notes.append(f"{phone}, {direction}: σ ÷ u is {sigma / mean:.2f}; the spread of a link is at most 1")
+    return Found(name=phone, link=link, notes=tuple(notes))
+
+
+def _pair(values: list[Any], keys: tuple[str, str], place: str) -> tuple[float, float]:
+    return number(values[0], place, keys[0], least=1e-9), number(values[1], place, keys[1])

@@ -1,0 +1,60 @@
+"""Commutes on Norwegian 3G (Riiser et al., MMSys 2013; datasets.simula.no/hsdpa-tcp-logs).
+
+The logs have six columns: Unix time, t_ms, latitude, longitude, bytes since the line above, ms since the line above.
+Also read: the three columns ``t_ms bytes recv_ms`` of them, and many traces in one table, ``trace,t_s,mbps``, where a
+rate is that of the time since the row above, as in Pensieve's files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+from testbed.errors import UserError
+from testbed.traces.formats import files, pensieve
+from testbed.traces.formats.found import Entry, Found, Options, cell, rate_trace
+
+_COLUMNS = {6: (1, 4, 5), 3: (0, 1, 2)}
+"""How many a line has → where t_ms, bytes and ms are."""
+
+
+def read(path: Path, options: Options) -> Iterator[Entry]:
+    _, header = next(files.lines(path), (1, ""))
+    if not header.startswith("trace,"):
+        name = files.stem(path)
+        yield Entry(name=name, build=lambda: Found(name=name, down=rate_trace(*_log(path), str(path))))
+        return
+    rows = files.rows(path, ("trace", "t_s", "mbps"), "trace,t_s,mbps")
+    for name, group in groupby(rows, key=lambda row: row[1]["trace"]):
+        yield Entry(name=name, build=partial(_found, name, group, path))
+
+
+def _found(name: str, rows: Iterable[tuple[int, dict[str, str]]], path: Path) -> Found:
+    samples = (
+        (number, cell(row["t_s"], f"{path}, line {number}", "t_s"), cell(row["mbps"], f"{path}, line {number}", "mbps"))
+        for number, row in rows
+    )
+    return Found(name=name, down=pensieve.trace(samples, path, f"{path}, {name!r}"))
+
+
+def _log(path: Path) -> tuple[list[tuple[float, float]], float]:
+    """Rows of a rate trace, and its end."""
+    rates: list[tuple[float, float]] = []
+    total, last, waiting = 0.0, -1.0, 0.0
+    for number, line in files.lines(path):
+        cells, place = line.replace(",", " ").split(), f"{path}, line {number}"
+        if not cells:
+            continue
+        if len(cells) not in _COLUMNS:
+            raise UserError(f"{place}: has {len(cells)} columns; it must be t_ms, bytes, ms, or the six of the logs")
+        names = zip(("t_ms", "bytes", "ms"), _COLUMNS[len(cells)], strict=True)
+        moment, size, milliseconds = (cell(cells[column], place, name) for name, column in names)
+        if moment < last:
+            raise UserError(f"{place}: t_ms is {moment:g}, after {last:g}; times must not decrease: sort the lines")
+        last, waiting = moment, waiting + size
+        if milliseconds > 0:
+            rates.append((total / 1000, waiting * 8 / (milliseconds * 1000)))
+            total, waiting = total + milliseconds, 0.0
+    return rates, total / 1000

@@ -1,0 +1,87 @@
+"""5G and 4G of an Irish operator (Raca et al., MMSys 2020): G-NetTrack's CSV, one row a second, kbit/s, ``-``: unknown.
+
+Also read: many of them in one table, ``trace,mobility,second,network_mode,dl_kbps,ul_kbps,ping_avg_ms,ping_loss``.
+A rate holds until the next row. Only the download is taken: the upload is what a phone sent while it downloaded, which
+says nothing about what it could have sent. Half the median round trip, where there is one, is the delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+from testbed.errors import UserError
+from testbed.stats import quantile
+from testbed.traces.formats import files
+from testbed.traces.formats.found import Entry, Found, Options, cell, rate_trace
+
+_UNKNOWN = ("", "-")
+_NOTE = "up: what the phone sent while it downloaded is not what it could have sent, so it was not taken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    line: int
+    trace: str
+    second: float
+    kbps: str
+    ping_ms: str
+
+
+def read(path: Path, options: Options) -> Iterator[Entry]:
+    _, header = next(files.lines(path), (1, ""))
+    rows = _many(path) if header.startswith("trace,") else _one(path)
+    for name, group in groupby(rows, key=lambda row: row.trace):
+        yield Entry(name=name, build=partial(_found, name, group, path, trim=options.trim))
+
+
+def _one(path: Path) -> Iterator[Row]:
+    """As G-NetTrack wrote it."""
+    needed = ("Timestamp", "DL_bitrate")
+    begun: datetime | None = None
+    for number, row in files.rows(path, needed, "G-NetTrack's: Timestamp,Longitude,…,DL_bitrate,UL_bitrate,…"):
+        try:
+            when = datetime.strptime(row["Timestamp"], "%Y.%m.%d_%H.%M.%S")
+        except ValueError:
+            problem = f"Timestamp is {row['Timestamp']!r}; it must be like 2020.01.16_10.43.34"
+            raise UserError(f"{path}, line {number}: {problem}") from None
+        begun = begun or when
+        second = (when - begun).total_seconds()
+        ping = row.get("PINGAVG", "-")
+        yield Row(line=number, trace=files.stem(path), second=second, kbps=row["DL_bitrate"], ping_ms=ping)
+
+
+def _many(path: Path) -> Iterator[Row]:
+    needed = ("trace", "second", "dl_kbps", "ping_avg_ms")
+    for number, row in files.rows(path, needed, "trace,mobility,second,network_mode,dl_kbps,…,ping_avg_ms,…"):
+        second = cell(row["second"], f"{path}, line {number}", "second")
+        yield Row(line=number, trace=row["trace"], second=second, kbps=row["dl_kbps"], ping_ms=row["ping_avg_ms"])
+
+
+def _found(name: str, rows: Iterable[Row], path: Path, *, trim: bool) -> Found:
+    rates: list[tuple[float, float]] = []
+    pings: list[float] = []
+    last = -1.0
+    for row in rows:
+        place = f"{path}, line {row.line}"
+        if row.second < last:
+            raise UserError(
+                f"{place}: is of second {row.second:g}, after {last:g}; times must not decrease: sort the rows"
+            )
+        if row.ping_ms not in _UNKNOWN:
+            pings.append(cell(row.ping_ms, place, "the round trip"))
+        if row.kbps not in _UNKNOWN and row.second > last:  # of two in one second, the first counts
+            mbps = cell(row.kbps, place, "the rate") / 1000
+            if rates or mbps > 0 or not trim:
+                rates.append((row.second, mbps))
+        last = row.second
+    if not rates:
+        raise UserError(f"{path}, {name!r}: has no rate in any row; choose another")
+    begun = rates[0][0]
+    trace = rate_trace(((second - begun, mbps) for second, mbps in rates), last + 1 - begun, f"{path}, {name!r}")
+    delay = round(quantile(pings, 0.5) / 2000, 6) if pings else None
+    return Found(name=name, down=trace, delay=delay, notes=(_NOTE,))

@@ -1,0 +1,52 @@
+"""Small files in the formats of others, written by the tests themselves, and what is made of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import cli
+from testbed.errors import UserError
+from testbed.traces.formats import KINDS
+from testbed.traces.formats.found import Found, Options
+
+
+def write(path: Path, contents: str | bytes | dict[str, Any]) -> Path:
+    """A file; packed if its name says so."""
+    text = json.dumps(contents) if isinstance(contents, dict) else contents
+    data = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def found(kind: str, path: Path, **options: Any) -> dict[str, Found]:
+    """Every entry of a file, by its name in --list."""
+    return {entry.name: entry.build() for entry in KINDS[kind].read(path, Options(**options))}
+
+
+def only(kind: str, path: Path, **options: Any) -> Found:
+    (entry,) = found(kind, path, **options).values()
+    return entry
+
+
+def problem(kind: str, path: Path, **options: Any) -> str:
+    """What a file is refused with."""
+    with pytest.raises(UserError) as caught:
+        found(kind, path, **options)
+    return str(caught.value)
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> str:
+    """What a command prints; of an error, its one line."""
+    assert cli.main([str(word) for word in words]) == code
+    output = capsys.readouterr()
+    if code:
+        assert output.out == ""
+        (line,) = output.err.splitlines()
+        return line
+    assert output.err == ""
+    return output.out
