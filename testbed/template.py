@@ -34,6 +34,7 @@ from testbed.host import governor, pressure_seconds
 from testbed.messages import Job
 from testbed.parameters import build
 from testbed.survey import Survey
+from testbed.traces import availability, rate
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -68,6 +69,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     crowd: dict[int, int]
     """Cores and processes to time local steps with; empty where nobody asks what a step costs."""
     flops: bool
+    rates: tuple[str, ...] = ()
+    availability: tuple[str, ...] = ()
+    """Trace files of links and of devices. Read here once, they are shared by all that are forked."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +87,10 @@ def _prepare(order: Order) -> Task:
         importlib.import_module(role)
     import torch
 
+    for path in order.rates:
+        rate.load(path)
+    for path in order.availability:
+        availability.load(path)
     torch.set_num_threads(1)
     torch.manual_seed(order.seed)  # a task that builds its network without a thought of seeds has one
     cls = plugins.find(order.task, "testbed.tasks", order.source, "task.name")

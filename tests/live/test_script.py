@@ -1,0 +1,121 @@
+"""Scripted events in real runs: processes that are killed and forked anew, or stopped, at given moments."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from testbed import trace
+from tests.live.runs import Outcome, complete, started, write_profile
+
+pytestmark = pytest.mark.live
+
+VICTIM = "rpi4-2"
+LATE = 0.5
+"""Host seconds that nobody wonders about on a busy machine."""
+
+
+def event(at: float, do: str, device: str = VICTIM, **more: float) -> dict[str, Any]:
+    return {"at": at, "device": device, "do": do, **more}
+
+
+def told(outcome: Outcome) -> list[tuple[str, str]]:
+    return [(each.device, each.do) for each in outcome.of_kind(trace.Scripted)]
+
+
+def accounts_balance(outcome: Outcome) -> bool:
+    summary, count = outcome.summary, outcome.recount()
+    return count["applied"] >= 3 and all(summary[name] == number for name, number in count.items())
+
+
+@pytest.mark.parametrize(("timeout", "reason"), [(1.0, "it was silent for too long"), (60.0, "it was restarted")])
+def test_a_device_that_is_killed_and_rejoins_is_another_process_and_trains_again(
+    tmp_path: Path, timeout: float, reason: str
+) -> None:
+    profile = write_profile(
+        tmp_path, events=[event(2.0, "kill"), event(5.0, "rejoin")], stop={"seconds": 8.0},
+        presence={"beat": 0.25, "timeout": timeout},
+    )  # fmt: skip
+    with started(profile) as run:
+        run.wait_until_traced("arrived", 3)
+        first = run.members()[VICTIM]
+        run.wait_until_traced("scripted")
+        run.wait_for(lambda: not first.is_running() or first.status() == psutil.STATUS_ZOMBIE, "its death")
+        outcome = run.finish()
+    assert (outcome.code, outcome.stderr) == (0, "")  # what the script wants is no warning
+    assert told(outcome) == [(VICTIM, "kill"), (VICTIM, "rejoin")]
+    killed, rejoined = outcome.of_kind(trace.Scripted)
+    assert killed.t == 2.0
+    dilation = outcome.summary["dilation"]
+    assert 5.0 <= rejoined.t < 5.0 + LATE / dilation
+
+    lives = [each for each in outcome.of_kind(trace.Joined) if each.device == VICTIM]
+    assert [each.t for each in lives] == [0.0, rejoined.t]
+    assert lives[0].pid == first.pid != lives[1].pid
+    [left] = outcome.of_kind(trace.Left)
+    assert (left.device, left.reason) == (VICTIM, reason)
+    [lost] = outcome.of_kind(trace.Lost)
+    assert (lost.device, lost.t) == (VICTIM, left.t)
+    assert accounts_balance(outcome)
+
+    arrivals = [each.due for each in outcome.of_kind(trace.Arrived) if each.device == VICTIM]
+    assert not [moment for moment in arrivals if 2.0 < moment < 5.0]
+    assert [moment for moment in arrivals if moment < 2.0]
+    assert [moment for moment in arrivals if moment > 5.0]
+    # the next life goes on with the number after that of the job which was lost
+    sent = [each.t for each in outcome.of_kind(trace.Dispatched) if each.device == VICTIM]
+    jobs = [(each.sent, each.job) for each in outcome.of_kind(trace.Uploaded) if each.device == VICTIM]
+    assert next(job for moment, job in jobs if moment > 5.0) == len([moment for moment in sent if moment < 5.0])
+    [row] = [row for row in outcome.csv("devices.csv") if row["device"] == VICTIM]
+    assert float(row["dead_s"]) == pytest.approx(3.0, abs=LATE / dilation)
+
+
+def test_a_run_that_ends_while_devices_are_dead_ends_in_time(tmp_path: Path) -> None:
+    script = [event(1.0, "kill", "*"), event(2.5, "rejoin", "rpi4-1"), event(3.5, "kill", "rpi4-1")]
+    outcome = complete(write_profile(tmp_path, events=script, stop={"seconds": 4.0}))
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert outcome.summary["stopped"] == "4 seconds are over"
+    assert outcome.summary["scripted"] == 5
+    assert accounts_balance(outcome)
+    # what was due before may be taken up late on a busy host
+    assert {each.device for each in outcome.of_kind(trace.Arrived) if each.due > 1.0} == {"rpi4-1"}
+
+
+def test_ctrl_c_ends_a_run_that_waits_for_a_device_to_rejoin(tmp_path: Path) -> None:
+    with started(write_profile(tmp_path, events=[event(1.0, "kill"), event(300.0, "rejoin")])) as run:
+        run.wait_until_traced("scripted")
+        run.process.send_signal(signal.SIGINT)
+        outcome = run.finish()
+    assert (outcome.code, outcome.stderr) == (130, "")
+    assert told(outcome) == [(VICTIM, "kill")]
+    assert accounts_balance(outcome)
+
+
+def test_devices_hang_at_their_moment_busy_or_idle(tmp_path: Path) -> None:
+    """In rounds with a slow device, the fast one has nothing to do but to wait for the next."""
+    groups = [
+        {"profile": "rpi4", "link": "wifi", "name": "fast", "suspend_by": "signal"},
+        {"profile": "rpi3bplus", "link": "wifi", "name": "slow", "schedule": [{"at": 0, "speed": 0.1}]},
+    ]
+    profile = write_profile(
+        tmp_path, devices=groups, strategy="fedavg", stop={"seconds": 8.0},
+        events=[event(3.0, "suspend", "*", seconds=2.0)],
+    )  # fmt: skip
+    with started(profile) as run:
+        run.wait_until_traced("arrived")
+        fast = run.members()["fast-1"]
+        run.wait_for(lambda: fast.status() == psutil.STATUS_STOPPED, "a device in state stopped")
+        outcome = run.finish()
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert sorted(told(outcome)) == [("fast-1", "suspend"), ("slow-1", "suspend")]
+    assert {each.t for each in outcome.of_kind(trace.Scripted)} == {3.0}
+    hangs = {each.device: each for each in outcome.of_kind(trace.Suspended)}
+    assert {name: hang.asked for name, hang in hangs.items()} == {"fast-1": 2.0, "slow-1": 2.0}
+    assert all(5.0 <= hang.t < 5.0 + LATE / outcome.summary["dilation"] for hang in hangs.values())
+    assert not [each for each in outcome.of_kind(trace.Arrived) if 3.0 < each.t < 5.0]
+    assert [each for each in outcome.of_kind(trace.Arrived) if each.t > 5.0]
+    assert accounts_balance(outcome)
