@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rich.console import Console, Group
@@ -11,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 _LINE_SECONDS = 5.0
+_SILENT_SECONDS = 2.0
 _MOST_ROWS = 24
 _WARMING = "warming up: loading the data, training one step …"
 _STOPPING = "stopping: keeping the results; once more to end at once"
@@ -132,3 +135,29 @@ def view(console: Console, errors: Console, *, quiet: bool) -> Quiet:
     if quiet:
         return Quiet(errors)
     return Screen(console) if console.is_terminal else Lines(console, errors)
+
+
+@contextlib.contextmanager
+def progress(console: Console, what: str, *, quiet: bool) -> Iterator[Callable[[float], None]]:
+    """To be told which share of something is done. A user who waits for more than a moment is shown it: in one place on
+    a terminal, as a line every few seconds elsewhere.
+    """
+    upcoming = time.monotonic() + _SILENT_SECONDS
+    shown = Live(console=console, auto_refresh=False, transient=True)
+
+    def tell(share: float) -> None:
+        nonlocal upcoming
+        if quiet or time.monotonic() < upcoming:
+            return
+        line = Text(f"{what}: {share:.0%}")
+        if console.is_terminal:
+            shown.start()
+            shown.update(line, refresh=True)
+        else:
+            console.print(line, soft_wrap=True)
+            upcoming = time.monotonic() + _LINE_SECONDS
+
+    try:
+        yield tell
+    finally:
+        shown.stop()

@@ -110,3 +110,36 @@ def test_a_terminal_shows_the_table_and_the_headline() -> None:
     assert "starting devices: 1 of 8" in shown
     assert "rpi4-1" in shown
     assert "version 6" in shown
+
+
+# ---- how far something is
+
+
+def told_of(moments: tuple[float, ...], monkeypatch: pytest.MonkeyPatch, *, terminal: bool, quiet: bool = False) -> str:
+    """What is shown of something of which a tenth more is done at each of these moments."""
+    clock = ManualClock()
+    monkeypatch.setattr("testbed.live.time", SimpleNamespace(monotonic=clock.now))
+    screen, text = console(terminal=terminal)
+    with live.progress(screen, "packing [bold]", quiet=quiet) as tell:
+        for number, moment in enumerate(moments, 1):
+            clock.advance_to(moment)
+            tell(number / 10)
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_nothing_is_said_of_what_takes_but_a_moment(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    assert told_of((0.5, 1.0, 1.9), monkeypatch, terminal=terminal) == ""
+    assert told_of((0.5, 10.0, 20.0), monkeypatch, terminal=terminal, quiet=True) == ""
+
+
+def test_what_takes_longer_is_told_every_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = told_of((1.0, 2.0, 3.0, 6.9, 7.0, 7.1), monkeypatch, terminal=False)
+    assert text == "packing [bold]: 20%\npacking [bold]: 50%\n"
+
+
+def test_on_a_terminal_it_is_shown_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = told_of((1.0, 2.0, 3.0), monkeypatch, terminal=True)
+    assert "10%" not in text
+    assert all(f"packing [bold]: {share}" in text for share in ("20%", "30%"))
+    assert text.endswith("\x1b[2K")  # and taken away again
