@@ -23,9 +23,30 @@ class Arrivals:
     def next_due(self) -> float:
         return self._heap[0][0] if self._heap else math.inf
 
-    def pop(self, now: float) -> tuple[Update, float] | None:
-        """The next update that is due by ``now``, and when it was received."""
-        if self.next_due > now:
+    def pop(self, now: float, wake_at: float) -> tuple[Update, float, float] | None:
+        """The next update that is due by ``now``, when it was received, and the moment from which it counts.
+
+        None if the wake comes first: that is after the updates of its moment.
+        """
+        if self.next_due > min(now, wake_at):
             return None
-        _, _, update, received = heapq.heappop(self._heap)
-        return update, received
+        due, _, update, received = heapq.heappop(self._heap)
+        return update, received, max(due, received)
+
+    # nobody waits for his turn here: see aggregator.turns
+
+    def holds(self, device: str, ticket: int) -> bool:
+        return False
+
+    def allows_wake(self, moment: float) -> bool:
+        return True
+
+    def until(self, now: float) -> float:
+        return now
+
+    def is_over(self, wake_at: float) -> bool:
+        return False
+
+    @property
+    def turn(self) -> None:
+        return None

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from testbed.profile import StopWhen
+from testbed.trace import version_reached
 
 
 class Ending:
     """Is shown how far the run has come, and asked by others to end it. The first reason counts."""
 
-    def __init__(self, when: StopWhen) -> None:
-        self._when = when
+    def __init__(self, when: StopWhen, recorded: Mapping[str, int] | None = None) -> None:
+        """``recorded``: device → after how many of its jobs the run ends, since no more were recorded."""
+        self._when, self._recorded = when, recorded or {}
         self.reason: str | None = None
         """None as long as the run goes on."""
         self.interrupted = False
@@ -46,7 +48,13 @@ class Ending:
     def look_at_version(self, version: int) -> None:
         versions = self._when.versions
         if versions is not None and version >= versions:
-            self.ask(f"version {versions} is reached")
+            self.ask(version_reached(versions))
+
+    def look_at_jobs(self, jobs_of: Callable[[str], int]) -> None:
+        """``jobs_of``: how many jobs a device has been sent."""
+        for device, recorded in self._recorded.items():
+            if jobs_of(device) > recorded:
+                self.ask(f"the recording of {device} is used up")
 
     def look_at_score(self, metrics: Mapping[str, float]) -> None:
         target = self._when.target_accuracy

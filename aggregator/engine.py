@@ -7,6 +7,7 @@ Every Train carries a new ticket, and every ticket is settled exactly once: appl
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -49,6 +50,7 @@ class Engine:
         self.known: dict[str, DeviceInfo] = {}
         self._open: dict[int, Ticket] = {}
         self._tickets = self._rounds = 0
+        self._jobs: Counter[str] = Counter()
         self._started = self._over = False
         self._gone: list[str] = []
         self._seeing_off = False
@@ -93,6 +95,15 @@ class Engine:
 
     def is_present(self, device: str) -> bool:
         return device in self._seats
+
+    def jobs_of(self, device: str) -> int:
+        """Jobs that a device has been sent so far, in all its lives."""
+        return self._jobs[device]
+
+    def ticket_of(self, device: str) -> int:
+        """The ticket that a device is working on, 0 if it is idle or not there."""
+        seat = self._seats.get(device)
+        return seat.ticket.number if seat is not None and seat.ticket is not None else 0
 
     def base_of(self, device: str) -> int | None:
         """Version a device is training on, None if it is idle."""
@@ -274,6 +285,7 @@ class Engine:
         train = Train(ticket=number, version=version, sent=self.now, job=job, model=self._history.model)
         seat.ticket = self._open[number] = Ticket(number=number, device=device, train=train, base=version)
         seat.trains_sent += 1
+        self._jobs[device] += job is not None
         self._history.hold(version)
         self.tally.dispatched += 1
         self._record(trace.Dispatched(t=self.now, device=device, ticket=number, version=version, steps=steps))

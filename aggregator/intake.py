@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from aggregator.arrivals import Arrivals
+from aggregator.deaths import Deaths
 from aggregator.ending import Ending
 from aggregator.engine import Engine
 from aggregator.evaluation import Evaluation
@@ -13,10 +14,11 @@ from aggregator.load import LoadMeter
 from aggregator.peers import Events, Peers
 from aggregator.presence import Presence
 from aggregator.strategy import DeviceInfo
+from aggregator.turns import Turns
 from testbed import trace
 from testbed.clock import WallClock
 from testbed.host import UsageMeter, is_computing, pressure_seconds
-from testbed.messages import Beat, Hello, Message, Score, Update, Welcome
+from testbed.messages import KILLED, Beat, Hello, Message, Score, Update, Welcome
 from testbed.wire import BadMessage
 
 _FINE_SECONDS = 0.002
@@ -30,11 +32,12 @@ class Intake:
 
     def __init__(
         self, peers: Peers, engine: Engine, evaluation: Evaluation, presence: Presence, ending: Ending,
-        record: Callable[[trace.Event], None],
+        record: Callable[[trace.Event], None], arrivals: Arrivals | Turns | None = None,
     ) -> None:  # fmt: skip
         self._peers, self._engine, self._evaluation = peers, engine, evaluation
         self._presence, self._ending, self._record = presence, ending, record
-        self._arrivals = Arrivals()
+        self._arrivals = arrivals or Arrivals()
+        self._deaths = Deaths(peers.fleet.values(), record)
         self._usage = UsageMeter()
         self.running = False
         self._count_from(WallClock.starting_now())
@@ -61,8 +64,9 @@ class Intake:
 
     @property
     def next_due(self) -> float:
-        """When the next update is due, or the wake that the rule asked for."""
-        return min(self._arrivals.next_due, self._wake_at)
+        """When the next update is due, or the wake that the rule asked for, unless that waits for an update."""
+        wake_at = self._wake_at
+        return min(self._arrivals.next_due, wake_at if self._arrivals.allows_wake(wake_at) else math.inf)
 
     @property
     def _wake_at(self) -> float:
@@ -79,9 +83,23 @@ class Intake:
         self._catch_up()
 
     def _catch_up(self) -> None:
-        self._ending.look_at_version(self._engine.version)
+        self._look_for_the_end()
         while self.running and self._ending.reason is None and self._take_up_next(self.clock.now()):
-            self._ending.look_at_version(self._engine.version)
+            self._look_for_the_end()
+
+    def _look_for_the_end(self) -> None:
+        if not self.running:
+            return
+        engine, arrivals = self._engine, self._arrivals
+        self._ending.look_at_version(engine.version)
+        self._ending.look_at_jobs(engine.jobs_of)
+        turn = arrivals.turn
+        if arrivals.is_over(self._wake_at):
+            self._ending.ask("the recording is over")
+        elif turn is not None and engine.ticket_of(turn.device) != turn.ticket and self._wake_at >= turn.t:
+            # nothing comes before this turn any more, and nobody is at work for it
+            came_off = "has gone" if not engine.is_present(turn.device) else "was not asked for what was recorded"
+            self._ending.ask(f"{turn.device} {came_off}, and it is its turn")
 
     def _take_up_next(self, now: float) -> bool:
         """Of all that is due by now, what was due first: an update, or the wake after the updates of its moment.
@@ -89,10 +107,10 @@ class Intake:
         (A rule with ticks makes its tick before it takes such an update: its intervals are half-open.)
         """
         engine, wake_at = self._engine, self._wake_at
-        arrival = self._arrivals.pop(min(now, wake_at))
+        arrival = self._arrivals.pop(now, wake_at)
         if arrival is not None:
             self._take_up(*arrival)
-        elif wake_at <= now:
+        elif wake_at <= now and self._arrivals.allows_wake(wake_at):
             began = self.clock.now()
             engine.wake(max(wake_at, engine.now))
             self.load.served(self.clock.host_seconds(self.clock.now() - began), updates=0)
@@ -102,12 +120,12 @@ class Intake:
             return False
         return True
 
-    def _take_up(self, update: Update, received: float) -> None:
+    def _take_up(self, update: Update, received: float, counts_from: float) -> None:
         """The emulated uplink has delivered an update: the rule decides, at the moment at which it was due.
 
         What the updates before it took us is hidden behind the delay of the answer, as long as that is longer.
         """
-        taken, moment = self.clock.now(), max(update.due, received, self._engine.now)
+        taken, moment = self.clock.now(), max(counts_from, self._engine.now)
         self._engine.update(update, moment, received=received, taken=taken)
         self.load.served(self.clock.host_seconds(self.clock.now() - taken))
 
@@ -139,24 +157,29 @@ class Intake:
             if self.running:
                 self._take_from_device(message, events, now)
         elif isinstance(message, Hello) and self.running and not self._ending.over:
+            self._deaths.rejoined(peer, now)
+            if self._engine.is_present(peer):
+                self._engine.leave(peer, "it was restarted", self._arrivals.until(now))
             self.join(message, now)
 
     def _take_from_device(self, message: Update | Beat, events: Events, now: float) -> None:
         if isinstance(message, Update) and self.clock.host_seconds(message.due - now) > _LONGEST_LEAD_SECONDS:
             raise BadMessage("an update that is due long after it was sent")
         self._note(events)
-        if self._ending.over:
+        if self._ending.over or (isinstance(message, Beat) and message.state == KILLED):
             return
         self._presence.heard(message.device, now)
         if not self._engine.is_present(message.device):
             # it had been silent for too long and is back; what it brings belongs to a ticket that is settled
             self.join(self._peers.hellos[message.device], now, message.trains)
-        if isinstance(message, Beat):
-            self._engine.beat(message, now)
-        elif message.due > now:
-            self._arrivals.add(message, now)
-        else:
-            self._take_up(message, now)
+        if isinstance(message, Update):
+            if message.ticket == self._engine.ticket_of(message.device):
+                self._arrivals.add(message, now)
+            else:
+                self._engine.update(message, self._arrivals.until(now))
+        elif not self._arrivals.holds(message.device, self._engine.ticket_of(message.device)):
+            # (else it would seem to have given its upload up)
+            self._engine.beat(message, self._arrivals.until(now))
 
     def _take_score(self, score: Score, now: float) -> None:
         self._evaluation.take(score)
@@ -176,13 +199,18 @@ class Intake:
             trace.Joined(t=now, device=name, pid=hello.pid, cores=list(hello.cores), samples=samples, watts=watts)
         )
         self._presence.heard(name, now)
-        self._peers.send(name, Welcome(origin=self.clock.origin))
+        self._peers.send(name, Welcome(origin=self.clock.origin, jobs=self._engine.jobs_of(name)))
         info = DeviceInfo(name=name, samples=samples, keeps_base=spec.on_lost_download == "old_base")
-        self._engine.join(info, now, trains)
+        self._engine.join(info, self._arrivals.until(now), trains)
+
+    def note_deaths(self, now: float) -> None:
+        """For the trace: the rule learns of a death by silence, as it would of any other."""
+        self._deaths.look(now, self._peers.is_dead)
 
     def let_the_silent_go(self, now: float) -> None:
+        self.note_deaths(now)
         for device in self._presence.silent(now):
-            if is_computing(self._peers.hellos[device].pid):
+            if is_computing(self._peers.hellos[device].pid) and not self._peers.has_left(device):
                 self._presence.heard(device, now)  # one local step may take longer than the time-out
             elif self._engine.is_present(device):
-                self._engine.leave(device, "it was silent for too long", now)
+                self._engine.leave(device, "it was silent for too long", self._arrivals.until(now))

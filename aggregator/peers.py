@@ -8,7 +8,8 @@ import signal
 from collections.abc import Sequence
 
 from testbed import trace
-from testbed.messages import EVALUATOR, STOPPED, Beat, Hello, Message, Refused, Score, Train, Update
+from testbed.host import is_computing
+from testbed.messages import EVALUATOR, KILLED, STOPPED, Beat, Hello, Message, Refused, Score, Train, Update
 from testbed.roles import AggregatorConfig
 from testbed.sockets import Hub, Incoming, Unreachable
 from testbed.wire import BadMessage, Buffer, decode, encode, largest_frame
@@ -41,7 +42,15 @@ class Peers:
         return {*self.fleet, *self.canaries, EVALUATOR} - self.hellos.keys()
 
     def has_left(self, name: str) -> bool:
-        return name in self.beats and self.beats[name].state == STOPPED
+        """Whether it has said its last word, whoever wanted it so."""
+        return name in self.beats and self.beats[name].state in (STOPPED, KILLED)
+
+    def is_dead(self, name: str) -> bool:
+        """Whether the script has killed it, by its last word or because its process is gone."""
+        return self._was_killed(name) or not is_computing(self.hellos[name].pid)
+
+    def _was_killed(self, name: str) -> bool:
+        return name in self.beats and self.beats[name].state == KILLED
 
     def wake_the_frozen(self) -> None:
         """A device that is suspended by SIGSTOP cannot hear that the run is over."""
@@ -70,6 +79,7 @@ class Peers:
             raise BadMessage(f"a {type(message).__name__} that an evaluator may not send")
         if isinstance(message, Hello):
             self.hellos[peer] = message
+            self.beats.pop(peer, None)  # of an earlier life
         elif isinstance(message, Beat):
             self.beats[peer] = message
         return message, events
@@ -91,8 +101,11 @@ class Peers:
         return True
 
     def send_train(self, device: str, train: Train) -> None:
-        """As the engine wants it: raises ConnectionError if the device cannot be reached."""
-        if not self.send(device, train):
+        """As the engine wants it: raises ConnectionError if the device cannot be reached.
+
+        What is sent to a device that the script has killed is lost on the way: nobody would tell at once on a network.
+        """
+        if not self.send(device, train) and not self._was_killed(device):
             raise ConnectionError(device)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import math
 import platform
 import signal
@@ -13,6 +14,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from aggregator import status
+from aggregator.arrivals import Arrivals
 from aggregator.ending import Ending
 from aggregator.engine import Engine
 from aggregator.evaluation import Evaluation
@@ -20,13 +22,15 @@ from aggregator.intake import Intake
 from aggregator.peers import Peers
 from aggregator.presence import Presence
 from aggregator.strategy import Strategy
+from aggregator.turns import Turns
 from testbed import plugins, trace
 from testbed.clock import WallClock
 from testbed.cores import Priority, keep_freed_memory, settle
 from testbed.host import is_computing
 from testbed.messages import EVALUATOR, Stop, Welcome
 from testbed.parameters import build
-from testbed.profile import Experiment
+from testbed.profile import Experiment, StopWhen
+from testbed.replay import read_turns
 from testbed.roles import AggregatorConfig
 from testbed.tasks.task import Task
 
@@ -63,10 +67,10 @@ class AggregatorProcess:
             random=np.random.default_rng([experiment.seed, 3]), send=self._peers.send_train, record=self._trace.write,
         )  # fmt: skip
         self._evaluation = Evaluation(experiment.evaluation.every)
-        self._ending = Ending(experiment.stop)
+        self._ending, arrivals = _ending(config), _arrivals(config)
         self._intake = Intake(
             self._peers, self._engine, self._evaluation, Presence(experiment.presence.timeout), self._ending,
-            self._trace.write,
+            self._trace.write, arrivals,
         )  # fmt: skip
 
     def stop(self, reason: str) -> None:
@@ -103,7 +107,8 @@ class AggregatorProcess:
         self._trace.write(
             trace.Header(
                 t=0.0, schema=trace.SCHEMA, name=experiment.name, strategy=experiment.strategy_name,
-                seed=experiment.seed, dilation=clock.dilation, host=platform.platform(),
+                parameters=experiment.strategy_parameters, seed=experiment.seed, dilation=clock.dilation,
+                host=platform.platform(), replay=experiment.replay.mode if experiment.replay.trace else "",
                 demand=plan.demand, pressure=plan.survey.pressure,
                 started=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
             )
@@ -151,7 +156,7 @@ class AggregatorProcess:
 
     def _show_status(self, now: float) -> None:
         status.write(
-            Path(self._config.status_file), now, self._intake.clock.dilation, self._engine, self._evaluation,
+            Path(self._config.status_file), now, self._intake.clock, self._engine, self._evaluation,
             self._peers.beats, self._peers.fleet,
         )  # fmt: skip
 
@@ -181,6 +186,7 @@ class AggregatorProcess:
         peers.wake_the_frozen()
         self._say_goodbye(peers.hellos.keys() - {EVALUATOR}, reason)
         if intake.running:
+            intake.note_deaths(ended)
             self._score_last()
         self._say_goodbye(peers.hellos.keys() & {EVALUATOR}, reason)
         if intake.running:
@@ -191,6 +197,7 @@ class AggregatorProcess:
                 reason=reason,
                 version=engine.version,
                 in_flight=engine.in_flight,
+                model=hashlib.sha256(engine.model.tobytes()).hexdigest(),
                 silent=[name for name in peers.fleet if engine.is_present(name) and not peers.has_left(name)],
             )
         )
@@ -226,6 +233,21 @@ class AggregatorProcess:
         folder.mkdir(exist_ok=True)
         version = {"version": str(self._engine.version)}
         save_file(self._task.tensors(self._engine.model), folder / "final.safetensors", metadata=version)
+
+
+def _ending(config: AggregatorConfig) -> Ending:
+    replay, recorded = config.experiment.replay, config.replay
+    if recorded is None:
+        return Ending(config.experiment.stop)
+    if replay.mode == "strict":
+        return Ending(StopWhen())  # it ends where the recorded run did
+    return Ending(config.experiment.stop, recorded.jobs if replay.end == "stop" else None)
+
+
+def _arrivals(config: AggregatorConfig) -> Arrivals | Turns:
+    if config.replay is None or config.experiment.replay.mode != "strict":
+        return Arrivals()
+    return Turns(read_turns(Path(config.replay.turns)), config.replay.ended)
 
 
 def _strategy(experiment: Experiment) -> Strategy:

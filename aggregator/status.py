@@ -9,11 +9,12 @@ from pathlib import Path
 
 from aggregator.engine import Engine
 from aggregator.evaluation import Evaluation
-from testbed.messages import Beat
+from testbed.clock import WallClock
+from testbed.messages import KILLED, Beat
 
 
 def write(
-    path: Path, now: float, dilation: float, engine: Engine, evaluation: Evaluation, beats: Mapping[str, Beat],
+    path: Path, now: float, clock: WallClock, engine: Engine, evaluation: Evaluation, beats: Mapping[str, Beat],
     fleet: Iterable[str],
 ) -> None:  # fmt: skip
     devices = {}
@@ -21,7 +22,7 @@ def write(
         beat = beats.get(name)
         base = engine.base_of(name)
         state = beat.state if beat is not None else "idle"
-        if not engine.is_present(name):
+        if not engine.is_present(name) or state == KILLED:  # the rule may not know it yet, a spectator does
             state = "gone"
         elif state == "idle" and base is not None:
             state = "dispatched"  # as far as we know: its download is under way, or was lost
@@ -29,7 +30,8 @@ def write(
         devices[name] = [state, base, beat.drops if beat is not None else 0, progress]
     status = {
         "t": now,
-        "dilation": dilation,
+        "dilation": clock.dilation,
+        "origin": clock.origin,
         "version": engine.version,
         "metrics": evaluation.latest.metrics if evaluation.latest is not None else {},
         "tally": {name: getattr(engine.tally, name) for name in engine.tally.__slots__},

@@ -4,6 +4,9 @@ A job is downloaded, trained (paced, perhaps suspended in the middle) and upload
 device is busy downloads beside the old work and replaces it when it is there; if that download is lost, the old
 work goes on. A Train without a job is the final model, which ends all work.
 
+A device that is away by its availability trace, or hangs by the script, stands still wherever it is. When that will be
+is known beforehand: transfers are due after it from the start, deadlines of computing move when it is over.
+
 Whatever is due counts from the moment at which the thing before it was due, never from the moment at which this
 process woke up and saw it; only a step that was computed too late moves what comes after it. So waiting for a core is
 absorbed as long as there is slack, and never adds up.
@@ -21,13 +24,17 @@ from devices.computing import Trainer
 from devices.link import Transfer, transfer
 from devices.throttle import Pace
 from devices.work import Hang, State, Work
-from testbed.faults import Timetable
+from testbed.faults import Timetable, scripted
 from testbed.fleet import DeviceSpec
 from testbed.host import Usage
 from testbed.messages import Beat, Job, Train, Update
-from testbed.trace import Abandoned, Downloaded, Event, Suspended, Trained, Uploaded, as_table
+from testbed.script import Script, phases
+from testbed.speed import Curve
+from testbed.trace import Abandoned, Downloaded, Event, Scripted, Suspended, Trained, Uploaded, as_table
 
 _ROUNDING = 1e-9  # (k·tick)/tick may be a little less than k: that would be another attempt in the same interval
+
+_NEVER = (math.inf, math.inf)
 
 Meter: TypeAlias = Callable[[], Usage | None]
 """Reads what the kernel knows about the process that computes."""
@@ -46,10 +53,12 @@ class Device:
         lead: float = 0.0,
         ahead: float = 0.0,
         grain: float = 0.0,
+        begins: float = 0.0,
     ) -> None:
         """``lead``: so many seconds before it is due, an update is given to the transport.
 
-        ``ahead``: so many seconds before its time, a step may be computed. ``grain``: see Pace.
+        ``ahead``: so many seconds before its time, a step may be computed. ``grain``: see Pace. ``begins``: when it is
+        there, if it was dead before.
         """
         self.spec = spec
         self._timetable = timetable
@@ -65,9 +74,14 @@ class Device:
         self._base: Train | None = None
         """The model to go on with where a download is lost, if the device does so."""
         self._hang: Hang | None = None
+        self._script, self._dead = Script(spec.script, begins), False
+        self._rates = phases(spec.script, "rate")
+        self._absences = spec.absences(begins)
+        self._absence = next(self._absences, _NEVER)
+        """The next time that it is away."""
         self._inbox: Train | None = None
         self._jobs = 0
-        self._taken = self._awake_since = 0.0
+        self._taken = self._awake_since = begins
         self._attempt = 0
         self._ticket = 0
         self._finished = 0
@@ -80,34 +94,67 @@ class Device:
 
     def receive(self, train: Train, now: float) -> None:
         """A Train has reached this end of the transport; its way over the emulated link began when it was sent."""
+        if self._dead:
+            return
         self._trains += 1
-        if self._hang is not None:
+        if self._hang is not None and not self._hang.away:
             self._inbox = train
         else:
             self._start_download(train, train.sent, now)
 
+    def go_on_with(self, job: int) -> None:
+        """The next job has this number: the device has had others, in an earlier life."""
+        self._jobs = job
+
     def advance(self, now: float) -> None:
         """Do everything that is due, except computing a step."""
+        if self._dead:
+            return
+        self._advance(min(now, self._script.killed_at))
+        while self._script.next <= now and not self._dead:
+            event = self._script.take()
+            if event.do == "kill":
+                self._die(event.at)
+            else:  # what it does to links, computing and the device was known beforehand
+                self._note(
+                    Scripted(
+                        t=event.at, device=self.spec.name, do=event.do, seconds=event.seconds, value=event.value
+                    )
+                )  # fmt: skip
+
+    def _die(self, moment: float) -> None:
+        """From now on nothing happens any more."""
+        self.stop(moment)
+        self._work = self._download = self._hang = self._inbox = None
+        self._dead = True
+
+    def _advance(self, now: float) -> None:
         while True:
             work = self._work
             download = self._download[1].due if self._download is not None else math.inf
             if self._hang is not None:
-                if self._hang.until > now:
+                if work is not None and work.send_at <= min(now, self._hang.until):
+                    self._send(work)  # due as soon as the device is back
+                elif self._hang.until > now:
                     return
-                self._wake_up(self._hang.until, now)
+                else:
+                    self._wake_up(self._hang.until, now)
             elif work is not None and work.send_at <= min(now, download):
                 self._send(work)
             else:
-                moment = self._work_due(work) if work is not None and not self.wants_step(now) else math.inf
-                if min(download, moment) > now:
-                    return
-                if work is not None and moment <= download:  # what was due first comes first, however late we wake
+                gone, wanted = self._absence[0], self.wants_step(now)
+                moment = self._work_due(work) if work is not None and not wanted else math.inf
+                if min(download, moment) > min(now, gone):  # what was due first comes first, however late we wake
+                    if gone > now or wanted:
+                        return
+                    self._go_away()
+                elif work is not None and moment <= download:
                     self._advance_work(work, now)
                 else:
                     self._end_download(now)
 
     def wants_step(self, now: float) -> bool:
-        """Whether the next local step should be computed now."""
+        """Whether the next local step should be computed now: a step that begins before the device goes away, too."""
         work = self._work
         return (
             work is not None
@@ -115,7 +162,7 @@ class Device:
             and work.done < work.steps
             and self._hang is None
             and not work.suspends_now
-            and work.pace.begins(work.done) <= now
+            and work.pace.begins(work.done) <= min(now, self._absence[0])
         )
 
     def step(self) -> None:
@@ -151,9 +198,12 @@ class Device:
 
     def due(self) -> float:
         """When :meth:`advance` or :meth:`step` is next wanted; infinity while only a message can change anything."""
+        return math.inf if self._dead else min(self._script.next, self._due())
+
+    def _due(self) -> float:
         if self._hang is not None:
-            return self._hang.until
-        moment = self._download[1].due if self._download is not None else math.inf
+            return min(self._hang.until, self._work.send_at if self._work is not None else math.inf)
+        moment = min(self._absence[0], self._download[1].due if self._download is not None else math.inf)
         if self._work is not None:
             moment = min(moment, self._work.send_at, self._work_due(self._work))
         return moment
@@ -161,10 +211,16 @@ class Device:
     @property
     def frozen_until(self) -> float | None:
         """While the whole process should be stopped: when it should go on."""
-        return self._hang.until if self._hang is not None and self.spec.suspend_by == "signal" else None
+        if self._hang is None or self.spec.suspend_by != "signal":
+            return None
+        # a process that is stopped could neither send an update nor tell its last word
+        send_at = self._work.send_at if self._work is not None else math.inf
+        return min(self._hang.until, send_at, self._script.killed_at)
 
     @property
     def state(self) -> State:
+        if self._dead:
+            return State.KILLED
         if self._hang is not None:
             return State.SUSPENDED
         if self._work is not None:
@@ -203,9 +259,16 @@ class Device:
         else:
             self._ticket, self._attempt = train.ticket, 0
             self._jobs += 1
-        fate = self._timetable.download(self._jobs - 1, self._attempt)
-        self._download = train, transfer(self.spec.down, train.model.nbytes, fate, moment)
-        self._taken = now
+        gone, back = next(self.spec.absences(moment), _NEVER)
+        moment = back if gone <= moment else moment  # nobody is there to receive it
+        way = self._way_down(train, moment)
+        if self._hang is not None and way.due <= self._hang.started:  # due before it went, and taken up after that
+            way = self._way_down(train, self._hang.until)
+        self._download, self._taken = (train, way), now
+
+    def _way_down(self, train: Train, moment: float) -> Transfer:
+        fate = scripted(self._timetable.download(self._jobs - 1, self._attempt), self.spec.script, moment)
+        return transfer(self.spec.down, train.model.nbytes, fate, moment, self.spec.absences, self._rates)
 
     def _end_download(self, now: float) -> None:
         assert self._download is not None
@@ -215,7 +278,7 @@ class Device:
             Downloaded(
                 t=now, device=self.spec.name, ticket=train.ticket, job=self._jobs - 1, attempt=self._attempt,
                 sent=way.started, asked=way.asked, obtained=max(way.due, self._taken) - way.started,
-                bytes=way.bytes, dropped=way.dropped,
+                bytes=way.bytes, dropped=way.dropped, held=way.held or None,
             )
         )  # fmt: skip
         moment = max(way.due, self._awake_since)
@@ -252,9 +315,16 @@ class Device:
 
     def _start_work(self, train: Train, job: Job, moment: float) -> None:
         number, steps = self._jobs - 1, job.steps_over(self._samples)
+        seconds_per_sample, curve, recorded = (
+            self.spec.seconds_per_sample,
+            self._curve,
+            self._timetable.step_seconds(number),
+        )
+        if recorded is not None:  # what was recorded has its phases in it
+            seconds_per_sample, curve = recorded * steps / job.samples_after(steps, self._samples), Curve()
         pace = Pace(
-            moment, self.spec.seconds_per_sample, lambda steps: job.samples_after(steps, self._samples),
-            self._curve, self._meter(), steps=steps, ahead=self._ahead, grain=self._grain, enforced=self._paced,
+            moment, seconds_per_sample, lambda steps: job.samples_after(steps, self._samples),
+            curve, self._meter(), steps=steps, ahead=self._ahead, grain=self._grain, enforced=self._paced,
         )  # fmt: skip
         self._work = Work(
             train=train, number=number, lead=self._lead, steps=steps,
@@ -268,8 +338,9 @@ class Device:
             return work.upload.due if work.upload is not None else work.retry_at
         if work.suspends_now:
             return work.pace.ended(work.done)
-        if work.done == work.steps:  # computed ahead, its way out can be prepared ahead
-            return work.pace.ended(work.done) - self._lead
+        if work.done == work.steps:  # computed ahead, its way out can be prepared ahead, unless the end will move
+            ended = work.pace.ended(work.done)
+            return ended - self._lead if ended <= min(self._absence[0], self._script.killed_at) else math.inf
         return work.pace.begins(work.done) if self._paced else math.inf
 
     def _advance_work(self, work: Work, now: float) -> None:
@@ -290,18 +361,31 @@ class Device:
         work.computing.pause()
         self._hang = Hang(started=moment, until=moment + seconds, asked=seconds)
 
+    def _go_away(self) -> None:
+        """The device is away for a while, whatever it does."""
+        (gone, back), self._absence = self._absence, next(self._absences, _NEVER)
+        started = max(gone, self._awake_since)
+        if back <= started:
+            return  # it hung for all of it
+        work = self._work
+        if work is not None and work.update is None:
+            work.computing.pause()
+        self._hang = Hang(started=started, until=back, asked=back - started, away=True)
+
     def _wake_up(self, moment: float, now: float) -> None:
         assert self._hang is not None
         hang, self._hang, self._awake_since = self._hang, None, moment
-        if self._work is not None:
-            self._work.computing.resume()
-            self._work.pace.hold(hang.started, moment)
-            self._note(
-                Suspended(
-                    t=now, device=self.spec.name, ticket=self._work.train.ticket,
-                    asked=hang.asked, obtained=now - hang.started,
-                )
-            )  # fmt: skip
+        work = self._work if self._work is not None and self._work.update is None else None
+        if work is not None:
+            work.computing.resume()
+            work.pace.hold(hang.started, moment)
+        self._note(
+            Suspended(
+                t=now, device=self.spec.name, ticket=work.train.ticket if work is not None else 0,
+                steps=work.done if work is not None else 0, asked=hang.asked, obtained=now - hang.started,
+                away=hang.away,
+            )
+        )  # fmt: skip
         if self._inbox is not None:
             train, self._inbox = self._inbox, None
             self._start_download(train, max(moment, train.sent), now)
@@ -327,8 +411,9 @@ class Device:
 
     def _start_upload(self, work: Work, moment: float) -> None:
         assert work.update is not None
-        fate = self._timetable.upload(work.number, work.attempt)
-        work.upload = transfer(self.spec.up, work.update.delta.nbytes, fate, moment)
+        fate = scripted(self._timetable.upload(work.number, work.attempt), self.spec.script, moment)
+        size, work.last = work.update.delta.nbytes, self._script.killed_at
+        work.upload = transfer(self.spec.up, size, fate, moment, self.spec.absences, self._rates)
 
     def _send(self, work: Work) -> None:
         """To the aggregator's process, which keeps it until it is due: by then the transport has done its part."""
@@ -343,6 +428,7 @@ class Device:
             Uploaded(
                 t=now, device=self.spec.name, ticket=work.train.ticket, job=work.number, attempt=work.attempt,
                 sent=way.started, asked=way.asked, obtained=way.due - way.started, bytes=way.bytes, dropped=way.dropped,
+                held=way.held or None,
             )
         )  # fmt: skip
         if not way.dropped:

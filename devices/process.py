@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -16,13 +17,15 @@ from devices.device import Device
 from devices.freeze import freeze
 from devices.quota import SignalQuota
 from devices.training import local_sgd
+from devices.work import State
 from devices.worker import Worker
 from testbed.cgroups import Quota
 from testbed.clock import WallClock
 from testbed.cores import Priority, settle
-from testbed.faults import timetable
+from testbed.faults import RecordedTimetable, Timetable, timetable
 from testbed.host import UsageMeter
 from testbed.messages import STOPPED, Beat, Hello, Job, Refused, Stop, Train, Update, Vector, Welcome
+from testbed.recording import read
 from testbed.roles import GRAIN_SECONDS, DeviceConfig
 from testbed.sockets import Peer, Unreachable, closing_peer
 from testbed.tasks.task import Task
@@ -42,6 +45,10 @@ _GOLDEN = 0.6180339887
 
 class StopRun(Exception):
     """The aggregator ended the run."""
+
+
+class Killed(Exception):
+    """The script wants the device dead."""
 
 
 def main(config: DeviceConfig, task: Task) -> None:
@@ -70,6 +77,13 @@ def _own_process(config: DeviceConfig, task: Task) -> Iterator[Worker | None]:
         worker.end()
 
 
+def _timetable(config: DeviceConfig) -> Timetable:
+    seeded = timetable(config.spec, config.seed)
+    if config.recording is None:
+        return seeded
+    return RecordedTimetable(jobs=read(Path(config.recording)), end=config.recording_end, otherwise=seeded)
+
+
 def _local_sgd(config: DeviceConfig, task: Task, job: Job, base: Vector, number: int) -> Steps:
     # seeded by the number of the job, so that a replayed job meets the same batches
     rng = np.random.default_rng([config.seed, 2, config.spec.index, number])
@@ -85,10 +99,10 @@ class DeviceProcess:
         self._shard = task.shards[spec.index]
         self._quota = SignalQuota(worker, config.quota) if worker and isinstance(config.quota, float) else None
         self._device = Device(
-            spec, timetable(spec, config.seed), len(self._shard), worker.begin if worker else self._train,
+            spec, _timetable(config), len(self._shard), worker.begin if worker else self._train,
             worker.usage if worker else UsageMeter(),
             lead=_LEAD_SECONDS / config.dilation, grain=GRAIN_SECONDS / config.dilation,
-            ahead=_AHEAD_SECONDS / config.dilation,
+            ahead=_AHEAD_SECONDS / config.dilation, begins=config.rejoining.at if config.rejoining is not None else 0.0,
         )  # fmt: skip
         self._untold: tuple[dict[str, object], ...] = ()
         """Events that no message has carried yet; they outlast a message that the transport could not take."""
@@ -99,14 +113,15 @@ class DeviceProcess:
         spec = self._config.spec
         if spec.throttle == "pace":
             self._warm_up()
-        hello = Hello(device=spec.name, pid=os.getpid(), cores=self._cores, samples=len(self._shard))
-        self._peer.send(encode(hello), timeout=_CONNECT_SECONDS)
-        clock = self._wait_for_start()
+        clock = self._join() if self._wait_to_rejoin() else None
         if clock is not None:
             try:
                 self._live(clock)
             except StopRun:
                 self._device.stop(clock.now())
+            except Killed:
+                self._lie_dead()
+                return
         # the last heartbeat carries the events that had not been told yet
         self._tell(msgspec.structs.replace(self._device.beat(), state=STOPPED), timeout=1.0)
 
@@ -116,17 +131,42 @@ class DeviceProcess:
         for _ in _local_sgd(self._config, self._task, job, self._task.initial(), 0):
             pass
 
-    def _wait_for_start(self) -> WallClock | None:
-        """The clock of the run, or None if it is over before it began."""
+    def _wait_to_rejoin(self) -> bool:
+        """Until it is time to say hello. Whether the run still goes on by then."""
+        rejoining = self._config.rejoining
+        if rejoining is None:
+            return True
+        clock = WallClock(rejoining.origin, self._config.dilation)
+        while (left := clock.host_seconds(rejoining.at - clock.now())) > _FINE_SECONDS:
+            frames = self._peer.receive(left - _FINE_SECONDS / 2)
+            if frames is not None and isinstance(decode(frames, self._task.size), Stop):
+                return False  # (a Train is for who was killed: nobody is there to take it)
+        clock.sleep_until(rejoining.at)
+        return True
+
+    def _lie_dead(self) -> None:
+        """The device is silent; its process is about to be killed. If the run ends before, it need not be."""
+        self._tell_beat()
+        while True:
+            frames = self._peer.receive(_CONNECT_SECONDS)
+            if frames is not None and isinstance(decode(frames, self._task.size), Stop):
+                return
+
+    def _join(self) -> WallClock | None:
+        """Say hello. The clock of the run, or None if it is over before it began."""
+        name = self._config.spec.name
+        hello = Hello(device=name, pid=os.getpid(), cores=self._cores, samples=len(self._shard))
+        self._peer.send(encode(hello), timeout=_CONNECT_SECONDS)
         while True:
             frames = self._peer.receive(timeout=_CONNECT_SECONDS)
             message = decode(frames, self._task.size) if frames is not None else None
             if isinstance(message, Welcome):
+                self._device.go_on_with(message.jobs)
                 return WallClock(message.origin, self._config.dilation)
             if isinstance(message, Stop):
                 return None
             if isinstance(message, Refused):
-                raise RuntimeError(f"the aggregator refused {self._config.spec.name}: {message.reason}")
+                raise RuntimeError(f"the aggregator refused {name}: {message.reason}")
 
     def _live(self, clock: WallClock) -> None:
         device = self._device
@@ -140,6 +180,8 @@ class DeviceProcess:
                 self._quota.act(clock.host_seconds(now))
             # no beat may overtake an update that waits: it would tell of a job that was given up
             delivered = self._deliver()
+            if device.state is State.KILLED:
+                raise Killed
             if now >= self._next_beat or not delivered:
                 if delivered:
                     self._tell_beat()

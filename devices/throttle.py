@@ -65,6 +65,8 @@ class Pace:
         A job comes to be ahead little by little: where many begin at once, as after a tick, each would else take the
         core for as long as it may be ahead, and whose deadline is next would wait for who has time.
         """
+        if self._seconds_per_sample is None:
+            return max(self._anchor, self.computed)
         scheduled = self.deadline(steps)
         return max(self._anchor, scheduled - min(self._ahead, _HASTE * (scheduled - self._anchor)))
 
@@ -73,7 +75,12 @@ class Pace:
         return max(self.deadline(steps), self.computed) if self._enforced else max(self._anchor, self.computed)
 
     def hold(self, since: float, until: float) -> None:
-        """The device hung: every later deadline moves, whatever the speed is then."""
+        """The device hung: every later deadline moves, whatever the speed is then.
+
+        A step that was computed while it should have hung already counts as computed when that is over.
+        """
+        if self.computed > since:
+            self.computed = max(self.computed, until)
         self._work_at_anchor += self._curve.work(self._anchor, since)
         self._anchor = until
         self._held += until - since

@@ -10,7 +10,7 @@ from devices.computing import Computing
 from devices.link import Transfer
 from devices.throttle import Pace
 from testbed.faults import Suspension
-from testbed.messages import Train, Update
+from testbed.messages import KILLED, Train, Update
 
 
 class State(enum.StrEnum):
@@ -19,6 +19,7 @@ class State(enum.StrEnum):
     TRAINING = "training"
     UPLOADING = "uploading"
     SUSPENDED = "suspended"
+    KILLED = KILLED
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,15 +41,17 @@ class Work:
     sent: bool = False
     attempt: int = 0
     retry_at: float = math.inf
+    last: float = math.inf
+    """When the device dies: an update that would be due after it is never sent, although others are sent ahead."""
 
     @property
     def suspends_now(self) -> bool:
-        return self.suspension is not None and self.done >= int(self.suspension.at * self.steps)
+        return self.suspension is not None and self.done >= self.suspension.after(self.steps)
 
     @property
     def send_at(self) -> float:
         """When the update must go to the transport in order to be there when it is due."""
-        if self.upload is None or self.upload.dropped or self.sent:
+        if self.upload is None or self.upload.dropped or self.sent or self.upload.due > self.last:
             return math.inf
         return self.upload.due - self.lead
 
@@ -60,3 +63,5 @@ class Hang:
     started: float
     until: float
     asked: float
+    away: bool = False
+    """By the device's availability trace or by the script, so that transfers know of it."""

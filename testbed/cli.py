@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -24,10 +26,13 @@ from testbed import (
     listing,
     live,
     loading,
+    packing,
     planner,
     plugins,
     preparation,
+    replaycheck,
     room,
+    scriptcheck,
     terminal,
 )
 from testbed.errors import UserError
@@ -37,6 +42,7 @@ from testbed.runfolder import RunFolder
 from testbed.survey import Survey
 from testbed.theory import command as theory
 from testbed.trace import TraceError
+from testbed.traces import command as tracing
 
 _EXAMPLES = """\
 examples:
@@ -47,9 +53,12 @@ examples:
   run_testbed.py run quickstart.toml --dilation auto
   run_testbed.py list strategies -v
   run_testbed.py doctor
+  run_testbed.py trace import mahimahi LTE.down --up LTE.up --out mine
+  run_testbed.py trace show runs/RUN --png delays.png
+  run_testbed.py trace compare runs/RECORDED runs/REPLAYED
   run_testbed.py theory runs/AUDG-RUN runs/PSURDG-RUN --L 1 --mu 0.1 --R 5 --G 2 --phi 0.5
 
-exit codes: 0 done, 1 the run failed, 2 wrong input, 130 Ctrl-C, 143 SIGTERM
+exit codes: 0 done, 1 the run failed or a strict replay is another run, 2 wrong input, 130 Ctrl-C, 143 SIGTERM
 """
 
 
@@ -89,10 +98,13 @@ def _parser() -> argparse.ArgumentParser:
         "--no-admission", action="store_true",
         help="run even if this host is too small; the certificate will say what became of the timing",
     )  # fmt: skip
+    run.add_argument(
+        "--compress", action="store_true", default=None, help="pack the trace (trace.jsonl.gz) when the run is over"
+    )
     _output_options(run)
 
     plan = commands.add_parser("plan", help="whether this host is large enough for an experiment, and what would fit")
-    plan.set_defaults(command=_plan)
+    plan.set_defaults(command=_plan, compress=None)
     _experiment_options(plan)
     plan.add_argument("--format", choices=("text", "json"), default="text", help="output format")
 
@@ -116,6 +128,12 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     foretell.set_defaults(command=theory.show)
     theory.add_options(foretell)
+
+    traces = commands.add_parser(
+        "trace", help="import, show, compare and export traces", description=tracing.DESCRIPTION,
+        epilog=tracing.EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    tracing.add_commands(traces)
     return parser
 
 
@@ -128,6 +146,13 @@ def _experiment_options(parser: argparse.ArgumentParser) -> None:
         "--dilation", metavar="K|auto",
         help="host seconds per emulated second: 4 gives a small host time, 0.1 saves yours; auto: 1, or what this"
         " host keeps up with",
+    )  # fmt: skip
+    parser.add_argument(
+        "--replay", metavar="RUN", help="meet the delays, drops and suspensions of a recorded run again"
+    )
+    parser.add_argument(
+        "--replay-mode", choices=("schedule", "strict"),
+        help="schedule: any rule; strict: the recorded rule, in the recorded order of arrivals",
     )  # fmt: skip
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
@@ -160,6 +185,8 @@ def _run(options: argparse.Namespace) -> int:
 
     say(f"{experiment.name}: {experiment.strategy_name} over {devices} devices")
     say(f"core plan: {core_plan}")
+    for problem in scriptcheck.too_late(experiment):
+        say(f"warning: {problem}")
 
     def admit(survey: Survey) -> Plan:
         plan = planner.settled(experiment, survey, core_plan)
@@ -175,16 +202,21 @@ def _run(options: argparse.Namespace) -> int:
         folder.remove()  # the run did not begin
         raise
     try:
-        summary = folder.write_results(plan.devices if plan is not None else ())
+        summary = folder.write_results(plan.devices if plan is not None else (), experiment.replay)
     except TraceError as error:
         print(f"error: the trace cannot be read, so there are no results: {error}", file=sys.stderr)
         return 1
+    if experiment.compress:
+        packed = _pack(folder.trace, console, quiet=options.quiet)  # of a run that failed, too
+        code = code or packed
     if options.format == "json":
         print(json.dumps(summary | {"run_folder": str(folder.path)}, indent=2))
     elif options.quiet:
         print(folder.path)
     else:
         terminal.show_summary(console, summary, folder.path)
+    if code == 0 and experiment.replay.mode == "strict" and "replay" in summary:
+        code = _judge(summary["replay"], summary["stopped"])
     return code
 
 
@@ -219,12 +251,37 @@ def _carry_out(
     return code, admitted[0] if admitted else None
 
 
+def _judge(certificate: dict[str, Any], stopped: str) -> int:
+    """A strict replay that is another run than the recorded one has failed. Gives the exit code."""
+    departure = replaycheck.departure(certificate)
+    if departure is None:
+        return 0
+    print(f"error: the replay has another {departure} than the recorded run ({stopped})", file=sys.stderr)
+    return 1
+
+
+def _pack(path: Path, console: Console, *, quiet: bool) -> int:
+    """The results are there already, so whatever happens here, the run and its trace are kept. Gives the exit code."""
+    if not path.exists():  # the run failed before anything happened
+        return 0
+    try:
+        with live.progress(console, f"packing {path.name}", quiet=quiet) as told:
+            packing.pack(path, told)
+    except OSError as error:
+        print(f"warning: {path}: cannot be packed: {error.strerror}; it is kept as it is", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"warning: {path}: is not packed, and kept as it is", file=sys.stderr)
+        return 128 + signal.SIGINT
+    return 0
+
+
 def _experiment(options: argparse.Namespace) -> Experiment:
     path: Path = options.profile
     if path.parent == Path() and path.stem in loading.catalogue("experiments") and not path.exists():
         path = loading.CATALOGUE / "experiments" / f"{path.stem}.toml"
     replaced = {"seed": options.seed, "stop.seconds": options.seconds, "strategy": options.strategy}
-    replaced["dilation"] = _number_or_word(options.dilation)
+    replaced["dilation"], replaced["compress"] = _number_or_word(options.dilation), options.compress
+    replaced |= {"replay.trace": options.replay, "replay.mode": options.replay_mode}
     given = {key: value for key, value in replaced.items() if value is not None}
     plugins.make_importable(Path.cwd(), path.parent)
     return loading.load(path, options.overrides, given)

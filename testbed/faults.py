@@ -7,12 +7,16 @@ happens in a run can shift it, so two rules with the same seed meet the same dro
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from testbed.fleet import DeviceSpec
+from testbed.profile import ScriptedEvent
+from testbed.recording import RecordedJob, Recording, Way
+from testbed.script import drop_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +26,23 @@ class Fate:
     dropped: bool
     delay_noise: float
     rate_noise: float
+    seconds: float | None = None
+    """What the transfer takes while the device is there, where that was recorded: the link's figures do not count."""
+    chance: float | None = None
+    """The draw that the loss hangs on, from 0 to 1; None where none was made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspension:
-    """The device hangs for ``seconds`` when it has done the share ``at`` of the job's steps."""
+    """The device hangs for ``seconds`` when it has done the share ``at`` of the job's steps, or ``steps`` of them."""
 
     at: float
     seconds: float
+    steps: int | None = None
+
+    def after(self, steps: int) -> int:
+        """How many of the job's steps are done when it hangs; never all of them."""
+        return min(self.steps, steps - 1) if self.steps is not None else int(self.at * steps)
 
 
 class Timetable(Protocol):
@@ -38,12 +51,16 @@ class Timetable(Protocol):
     def download(self, job: int, attempt: int) -> Fate: ...
     def upload(self, job: int, attempt: int) -> Fate: ...
     def suspension(self, job: int) -> Suspension | None: ...
+    def step_seconds(self, job: int) -> float | None:
+        """What a local step takes, where that was recorded; None: what the device's speed says."""
+        ...
 
 
 class _Stream(enum.IntEnum):
     DOWNLOAD = 0
     UPLOAD = 1
     SUSPENSION = 2
+    RESAMPLE = 3
 
 
 _SMOOTH = Fate(dropped=False, delay_noise=0.0, rate_noise=0.0)
@@ -80,29 +97,98 @@ class SeededTimetable:
             return None
         return Suspension(at=float(at), seconds=float(length) * self.suspend_max)
 
+    def step_seconds(self, job: int) -> float | None:
+        return None
+
     def _fate(self, stream: _Stream, job: int, attempt: int, drop: float, noisy: bool) -> Fate:
         if drop == 0 and not noisy:
             return _SMOOTH
         draw = self._draw(stream, job, attempt)
-        dropped = bool(draw.random() < drop)
+        chance = float(draw.random())
         delay_noise, rate_noise = draw.standard_normal(2)
-        return Fate(dropped=dropped, delay_noise=float(delay_noise), rate_noise=float(rate_noise))
+        return Fate(dropped=chance < drop, delay_noise=float(delay_noise), rate_noise=float(rate_noise), chance=chance)
 
     def _draw(self, stream: _Stream, job: int, attempt: int) -> np.random.Generator:
-        # the first counter word is the one that generation itself advances: leave it at 0
-        counter = [0, job, attempt, int(stream)]
-        return np.random.Generator(np.random.Philox(key=[self.seed, self.device], counter=counter))
+        return _draw(self.seed, self.device, stream, job, attempt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTimetable:
+    """What befell the n-th job of a device in a recorded run befalls it again; where that is unknown, chance is asked.
+
+    Behind its end, a recording begins anew (``loop``), or its jobs are drawn from (``resample``, by the number of the
+    job: no rule can shift it). With ``stop`` the run ends there.
+    """
+
+    jobs: Recording
+    end: str
+    otherwise: SeededTimetable
+
+    def download(self, job: int, attempt: int) -> Fate:
+        found = self._job(job)
+        if found is None or not found.downloads:  # it was replaced before it was there
+            return self.otherwise.download(job, attempt)
+        return _recorded(found.downloads, attempt)
+
+    def upload(self, job: int, attempt: int) -> Fate:
+        found = self._job(job)
+        if found is None or not found.uploads:  # it was cut off before its upload
+            return self.otherwise.upload(job, attempt)
+        return _recorded(found.uploads, attempt)
+
+    def suspension(self, job: int) -> Suspension | None:
+        found = self._job(job)
+        if found is None:
+            return self.otherwise.suspension(job)
+        return None if found.hung is None else Suspension(at=0.0, seconds=found.hung.seconds, steps=found.hung.steps)
+
+    def step_seconds(self, job: int) -> float | None:
+        found = self._job(job)
+        return None if found is None else found.step_seconds
+
+    def _job(self, number: int) -> RecordedJob | None:
+        count = len(self.jobs)
+        if number < count:
+            return self.jobs[number]
+        if self.end == "stop" or not count:
+            return None
+        if self.end == "loop":
+            return self.jobs[number % count]
+        draw = _draw(self.otherwise.seed, self.otherwise.device, _Stream.RESAMPLE, number, 0)
+        return self.jobs[int(draw.integers(count))]
+
+
+def _recorded(ways: Sequence[Way], attempt: int) -> Fate:
+    """One attempt more than there were is as long as the last of them, and gets through."""
+    if attempt < len(ways):
+        return replace(_SMOOTH, dropped=ways[attempt].dropped, seconds=ways[attempt].seconds)
+    return replace(_SMOOTH, seconds=ways[-1].seconds)
+
+
+def _draw(seed: int, device: int, stream: _Stream, job: int, attempt: int) -> np.random.Generator:
+    # the first counter word is the one that generation itself advances: leave it at 0
+    return np.random.Generator(np.random.Philox(key=[seed, device], counter=[0, job, attempt, int(stream)]))
+
+
+def scripted(fate: Fate, script: Sequence[ScriptedEvent], moment: float) -> Fate:
+    """What becomes of a transfer that begins at a moment at which the script may have changed the loss.
+
+    The draw stays the same: a transfer that is lost at 10 % is lost at 20 %, too.
+    """
+    drop = drop_at(script, moment)
+    return fate if drop is None or fate.chance is None else replace(fate, dropped=fate.chance < drop)
 
 
 def timetable(spec: DeviceSpec, seed: int) -> SeededTimetable:
     """The timetable of one device of a run."""
+    losing = any(event.do == "drop" for event in spec.script)  # then each transfer needs its draw
     return SeededTimetable(
         seed=seed,
         device=spec.index,
         download_drop=spec.down.drop,
         upload_drop=spec.up.drop,
-        noisy_download=spec.down.jitter > 0 or spec.down.spread > 0,
-        noisy_upload=spec.up.jitter > 0 or spec.up.spread > 0,
+        noisy_download=losing or spec.down.jitter > 0 or spec.down.spread > 0,
+        noisy_upload=losing or spec.up.jitter > 0 or spec.up.spread > 0,
         suspend=spec.suspend,
         suspend_max=spec.suspend_max,
     )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from testbed import speed
-from testbed.profile import DeviceProfile, Direction, Experiment, Group, LinkProfile, Phase, Power
+from testbed import script, speed
+from testbed.profile import DeviceProfile, Direction, Experiment, Group, LinkProfile, Phase, Power, ScriptedEvent
 from testbed.survey import Survey
+from testbed.traces import availability, offsets, rate
+from testbed.traces.availability import Absence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +36,33 @@ class DeviceSpec:
     """None where lost uploads are not tried once per tick."""
     on_lost_download: str = "wait"
     power: Power | None = None
+    availability: str | None = None
+    availability_offset: float = 0.0
+    script: tuple[ScriptedEvent, ...] = ()
+    """What is to befall it, in order."""
+
+    def absences(self, since: float) -> Iterator[Absence]:
+        """When it is away by its trace, or hangs by its script: in order, from the first that ends after ``since``."""
+        hangs = script.hangs(self.script, since)
+        if self.availability is None:
+            return hangs
+        away = availability.load(self.availability).absences(since, self.availability_offset)
+        return script.united(away, hangs) if self.script else away
 
     @property
     def curve(self) -> speed.Curve:
-        return speed.Curve(self.schedule, self.schedule_period)
+        own, changes = speed.Curve(self.schedule, self.schedule_period), script.phases(self.script, "speed")
+        return speed.Changed(own, changes) if changes else own
 
 
 def names(experiment: Experiment) -> list[str]:
     """What the devices are called, before anything is known about their speed."""
     return [f"{group.name}-{number}" for _, group, number in _numbered(experiment)]
+
+
+def members(experiment: Experiment) -> list[script.Member]:
+    """What they are called, and the group that each is in."""
+    return [(f"{group.name}-{number}", group) for _, group, number in _numbered(experiment)]
 
 
 def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
@@ -53,7 +73,8 @@ def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
         profile, link = group.profile, group.link
         assert isinstance(profile, DeviceProfile)
         assert isinstance(link, LinkProfile)
-        up, down = link.up, link.down
+        index = len(devices)
+        up, down = (_placed(way, experiment.seed, index) for way in (link.up, link.down))
         if group.drop is not None:
             up, down = replace(up, drop=group.drop), replace(down, drop=group.drop)
         on_drop = group.on_drop
@@ -65,16 +86,33 @@ def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
         timed = group if group.schedule else profile
         devices.append(
             DeviceSpec(
-                name=f"{group.name}-{number}", index=len(devices), group=place,
+                name=f"{group.name}-{number}", index=index, group=place,
                 title=profile.title or group.name or "", throttle=profile.throttle,
                 seconds_per_sample=speed.seconds_per_sample(group, profile, experiment, survey),
                 schedule=timed.schedule, schedule_period=timed.schedule_period,
                 up=up, down=down, power=profile.power,
                 on_drop=on_drop, tick=tick, on_lost_download=group.on_lost_download or default,
                 suspend=group.suspend, suspend_max=group.suspend_max, suspend_by=group.suspend_by,
+                availability=group.availability, availability_offset=_offset(group, experiment.seed, index),
+                script=script.of_device(experiment, f"{group.name}-{number}", group),
             )
         )  # fmt: skip
     return devices
+
+
+def _placed(way: Direction, seed: int, device: int) -> Direction:
+    """With the place in its trace at which the run begins."""
+    if way.trace is None or way.trace_offset is not None:
+        return way
+    period = rate.load(way.trace).period
+    return replace(way, trace_offset=offsets.drawn(seed, device, offsets.Kind.LINK, period))
+
+
+def _offset(group: Group, seed: int, device: int) -> float:
+    if group.availability is None or group.availability_offset is not None:
+        return group.availability_offset or 0.0
+    period = availability.load(group.availability).period
+    return offsets.drawn(seed, device, offsets.Kind.AVAILABILITY, period)
 
 
 def _numbered(experiment: Experiment) -> Iterator[tuple[int, Group, int]]:

@@ -21,22 +21,36 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from testbed import cgroups, child, host
+from testbed import cgroups, child, host, replay, script
 from testbed.cgroups import Quota
+from testbed.clock import WallClock
 from testbed.cores import CorePlan, yield_to_everybody
 from testbed.errors import UserError
+from testbed.fleet import DeviceSpec
 from testbed.forking import prepared_template
 from testbed.messages import EVALUATOR
 from testbed.planner import Plan
 from testbed.preparation import TemplateFailed, answer, order
 from testbed.profile import Experiment, Transport
-from testbed.roles import GRAIN_SECONDS, AggregatorConfig, CanaryConfig, DeviceConfig, EvaluatorConfig, RoleConfig
+from testbed.roles import (
+    GRAIN_SECONDS,
+    AggregatorConfig,
+    CanaryConfig,
+    DeviceConfig,
+    EvaluatorConfig,
+    Rejoining,
+    RoleConfig,
+)
 from testbed.survey import Survey
 from testbed.template import STOP_SIGNALS
 
 AGGREGATOR = "aggregator"
 _POLL_SECONDS = 0.25
 _FAREWELL_SECONDS = 5.0
+_LAST_WORD_SECONDS = 0.05
+"""A device that the script kills is silent at once, and tells what it had not told yet: then comes the SIGKILL."""
+_BOOT_SECONDS = 1.0
+"""Before a device rejoins, it is forked and warmed up: what that takes here must not be part of its absence."""
 _CANARY_SHARE = 0.01
 """A canary sings about once a second, and takes no more than this share of its core."""
 
@@ -73,7 +87,12 @@ class Launcher:
         self._run_folder, self._private = run_folder, private
         self._context = multiprocessing.get_context("forkserver")
         self._processes: dict[str, ForkServerProcess] = {}
-        self._devices: list[str] = []
+        self._devices: dict[str, DeviceConfig] = {}
+        self._acts: list[script.Act] = []
+        """Kills and rejoins that the script still wants."""
+        self._killed: set[str] = set()
+        self._clock: WallClock | None = None
+        """Of the run, once it has begun."""
         self._fence: cgroups.Fence | None = None
         self._groups: list[Quota] = []
         self._told_to_stop = 0
@@ -112,13 +131,19 @@ class Launcher:
             raise RunFailed(f"{failure} (see {log})" if failure.details else str(failure)) from None
 
     def _start(self, plan: Plan) -> None:
+        self._acts = script.acts(
+            (device.script for device in plan.devices),
+            last_word=_LAST_WORD_SECONDS / plan.dilation, boot=_BOOT_SECONDS / plan.dilation,
+        )  # fmt: skip
         experiment, canaries, quotas = self._experiment, self._canaries(plan), self._quotas(plan)
+        names = [spec.name for spec in plan.devices]
+        replayed = self._prepare_replay(names) if experiment.replay.trace is not None else None
         endpoint = self._start_first(
             AGGREGATOR,
             AggregatorConfig(
                 experiment=experiment, plan=plan, canaries=tuple(canaries), core=self._cores.aggregator,
                 endpoint=_endpoint(experiment.transport, self._private),
-                run_folder=str(self._run_folder), status_file=str(self._status_file),
+                run_folder=str(self._run_folder), status_file=str(self._status_file), replay=replayed,
             ),
         )  # fmt: skip
         for name, canary in canaries.items():  # alone: before the devices
@@ -130,12 +155,24 @@ class Launcher:
             if self._signal is not None:
                 return
             config = DeviceConfig(
-                spec=spec, core=core, endpoint=endpoint, seed=experiment.seed, dilation=plan.dilation,
+                spec=spec if replayed is None else _as_recorded(spec, replayed), core=core,
+                endpoint=endpoint, seed=experiment.seed, dilation=plan.dilation,
                 beat=experiment.presence.beat, job=experiment.training, quota=quotas.get(spec.name),
+                recording=replayed.recordings[spec.name] if replayed is not None else None,
+                recording_end=experiment.replay.end,
             )  # fmt: skip
             self._fork(spec.name, config)
-            self._devices.append(spec.name)
+            self._devices[spec.name] = config
             self._view.starting(number, len(plan.devices))
+
+    def _prepare_replay(self, names: list[str]) -> replay.Prepared:
+        self._view.starting(0, len(names))  # a long trace takes some seconds
+        prepared = replay.prepare(self._experiment, names, self._private / "replay")
+        if prepared.torn is not None:
+            self._view.note(
+                f"its last line ({prepared.torn}) is torn, as a crash leaves it; it is replayed up to there"
+            )
+        return prepared
 
     def _canaries(self, plan: Plan) -> dict[str, CanaryConfig]:
         """One on each core of devices, if there are deadlines at all; as long as what devices are checked by."""
@@ -212,11 +249,14 @@ class Launcher:
         alive = dict(self._processes)
         seen = 0.0
         while AGGREGATOR in alive:
-            ended = connection.wait([process.sentinel for process in alive.values()], timeout=_POLL_SECONDS)
+            patience = self._until_next_act()
+            ended = connection.wait([process.sentinel for process in alive.values()], timeout=patience)
             self._pass_on_signal()
             seen = self._show_status(seen)
             for name in [name for name, process in alive.items() if process.sentinel in ended]:
                 process = alive.pop(name)
+                if name in self._devices and process.exitcode == 0:
+                    self._acts.clear()  # devices are being told to stop: the run is over
                 # with the aggregator gone as well, that is the news: all end at once if the template dies
                 if AGGREGATOR in alive and process.exitcode != 0 and self._told_to_stop == 0:
                     if not self._running or name == EVALUATOR:
@@ -224,12 +264,42 @@ class Launcher:
                     self._view.note(self._why(name))
             if self._running and alive.keys().isdisjoint(self._devices) and self._all_devices_died():
                 raise RunFailed("every device has died")
+            if AGGREGATOR in alive:
+                self._follow_script(alive)
         if self._processes[AGGREGATOR].exitcode != 0 and self._told_to_stop < 2:
             raise RunFailed(self._why(AGGREGATOR))
 
     def _all_devices_died(self) -> bool:
-        """Killed or failed; at a normal end, those still alive end with 0."""
+        """Killed or failed; at a normal end, those still alive end with 0. What the script wants is no failure."""
+        if self._killed.issuperset(self._devices) or any(act.do == "rejoin" for act in self._acts):
+            return False
         return all(self._processes[name].exitcode for name in self._devices)
+
+    # ---- the script
+
+    def _until_next_act(self) -> float:
+        """Host seconds for which there is nothing to do but to look."""
+        if self._clock is None or not self._acts:
+            return _POLL_SECONDS
+        left = self._clock.host_seconds(self._acts[0].moment - self._clock.now())
+        return min(_POLL_SECONDS, max(0.0, left))
+
+    def _follow_script(self, alive: dict[str, ForkServerProcess]) -> None:
+        """Kill and fork whom the script wants dead or alive by now."""
+        if self._told_to_stop:
+            self._acts.clear()
+        while self._clock is not None and self._acts and self._acts[0].moment <= self._clock.now():
+            act = self._acts.pop(0)
+            if act.do == "kill":
+                self._processes[act.device].kill()
+                self._processes[act.device].join(_FAREWELL_SECONDS)
+                alive.pop(act.device, None)  # it is no news that it has died
+                self._killed.add(act.device)
+            else:
+                rejoining = Rejoining(at=act.at, origin=self._clock.origin)
+                self._fork(act.device, replace(self._devices[act.device], rejoining=rejoining))
+                alive[act.device] = self._processes[act.device]
+                self._killed.discard(act.device)
 
     @property
     def _status_file(self) -> Path:
@@ -242,7 +312,9 @@ class Launcher:
             return seen
         if changed != seen:
             self._running = True
-            self._view.status(json.loads(self._status_file.read_text(encoding="utf-8")))
+            status = json.loads(self._status_file.read_text(encoding="utf-8"))
+            self._clock = WallClock(status["origin"], status["dilation"])
+            self._view.status(status)
         return changed
 
     def _why(self, name: str) -> str:
@@ -305,6 +377,11 @@ class Launcher:
                 self._fence.close()
             except UserError as problem:  # no reason to lose the results; the next run sweeps
                 self._view.note(str(problem))
+
+
+def _as_recorded(spec: DeviceSpec, replayed: replay.Prepared) -> DeviceSpec:
+    """A device that is away when it was, and not when its profile says."""
+    return replace(spec, availability=replayed.absences.get(spec.name), availability_offset=0.0)
 
 
 @contextlib.contextmanager

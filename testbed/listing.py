@@ -27,6 +27,8 @@ from testbed.profile import (
     Phase,
     Power,
     Presence,
+    Replay,
+    ScriptedEvent,
     StopWhen,
     Transport,
 )
@@ -83,6 +85,7 @@ def _keys(options: argparse.Namespace) -> list[dict[str, Any]]:
         "[devices.profile.power]": Power, "[[devices.schedule]]": Phase,
         "[devices.link.up], [devices.link.down]": Direction, "[training]": Job,
         "[stop]": StopWhen, "[transport]": Transport, "[evaluation]": Evaluation, "[presence]": Presence,
+        "[replay]": Replay, "[[events]]": ScriptedEvent,
     }  # fmt: skip
     return [
         {"name": name, "title": (cls.__doc__ or "").splitlines()[0], "parameters": list(describe(cls)), "details": []}
@@ -102,7 +105,7 @@ def _profiles(options: argparse.Namespace) -> list[dict[str, Any]]:
 def _details(found: DeviceProfile | LinkProfile) -> list[str]:
     if isinstance(found, LinkProfile):
         lines = [
-            f"{way}: {'no limit' if d.mbit is None else f'{d.mbit:g} Mbit/s'}, {d.delay * 1e3:g} ms"
+            f"{way}: {d.trace or ('no limit' if d.mbit is None else f'{d.mbit:g} Mbit/s')}, {d.delay * 1e3:g} ms"
             f" + |N(0, {d.jitter * 1e3:g} ms)|, drop {d.drop:g}"
             for way, d in (("down", found.down), ("up", found.up))
         ]

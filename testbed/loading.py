@@ -13,13 +13,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from testbed import plugins, speed
+from testbed import fleet, plugins, scriptcheck, speed
 from testbed.errors import ProfileError, UserError, nearest
 from testbed.parameters import ParameterError, as_table, build
-from testbed.profile import DEFAULT_TASK, DeviceProfile, Experiment, Group, LinkProfile, name_and_parameters
+from testbed.profile import (
+    DEFAULT_TASK,
+    DeviceProfile,
+    Experiment,
+    Group,
+    LinkProfile,
+    Replay,
+    name_and_parameters,
+)
+from testbed.traces import locating
 
 CATALOGUE = Path(__file__).parent.parent / "profiles"
 COMMAND_LINE = "command line"
+_OPTIONS = {"replay.trace": "--replay", "replay.mode": "--replay-mode"}
+"""Key → option, where that is not the last word of the key."""
 
 T = TypeVar("T")
 
@@ -32,7 +43,7 @@ def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] 
     source = str(path)
     given: dict[str, str] = {}
     for key, value in (replaced or {}).items():
-        given[key] = f"--{key.rpartition('.')[2]}"
+        given[key] = _OPTIONS.get(key) or f"--{key.rpartition('.')[2]}"
         _put(table, key, value, source=given[key])
     for override in overrides:
         key, sign, text = (part.strip() for part in override.partition("="))
@@ -79,26 +90,35 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
         if isinstance(profile, str):
             profile = named(DeviceProfile, "devices", profile, source, f"{key}.profile", folder)
         if isinstance(link, str):
-            link = named(LinkProfile, "links", link, source, f"{key}.link", folder)
+            file = _file("links", link, source, f"{key}.link", folder)
+            link = locating.of_link(build(LinkProfile, read_toml(file), str(file)), file.parent, str(file))
+        else:
+            link = locating.of_link(link, folder, source, f"{key}.link")
         _check_name(name, source, f"{key}.name")
-        resolved = replace(group, profile=profile, link=link, name=name)
+        resolved = locating.of_group(replace(group, profile=profile, link=link, name=name), folder, source, key)
         _check_ticks(resolved, experiment, source, key)
         speed.check(resolved, profile, experiment, source, key)
         groups.append(resolved)
-    return replace(experiment, devices=tuple(groups))
+    experiment = replace(experiment, devices=tuple(groups), replay=_found_replay(experiment, groups, source, folder))
+    scriptcheck.check(experiment, fleet.members(experiment), source)
+    return experiment
 
 
 def named(cls: type[T], kind: str, name: str, source: str, key: str, folder: Path) -> T:
     """A device or link profile by catalogue name, or by path relative to the experiment."""
+    path = _file(kind, name, source, key, folder)
+    return build(cls, read_toml(path), str(path))
+
+
+def _file(kind: str, name: str, source: str, key: str, folder: Path) -> Path:
     if name.endswith(".toml"):
         path = folder / name
         if not _is_file(path):
             raise ProfileError(source, key, f"is {name!r}; there is no file {path}")
-    else:
-        if name not in catalogue(kind):
-            raise ProfileError(source, key, f"is {name!r}; {nearest(name, catalogue(kind))}")
-        path = CATALOGUE / kind / f"{name}.toml"
-    return build(cls, read_toml(path), str(path))
+        return path
+    if name not in catalogue(kind):
+        raise ProfileError(source, key, f"is {name!r}; {nearest(name, catalogue(kind))}")
+    return CATALOGUE / kind / f"{name}.toml"
 
 
 def catalogue(kind: str) -> list[str]:
@@ -156,9 +176,32 @@ def _check_ticks(group: Group, experiment: Experiment, source: str, key: str) ->
         raise ProfileError(source, f"{key}.tick", problem)
 
 
+def _found_replay(experiment: Experiment, groups: Sequence[Group], source: str, folder: Path) -> Replay:
+    """With the place of the trace written out; what a replay cannot do is refused."""
+    replay = experiment.replay
+    if replay.trace is None:
+        return replay
+    for i, group in enumerate(groups):
+        assert isinstance(group.profile, DeviceProfile)
+        if group.profile.throttle not in ("pace", "none"):
+            problem = f"is {group.profile.throttle!r}; a quota keeps no recorded times: a replay needs 'pace'"
+            raise ProfileError(source, f"devices[{i}].profile.throttle", problem)
+        if replay.mode == "strict" and group.on_drop == "give_up":
+            problem = "is give_up; a strict replay knows the order of arrivals only: take replay.mode = 'schedule'"
+            raise ProfileError(source, f"devices[{i}].on_drop", problem)
+    for place in (Path(replay.trace), folder / replay.trace):
+        if _exists(place):
+            return replace(replay, trace=str(place.resolve()))
+    raise ProfileError(source, "replay.trace", f"is {replay.trace!r}; there is no such run folder or trace")
+
+
 def _is_file(path: Path) -> bool:
+    return _exists(path) and path.is_file()
+
+
+def _exists(path: Path) -> bool:
     try:
-        return path.is_file()
+        return path.exists()
     except OSError:  # a name that is too long, a folder that may not be entered
         return False
 

@@ -30,6 +30,9 @@ EVALUATOR = "evaluator"
 STOPPED = "stopped"
 """State in the last heartbeat of a process, its answer to Stop."""
 
+KILLED = "killed"
+"""State in the last word of a device that the script kills. No sign of life: it only brings what was not told yet."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -82,9 +85,13 @@ class Hello(Message, frozen=True, kw_only=True):
 
 
 class Welcome(Message, frozen=True, kw_only=True):
-    """Aggregator → device: the run begins; ``origin`` is time zero on CLOCK_MONOTONIC."""
+    """Aggregator → device: the run begins; ``origin`` is time zero on CLOCK_MONOTONIC.
+
+    ``jobs``: how many it was sent before, in an earlier life. It goes on with that number.
+    """
 
     origin: Number
+    jobs: Count = 0
 
 
 class Train(Message, frozen=True, kw_only=True):

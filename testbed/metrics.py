@@ -10,11 +10,12 @@ _MOST_REASONS = 10
 METRIC_COLUMNS = ("time_s", "host_s", "version", "accuracy", "loss")
 DEVICE_COLUMNS = (
     "device", "pid", "core", "samples", "jobs", "applied", "rejected", "lost", "superseded", "drops",
-    "bytes_up", "bytes_down", "busy_s", "transfer_s", "suspended_s", "abandoned_s", "idle_s", "asked_s", "obtained_s",
-    "energy_j", "missed", "host_cpu_s", "host_waited_s", "mean_staleness",
+    "bytes_up", "bytes_down", "busy_s", "transfer_s", "suspended_s", "dead_s", "abandoned_s", "idle_s", "asked_s",
+    "obtained_s", "energy_j", "missed", "host_cpu_s", "host_waited_s", "mean_staleness",
 )  # fmt: skip
 _SECONDS = (
-    "busy_s", "transfer_s", "suspended_s", "abandoned_s", "asked_s", "obtained_s", "host_cpu_s", "host_waited_s",
+    "busy_s", "transfer_s", "suspended_s", "dead_s", "abandoned_s", "asked_s", "obtained_s", "host_cpu_s",
+    "host_waited_s",
 )  # fmt: skip
 
 
@@ -28,13 +29,18 @@ def metric_rows(total: Totals) -> list[dict[str, Any]]:
     return rows
 
 
+def seconds_to(total: Totals, accuracy: float) -> float | None:
+    """When a version came to be that was scored at least so high; None if none was."""
+    return next((row["time_s"] for row in metric_rows(total) if row.get("accuracy", -1.0) >= accuracy), None)
+
+
 def device_rows(total: Totals) -> list[dict[str, Any]]:
     """Rows of devices.csv."""
     return [_device_row(name, device, total.seconds) for name, device in total.devices.items()]
 
 
 def _device_row(name: str, device: DeviceTotals, seconds: float) -> dict[str, Any]:
-    idle = max(0.0, seconds - device.busy_s - device.transfer_s - device.suspended_s)
+    idle = max(0.0, seconds - device.busy_s - device.transfer_s - device.suspended_s - device.dead_s)
     joules, staleness = device.joules(seconds), mean(device.staleness)
     values = {column: getattr(device, column, None) for column in DEVICE_COLUMNS}
     times = {column: round(getattr(device, column), 3) for column in _SECONDS}
@@ -68,6 +74,7 @@ def summary(total: Totals) -> dict[str, Any]:
         "resent": total.resent,
         "ignored": total.ignored,
         "refused": total.refused,
+        "scripted": total.scripted,
         "final_accuracy": accuracies[-1] if accuracies else None,
         "best_accuracy": max(accuracies) if accuracies else None,
         "mean_staleness": None if staleness is None else round(staleness, 3),

@@ -18,6 +18,7 @@ from testbed.fleet import DeviceSpec
 from testbed.profile import Experiment
 from testbed.room import bytes_needed
 from testbed.survey import Survey
+from testbed.traces import rate as rates
 
 CAPACITY = 0.8
 """Of a core. The rest is for what cannot be planned: the kernel, neighbours, bad luck in the queue."""
@@ -220,5 +221,7 @@ def _cycle(device: DeviceSpec, experiment: Experiment, survey: Survey) -> float:
         once = way.delay + way.jitter * _MEAN_JITTER
         if way.mbit is not None:
             once += survey.model_bytes * 8 / (way.mbit * 1e6)
+        elif way.trace is not None:
+            once += survey.model_bytes * 8 / rates.load(way.trace).mean
         links += once / (1.0 - way.drop)
     return max(1e-6, computing + links + device.suspend * device.suspend_max / 2)

@@ -11,7 +11,7 @@ from testbed import calibration, fleet, speed
 from testbed.cores import CorePlan
 from testbed.errors import UserError
 from testbed.forking import prepared_template, private_folder, wait_for_template
-from testbed.profile import DeviceProfile, Experiment
+from testbed.profile import DeviceProfile, Experiment, LinkProfile
 from testbed.survey import Survey
 from testbed.template import Order
 
@@ -38,7 +38,14 @@ def order(experiment: Experiment, cores: CorePlan) -> Order:
         job=experiment.training,
         crowd=crowd if any(profile.throttle != "none" for profile in profiles) else {},
         flops=speed.needs_flops(experiment),
+        rates=tuple(sorted(_rates(experiment))),
+        availability=tuple(sorted({group.availability for group in experiment.devices if group.availability})),
     )
+
+
+def _rates(experiment: Experiment) -> set[str]:
+    links = [group.link for group in experiment.devices if isinstance(group.link, LinkProfile)]
+    return {way.trace for link in links for way in (link.up, link.down) if way.trace is not None}
 
 
 def answer(private: Path, interrupted: Callable[[], bool]) -> Survey | None:

@@ -23,6 +23,17 @@ class Direction:
     jitter: float = param(0.0, "seconds added to the delay: |N(0, jitter)|", at_least=0)
     spread: float = param(0.0, "σ of the transfer time bytes ÷ rate × N(1, σ)", at_least=0, at_most=1)
     drop: float = param(0.0, "probability that a transfer is lost", at_least=0, below=1)
+    trace: str | None = param(
+        None, "file with a rate that changes (t_s,mbps), instead of mbit; relative to the file that names it"
+    )
+    trace_offset: float | None = param(
+        None, "seconds into the trace at which the run begins; unset: each device's own place, drawn by the seed",
+        at_least=0,
+    )  # fmt: skip
+
+    @property
+    def has_rate(self) -> bool:
+        return self.mbit is not None or self.trace is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +130,13 @@ class Group(Speed):
         "hold: computing stands still, heartbeats go on; signal: the process is really stopped (SIGSTOP)",
         choices=("hold", "signal"),
     )
+    availability: str | None = param(
+        None, "file with when a device is there (t_s,available), relative to the experiment; away, it is suspended"
+    )
+    availability_offset: float | None = param(
+        None, "seconds into that file at which the run begins; unset: each device's own place, drawn by the seed",
+        at_least=0,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +178,45 @@ class Presence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedEvent:
+    """Something that befalls devices at a moment that is known before the run."""
+
+    at: float = param(meaning="emulated seconds since the run began", at_least=0)
+    device: str = param(meaning="a device's name, a group's name for all in it, or * for the whole fleet")
+    do: str = param(
+        meaning="suspend: it hangs; kill: SIGKILL; rejoin: it is forked anew; rate, speed, drop: they change",
+        choices=("suspend", "kill", "rejoin", "rate", "speed", "drop"),
+    )
+    seconds: float | None = param(
+        None, "suspend: how long it hangs; rate, speed, drop: how long it lasts; unset: until the next such event",
+        above=0,
+    )  # fmt: skip
+    value: float | None = param(
+        None, "rate, speed: multiple of what the profile says; drop: probability, both directions", at_least=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """The delays, drops and suspensions of a recorded run, met again."""
+
+    trace: str | None = param(None, "a run folder, or its trace.jsonl; unset: nothing is replayed")
+    mode: str = param(
+        "schedule",
+        "schedule: the same delays, any rule; strict: also the same order of arrivals, for the rule that was recorded",
+        choices=("schedule", "strict"),
+    )
+    end: str = param(
+        "loop", "when a device has used up its recorded jobs: begin anew, end the run, or draw from them",
+        choices=("loop", "stop", "resample"),
+    )  # fmt: skip
+    use: str = param(
+        "obtained", "computing as the recorded run got it, or as it was asked for", choices=("obtained", "asked")
+    )
+    devices: str = param("name", "who meets whose recording: by name, or by order", choices=("name", "order"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """Everything a run is made of."""
 
@@ -177,6 +234,9 @@ class Experiment:
     transport: Transport = param(Transport(), "how processes talk")
     evaluation: Evaluation = param(Evaluation(), "how often models are scored")
     presence: Presence = param(Presence(), "heartbeats")
+    replay: Replay = param(Replay(), "a recorded run, met again")
+    events: tuple[ScriptedEvent, ...] = param((), "what befalls devices at given moments, whatever the rule")
+    compress: bool = param(False, "pack trace.jsonl (gzip) when the run is over and its results are written")
 
     @property
     def task_name(self) -> str:

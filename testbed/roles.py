@@ -9,9 +9,19 @@ from testbed.fleet import DeviceSpec
 from testbed.messages import Job
 from testbed.planner import Plan
 from testbed.profile import Experiment
+from testbed.replay import Prepared
 
 GRAIN_SECONDS = 0.05
 """Host seconds: deadlines of one job that are closer than this are checked together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejoining:
+    """When a device that was dead is there again: forked a little before, it waits for its time."""
+
+    at: float
+    origin: float
+    """Time zero of the run, on CLOCK_MONOTONIC: who is there from the start is told when the run begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +35,10 @@ class DeviceConfig:
     beat: float
     job: Job
     """What most of its jobs will be like."""
+    recording: str | None = None
+    """File with what befell its jobs in a recorded run, which is to befall them again."""
+    recording_end: str = "loop"
+    rejoining: Rejoining | None = None
     quota: Quota | float | None = None
     """Share of a core for a process that only computes: by a control group, or by signals. None: paced, or free."""
 
@@ -39,6 +53,7 @@ class AggregatorConfig:
     endpoint: str
     run_folder: str
     status_file: str
+    replay: Prepared | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

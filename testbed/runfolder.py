@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,13 @@ import psutil
 import tomli_w
 
 import testbed
-from testbed import fidelity, host, metrics, rounds, trace
+from testbed import fidelity, host, metrics, replaycheck, rounds, trace
 from testbed.cores import CorePlan
 from testbed.errors import UserError
 from testbed.fleet import DeviceSpec
 from testbed.parameters import as_table
 from testbed.planner import Plan
-from testbed.profile import Experiment
+from testbed.profile import Experiment, Replay
 from testbed.totals import totals
 from testbed.trace import Event
 
@@ -81,9 +81,10 @@ class RunFolder:
         }
         self._write_json("meta.json", meta)
 
-    def write_results(self, devices: Sequence[DeviceSpec]) -> dict[str, Any]:
-        """Everything that follows from the trace; gives the summary, with the certificate."""
-        total = totals(self._events())
+    def write_results(self, devices: Sequence[DeviceSpec], replayed: Replay | None = None) -> dict[str, Any]:
+        """Everything that follows from the trace; gives the summary, with the certificates."""
+        torn: list[int] = []
+        total = totals(self._events(torn.append))
         certificate = fidelity.certify(self._events(), devices).as_table()
         self._write_csv("metrics.csv", metrics.METRIC_COLUMNS, metrics.metric_rows(total))
         self._write_csv("devices.csv", metrics.DEVICE_COLUMNS, metrics.device_rows(total))
@@ -92,14 +93,19 @@ class RunFolder:
             self._write_csv("rounds.csv", rounds.COLUMNS, counted)
         self._write_json("fidelity.json", certificate)
         summary = metrics.summary(total) | {"rounds": rounds.summary(counted), "fidelity": certificate}
+        if replayed is not None and replayed.trace is not None and devices:
+            summary["replay"] = replaycheck.certify(replayed, [device.name for device in devices], self._events())
+            self._write_json("replay.json", summary["replay"])
+        if torn:
+            summary["torn_line"] = torn[0]
         self._write_json("summary.json", summary)
         for log in (self.path / "logs").iterdir():
             if log.stat().st_size == 0:
                 log.unlink()
         return summary
 
-    def _events(self) -> Iterator[Event]:
-        return trace.read(self.trace) if self.trace.exists() else iter(())
+    def _events(self, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
+        return trace.read(self.trace, torn) if self.trace.exists() else iter(())
 
     def _write_json(self, name: str, table: Mapping[str, Any]) -> None:
         (self.path / name).write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")

@@ -158,14 +158,14 @@ def show_summary(console: Console, summary: dict[str, Any], path: Path) -> None:
         asked, obtained = computing["asked_s"], computing["obtained_s"]
         ratio = f" ({obtained / asked:.3f}×)" if asked else ""
         say(console, f"computing: asked {asked} s, obtained {obtained} s{ratio}")
-    for line in _rule_lines(summary):
+    for line in _special_lines(summary):
         say(console, line)
     say(console, f"results in {path}")
     _show_certificate(console, summary["fidelity"])
 
 
-def _rule_lines(summary: dict[str, Any]) -> list[str]:
-    """What only some rules have: restarted devices, rounds, a final model that is handed out."""
+def _special_lines(summary: dict[str, Any]) -> list[str]:
+    """What only some runs have: restarted devices, rounds, a final model that is handed out, a torn trace."""
     lines = []
     if summary["superseded"] and summary["abandoned_s"]:
         lines.append(f"abandoned: {summary['abandoned_s']} s of computing, thrown away for a newer model")
@@ -180,6 +180,25 @@ def _rule_lines(summary: dict[str, Any]) -> list[str]:
         )
     if (final := summary["final_model"]) is not None:
         lines.append(f"final model: on {final['on']} of {final['of']} devices, {final['seconds']} s after the end")
+    if (replay := summary.get("replay")) is not None:
+        lines += _replay_lines(replay)
+    if (line := summary.get("torn_line")) is not None:
+        lines.append(f"note: the last line ({line}) of trace.jsonl is torn, as a crash leaves it; it is left out")
+    return lines
+
+
+def _replay_lines(replay: dict[str, Any]) -> list[str]:
+    """How near a replay came to what was recorded."""
+    delays, share = replay["delays"]["all"], replay["arrivals_in_order"]
+    lines = [f"replay ({replay['mode']}) of {replay['trace']}:"]
+    if delays is not None:
+        off = f"p50 {_ms(delays['p50_s'])}, p99 {_ms(delays['p99_s'])}"
+        beyond = f"{replay['beyond_the_recording']} beyond the recording ({replay['end']})"
+        lines.append(f"  {delays['count']} delays off by {off}; {beyond}")
+    order = "none to compare" if share is None else f"{share:.1%} of {replay['arrivals_common']} in the recorded order"
+    same = "the same" if replay["same_staleness"] else "another"
+    model = {True: "the same final model", False: "another final model", None: "no model to compare"}
+    lines.append(f"  arrivals: {order}; {same} sequence of staleness; {model[replay['same_model']]}")
     return lines
 
 

@@ -31,6 +31,10 @@ class DeviceTotals:
     busy_s: float = 0.0
     transfer_s: float = 0.0
     suspended_s: float = 0.0
+    dead_s: float = 0.0
+    """Between a kill and a rejoin by the script: neither idle nor a drain on a battery."""
+    died: float | None = None
+    """When it was killed, as long as it is dead."""
     abandoned_s: float = 0.0
     """Of the busy seconds, those spent on work that was thrown away because a newer model came."""
     watts: trace.Watts | None = None
@@ -55,8 +59,12 @@ class DeviceTotals:
             self.restarted.discard(ticket)
             self.abandoned_s += seconds
 
+    def lives_again(self, moment: float) -> None:
+        if self.died is not None:
+            self.dead_s, self.died = self.dead_s + max(0.0, moment - self.died), None
+
     def joules(self, seconds: float) -> float | None:
-        return energy.joules(self.watts, seconds, self.busy_s)
+        return energy.joules(self.watts, seconds - self.dead_s, self.busy_s)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +77,7 @@ class Totals:
     scores: list[trace.Scored] = field(default_factory=list)
     versions: int = 0
     dispatched: int = 0
+    arrived: int = 0
     applied: int = 0
     rejected: int = 0
     lost: int = 0
@@ -82,6 +91,8 @@ class Totals:
     resent: int = 0
     ignored: int = 0
     refused: int = 0
+    scripted: int = 0
+    """Events of the profile that took effect, counted for each device."""
     seconds: float = 0.0
     staleness: list[int] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -107,6 +118,8 @@ def totals(events: Iterable[Event]) -> Totals:
         _count_device(event, total.devices)
     if total.stopped is not None:
         total.seconds = total.stopped.t
+    for device in total.devices.values():
+        device.lives_again(total.seconds)  # who is dead at the end has been so until then
     return total
 
 
@@ -123,6 +136,8 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
                 total.devices[event.device].restarted.clear()  # what it did is cut off by the end, not by a newer model
                 total.handed_out[event.device] = event.t
                 total.final_tickets.add(event.ticket)
+        case trace.Arrived():
+            total.arrived += 1
         case trace.Aggregated():
             total.versions = event.version
             # a ticket that is used again in a later version was counted, and popped, at its first use
@@ -156,6 +171,8 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
                 late.waste(event.ticket, late.last_job_s)
         case trace.Refusal():
             total.refused += 1
+        case trace.Scripted():
+            total.scripted += 1
         case trace.Scored():
             total.scores.append(event)
         case trace.Stopped():
@@ -177,7 +194,7 @@ def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
             device.watts = event.watts
         case trace.Downloaded() | trace.Uploaded():
             device = devices[event.device]
-            device.transfer_s += event.obtained
+            device.transfer_s += event.obtained - (event.held or 0.0)  # the rest is told as suspended
             device.drops += event.dropped
             if isinstance(event, trace.Uploaded):
                 device.bytes_up += event.bytes
@@ -197,5 +214,9 @@ def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
             device.waste(event.ticket, event.seconds)
         case trace.Suspended():
             devices[event.device].suspended_s += event.obtained
+        case trace.Scripted(do="kill"):
+            devices[event.device].died = event.t
+        case trace.Scripted(do="rejoin"):
+            devices[event.device].lives_again(event.t)
         case _:
             pass

@@ -8,7 +8,10 @@ run. Metrics and summaries are functions of these events and of nothing else. *a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import contextlib
+import gzip
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, Union, get_args
 
@@ -16,7 +19,8 @@ import msgspec
 
 from testbed.messages import Number
 
-SCHEMA = 3
+SCHEMA = 4
+UNITS = "seconds, bytes, versions"
 _EVENTS_IN_MEMORY = 4096
 
 
@@ -49,7 +53,7 @@ class TicketEvent(Event, frozen=True, kw_only=True):
     ticket: int
 
 
-class TransferEvent(TicketEvent, frozen=True, kw_only=True):
+class TransferEvent(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
     """Base of one attempt to move a vector over a link, for the device's job number ``job`` (from 0).
 
     ``sent`` is when its way began; ``obtained`` counts until it was due, or until the device's process took it from
@@ -63,6 +67,8 @@ class TransferEvent(TicketEvent, frozen=True, kw_only=True):
     obtained: Number
     bytes: int
     dropped: bool
+    held: Number | None = None
+    """Of the seconds asked for, those for which the device was away. Left out where it was there all the time."""
 
 
 class ComputeEvent(TicketEvent, frozen=True, kw_only=True):
@@ -82,6 +88,8 @@ class Header(Event, frozen=True, kw_only=True):
     schema: int
     name: str
     strategy: str
+    parameters: dict[str, Any] = {}
+    """Of the rule, as far as the profile gives them."""
     seed: int
     dilation: Number
     """Host seconds per emulated second."""
@@ -91,7 +99,9 @@ class Header(Event, frozen=True, kw_only=True):
     """Share of the time in which somebody waited for a core (PSI), just before the run."""
     started: str
     host: str
-    units: str = "seconds, bytes, versions"
+    replay: str = ""
+    """The mode, if this run met the delays of a recorded one."""
+    units: str = UNITS
 
 
 class Watts(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,10 +142,25 @@ class Downloaded(TransferEvent, frozen=True, kw_only=True):
 
 
 class Suspended(TicketEvent, frozen=True, kw_only=True):
-    """The device hung in mid-job and has come back; ``t`` is when it came back."""
+    """The device hung, or was away, and has come back; ``t`` is when it came back, ``steps`` how many it had done.
 
+    Where it was ``away`` by its availability trace, or hung by the script, ``ticket`` is the job whose computing stood
+    still. It is 0 where none did: the device was idle, or in a transfer, whose own seconds tell of it (``held``).
+    """
+
+    steps: int = 0
     asked: Number
     obtained: Number
+    away: bool = False
+
+
+class Scripted(Event, frozen=True, kw_only=True):
+    """An event of the profile took effect; a kill: the device was silent from ``t`` on, and then its process died."""
+
+    device: str
+    do: str
+    seconds: Number | None = None
+    value: Number | None = None
 
 
 class Trained(ComputeEvent, frozen=True, kw_only=True):
@@ -253,11 +278,18 @@ class Stopped(Event, frozen=True, kw_only=True):
     reason: str
     version: int
     in_flight: int
+    model: str = ""
+    """SHA-256 of the final model's bytes."""
     silent: list[str] = []
     """Devices that were there and did not say goodbye: what they had not told yet is missing above."""
 
 
-DeviceEvent: TypeAlias = Downloaded | Suspended | Trained | Uploaded | Abandoned
+def version_reached(version: int) -> str:
+    """The reason to stop of a run that was to make so many versions."""
+    return f"version {version} is reached"
+
+
+DeviceEvent: TypeAlias = Downloaded | Suspended | Scripted | Trained | Uploaded | Abandoned
 """What devices report, with their messages."""
 
 
@@ -328,16 +360,39 @@ class TraceWriter:
         self._file.close()
 
 
-def read(path: Path) -> Iterator[Event]:
-    """Events of a trace file. A torn last line, as a crash leaves it, is passed over; any other is an error."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                event: Event = _decoder.decode(line)
-            except (msgspec.MsgspecError, RecursionError) as error:
-                raise TraceError(f"{path}, line {number}: {error}") from None
-            if isinstance(event, Header) and event.schema != SCHEMA:
-                raise TraceError(f"{path}: schema {event.schema}; this version reads {SCHEMA}")
-            yield event
+def read(path: Path, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
+    """Events of a trace file, which may be packed (``.gz``). A torn last line, as a crash leaves it, is passed over and
+    its number told to ``torn``; any other that is no event is an error.
+    """
+    number = 0
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    torn(number)
+                    return
+                try:
+                    event: Event = _decoder.decode(line)
+                except (msgspec.MsgspecError, RecursionError) as error:
+                    _check_foreign(line, f"{path}, line {number}")
+                    raise TraceError(f"{path}, line {number}: {error}") from None
+                if type(event) is Header:
+                    _check(event.schema, event.units, f"{path}, line {number}")
+                yield event
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise TraceError(f"{path}, after line {number}: cannot be unpacked: {error}") from None
+
+
+def _check(schema: object, units: object, place: str) -> None:
+    if schema != SCHEMA:
+        raise TraceError(f"{place}: schema {schema}; this version reads {SCHEMA}")
+    if units != UNITS:
+        raise TraceError(f"{place}: units {units!r}; this version reads {UNITS!r}")
+
+
+def _check_foreign(line: bytes, place: str) -> None:
+    """The header of another version may have other fields; what matters is that it is of another version."""
+    with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+        table = msgspec.json.decode(line, type=dict[str, Any])
+        if table.get("kind") == "header":
+            _check(table.get("schema"), table.get("units", UNITS), place)

@@ -106,7 +106,8 @@ CLOCKS = ("calibration", "clock", "forking", "hostmeter", "launcher", "live")
         ("msgpack", ["testbed/wire.py"]),
         ("time", [f"testbed/{name}.py" for name in CLOCKS]),
         ("random", []),
-        ("pickle", []),
+        ("pickle", ["testbed/traces/formats/unpickle.py"]),
+        ("matplotlib", ["testbed/traces/plotting.py"]),
         ("torch", ["testbed/tasks/*", "testbed/template.py", "devices/training.py"]),
     ],
 )

@@ -53,6 +53,8 @@ class Delivery:
     seen: float | None
     """When somebody acted on it, which must not be before it was due."""
     dropped: bool
+    held: float = 0.0
+    """Of the seconds asked for, those for which the device was away."""
 
     @property
     def is_early(self) -> bool:
@@ -200,6 +202,7 @@ class _Gatherer:
             Delivery(
                 device=event.device, up=isinstance(event, trace.Uploaded), job=event.job, attempt=event.attempt,
                 sent=event.sent, asked=event.asked, arrived=arrived, seen=seen, dropped=event.dropped,
+                held=event.held or 0.0,
             )
         )  # fmt: skip
 

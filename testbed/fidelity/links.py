@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from statistics import fmean
 
-from testbed.faults import timetable
+from testbed.faults import scripted, timetable
 from testbed.fidelity.evidence import Delivery, Evidence
 from testbed.fidelity.verdict import SEVERITY, Invariant, Verdict, holds, judge, not_measured
 from testbed.fleet import DeviceSpec
+from testbed.profile import Direction
+from testbed.script import drop_at
 from testbed.stats import is_plausible, quantile
 
 SMALL_SECONDS = 0.002
@@ -45,7 +48,7 @@ def link_delay(evidence: Evidence) -> Invariant:
 
 def _lateness(delivery: Delivery) -> float:
     """In units of what is tolerated."""
-    return delivery.late / max(SMALL_SECONDS, _LINK_SHARE * delivery.asked)
+    return delivery.late / max(SMALL_SECONDS, _LINK_SHARE * (delivery.asked - delivery.held))
 
 
 def link_rate(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
@@ -53,11 +56,12 @@ def link_rate(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
     windows: dict[tuple[str, bool], list[tuple[float, float]]] = defaultdict(lambda: [(0.0, 0.0)])
     for delivery in evidence.deliveries:
         spec = specs[delivery.device]
-        if delivery.arrived is None or (spec.up if delivery.up else spec.down).mbit is None:
+        if delivery.arrived is None or not _direction(spec, up=delivery.up).has_rate:
             continue
         window = windows[delivery.device, delivery.up]
         asked, obtained = window[-1]
-        window[-1] = (asked + delivery.asked, obtained + delivery.arrived - delivery.sent)
+        held = delivery.held
+        window[-1] = (asked + delivery.asked - held, obtained + delivery.arrived - delivery.sent - held)
         if window[-1][0] >= _WINDOW_SECONDS:
             window.append((0.0, 0.0))
     conserved = evidence.bytes_wrong == 0
@@ -91,16 +95,21 @@ def link_rate(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
 
 
 def loss(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
+    if evidence.header is not None and evidence.header.replay:
+        return not_measured("loss", "a replay loses what was lost when it was recorded; replay.json has it")
     seed = evidence.header.seed if evidence.header is not None else 0
     tables = {name: timetable(spec, seed) for name, spec in specs.items()}
     counts: dict[tuple[str, bool], list[int]] = defaultdict(lambda: [0, 0])
+    chances: dict[tuple[str, bool], list[float]] = defaultdict(list)
     wrong = 0
     for delivery in evidence.deliveries:
-        table = tables[delivery.device]
+        table, spec = tables[delivery.device], specs[delivery.device]
         fate = (table.upload if delivery.up else table.download)(delivery.job, delivery.attempt)
-        wrong += fate.dropped != delivery.dropped
+        wrong += scripted(fate, spec.script, delivery.sent).dropped != delivery.dropped
         counts[delivery.device, delivery.up][0] += delivery.dropped
         counts[delivery.device, delivery.up][1] += 1
+        drop = drop_at(spec.script, delivery.sent)
+        chances[delivery.device, delivery.up].append(_direction(spec, up=delivery.up).drop if drop is None else drop)
     if not counts:
         return not_measured("loss", "nothing was sent")
     # one interval for each link and direction: all together hold with the confidence that is promised
@@ -108,7 +117,7 @@ def loss(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
     unlikely = [
         device
         for (device, up), (drops, sent) in counts.items()
-        if not is_plausible(drops, sent, (specs[device].up if up else specs[device].down).drop, confidence)
+        if not is_plausible(drops, sent, fmean(chances[device, up]), confidence)
     ]
     drops, sent = (sum(column) for column in zip(*counts.values(), strict=True))
     return Invariant(
@@ -124,11 +133,12 @@ def loss(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
 def causality(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
     if not evidence.deliveries and not evidence.too_early:
         return not_measured("causality", "nothing was sent")
+    replayed = evidence.header is not None and bool(evidence.header.replay)  # on another link than the profile's
     early = [
         delivery.device
         for delivery in evidence.deliveries
         if delivery.is_early
-        or delivery.asked < (specs[delivery.device].up if delivery.up else specs[delivery.device].down).delay
+        or (not replayed and delivery.asked < _direction(specs[delivery.device], up=delivery.up).delay)
     ]
     violations = len(early) + evidence.too_early + evidence.out_of_order
     return Invariant(
@@ -139,3 +149,7 @@ def causality(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
         limits="none acted on before it was due, none out of order",
         worst=early[0] if early else None,
     )
+
+
+def _direction(spec: DeviceSpec, *, up: bool) -> Direction:
+    return spec.up if up else spec.down

@@ -32,7 +32,7 @@ the prediction is held against the final losses. The trace has the delays; the c
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or its trace")
     parser.add_argument("other", type=Path, nargs="?", metavar="RUN2", help="a run of the other rule")
     for name, meaning in _MEANINGS.items():
         # texts, so that a wrong one is told in one line like any other wrong value

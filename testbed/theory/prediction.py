@@ -20,6 +20,7 @@ from testbed.parameters import build
 from testbed.theory import bounds
 from testbed.theory.bounds import WEIGHTS, Constants
 from testbed.theory.iterations import Iterations, iterations
+from testbed.traces import reading
 
 RULES = ("audg", "psurdg")
 """Whose iterations are the paper's: at the end of an interval, whatever has come is aggregated."""
@@ -40,6 +41,8 @@ class Run:
     """Of the last version that was scored."""
     profile: Mapping[str, Any] | None
     """None where there is no profile.toml: what it would tell can be given instead."""
+    torn: bool
+    """Whether the last line of the trace is torn, as a crash leaves it."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -48,14 +51,12 @@ class Run:
         return strategy if isinstance(strategy, Mapping) else {}
 
 
-def read(folder: Path) -> Run:
-    path, profile = folder / "trace.jsonl", folder / "profile.toml"
-    if not folder.is_dir():
-        raise UserError(f"{folder}: there is no such run folder; runs are kept in runs/, or where --out said")
-    if not path.is_file():
-        raise UserError(f"{folder}: has no trace.jsonl; name the folder of a run, such as runs/NAME-YYYYmmdd-HHMMSS")
+def read(place: Path) -> Run:
+    path = reading.file_of(place)
+    profile = path.with_name("profile.toml")
+    torn: list[int] = []
     try:
-        events = [event for event in trace.read(path) if isinstance(event, _NEEDED)]
+        events = [event for event in trace.read(path, torn.append) if isinstance(event, _NEEDED)]
         seen = iterations(events)
     except (trace.TraceError, OSError) as error:
         raise UserError(f"{path}: cannot be used: {error}; choose another run") from None
@@ -64,7 +65,7 @@ def read(folder: Path) -> Run:
     header = next((event for event in events if isinstance(event, trace.Header)), None)
     scores = [event for event in events if isinstance(event, trace.Scored)]
     return Run(
-        folder=folder,
+        folder=path.parent,
         rule=header.strategy if header is not None else "unknown",
         seed=header.seed if header is not None else None,
         steps=max((event.steps for event in events if isinstance(event, trace.Dispatched)), default=0),
@@ -72,6 +73,7 @@ def read(folder: Path) -> Run:
         # the evaluator may answer out of order
         score=max(scores, key=lambda score: score.version, default=None),
         profile=loading.read_toml(profile) if profile.is_file() else None,
+        torn=bool(torn),
     )
 
 
@@ -181,6 +183,8 @@ def _lower(values: Mapping[str, float | None]) -> str | None:
 def _notes(runs: Sequence[Run], figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Where the paper's model and what was run are not the same thing."""
     for run in runs:
+        if run.torn:
+            yield f"{run.folder}: the last line of the trace is torn, as a crash leaves it; it is left out"
         if run.rule not in RULES:
             yield (
                 f"{run.rule} makes a version when its own pace says so; the paper's iterations are intervals, at the"

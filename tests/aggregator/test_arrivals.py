@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,14 +27,14 @@ def waiting(*dues: float) -> Arrivals:
 
 def taken(arrivals: Arrivals, now: float) -> list[int]:
     tickets = []
-    while (found := arrivals.pop(now)) is not None:
+    while (found := arrivals.pop(now, math.inf)) is not None:
         tickets.append(found[0].ticket)
     return tickets
 
 
 def test_nobody_arrives_where_nobody_is_expected() -> None:
     assert Arrivals().next_due == math.inf
-    assert Arrivals().pop(1e9) is None
+    assert Arrivals().pop(1e9, math.inf) is None
 
 
 def test_updates_arrive_in_the_order_in_which_they_are_due() -> None:
@@ -73,6 +74,27 @@ def test_whenever_one_looks_what_is_due_and_only_that_has_arrived(dues: list[flo
 
 def test_an_update_remembers_when_it_was_received() -> None:
     arrivals = waiting(1.0)
-    found = arrivals.pop(2.0)
+    found = arrivals.pop(2.0, math.inf)
     assert found is not None
     assert found[1] == 0.25
+
+
+@pytest.mark.parametrize(("due", "counts_from"), [(0.125, 0.25), (0.25, 0.25), (1.0, 1.0)])
+def test_an_update_counts_from_when_it_was_due_or_from_when_it_was_received_if_that_was_later(
+    due: float, counts_from: float
+) -> None:
+    found = waiting(due).pop(2.0, math.inf)
+    assert found is not None
+    assert found[2] == counts_from
+
+
+@pytest.mark.parametrize(("wake_at", "arrives"), [(0.999, False), (1.0, True), (1.5, True)])
+def test_a_wake_comes_after_the_updates_of_its_moment(wake_at: float, arrives: bool) -> None:
+    assert (waiting(1.0).pop(2.0, wake_at) is not None) == arrives
+
+
+def test_nobody_waits_for_his_turn() -> None:
+    arrivals = waiting(1.0)
+    assert (arrivals.holds("a", 1), arrivals.turn, arrivals.until(9.0)) == (False, None, 9.0)
+    assert arrivals.allows_wake(1e9)
+    assert not arrivals.is_over(math.inf)

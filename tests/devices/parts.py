@@ -53,6 +53,9 @@ class Script:
     def suspension(self, job: int) -> Suspension | None:
         return self.suspensions.get(job)
 
+    def step_seconds(self, job: int) -> float | None:
+        return None
+
 
 class FakeTraining:
     """Losses 1, 2, 3 …; the delta is filled with the number of the job. Remembers what was begun and abandoned."""
@@ -100,14 +103,14 @@ class Bench:
 
     def __init__(
         self, timetable: Timetable | None = None, *, cost: float = 0.0, late: float = 0.0, samples: int = 128,
-        lead: float = 0.0, ahead: float = 0.0, grain: float = 0.0, meter: Meter = lambda: None,
+        lead: float = 0.0, ahead: float = 0.0, grain: float = 0.0, begins: float = 0.0, meter: Meter = lambda: None,
         trainer: Trainer | None = None, **changes: Any,
     ) -> None:  # fmt: skip
         self.training = FakeTraining()
         spec = dataclasses.replace(SPEC, **changes)
         self.device = Device(
             spec, timetable or Script(), samples=samples, trainer=trainer or self.training, meter=meter,
-            lead=lead, ahead=ahead, grain=grain,
+            lead=lead, ahead=ahead, grain=grain, begins=begins,
         )  # fmt: skip
         self.now = 0.0
         self.delivered: list[tuple[float, Update]] = []

@@ -249,3 +249,34 @@ def test_what_the_kernel_does_not_tell_is_not_made_up(first: Usage | None) -> No
     pace.finished_step(1, 2.0, None)
     assert pace.use() is None
     assert len(pace.misses) == 1
+
+
+# ---- a device that is away in the middle of a step
+
+
+def test_a_step_that_was_under_way_when_the_device_went_has_its_rest_when_it_is_back() -> None:
+    pace = one_sample_a_step(10.0, 0.5, ahead=1.0)
+    pace.finished_step(1, 10.1)
+    pace.finished_step(2, 10.4)
+    pace.hold(10.625, 20.0)
+    assert (pace.ended(2), pace.deadline(3), pace.asked(3)) == (20.375, 20.875, 1.5)
+
+
+def test_a_step_computed_when_the_device_should_have_been_away_counts_from_its_return() -> None:
+    pace = one_sample_a_step(10.0, 0.5)
+    pace.finished_step(1, 10.75)  # a quarter of a second late, and after the device had gone
+    pace.hold(10.625, 20.0)
+    assert (pace.ended(1), pace.misses) == (20.0, [Miss(1, 0.5, 0.25)])
+    late = one_sample_a_step(10.0, 0.5)
+    late.finished_step(1, 10.75)
+    late.hold(10.625, 10.6875)  # back before it was computed
+    assert late.ended(1) == 10.75
+
+
+def test_an_unpaced_step_begins_when_the_one_before_it_has_ended() -> None:
+    pace = one_sample_a_step(10.0, None)
+    assert pace.begins(0) == 10.0
+    pace.finished_step(1, 10.375)
+    assert pace.begins(1) == 10.375
+    pace.hold(10.375, 12.0)
+    assert pace.begins(1) == 12.0

@@ -18,6 +18,7 @@ import psutil
 import tomli_w
 
 from testbed import trace
+from testbed.traces import reading
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 90.0
@@ -61,7 +62,7 @@ class Outcome:
 
     @property
     def events(self) -> list[trace.Event]:
-        return list(trace.read(self.folder / "trace.jsonl"))
+        return list(trace.read(reading.file_of(self.folder)))
 
     def json(self, name: str) -> dict[str, Any]:
         table: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))

@@ -60,7 +60,7 @@ MESSAGES: tuple[messages.Message, ...] = (
 EVENTS: tuple[trace.Event, ...] = (
     trace.Header(
         t=0.0, schema=trace.SCHEMA, name="n", strategy="fedavg", seed=7, dilation=2.0, demand=0.5, pressure=None,
-        started="2024", host="h",
+        started="2024", host="h", replay="strict",
     ),
     trace.Joined(
         t=0.0, device="a", pid=11, cores=[1], samples=100, watts=trace.Watts(idle=1.25, compute=5.0)
@@ -71,7 +71,8 @@ EVENTS: tuple[trace.Event, ...] = (
     trace.Downloaded(
         t=1.5, device="a", ticket=1, job=0, attempt=0, sent=0.99, asked=0.5, obtained=0.51, bytes=400, dropped=True
     ),
-    trace.Suspended(t=2.0, device="a", ticket=1, asked=0.25, obtained=0.26),
+    trace.Suspended(t=2.0, device="a", ticket=1, steps=4, asked=0.25, obtained=0.26),
+    trace.Scripted(t=2.5, device="a", do="rate", seconds=4.0, value=0.5),
     trace.Trained(
         t=3.0, device="a", ticket=1, steps=10, asked=1.0, obtained=1.01, checks=10,
         misses=[trace.Miss(3, 0.1, 0.002), trace.Miss(10, 0.1, 0.01)],
@@ -97,6 +98,6 @@ EVENTS: tuple[trace.Event, ...] = (
     ),
     trace.Canary(t=6.8, core=1, asked=0.02, alone=0.0201, obtained=0.0205),
     trace.Scored(t=7.0, version=3, made=5.0, metrics={"accuracy": 0.5}),
-    trace.Stopped(t=8.0, reason="over", version=3, in_flight=1),
+    trace.Stopped(t=8.0, reason="over", version=3, in_flight=1, model="cafe"),
 )  # fmt: skip
 """One of each."""

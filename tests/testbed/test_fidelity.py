@@ -17,7 +17,7 @@ from testbed.faults import timetable
 from testbed.fidelity import Invariant, certify
 from testbed.fidelity.computing import quantile_with_zeros
 from testbed.fleet import DeviceSpec
-from testbed.profile import Direction
+from testbed.profile import Direction, ScriptedEvent
 from testbed.stats import quantile
 from testbed.trace import Event, Miss, Use
 from tests.testbed.examples import EVENTS
@@ -411,6 +411,20 @@ def test_the_timetable_of_downloads_and_of_later_attempts_counts_too() -> None:
 def test_the_binomial_interval_of_ten_transfers_is_that_worked_out_by_hand(drops: int, implausible: int) -> None:
     line = judged("loss", [header(), *uploads([job < drops for job in range(10)])], LOSSY)
     assert line.figures["implausible"] == implausible
+
+
+def test_what_the_script_makes_of_the_loss_is_by_the_timetable() -> None:
+    """Uploads of a good link are lost with ½ from the tenth second to the twentieth: one a second."""
+    event = ScriptedEvent(at=10.0, device="a", do="drop", seconds=10.0, value=0.5)
+    shaky = spec(script=(event,))
+    chances = [timetable(shaky, 7).upload(job, 0).chance for job in range(40)]
+    lost = [10 <= job < 20 and (chance or 0.0) < 0.5 for job, chance in enumerate(chances)]
+    events = [replace(each, sent=float(each.job)) for each in uploads(lost) if isinstance(each, trace.Uploaded)]
+    assert 0 < sum(lost) < 10
+    line = judged("loss", [header(), *events, *(arrived(1 + job) for job in range(40) if not lost[job])], shaky)
+    assert (line.verdict, line.figures["lost"], line.figures["transfers"]) == (PASS, sum(lost), 40)
+    line = judged("loss", [header(), *events, *(arrived(1 + job) for job in range(40) if not lost[job])], spec())
+    assert (line.verdict, line.figures["against_timetable"]) == (FAIL, sum(lost))
 
 
 def test_a_link_that_loses_far_too_much_is_named() -> None:

@@ -132,6 +132,7 @@ def test_the_summary_has_each_figure_right() -> None:
         "resent": 1,
         "ignored": 1,
         "refused": 1,
+        "scripted": 0,
         "final_accuracy": 0.5,
         "best_accuracy": 0.8,
         "mean_staleness": 0.333,
@@ -150,15 +151,15 @@ def test_the_rows_of_devices_have_each_figure_right() -> None:
         {
             "device": "a", "pid": 11, "core": 1, "samples": 100, "jobs": 4, "applied": 1, "rejected": 0, "lost": 1,
             "superseded": 1, "drops": 1, "bytes_up": 840, "bytes_down": 400, "busy_s": 3.0, "transfer_s": 1.125,
-            "suspended_s": 0.0, "abandoned_s": 1.0, "idle_s": 3.875, "asked_s": 1.9, "obtained_s": 2.0, "missed": 1,
-            "energy_j": None,
+            "suspended_s": 0.0, "dead_s": 0.0, "abandoned_s": 1.0, "idle_s": 3.875, "asked_s": 1.9, "obtained_s": 2.0,
+            "missed": 1, "energy_j": None,
             "host_cpu_s": 1.25, "host_waited_s": 0.312, "mean_staleness": 0.0,
         },
         {
             "device": "b", "pid": 11, "core": 2, "samples": 100, "jobs": 4, "applied": 2, "rejected": 1, "lost": 0,
             "superseded": 0, "drops": 1, "bytes_up": 420, "bytes_down": 800, "busy_s": 3.0, "transfer_s": 0.75,
-            "suspended_s": 1.5, "abandoned_s": 0.0, "idle_s": 2.75, "asked_s": 1.9, "obtained_s": 3.0, "missed": 2,
-            "energy_j": None,
+            "suspended_s": 1.5, "dead_s": 0.0, "abandoned_s": 0.0, "idle_s": 2.75, "asked_s": 1.9, "obtained_s": 3.0,
+            "missed": 2, "energy_j": None,
             "host_cpu_s": 0.75, "host_waited_s": 0.25, "mean_staleness": 0.5,
         },
     ]  # fmt: skip
@@ -189,6 +190,16 @@ def test_a_trace_without_an_end_lasts_until_its_last_event_and_says_so() -> None
     assert summary["stopped"] == "the aggregator ended early"
     assert summary["seconds"] == 7.5  # the late score, at 9.5, is no event of the run
     assert summary["updates_per_second"] == 0.4
+
+
+def test_arrivals_are_counted() -> None:
+    assert totals(EVENTS).arrived == sum(isinstance(event, Arrived) for event in EVENTS) > 0
+
+
+def test_an_accuracy_is_reached_when_the_version_came_to_be_that_has_it() -> None:
+    total = totals(EVENTS)
+    assert [metrics.seconds_to(total, accuracy) for accuracy in (0.5, 0.8, 0.9)] == [3.2, 3.2, None]
+    assert metrics.seconds_to(totals([]), 0.0) is None
 
 
 def test_a_trace_with_nothing_in_it_has_a_summary() -> None:
@@ -289,6 +300,17 @@ def test_a_device_draws_its_watts_over_the_whole_run() -> None:
     rows = {row["device"]: row["energy_j"] for row in metrics.device_rows(total)}
     assert rows == {"p": 18.25, "q": 4.0}  # 4·2.5 + 1.5·5.5, and 0.5·8
     assert metrics.summary(total)["energy_j"] == 22.25
+
+
+def test_a_device_that_the_script_has_killed_is_neither_idle_nor_does_it_draw_anything() -> None:
+    """Dead from 1 to 3 and from 7 to the end at 8; it computed for 2 s, so it was idle for 3 s."""
+    life = [(1.0, "kill"), (3.0, "rejoin"), (7.0, "kill")]
+    scripted = [trace.Scripted(t=t, device="a", do=do) for t, do in life]
+    there = Joined(t=0.0, device="a", pid=11, cores=[1], samples=100, watts=Watts(idle=1.0, compute=10.0))
+    total = totals([there, *scripted, trained("a", 2.0), Stopped(t=8.0, reason="over", version=0, in_flight=0)])
+    [row] = metrics.device_rows(total)
+    assert (row["dead_s"], row["idle_s"], row["energy_j"]) == (3.0, 3.0, 23.0)
+    assert metrics.summary(total)["scripted"] == 3
 
 
 def test_a_fleet_of_which_one_device_has_no_power_model_has_no_joules() -> None:

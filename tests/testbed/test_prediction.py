@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,6 +69,25 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 # ---- one run
+
+
+def test_a_torn_last_line_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run(tmp_path / "one", "audg", scored(6, 1.5), scored(7, 1.5))
+    path = tmp_path / "one" / "trace.jsonl"
+    whole = foretold(capsys, folder, *CONSTANTS)
+    path.write_bytes(path.read_bytes()[:-5])
+    (note,) = [note for note in foretold(capsys, folder, *CONSTANTS)["notes"] if note not in whole["notes"]]
+    assert "the last line of the trace is torn" in note
+
+
+def test_a_packed_trace_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run(tmp_path / "one", "audg", scored(6, 1.5))
+    plain = foretold(capsys, folder, *CONSTANTS)
+    path = tmp_path / "one" / "trace.jsonl"
+    path.with_name("trace.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    assert foretold(capsys, folder, *CONSTANTS) == plain
+    assert foretold(capsys, f"{folder}/trace.jsonl.gz", *CONSTANTS) == plain
 
 
 def test_one_run_has_both_bounds_from_its_own_delays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

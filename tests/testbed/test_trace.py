@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections.abc import Iterable
@@ -62,6 +63,25 @@ def test_a_torn_last_line_is_passed_over(tmp_path: Path, kept: int) -> None:
     assert list(read(path)) == list(EVENTS[:2])
 
 
+def test_a_torn_last_line_is_told_by_its_number(tmp_path: Path) -> None:
+    path = written(tmp_path, EVENTS[:3])
+    torn: list[int] = []
+    assert len(list(read(path, torn.append))) == 3
+    assert torn == []
+    path.write_bytes(path.read_bytes()[:-1])
+    assert len(list(read(path, torn.append))) == 2
+    assert torn == [3]
+
+
+def test_a_packed_trace_is_read_like_any_other(tmp_path: Path) -> None:
+    packed = tmp_path / "trace.jsonl.gz"
+    packed.write_bytes(gzip.compress(written(tmp_path).read_bytes()))
+    assert list(read(packed)) == list(EVENTS)
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(TraceError, match="cannot be unpacked"):
+        list(read(packed))
+
+
 def test_an_empty_trace_has_no_events(tmp_path: Path) -> None:
     assert list(read(written(tmp_path, []))) == []
 
@@ -86,7 +106,21 @@ def test_a_trace_of_another_schema_is_refused(tmp_path: Path) -> None:
     path.write_text(
         path.read_text(encoding="utf-8").replace(f'"schema":{trace.SCHEMA}', '"schema":1'), encoding="utf-8"
     )
-    with pytest.raises(TraceError, match="schema 1; this version reads 3"):
+    with pytest.raises(TraceError, match="line 1: schema 1; this version reads 4"):
+        next(read(path))
+
+
+def test_a_header_with_fields_of_another_schema_is_refused_for_its_schema(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text('{"kind":"header","t":0.0,"schema":99,"unheard":1}\n', encoding="utf-8")
+    with pytest.raises(TraceError, match="line 1: schema 99; this version reads 4"):
+        next(read(path))
+
+
+def test_a_trace_in_other_units_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.write_text(path.read_text(encoding="utf-8").replace(trace.UNITS, "hours"), encoding="utf-8")
+    with pytest.raises(TraceError, match="line 1: units 'hours'; this version reads 'seconds, bytes, versions'"):
         next(read(path))
 
 

@@ -1,0 +1,68 @@
+"""Updates in the order of a recorded run: a strict replay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from testbed.messages import Update
+from testbed.replay import Turn
+
+
+class Turns:
+    """Stands where :class:`~aggregator.arrivals.Arrivals` stands. Gives an update out when it is its turn, at the
+    moment at which it counted when it was recorded, however early or late it is now.
+
+    The same rule with the same seed asks the same devices in the same order, so that tickets have the numbers that
+    they had. Until an update that is late has come, the run stands still at the moment of its turn.
+    """
+
+    def __init__(self, turns: Sequence[Turn], ended: float) -> None:
+        """``ended``: when the rule had its last word."""
+        self._turns, self._next, self._ended = turns, 0, ended
+        self._here: dict[str, tuple[Update, float]] = {}
+
+    def add(self, update: Update, received: float) -> None:
+        self._here[update.device] = update, received
+
+    @property
+    def next_due(self) -> float:
+        """Infinity while the update whose turn it is has not come."""
+        turn = self.turn
+        if turn is None or not self.holds(turn.device, turn.ticket):
+            return math.inf
+        return max(turn.t, self._here[turn.device][0].due)
+
+    def pop(self, now: float, wake_at: float) -> tuple[Update, float, float] | None:
+        """The update whose turn has come by ``now``, when it was received, and the moment from which it counts.
+
+        None if the wake comes first, or if it is not here.
+        """
+        turn = self.turn
+        if turn is None or turn.t > wake_at or self.next_due > now:
+            return None
+        self._next += 1
+        update, received = self._here.pop(turn.device)
+        return update, received, turn.t
+
+    def holds(self, device: str, ticket: int) -> bool:
+        """Whether the update is here and waits for its turn."""
+        return device in self._here and self._here[device][0].ticket == ticket
+
+    def allows_wake(self, moment: float) -> bool:
+        """Whether nothing that was recorded before this moment, or at it, is missing."""
+        turn = self.turn
+        return turn.t > moment if turn is not None else moment <= self._ended
+
+    def until(self, now: float) -> float:
+        """How far the run has come: not beyond the next turn."""
+        return now if self.turn is None else min(now, self.turn.t)
+
+    def is_over(self, wake_at: float) -> bool:
+        """Whether all turns were taken, and the recorded run had ended before the next wake."""
+        return self.turn is None and wake_at > self._ended
+
+    @property
+    def turn(self) -> Turn | None:
+        """The next one."""
+        return self._turns[self._next] if self._next < len(self._turns) else None

@@ -1,0 +1,215 @@
+"""Preparing a replay: which device meets whose recording, and in which order updates are to be taken up."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from testbed import recording, trace
+from testbed.errors import ProfileError, UserError
+from testbed.profile import Experiment
+from testbed.script import united
+from testbed.trace import Event
+from testbed.traces import availability, reading
+from testbed.traces.availability import Absence, AvailabilityTrace
+
+_AFTERWARDS = 1.0
+"""Seconds for which a device is there after its last absence, where the recorded run did not last so long."""
+
+
+class Turn(msgspec.Struct, frozen=True, array_like=True):
+    """The next update that is taken up in a strict replay: whose it is, for which ticket, and at which moment."""
+
+    device: str
+    ticket: int
+    t: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What the processes of a replay need; files are in the run's private folder."""
+
+    recordings: dict[str, str]
+    """Device → file with its recording."""
+    jobs: dict[str, int]
+    """Device → how many jobs that holds."""
+    absences: dict[str, str] = field(default_factory=dict)
+    """Device → availability trace, for those that were away."""
+    turns: str
+    """File with the turns, in order."""
+    ended: float
+    """When the rule had its last word in the recorded run, in emulated seconds; 0 where the trace breaks off."""
+    torn: int | None = None
+    """The last line of the trace, if it is torn."""
+
+
+@dataclass(slots=True)
+class _Noted:
+    """What a pass over the trace notices beside the jobs."""
+
+    turns: list[Turn] = field(default_factory=list)
+    away: dict[str, list[Absence]] = field(default_factory=lambda: defaultdict(list))
+    ended: float = 0.0
+    last: float = 0.0
+    made: float = 0.0
+    """When the last version came to be."""
+    handed_out: bool = False
+    torn: int | None = None
+    unsettled: set[int] = field(default_factory=set)
+    """Tickets whose update has arrived."""
+
+    def note(self, event: Event) -> None:
+        self.last = max(self.last, event.t)
+        match event:
+            case trace.Arrived():
+                self.turns.append(Turn(event.device, event.ticket, event.t))
+                self.unsettled.add(event.ticket)
+            case trace.Aggregated():
+                self.made = event.t
+                self.unsettled.difference_update(event.tickets)
+            case trace.Rejected() if event.ticket in self.unsettled:
+                self.unsettled.remove(event.ticket)
+            case trace.Rejected():  # an update that was not fit: the rule saw only that its device is free again
+                self.turns.append(Turn(event.device, event.ticket, event.t))
+            case trace.Suspended() if event.away:
+                gone = event.t - event.obtained
+                self.away[event.device].append((gone, gone + event.asked))
+            case trace.Dispatched() if event.steps == 0 and not self.handed_out:
+                self.ended, self.handed_out = event.t, True
+            case trace.Stopped() if event.reason == trace.version_reached(event.version):
+                self.ended = self.made  # the rule may have wanted to be woken before that was noticed
+            case trace.Stopped() if not self.handed_out:
+                self.ended = event.t
+            case _:
+                pass
+
+
+def prepare(experiment: Experiment, devices: Sequence[str], folder: Path) -> Prepared:
+    """Split the trace that is to be replayed. Raises UserError where it does not fit the experiment."""
+    assert experiment.replay.trace is not None
+    path, noted = reading.file_of(Path(experiment.replay.trace)), _Noted()
+    header, joined, events = _beginning(reading.events(path, lambda line: setattr(noted, "torn", line)), path)
+    name_of = _pair(joined, devices, experiment.replay.devices, path, experiment.name)
+    if experiment.replay.mode == "strict":
+        _check_same(header, joined, experiment, devices, path)
+        events = _unchanging(events, len(joined), experiment, path)
+    folder.mkdir()
+    files = {recorded: f"{number}.jobs" for number, recorded in enumerate(name_of)}
+    jobs = recording.split(_noting(events, noted), folder, files, use=experiment.replay.use)
+    turns = folder / "turns"
+    turns.write_bytes(
+        b"".join(
+            msgspec.json.encode(Turn(name_of[turn.device], turn.ticket, turn.t)) + b"\n"
+            for turn in noted.turns
+            if turn.device in name_of
+        )
+    )
+    return Prepared(
+        recordings={name_of[recorded]: str(folder / file) for recorded, file in files.items()},
+        jobs={name_of[recorded]: count for recorded, count in jobs.items()},
+        absences={
+            name_of[recorded]: _write_absences(folder / f"{number}.csv", noted.away[recorded], noted.last)
+            for number, recorded in enumerate(name_of)
+            if noted.away[recorded]
+        },
+        turns=str(turns), ended=noted.ended, torn=noted.torn,
+    )  # fmt: skip
+
+
+def pairing(path: Path, devices: Sequence[str], by: str) -> dict[str, str]:
+    """Recorded device → device that meets its recording."""
+    _, joined, _ = _beginning(reading.events(path), path)
+    return _pair(joined, devices, by, path, str(path))
+
+
+def read_turns(path: Path) -> list[Turn]:
+    decoder = msgspec.json.Decoder(Turn)
+    with path.open("rb") as file:
+        return [decoder.decode(line) for line in file]
+
+
+def _beginning(events: Iterator[Event], path: Path) -> tuple[trace.Header, list[str], Iterator[Event]]:
+    """The header and who was there from the start; and all events again, these included."""
+    seen: list[Event] = []
+    for event in events:
+        seen.append(event)
+        if not isinstance(event, (trace.Header, trace.Joined, trace.Refusal)):
+            break
+    header = next((event for event in seen if not isinstance(event, trace.Refusal)), None)
+    if not isinstance(header, trace.Header):
+        raise UserError(f"{path}: has no header; it is not the trace of a run that began: replay another")
+    joined = [event.device for event in seen if isinstance(event, trace.Joined)]
+    return header, joined, itertools.chain(seen, events)
+
+
+def _noting(events: Iterable[Event], noted: _Noted) -> Iterator[Event]:
+    for event in events:
+        noted.note(event)
+        yield event
+
+
+def _write_absences(path: Path, away: Iterable[Absence], last: float) -> str:
+    """As an availability trace, which begins anew when the recording is over."""
+    merged = list(united(iter(sorted(away)), iter(())))
+    rows = [(0.0, 1)] if merged[0][0] > 0 else []
+    rows += [row for gone, back in merged for row in ((max(0.0, gone), 0), (back, 1))]
+    moments, there = zip(*rows, strict=True)
+    availability.write(path, AvailabilityTrace(moments, there, max(last, merged[-1][1] + _AFTERWARDS)))
+    return str(path)
+
+
+# ---- what does not fit
+
+
+def _pair(recorded: Sequence[str], devices: Sequence[str], by: str, path: Path, source: str) -> dict[str, str]:
+    key = "replay.devices"
+    if by == "order":
+        if len(recorded) < len(devices):
+            problem = f"is order; {path} has {len(recorded)} devices, the experiment {len(devices)}"
+            raise ProfileError(source, key, f"{problem}: take fewer, or pair by name")
+        return dict(zip(recorded, devices, strict=False))
+    missing = [device for device in devices if device not in recorded]
+    if missing:
+        problem = f"is name; {path} has no {missing[0]} (it has: {', '.join(recorded[:8])}{' …' * (len(recorded) > 8)})"
+        raise ProfileError(source, key, f"{problem}: pair by order instead")
+    return {device: device for device in devices}
+
+
+def _check_same(
+    header: trace.Header, joined: Sequence[str], experiment: Experiment, devices: Sequence[str], path: Path
+) -> None:
+    """Of a strict replay: the same rule, seed and number of devices."""
+    asked = {"strategy": experiment.strategy_name, "seed": experiment.seed, "devices": len(devices)}
+    recorded = {"strategy": header.strategy, "seed": header.seed, "devices": len(joined)}
+    if header.strategy == experiment.strategy_name:
+        asked |= _plain(experiment.strategy_parameters)
+        recorded |= _plain(header.parameters)
+    for key in asked | recorded:
+        if asked.get(key) != recorded.get(key):
+            was, remedy = f"{path} has {recorded.get(key)!r}", "strict repeats what was recorded: take mode schedule"
+            raise ProfileError(experiment.name, key, f"is {asked.get(key)!r}, but {was}; {remedy}")
+
+
+def _plain(parameters: dict[str, object]) -> dict[str, object]:
+    """As they are in the header of a trace, which is JSON."""
+    given = msgspec.json.decode(msgspec.json.encode(parameters))
+    return {f"strategy.{key}": value for key, value in given.items()}
+
+
+def _unchanging(events: Iterable[Event], devices: int, experiment: Experiment, path: Path) -> Iterator[Event]:
+    """Of a strict replay: nobody left or came back. When that was noticed hangs on the host."""
+    joined = 0
+    for event in events:
+        joined += isinstance(event, trace.Joined)
+        if isinstance(event, trace.Left) or joined > devices:
+            device, problem = getattr(event, "device", "a device"), "a strict replay orders arrivals only"
+            raise ProfileError(
+                experiment.name, "replay.mode",
+                f"is strict, but {device} left {path} or came back at {event.t:.3f} s; {problem}: take mode schedule",
+            )  # fmt: skip
+        yield event

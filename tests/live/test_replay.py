@@ -1,0 +1,196 @@
+"""A run is recorded once, and met again: strictly, and by another rule until the recording is used up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import trace
+from tests.live.leftovers import nothing_left_over
+from tests.live.runs import Outcome, complete, write_profile
+
+pytestmark = pytest.mark.live
+
+GROUPS: list[dict[str, Any]] = [
+    {"profile": "rpi4", "link": "wifi", "count": 2, "drop": 0.25, "suspend": 0.3, "suspend_max": 0.2},
+    {"profile": "phone-low", "name": "phone", "link": "5g", "count": 2, "drop": 0.2},
+]
+EVENTS = [{"at": 0.5, "device": "rpi4-1", "do": "suspend", "seconds": 0.25}]
+"""Only of the recorded run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    recorded: Outcome
+    strict: list[Outcome]
+    changed: Outcome
+    """Strict, with another learning rate, which a trace does not tell."""
+    other: Outcome
+    """By another rule, in mode schedule, until a recording is used up."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    def run(*options: str, **changes: Any) -> Outcome:
+        folder = tmp_path_factory.mktemp("replay")
+        return complete(write_profile(folder, devices=GROUPS, stop={"seconds": 2.0}, **changes), *options)
+
+    with nothing_left_over():
+        recorded = run(events=EVENTS)
+        file, other = str(recorded.folder / "trace.jsonl"), ("--strategy", "fedbuff", "--seconds", "600")
+        yield Runs(
+            recorded=recorded,
+            strict=[run("--replay", str(recorded.folder), "--replay-mode", "strict") for _ in range(2)],
+            changed=run("--replay", file, "--replay-mode", "strict", "--set", "training.lr=0.05"),
+            other=run("--replay", file, "--set", "replay.end=stop", *other),
+        )
+
+
+def staleness(outcome: Outcome) -> list[tuple[str, int]]:
+    return [(event.device, event.staleness) for event in outcome.of_kind(trace.Arrived)]
+
+
+def asked(outcome: Outcome) -> dict[tuple[str, str, int, int], tuple[float, bool]]:
+    """What each attempt at a transfer should take, and whether it was lost."""
+    return {
+        (type(event).__name__, event.device, event.job, event.attempt): (event.asked, event.dropped)
+        for event in [*outcome.of_kind(trace.Downloaded), *outcome.of_kind(trace.Uploaded)]
+    }
+
+
+def verdicts(outcome: Outcome) -> dict[str, str]:
+    return {line["name"]: line["verdict"] for line in outcome.summary["fidelity"]["invariants"]}
+
+
+def test_the_recorded_run_lost_transfers_and_was_suspended(runs: Runs) -> None:
+    """Else there would be little to meet again."""
+    assert (runs.recorded.code, runs.recorded.stderr) == (0, "")
+    assert len(runs.recorded.of_kind(trace.Arrived)) >= 20
+    assert any(event.dropped for event in runs.recorded.of_kind(trace.Downloaded))
+    assert any(event.dropped for event in runs.recorded.of_kind(trace.Uploaded))
+    assert runs.recorded.of_kind(trace.Suspended)
+    assert "replay" not in runs.recorded.summary
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_strict_replay_ends_where_the_recorded_run_did_with_the_same_model(runs: Runs, number: int) -> None:
+    outcome, recorded = runs.strict[number], runs.recorded
+    assert (outcome.code, outcome.stderr) == (0, "")
+    certificate = outcome.summary["replay"]
+    same = [certificate[what] for what in ("same_arrivals", "same_staleness", "same_model")]
+    assert same == [True, True, True]
+    assert certificate["arrivals_in_order"] == 1.0
+    assert outcome.json("replay.json") == certificate
+    assert outcome.summary["stopped"] == "the recording is over"
+    assert outcome.summary["versions"] == recorded.summary["versions"]
+    checkpoints = [run.folder / "checkpoints" / "final.safetensors" for run in (outcome, recorded)]
+    assert checkpoints[0].read_bytes() == checkpoints[1].read_bytes()
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_in_a_strict_replay_every_update_has_the_staleness_and_the_loss_that_it_had(runs: Runs, number: int) -> None:
+    assert staleness(runs.strict[number]) == staleness(runs.recorded)
+    assert [event.loss for event in runs.strict[number].of_kind(trace.Arrived)] == [
+        event.loss for event in runs.recorded.of_kind(trace.Arrived)
+    ]
+
+
+def test_a_strict_replay_that_makes_another_model_fails(runs: Runs) -> None:
+    outcome = runs.changed
+    assert outcome.code == 1
+    assert "error: the replay has another final model than the recorded run" in outcome.stderr
+    assert staleness(outcome) == staleness(runs.recorded)
+
+
+def common(runs: Runs, outcome: Outcome) -> set[tuple[str, str, int, int]]:
+    both = asked(runs.recorded).keys() & asked(outcome).keys()
+    assert len(both) >= 20
+    return both
+
+
+def test_every_job_meets_the_delays_and_drops_that_it_met_in_the_recorded_run(runs: Runs) -> None:
+    before = asked(runs.recorded)
+    for outcome in (*runs.strict, runs.other):
+        after = asked(outcome)
+        assert {place: after[place] for place in common(runs, outcome)} == {
+            place: before[place] for place in common(runs, outcome)
+        }
+
+
+def test_every_job_hangs_where_and_for_as_long_as_it_hung(runs: Runs) -> None:
+    def hung(outcome: Outcome) -> dict[tuple[str, int], tuple[int, float]]:
+        job_of = {event.ticket: event.job for event in outcome.of_kind(trace.Downloaded)}
+        return {
+            (event.device, job_of[event.ticket]): (event.steps, event.asked)
+            for event in outcome.of_kind(trace.Suspended)
+            if not event.away
+        }
+
+    before = hung(runs.recorded)
+    for outcome in (*runs.strict, runs.other):
+        after = hung(outcome)
+        both = before.keys() & after.keys()
+        assert both
+        assert {place: after[place] for place in both} == {place: before[place] for place in both}
+
+
+def test_a_device_is_away_when_it_was_though_the_profile_does_not_say_so(runs: Runs) -> None:
+    for outcome in (runs.recorded, *runs.strict, runs.other):
+        away = [event for event in outcome.of_kind(trace.Suspended) if event.away]
+        first = min(away, key=lambda event: event.t)  # a recording that begins anew has the absence once more
+        assert (first.device, first.asked) == ("rpi4-1", pytest.approx(0.25))
+        assert first.t - first.obtained == pytest.approx(0.5)
+
+
+def test_another_rule_meets_the_same_delays_and_makes_another_model(runs: Runs) -> None:
+    outcome = runs.other
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert outcome.summary["strategy"] == "fedbuff"
+    certificate = outcome.summary["replay"]
+    assert (certificate["mode"], certificate["same_model"]) == ("schedule", False)
+    assert certificate["delays"]["all"]["count"] >= 20
+    assert certificate["delays"]["all"]["p50_s"] < 0.01
+
+
+def test_a_replay_may_end_when_a_recording_is_used_up(runs: Runs) -> None:
+    outcome = runs.other
+    device = outcome.summary["stopped"].removeprefix("the recording of ").removesuffix(" is used up")
+    jobs = 1 + max(event.job for event in runs.recorded.of_kind(trace.Downloaded) if event.device == device)
+    delivered = [event for event in outcome.of_kind(trace.Arrived) if event.device == device]
+    assert len(delivered) <= jobs
+    assert max(event.job for event in outcome.of_kind(trace.Downloaded) if event.device == device) <= jobs
+
+
+def test_the_trace_of_a_replay_says_so_and_loss_is_not_judged(runs: Runs) -> None:
+    for outcome, mode in ((runs.recorded, ""), (runs.strict[0], "strict"), (runs.other, "schedule")):
+        [header] = outcome.of_kind(trace.Header)
+        assert header.replay == mode
+        assert verdicts(outcome)["loss"] == ("not measured" if mode else "PASS")
+        assert verdicts(outcome)["causality"] == "PASS"
+
+
+def test_a_replay_tells_the_user_how_near_it_came(runs: Runs) -> None:
+    for outcome in runs.strict:
+        assert f"replay (strict) of {runs.recorded.folder}" in outcome.stdout
+        assert "the same sequence of staleness; the same final model" in " ".join(outcome.stdout.split())
+
+
+def test_a_rule_with_ticks_that_hands_out_its_model_is_replayed_strictly(tmp_path: Path) -> None:
+    """Wakes come between the arrivals where they came, and the handing out is no part of the rule."""
+    devices = [{"profile": "rpi4", "link": "wifi", "phi": 0.5, "count": 3}]
+    strategy = {"name": "audg", "interval": 0.25}
+    changes: dict[str, Any] = {"devices": devices, "strategy": strategy, "stop": {"seconds": 2.0}}
+    (tmp_path / "again").mkdir()
+    with nothing_left_over():
+        recorded = complete(write_profile(tmp_path, **changes))
+        options = ("--replay", str(recorded.folder), "--replay-mode", "strict")
+        again = complete(write_profile(tmp_path / "again", **changes), *options)
+    assert (again.code, again.stderr) == (0, "")
+    certificate = again.summary["replay"]
+    assert [certificate[what] for what in ("same_arrivals", "same_staleness", "same_model")] == [True, True, True]
+    assert again.summary["versions"] == recorded.summary["versions"] >= 6
+    assert again.summary["final_model"]["on"] == 3
