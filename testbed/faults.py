@@ -143,19 +143,28 @@ class RecordedTimetable:
         return None if found.hung is None else Suspension(at=0.0, seconds=found.hung.seconds, steps=found.hung.steps)
 
     def step_seconds(self, job: int) -> float | None:
-        found = self._job(job)
-        return None if found is None else found.step_seconds
+        """Of a job whose computing was cut off, it is what it was in the job before: any rule may finish it."""
+        place = self._place(job)
+        if place is None:
+            return None
+        told = (each.step_seconds for each in self.jobs[place::-1] if each.step_seconds is not None)
+        return next(told, None)
 
     def _job(self, number: int) -> RecordedJob | None:
+        place = self._place(number)
+        return None if place is None else self.jobs[place]
+
+    def _place(self, number: int) -> int | None:
+        """Which of the recorded jobs this one meets."""
         count = len(self.jobs)
         if number < count:
-            return self.jobs[number]
+            return number
         if self.end == "stop" or not count:
             return None
         if self.end == "loop":
-            return self.jobs[number % count]
+            return number % count
         draw = _draw(self.otherwise.seed, self.otherwise.device, _Stream.RESAMPLE, number, 0)
-        return self.jobs[int(draw.integers(count))]
+        return int(draw.integers(count))
 
 
 def _recorded(ways: Sequence[Way], attempt: int) -> Fate:

@@ -267,6 +267,12 @@ def test_the_download_of_a_job_of_which_the_trace_tells_nothing_is_left_to_chanc
     assert table.step_seconds(0) is None
 
 
+def test_computing_that_was_cut_off_is_as_in_the_job_before() -> None:
+    """Else it would take what the profile says of samples, which is another figure for each number of local steps."""
+    jobs = [RecordedJob(), RecordedJob(step_seconds=0.5), RecordedJob(), RecordedJob(), RecordedJob(step_seconds=2.0)]
+    assert [recorded(jobs=jobs).step_seconds(job) for job in range(6)] == [None, 0.5, 0.5, 0.5, 2.0, None]
+
+
 def test_a_recording_that_loops_begins_anew() -> None:
     table = recorded("loop")
     for job in range(12):
