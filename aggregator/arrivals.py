@@ -44,8 +44,11 @@ class Arrivals:
     def until(self, now: float) -> float:
         return now
 
-    def is_over(self, wake_at: float) -> bool:
+    def is_over(self, wakes: int, wake_at: float) -> bool:
         return False
+
+    def settled(self, device: str, ticket: int) -> None:
+        return None
 
     @property
     def turn(self) -> None:

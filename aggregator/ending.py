@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 
 from testbed.profile import StopWhen
-from testbed.trace import version_reached
 
 
 class Ending:
@@ -48,7 +47,7 @@ class Ending:
     def look_at_version(self, version: int) -> None:
         versions = self._when.versions
         if versions is not None and version >= versions:
-            self.ask(version_reached(versions))
+            self.ask(f"version {versions} is reached")
 
     def look_at_jobs(self, jobs_of: Callable[[str], int]) -> None:
         """``jobs_of``: how many jobs a device has been sent."""

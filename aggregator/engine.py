@@ -60,6 +60,8 @@ class Engine:
         self.made = 0.0
         """When the current version came to be."""
         self.wake_at: float | None = None
+        self.wakes = 0
+        """How often the rule was woken."""
 
     # ---- the strategy's view
 
@@ -167,6 +169,7 @@ class Engine:
                 t=now, device=update.device, ticket=update.ticket, version=update.version,
                 staleness=self.staleness(update), loss=update.loss, due=update.due, bytes=update.delta.nbytes,
                 received=now if received is None else received, taken=now if taken is None else taken,
+                started=update.started, finished=update.finished,
             )
         )  # fmt: skip
         self._carry_out(self._strategy.on_update(update, self), f"update of {update.device}")
@@ -198,7 +201,7 @@ class Engine:
 
     def wake(self, now: float) -> None:
         self.now = now
-        self.wake_at = None
+        self.wake_at, self.wakes = None, self.wakes + 1
         self._carry_out(self._strategy.on_wake(self), "wake")
 
     def hand_out(self, now: float) -> None:
@@ -282,7 +285,10 @@ class Engine:
             self._settle(seat.ticket)
         self._tickets = number = self._tickets + 1
         version = self._history.version
-        train = Train(ticket=number, version=version, sent=self.now, job=job, model=self._history.model)
+        train = Train(
+            ticket=number, number=self._jobs[device], version=version, sent=self.now, job=job,
+            model=self._history.model,
+        )  # fmt: skip
         seat.ticket = self._open[number] = Ticket(number=number, device=device, train=train, base=version)
         seat.trains_sent += 1
         self._jobs[device] += job is not None

@@ -60,6 +60,10 @@ class Intake:
         """Now, as the trace counts: nothing passes before the run has begun."""
         return self.clock.now() if self.running else 0.0
 
+    def _counting(self, now: float) -> float:
+        """The moment from which what is heard now counts: a strict replay may stand still, until it is over."""
+        return now if self._ending.reason is not None else self._arrivals.until(now)
+
     # ---- what falls due
 
     @property
@@ -94,7 +98,7 @@ class Intake:
         self._ending.look_at_version(engine.version)
         self._ending.look_at_jobs(engine.jobs_of)
         turn = arrivals.turn
-        if arrivals.is_over(self._wake_at):
+        if arrivals.is_over(engine.wakes, self._wake_at):
             self._ending.ask("the recording is over")
         elif turn is not None and engine.ticket_of(turn.device) != turn.ticket and self._wake_at >= turn.t:
             # nothing comes before this turn any more, and nobody is at work for it
@@ -159,7 +163,7 @@ class Intake:
         elif isinstance(message, Hello) and self.running and not self._ending.over:
             self._deaths.rejoined(peer, now)
             if self._engine.is_present(peer):
-                self._engine.leave(peer, "it was restarted", self._arrivals.until(now))
+                self._engine.leave(peer, "it was restarted", self._counting(now))
             self.join(message, now)
 
     def _take_from_device(self, message: Update | Beat, events: Events, now: float) -> None:
@@ -172,14 +176,17 @@ class Intake:
         if not self._engine.is_present(message.device):
             # it had been silent for too long and is back; what it brings belongs to a ticket that is settled
             self.join(self._peers.hellos[message.device], now, message.trains)
+        late = self._arrivals.settled(message.device, self._engine.ticket_of(message.device))
+        if late is not None:
+            self._engine.update(late, self._counting(now))
         if isinstance(message, Update):
             if message.ticket == self._engine.ticket_of(message.device):
                 self._arrivals.add(message, now)
             else:
-                self._engine.update(message, self._arrivals.until(now))
+                self._engine.update(message, self._counting(now))
         elif not self._arrivals.holds(message.device, self._engine.ticket_of(message.device)):
             # (else it would seem to have given its upload up)
-            self._engine.beat(message, self._arrivals.until(now))
+            self._engine.beat(message, self._counting(now))
 
     def _take_score(self, score: Score, now: float) -> None:
         self._evaluation.take(score)
@@ -199,9 +206,9 @@ class Intake:
             trace.Joined(t=now, device=name, pid=hello.pid, cores=list(hello.cores), samples=samples, watts=watts)
         )
         self._presence.heard(name, now)
-        self._peers.send(name, Welcome(origin=self.clock.origin, jobs=self._engine.jobs_of(name)))
+        self._peers.send(name, Welcome(origin=self.clock.origin))
         info = DeviceInfo(name=name, samples=samples, keeps_base=spec.on_lost_download == "old_base")
-        self._engine.join(info, self._arrivals.until(now), trains)
+        self._engine.join(info, self._counting(now), trains)
 
     def note_deaths(self, now: float) -> None:
         """For the trace: the rule learns of a death by silence, as it would of any other."""
@@ -213,4 +220,4 @@ class Intake:
             if is_computing(self._peers.hellos[device].pid) and not self._peers.has_left(device):
                 self._presence.heard(device, now)  # one local step may take longer than the time-out
             elif self._engine.is_present(device):
-                self._engine.leave(device, "it was silent for too long", self._arrivals.until(now))
+                self._engine.leave(device, "it was silent for too long", self._counting(now))

@@ -197,6 +197,7 @@ class AggregatorProcess:
                 reason=reason,
                 version=engine.version,
                 in_flight=engine.in_flight,
+                wakes=engine.wakes,
                 model=hashlib.sha256(engine.model.tobytes()).hexdigest(),
                 silent=[name for name in peers.fleet if engine.is_present(name) and not peers.has_left(name)],
             )
@@ -247,7 +248,7 @@ def _ending(config: AggregatorConfig) -> Ending:
 def _arrivals(config: AggregatorConfig) -> Arrivals | Turns:
     if config.replay is None or config.experiment.replay.mode != "strict":
         return Arrivals()
-    return Turns(read_turns(Path(config.replay.turns)), config.replay.ended)
+    return Turns(read_turns(Path(config.replay.turns)), config.replay.wakes)
 
 
 def _strategy(experiment: Experiment) -> Strategy:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
+
 from testbed.messages import Update
 from testbed.replay import Turn
 
@@ -17,9 +19,9 @@ class Turns:
     they had. Until an update that is late has come, the run stands still at the moment of its turn.
     """
 
-    def __init__(self, turns: Sequence[Turn], ended: float) -> None:
-        """``ended``: when the rule had its last word."""
-        self._turns, self._next, self._ended = turns, 0, ended
+    def __init__(self, turns: Sequence[Turn], wakes: int) -> None:
+        """``wakes``: how often the rule was woken."""
+        self._turns, self._next, self._wakes = turns, 0, wakes
         self._here: dict[str, tuple[Update, float]] = {}
 
     def add(self, update: Update, received: float) -> None:
@@ -43,7 +45,15 @@ class Turns:
             return None
         self._next += 1
         update, received = self._here.pop(turn.device)
+        if turn.started is not None and turn.finished is not None:
+            update = msgspec.structs.replace(update, started=turn.started, finished=turn.finished)
         return update, received, turn.t
+
+    def settled(self, device: str, ticket: int) -> Update | None:
+        """Take out an update that is here for another ticket than the device's present one: it has no turn."""
+        if device not in self._here or self.holds(device, ticket):
+            return None
+        return self._here.pop(device)[0]
 
     def holds(self, device: str, ticket: int) -> bool:
         """Whether the update is here and waits for its turn."""
@@ -52,15 +62,15 @@ class Turns:
     def allows_wake(self, moment: float) -> bool:
         """Whether nothing that was recorded before this moment, or at it, is missing."""
         turn = self.turn
-        return turn.t > moment if turn is not None else moment <= self._ended
+        return turn is None or turn.t > moment
 
     def until(self, now: float) -> float:
         """How far the run has come: not beyond the next turn."""
         return now if self.turn is None else min(now, self.turn.t)
 
-    def is_over(self, wake_at: float) -> bool:
-        """Whether all turns were taken, and the recorded run had ended before the next wake."""
-        return self.turn is None and wake_at > self._ended
+    def is_over(self, wakes: int, wake_at: float) -> bool:
+        """Whether all turns were taken, and the rule has been woken as often as it was, or does not want to be."""
+        return self.turn is None and (wakes >= self._wakes or wake_at == math.inf)
 
     @property
     def turn(self) -> Turn | None:

@@ -80,7 +80,8 @@ class Device:
         self._absence = next(self._absences, _NEVER)
         """The next time that it is away."""
         self._inbox: Train | None = None
-        self._jobs = 0
+        self._number = 0
+        """Of the last job that it was sent."""
         self._taken = self._awake_since = begins
         self._attempt = 0
         self._ticket = 0
@@ -101,10 +102,6 @@ class Device:
             self._inbox = train
         else:
             self._start_download(train, train.sent, now)
-
-    def go_on_with(self, job: int) -> None:
-        """The next job has this number: the device has had others, in an earlier life."""
-        self._jobs = job
 
     def advance(self, now: float) -> None:
         """Do everything that is due, except computing a step."""
@@ -258,7 +255,7 @@ class Device:
             self._attempt += 1
         else:
             self._ticket, self._attempt = train.ticket, 0
-            self._jobs += 1
+            self._number = train.number
         gone, back = next(self.spec.absences(moment), _NEVER)
         moment = back if gone <= moment else moment  # nobody is there to receive it
         way = self._way_down(train, moment)
@@ -267,7 +264,7 @@ class Device:
         self._download, self._taken = (train, way), now
 
     def _way_down(self, train: Train, moment: float) -> Transfer:
-        fate = scripted(self._timetable.download(self._jobs - 1, self._attempt), self.spec.script, moment)
+        fate = scripted(self._timetable.download(self._number, self._attempt), self.spec.script, moment)
         return transfer(self.spec.down, train.model.nbytes, fate, moment, self.spec.absences, self._rates)
 
     def _end_download(self, now: float) -> None:
@@ -276,7 +273,7 @@ class Device:
         self._download = None
         self._note(
             Downloaded(
-                t=now, device=self.spec.name, ticket=train.ticket, job=self._jobs - 1, attempt=self._attempt,
+                t=now, device=self.spec.name, ticket=train.ticket, job=self._number, attempt=self._attempt,
                 sent=way.started, asked=way.asked, obtained=max(way.due, self._taken) - way.started,
                 bytes=way.bytes, dropped=way.dropped, held=way.held or None,
             )
@@ -314,7 +311,7 @@ class Device:
     # ---- training
 
     def _start_work(self, train: Train, job: Job, moment: float) -> None:
-        number, steps = self._jobs - 1, job.steps_over(self._samples)
+        number, steps = self._number, job.steps_over(self._samples)
         seconds_per_sample, curve, recorded = (
             self.spec.seconds_per_sample,
             self._curve,

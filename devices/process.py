@@ -161,7 +161,6 @@ class DeviceProcess:
             frames = self._peer.receive(timeout=_CONNECT_SECONDS)
             message = decode(frames, self._task.size) if frames is not None else None
             if isinstance(message, Welcome):
-                self._device.go_on_with(message.jobs)
                 return WallClock(message.origin, self._config.dilation)
             if isinstance(message, Stop):
                 return None

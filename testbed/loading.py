@@ -180,6 +180,10 @@ def _found_replay(experiment: Experiment, groups: Sequence[Group], source: str, 
     """With the place of the trace written out; what a replay cannot do is refused."""
     replay = experiment.replay
     if replay.trace is None:
+        for key, asked in as_table(replay).items():
+            if asked != getattr(Replay(), key):
+                problem = f"is {asked!r}, but nothing is replayed; add --replay RUN"
+                raise ProfileError(source, f"replay.{key}", problem)
         return replay
     for i, group in enumerate(groups):
         assert isinstance(group.profile, DeviceProfile)

@@ -85,13 +85,9 @@ class Hello(Message, frozen=True, kw_only=True):
 
 
 class Welcome(Message, frozen=True, kw_only=True):
-    """Aggregator → device: the run begins; ``origin`` is time zero on CLOCK_MONOTONIC.
-
-    ``jobs``: how many it was sent before, in an earlier life. It goes on with that number.
-    """
+    """Aggregator → device: the run begins; ``origin`` is time zero on CLOCK_MONOTONIC."""
 
     origin: Number
-    jobs: Count = 0
 
 
 class Train(Message, frozen=True, kw_only=True):
@@ -99,10 +95,12 @@ class Train(Message, frozen=True, kw_only=True):
 
     Without a job, it is the final model: keep it, there is nothing left to train.
     ``sent`` is when it set out: the way over the emulated link is counted from there, so that the time which the
-    transport needs is not added to it.
+    transport needs is not added to it. ``number`` is how many jobs the device was sent before, in all its lives: what
+    befalls a job goes by it, so that it must not hang on which of them a process came to see.
     """
 
     ticket: Count
+    number: Count = 0
     version: Count
     sent: Number
     job: Job | None

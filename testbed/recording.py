@@ -98,8 +98,14 @@ def _add(jobs: dict[int, RecordedJob], number: int, change: Change) -> None:
 def _changes(events: Iterable[Event], use: str) -> Iterator[tuple[str, int, Change]]:
     """Device, number of its job, and what the trace says about it."""
     job_of: dict[str, dict[int, int]] = {}  # device → ticket → number of the job, for the last few
+    final: set[int] = set()
     for event in events:
-        if isinstance(event, trace.TransferEvent):
+        if isinstance(event, trace.Dispatched):
+            if event.steps == 0:
+                final.add(event.ticket)  # the final model is no job
+        elif isinstance(event, trace.TransferEvent):
+            if event.ticket in final:
+                continue
             tickets = job_of.setdefault(event.device, {})
             tickets[event.ticket] = event.job
             while len(tickets) > _JOBS_OPEN:

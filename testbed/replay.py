@@ -28,6 +28,8 @@ class Turn(msgspec.Struct, frozen=True, array_like=True):
     device: str
     ticket: int
     t: float
+    started: float | None = None
+    finished: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +44,8 @@ class Prepared:
     """Device → availability trace, for those that were away."""
     turns: str
     """File with the turns, in order."""
-    ended: float
-    """When the rule had its last word in the recorded run, in emulated seconds; 0 where the trace breaks off."""
+    wakes: int
+    """How often the rule was woken in the recorded run; 0 where the trace breaks off."""
     torn: int | None = None
     """The last line of the trace, if it is torn."""
 
@@ -54,11 +56,8 @@ class _Noted:
 
     turns: list[Turn] = field(default_factory=list)
     away: dict[str, list[Absence]] = field(default_factory=lambda: defaultdict(list))
-    ended: float = 0.0
+    wakes: int = 0
     last: float = 0.0
-    made: float = 0.0
-    """When the last version came to be."""
-    handed_out: bool = False
     torn: int | None = None
     unsettled: set[int] = field(default_factory=set)
     """Tickets whose update has arrived."""
@@ -67,10 +66,9 @@ class _Noted:
         self.last = max(self.last, event.t)
         match event:
             case trace.Arrived():
-                self.turns.append(Turn(event.device, event.ticket, event.t))
+                self.turns.append(Turn(event.device, event.ticket, event.t, event.started, event.finished))
                 self.unsettled.add(event.ticket)
             case trace.Aggregated():
-                self.made = event.t
                 self.unsettled.difference_update(event.tickets)
             case trace.Rejected() if event.ticket in self.unsettled:
                 self.unsettled.remove(event.ticket)
@@ -79,12 +77,8 @@ class _Noted:
             case trace.Suspended() if event.away:
                 gone = event.t - event.obtained
                 self.away[event.device].append((gone, gone + event.asked))
-            case trace.Dispatched() if event.steps == 0 and not self.handed_out:
-                self.ended, self.handed_out = event.t, True
-            case trace.Stopped() if event.reason == trace.version_reached(event.version):
-                self.ended = self.made  # the rule may have wanted to be woken before that was noticed
-            case trace.Stopped() if not self.handed_out:
-                self.ended = event.t
+            case trace.Stopped():
+                self.wakes = event.wakes
             case _:
                 pass
 
@@ -104,7 +98,7 @@ def prepare(experiment: Experiment, devices: Sequence[str], folder: Path) -> Pre
     turns = folder / "turns"
     turns.write_bytes(
         b"".join(
-            msgspec.json.encode(Turn(name_of[turn.device], turn.ticket, turn.t)) + b"\n"
+            msgspec.json.encode(msgspec.structs.replace(turn, device=name_of[turn.device])) + b"\n"
             for turn in noted.turns
             if turn.device in name_of
         )
@@ -117,7 +111,7 @@ def prepare(experiment: Experiment, devices: Sequence[str], folder: Path) -> Pre
             for number, recorded in enumerate(name_of)
             if noted.away[recorded]
         },
-        turns=str(turns), ended=noted.ended, torn=noted.torn,
+        turns=str(turns), wakes=noted.wakes, torn=noted.torn,
     )  # fmt: skip
 
 
@@ -176,7 +170,8 @@ def _pair(recorded: Sequence[str], devices: Sequence[str], by: str, path: Path, 
     missing = [device for device in devices if device not in recorded]
     if missing:
         problem = f"is name; {path} has no {missing[0]} (it has: {', '.join(recorded[:8])}{' …' * (len(recorded) > 8)})"
-        raise ProfileError(source, key, f"{problem}: pair by order instead")
+        remedy = "pair by order instead" if len(recorded) >= len(devices) else f"take {len(recorded)} devices or fewer"
+        raise ProfileError(source, key, f"{problem}: {remedy}")
     return {device: device for device in devices}
 
 
@@ -184,11 +179,13 @@ def _check_same(
     header: trace.Header, joined: Sequence[str], experiment: Experiment, devices: Sequence[str], path: Path
 ) -> None:
     """Of a strict replay: the same rule, seed and number of devices."""
-    asked = {"strategy": experiment.strategy_name, "seed": experiment.seed, "devices": len(devices)}
-    recorded = {"strategy": header.strategy, "seed": header.seed, "devices": len(joined)}
+    asked: dict[str, object] = {"strategy": experiment.strategy_name, "seed": experiment.seed, "devices": len(devices)}
+    recorded: dict[str, object] = {"strategy": header.strategy, "seed": header.seed, "devices": len(joined)}
     if header.strategy == experiment.strategy_name:
         asked |= _plain(experiment.strategy_parameters)
         recorded |= _plain(header.parameters)
+    if sorted(range(len(devices)), key=lambda i: devices[i]) != sorted(range(len(joined)), key=lambda i: joined[i]):
+        asked["devices"], recorded["devices"] = list(devices), list(joined)  # rules go through them by name
     for key in asked | recorded:
         if asked.get(key) != recorded.get(key):
             was, remedy = f"{path} has {recorded.get(key)!r}", "strict repeats what was recorded: take mode schedule"
@@ -202,14 +199,15 @@ def _plain(parameters: dict[str, object]) -> dict[str, object]:
 
 
 def _unchanging(events: Iterable[Event], devices: int, experiment: Experiment, path: Path) -> Iterator[Event]:
-    """Of a strict replay: nobody left or came back. When that was noticed hangs on the host."""
+    """Of a strict replay: nobody left, came back or gave up. When that was noticed hangs on the host."""
     joined = 0
     for event in events:
         joined += isinstance(event, trace.Joined)
-        if isinstance(event, trace.Left) or joined > devices:
+        if isinstance(event, (trace.Left, trace.Lost)) or joined > devices:
             device, problem = getattr(event, "device", "a device"), "a strict replay orders arrivals only"
             raise ProfileError(
                 experiment.name, "replay.mode",
-                f"is strict, but {device} left {path} or came back at {event.t:.3f} s; {problem}: take mode schedule",
+                f"is strict, but in {path} {device} left, came back or gave an upload up at {event.t:.3f} s;"
+                f" {problem}: take mode schedule",
             )  # fmt: skip
         yield event

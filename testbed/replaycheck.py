@@ -29,6 +29,11 @@ class Met:
     arrivals: list[tuple[str, int]] = field(default_factory=list)
     """Device, and which of its arrivals it is."""
     staleness: list[int] = field(default_factory=list)
+    losses: list[float | None] = field(default_factory=list)
+    """Of each update that arrived: what its local steps made of the model and the batches that they met."""
+    lost: dict[Place, bool] = field(default_factory=dict)
+    """Whether an attempt at a transfer was lost."""
+    versions: int = 0
     model: str = ""
 
 
@@ -52,6 +57,8 @@ def met(events: Iterable[Event], name_of: Mapping[str, str] | None = None, use: 
     for event in events:
         if isinstance(event, trace.Stopped):
             found.model = event.model
+        elif isinstance(event, trace.Aggregated):
+            found.versions = event.version
         device = getattr(event, "device", None)
         if device is None or (name_of is not None and device not in name_of):
             continue
@@ -61,7 +68,8 @@ def met(events: Iterable[Event], name_of: Mapping[str, str] | None = None, use: 
                 job_of[event.ticket] = event.job
                 kind = "upload" if isinstance(event, trace.Uploaded) else "download"
                 seconds = event.obtained if name_of is None else event.asked
-                found.seconds[kind, name, event.job, event.attempt] = seconds - (event.held or 0.0)
+                place = kind, name, event.job, event.attempt
+                found.seconds[place], found.lost[place] = seconds - (event.held or 0.0), event.dropped
             case trace.Trained() if event.ticket in job_of:
                 place = "computing", name, job_of[event.ticket], 0
                 if seconds := getattr(event, use):  # 0 is asked of a device that is not throttled
@@ -73,6 +81,7 @@ def met(events: Iterable[Event], name_of: Mapping[str, str] | None = None, use: 
                 counts[name] = counts.get(name, -1) + 1
                 found.arrivals.append((name, counts[name]))
                 found.staleness.append(event.staleness)
+                found.losses.append(event.loss)
             case _:
                 pass
     return found
@@ -85,6 +94,7 @@ def compare(recorded: Met, replayed: Met) -> dict[str, Any]:
         if place in recorded.seconds:
             errors[place[0]].append(abs(seconds - recorded.seconds[place]) * replayed.steps.get(place, 1))
     every = [error for kind in KINDS for error in errors[kind]]
+    common = recorded.lost.keys() & replayed.lost.keys()
     return {
         "delays": {kind: _quantiles(errors[kind]) for kind in KINDS} | {"all": _quantiles(every)},
         "beyond_the_recording": sum(place not in recorded.seconds for place in replayed.seconds),
@@ -92,7 +102,11 @@ def compare(recorded: Met, replayed: Met) -> dict[str, Any]:
         "arrivals_recorded": len(recorded.arrivals),
         "arrivals_common": len(set(recorded.arrivals).intersection(replayed.arrivals)),
         "arrivals_in_order": in_order(recorded.arrivals, replayed.arrivals),
+        "transfers_common": len(common),
+        "losses_differ": sum(recorded.lost[place] != replayed.lost[place] for place in common),
         "same_staleness": recorded.staleness == replayed.staleness,
+        "same_losses": recorded.losses == replayed.losses,
+        "same_versions": recorded.versions == replayed.versions,
         "same_arrivals": recorded.arrivals == replayed.arrivals,
         "same_model": recorded.model == replayed.model if recorded.model and replayed.model else None,
         "model": replayed.model,
@@ -104,9 +118,12 @@ def departure(certificate: dict[str, Any]) -> str | None:
     kept = {
         "arrivals": certificate["same_arrivals"],
         "sequence of staleness": certificate["same_staleness"],
+        "local losses": certificate["same_losses"],
+        "number of versions": certificate["same_versions"],
+        "lost transfers": certificate["losses_differ"] == 0,
         "final model": certificate["same_model"] is not False,  # a run that was killed has none to compare
     }
-    return " and ".join(what for what, same in kept.items() if not same) or None
+    return ", ".join(what for what, same in kept.items() if not same) or None
 
 
 def _quantiles(errors: Sequence[float]) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ from testbed.parameters import as_table
 from testbed.planner import Plan
 from testbed.profile import Experiment, Replay
 from testbed.totals import totals
-from testbed.trace import Event
+from testbed.trace import Event, TraceError
 
 _PACKAGES = ("torch", "numpy", "pyzmq", "msgpack", "msgspec", "psutil", "rich", "safetensors")
 
@@ -94,7 +94,7 @@ class RunFolder:
         self._write_json("fidelity.json", certificate)
         summary = metrics.summary(total) | {"rounds": rounds.summary(counted), "fidelity": certificate}
         if replayed is not None and replayed.trace is not None and devices:
-            summary["replay"] = replaycheck.certify(replayed, [device.name for device in devices], self._events())
+            summary["replay"] = _certified(replayed, devices, self._events())
             self._write_json("replay.json", summary["replay"])
         if torn:
             summary["torn_line"] = torn[0]
@@ -115,6 +115,14 @@ class RunFolder:
             writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
+
+
+def _certified(replayed: Replay, devices: Sequence[DeviceSpec], events: Iterator[Event]) -> dict[str, Any]:
+    """The replay certificate; if the recording has vanished meanwhile, there is only the reason why there is none."""
+    try:
+        return replaycheck.certify(replayed, [device.name for device in devices], events)
+    except (UserError, TraceError) as error:
+        return {"trace": replayed.trace, "mode": replayed.mode, "problem": str(error)}
 
 
 def _make_new(out: Path, stem: str) -> Path:

@@ -189,12 +189,18 @@ def _special_lines(summary: dict[str, Any]) -> list[str]:
 
 def _replay_lines(replay: dict[str, Any]) -> list[str]:
     """How near a replay came to what was recorded."""
+    if "problem" in replay:
+        return [f"replay ({replay['mode']}): not certified: {replay['problem']}"]
     delays, share = replay["delays"]["all"], replay["arrivals_in_order"]
     lines = [f"replay ({replay['mode']}) of {replay['trace']}:"]
     if delays is not None:
         off = f"p50 {_ms(delays['p50_s'])}, p99 {_ms(delays['p99_s'])}"
         beyond = f"{replay['beyond_the_recording']} beyond the recording ({replay['end']})"
         lines.append(f"  {delays['count']} delays off by {off}; {beyond}")
+    if differ := replay["losses_differ"]:
+        lines.append(
+            f"  {differ} of {replay['transfers_common']} transfers got through in one run and not in the other"
+        )
     order = "none to compare" if share is None else f"{share:.1%} of {replay['arrivals_common']} in the recorded order"
     same = "the same" if replay["same_staleness"] else "another"
     model = {True: "the same final model", False: "another final model", None: "no model to compare"}

@@ -194,6 +194,9 @@ class Arrived(TicketEvent, frozen=True, kw_only=True):
     version: int
     staleness: int
     loss: Number | None
+    started: Number | None = None
+    finished: Number | None = None
+    """Of its computing, as the device told: a rule may reckon with it."""
 
 
 class Ignored(TicketEvent, frozen=True, kw_only=True):
@@ -278,15 +281,12 @@ class Stopped(Event, frozen=True, kw_only=True):
     reason: str
     version: int
     in_flight: int
+    wakes: int = 0
+    """How often the rule was woken."""
     model: str = ""
     """SHA-256 of the final model's bytes."""
     silent: list[str] = []
     """Devices that were there and did not say goodbye: what they had not told yet is missing above."""
-
-
-def version_reached(version: int) -> str:
-    """The reason to stop of a run that was to make so many versions."""
-    return f"version {version} is reached"
 
 
 DeviceEvent: TypeAlias = Downloaded | Suspended | Scripted | Trained | Uploaded | Abandoned

@@ -96,7 +96,7 @@ def link_rate(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
 
 def loss(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
     if evidence.header is not None and evidence.header.replay:
-        return not_measured("loss", "a replay loses what was lost when it was recorded; replay.json has it")
+        return not_measured("loss", "a replay loses what was lost when it was recorded; replay.json compares them")
     seed = evidence.header.seed if evidence.header is not None else 0
     tables = {name: timetable(spec, seed) for name, spec in specs.items()}
     counts: dict[tuple[str, bool], list[int]] = defaultdict(lambda: [0, 0])

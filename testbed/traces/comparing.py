@@ -88,7 +88,8 @@ def _devices(rows: Sequence[Mapping[str, Any]]) -> Table:
     )
     for row in rows:
         apart = [_apart(row["computing_s"], 1e3), _apart(row["download_s"]), _apart(row["upload_s"])]
-        same = ["same" if row[key] else "differ" for key in ("same_drops", "same_suspensions")]
+        hung = row["same_suspensions"] and row["same_absences"]
+        same = ["same" if each else "differ" for each in (row["same_drops"], hung)]
         table.add_row(Text(row["device"]), str(row["jobs"]), *apart, *same)
     return table
 

@@ -12,7 +12,9 @@ from typing import Any
 from testbed import metrics, recording, trace
 from testbed.errors import UserError
 from testbed.totals import Totals, totals
+from testbed.trace import Event
 from testbed.traces import pairs, reading
+from testbed.traces.availability import Absence
 from testbed.traces.pairs import TOLERANCE, Difference, Pairs
 from testbed.traces.showing import torn_note
 
@@ -27,6 +29,8 @@ class Run:
     header: trace.Header
     total: Totals
     files: dict[str, Path]
+    away: dict[str, list[Absence]]
+    """Device → when it was away, by its availability trace or by the script."""
     torn: list[int]
 
 
@@ -43,17 +47,18 @@ def compare(paths: Sequence[Path], use: str, target: float | None) -> dict[str, 
         devices = [device for device in runs[0].files if all(device in run.files for run in runs)]
         rows = [pairs.compare(device, [recording.read(run.files[device]) for run in runs]) for device in devices]
     jobs, first = sum(row.jobs for row in rows), _first(rows)
+    elsewhere = [device for device in devices if not _away_together(device, runs)]
     target = _reached_by_all(runs) if target is None else target
     return {
         "runs": [_run(run, target) for run in runs],
         "target_accuracy": target,
-        "devices": [row.as_row() for row in rows],
+        "devices": [row.as_row() | {"same_absences": row.device not in elsewhere} for row in rows],
         "same_devices": all(run.files.keys() == runs[0].files.keys() for run in runs),
         "jobs": jobs,
         "tolerance_s": TOLERANCE,
-        "equal": jobs > 0 and first is None,
+        "equal": jobs > 0 and first is None and not elsewhere,
         "first_difference": asdict(first) if first is not None else None,
-        "verdict": _verdict(rows, jobs, first),
+        "verdict": _verdict(rows, jobs, first, elsewhere),
         "notes": list(_notes(runs, rows, use)),
     }
 
@@ -69,9 +74,29 @@ def _read(path: Path, folder: Path, use: str) -> Run:
         raise UserError(f"{path}: has no header, so nobody can say which rule it was; choose another run")
     folder.mkdir()
     names = {device: str(number) for number, device in enumerate(total.devices)}
-    recording.split(reading.events(path), folder, names, use="asked" if total.header.replay else use)
+    away: dict[str, list[Absence]] = {device: [] for device in names}
+    events = _noting_absences(reading.events(path), away)
+    recording.split(events, folder, names, use="asked" if total.header.replay else use)
     files = {device: folder / name for device, name in names.items()}
-    return Run(path=path, header=total.header, total=total, files=files, torn=torn)
+    return Run(path=path, header=total.header, total=total, files=files, away=away, torn=torn)
+
+
+def _noting_absences(events: Iterator[Event], away: dict[str, list[Absence]]) -> Iterator[Event]:
+    for event in events:
+        if isinstance(event, trace.Suspended) and event.away:
+            gone = event.t - event.obtained
+            away[event.device].append((gone, gone + event.asked))
+        yield event
+
+
+def _away_together(device: str, runs: Sequence[Run]) -> bool:
+    """Whether a device came back from the same absences in all runs, as long as all of them went on."""
+    ended = min(run.total.seconds for run in runs) - TOLERANCE
+    backs = [[back for _, back in run.away[device] if back < ended] for run in runs]
+    return all(
+        len(own) == len(backs[0]) and all(abs(a - b) <= TOLERANCE for a, b in zip(own, backs[0], strict=True))
+        for own in backs
+    )
 
 
 def _first(rows: Sequence[Pairs]) -> Difference | None:
@@ -103,9 +128,12 @@ def _run(run: Run, target: float | None) -> dict[str, Any]:
 # ---- what is said about them
 
 
-def _verdict(rows: Sequence[Pairs], jobs: int, first: Difference | None) -> str:
+def _verdict(rows: Sequence[Pairs], jobs: int, first: Difference | None, elsewhere: Sequence[str]) -> str:
     if not jobs:
         return "nothing to compare: no device did a job in all runs"
+    if first is None and elsewhere:
+        names = ", ".join(elsewhere[:_MOST_NAMED])
+        return f"not equal: {len(elsewhere)} of {len(rows)} devices were away at other times: {names}"
     if first is None:
         return (
             f"equal delays: every one of the {jobs} jobs that all runs did met the same delays, drops and suspensions"

@@ -96,5 +96,6 @@ def test_a_wake_comes_after_the_updates_of_its_moment(wake_at: float, arrives: b
 def test_nobody_waits_for_his_turn() -> None:
     arrivals = waiting(1.0)
     assert (arrivals.holds("a", 1), arrivals.turn, arrivals.until(9.0)) == (False, None, 9.0)
+    assert arrivals.settled("a", 2) is None
     assert arrivals.allows_wake(1e9)
-    assert not arrivals.is_over(math.inf)
+    assert not arrivals.is_over(9, math.inf)

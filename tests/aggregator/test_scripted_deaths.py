@@ -9,7 +9,7 @@ import pytest
 
 from aggregator.deaths import Deaths
 from testbed import trace
-from testbed.messages import KILLED, Hello, Message, Train, Welcome
+from testbed.messages import KILLED, Hello, Message, Train
 from testbed.profile import ScriptedEvent
 from testbed.sockets import Unreachable
 from testbed.trace import as_table
@@ -86,8 +86,7 @@ def test_a_device_that_rejoins_goes_on_with_the_number_of_the_next_job(
     assert [event.pid for event in of(trace.Joined, events) if event.device == "host-1"] == [
         os.getpid(), os.getpid() + 1,
     ]  # fmt: skip
-    welcomes = [message for peer, message in world.said if peer == "host-1" and isinstance(message, Welcome)]
-    assert [welcome.jobs for welcome in welcomes] == [0, 1]
+    assert [said.number for peer, said in world.said if peer == "host-1" and isinstance(said, Train)] == [0, 1]
 
 
 def test_what_is_sent_to_a_killed_device_is_lost_on_the_way_and_nobody_tells(

@@ -116,6 +116,7 @@ class Bench:
         self.delivered: list[tuple[float, Update]] = []
         self.events: list[dict[str, Any]] = []
         self._cost, self._late = cost, late
+        self.jobs_before, self._numbers = 0, dict[int, int]()
 
     def train(
         self, ticket: int, *, steps: int = 4, at: float | None = None, sent: float | None = None, version: int = 7,
@@ -133,8 +134,9 @@ class Bench:
     ) -> None:
         if at is not None:
             self.run_until(at)
+        number = self._numbers.setdefault(ticket, self.jobs_before + len(self._numbers))
         train = Train(
-            ticket=ticket, version=version, sent=self.now if sent is None else sent, job=job,
+            ticket=ticket, number=number, version=version, sent=self.now if sent is None else sent, job=job,
             model=np.full(4, model, dtype=np.float32),
         )  # fmt: skip
         self.device.receive(train, self.now)

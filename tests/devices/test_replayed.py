@@ -322,7 +322,7 @@ def test_the_process_of_a_device_knows_what_is_behind_the_end(
     time: Time, tmp_path: Path, end: str, seconds: float
 ) -> None:
     welcome, first, end_of_run = job(time, steps=2)
-    peer = Following(time, [welcome, first, msgspec.structs.replace(first, ticket=2, sent=10.0), end_of_run])
+    peer = Following(time, [welcome, first, msgspec.structs.replace(first, ticket=2, number=1, sent=10.0), end_of_run])
     config = dataclasses.replace(CONFIG, recording=written(tmp_path, smooth(0.25)), recording_end=end)
     DeviceProcess(config, TinyTask(), peer, cores=(3,)).run()  # type: ignore[arg-type]
     [_, update] = [update for _, update in peer.of(Update)]

@@ -241,7 +241,7 @@ def test_training_elsewhere_is_thrown_away_at_the_death() -> None:
 
 def test_a_device_that_rejoins_goes_on_with_the_number_that_it_is_told() -> None:
     bench = scripted(event(2.0, "kill"), event(10.0, "rejoin"), begins=10.0)
-    bench.device.go_on_with(7)
+    bench.jobs_before = 7
     bench.now = 10.0
     bench.train(5)
     bench.run_until(20.0)

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from devices.process import DeviceProcess
-from testbed.messages import Beat, Hello, Message, Stop, Update, Welcome
+from testbed.messages import Beat, Hello, Message, Stop, Update
 from testbed.profile import ScriptedEvent
 from testbed.roles import Rejoining
 from testbed.wire import Buffer, encode
@@ -96,8 +97,8 @@ def rejoin(time: Time, at: float, *script: tuple[float, Message]) -> TimedPeer:
 
 
 def test_a_device_that_was_forked_before_its_time_says_hello_at_its_time(time: Time) -> None:
-    [_, train, stop] = job(time)
-    welcome = Welcome(origin=time.now, jobs=4)
+    [welcome, train, stop] = job(time)
+    train = msgspec.structs.replace(train, number=4)
     # the first Train is for who was killed
     peer = rejoin(time, 2.5, (0.5, train), (2.6, welcome), (2.7, train), (3.0, stop))
     assert isinstance(peer.told[0], Hello)

@@ -102,7 +102,7 @@ def test_in_a_strict_replay_every_update_has_the_staleness_and_the_loss_that_it_
 def test_a_strict_replay_that_makes_another_model_fails(runs: Runs) -> None:
     outcome = runs.changed
     assert outcome.code == 1
-    assert "error: the replay has another final model than the recorded run" in outcome.stderr
+    assert "error: the replay differs from the recorded run in: local losses, final model" in outcome.stderr
     assert staleness(outcome) == staleness(runs.recorded)
 
 

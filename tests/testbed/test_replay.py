@@ -43,7 +43,7 @@ def arrived(device: str, t: float, ticket: int = 1, staleness: int = 0) -> trace
 
 
 def stopped(t: float, model: str = "") -> trace.Event:
-    return trace.Stopped(t=t, reason="over", version=2, in_flight=0, model=model)
+    return trace.Stopped(t=t, reason="over", version=2, in_flight=0, wakes=3, model=model)
 
 
 BEGINNING = (HEADER, joined("host-1"), joined("host-2"))
@@ -109,7 +109,7 @@ def test_each_device_has_its_recording_and_each_arrival_its_turn(tmp_path: Path)
     assert jobs_of(prepared) == {"host-1": [BY_1], "host-2": BY_2}
     assert prepared.jobs == {"host-1": 1, "host-2": 2}
     assert read_turns(Path(prepared.turns)) == [Turn("host-2", 2, 1.5), Turn("host-1", 1, 2.5)]
-    assert prepared.ended == 3.5
+    assert prepared.wakes == 3
 
 
 def test_computing_is_what_the_profile_wants_of_the_recording(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_run_that_was_killed_can_be_replayed_as_far_as_it_came(tmp_path: Path)
     prepared = prepare(tmp_path, run)
     assert jobs_of(prepared) == {"host-1": [BY_1], "host-2": BY_2[:1]}
     assert len(read_turns(Path(prepared.turns))) == 2
-    assert prepared.ended == 0.0
+    assert prepared.wakes == 0
 
 
 def test_a_line_in_the_middle_that_is_no_event_is_refused_with_its_number(tmp_path: Path) -> None:
@@ -167,16 +167,17 @@ def test_a_stranger_who_was_refused_before_the_run_began_does_not_make_its_trace
     assert prepared.jobs == {"host-1": 1, "host-2": 2}
 
 
-def test_a_run_that_was_to_make_so_many_versions_ended_when_the_last_was_made(tmp_path: Path) -> None:
-    """Its trace was closed a little later: a wake between the two was never carried out."""
-    made = trace.Aggregated(t=2.5, version=2, tickets=[1, 2], weights=[0.5, 0.5], staleness=[0, 0])
-    over = trace.Stopped(t=2.625, reason="version 2 is reached", version=2, in_flight=0)
-    assert prepare(tmp_path, recorded(tmp_path, [*EVENTS[:-1], made, over])).ended == 2.5
+def test_the_final_model_is_no_job(tmp_path: Path) -> None:
+    final = trace.Dispatched(t=3.0, device="host-1", ticket=9, version=2, steps=0)
+    run = recorded(tmp_path, [*EVENTS[:-1], final, down(9, 1, 0.5, device="host-1"), stopped(9.0)])
+    assert prepare(tmp_path, run).jobs == {"host-1": 1, "host-2": 2}
 
 
-def test_a_run_that_handed_out_its_final_model_ended_before_that(tmp_path: Path) -> None:
-    final = [trace.Dispatched(t=t, device="host-1", ticket=9, version=2, steps=0) for t in (3.0, 3.125)]
-    assert prepare(tmp_path, recorded(tmp_path, [*EVENTS[:-1], *final, stopped(9.0)])).ended == 3.0
+def test_a_turn_knows_when_its_computing_was(tmp_path: Path) -> None:
+    """A rule may reckon with it, and another late step must not change what it does."""
+    timed = msgspec.structs.replace(arrived("host-1", 2.75), started=1.0, finished=2.5)
+    prepared = prepare(tmp_path, recorded(tmp_path, [*EVENTS[:-1], timed, stopped(9.0)]))
+    assert read_turns(Path(prepared.turns))[-1] == Turn("host-1", 1, 2.75, 1.0, 2.5)
 
 
 def test_an_update_that_was_not_fit_has_a_turn_and_one_that_the_rule_rejected_has_no_second(tmp_path: Path) -> None:
@@ -232,6 +233,11 @@ def test_a_device_that_was_not_recorded_is_refused_with_a_way_out(tmp_path: Path
     assert line.endswith("has no host-3 (it has: host-1, host-2): pair by order instead")
 
 
+def test_more_devices_than_were_recorded_are_not_told_to_pair_by_order(tmp_path: Path) -> None:
+    line = refusal(tmp_path, recorded(tmp_path), fleet=["host-1", "host-2", "host-3"])
+    assert line.endswith("has no host-3 (it has: host-1, host-2): take 2 devices or fewer")
+
+
 def test_of_many_recorded_devices_the_first_are_named(tmp_path: Path) -> None:
     events = [HEADER, *(joined(f"rpi4-{number}") for number in range(1, 12))]
     line = refusal(tmp_path, recorded(tmp_path, events))
@@ -277,15 +283,29 @@ def test_a_strict_replay_needs_the_parameters_that_were_recorded(tmp_path: Path)
     assert prepare(tmp_path, run, "strategy.alpha=0.25", mode="strict").jobs == {"host-1": 1, "host-2": 2}
 
 
+def test_a_strict_replay_by_order_needs_names_that_sort_alike(tmp_path: Path) -> None:
+    """Rules go through devices by name."""
+    run = strictly(tmp_path)
+    line = refusal(tmp_path, run, fleet=["z-1", "a-1"], mode="strict", devices="order")
+    assert "devices is ['z-1', 'a-1'], but" in line
+    assert prepare(tmp_path, run, fleet=["a-1", "z-1"], mode="strict", devices="order").jobs == {"a-1": 1, "z-1": 2}
+
+
 def test_a_strict_replay_needs_all_devices_that_were_recorded(tmp_path: Path) -> None:
     line = refusal(tmp_path, strictly(tmp_path), fleet=["host-2"], mode="strict")
-    assert "devices is 1, but" in line
+    assert "devices is ['host-2'], but" in line
 
 
-@pytest.mark.parametrize("event", [trace.Left(t=2.75, device="host-2", reason="silent"), joined("host-2")])
+@pytest.mark.parametrize(
+    "event",
+    [
+        trace.Left(t=2.75, device="host-2", reason="silent"), joined("host-2"),
+        trace.Lost(t=2.75, device="host-2", ticket=3, reason="its upload was given up"),
+    ],
+)  # fmt: skip
 def test_a_strict_replay_refuses_a_run_that_somebody_left_or_came_back_to(tmp_path: Path, event: trace.Event) -> None:
     run = strictly(tmp_path, *EVENTS[1:-1], event, EVENTS[-1])
-    with pytest.raises(ProfileError, match=r"replay\.mode is strict, but host-2 left .*: take mode schedule"):
+    with pytest.raises(ProfileError, match=r"replay\.mode is strict, but in .* host-2 left, .*: take mode schedule"):
         prepare(tmp_path, run, mode="strict")
 
 
@@ -384,6 +404,14 @@ def test_a_wrong_trace_on_the_command_line_is_one_line_that_names_the_option(
     output = capsys.readouterr()
     assert output.err == "error: --replay: replay.trace is 'nowhere'; there is no such run folder or trace\n"
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("own_import_path")
+def test_a_mode_without_a_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", str(write_profile(tmp_path, PROFILE)), "--out", str(tmp_path / "out"), "--replay-mode", "strict"]
+    assert cli.main(words) == 2
+    problem = "error: --replay-mode: replay.mode is 'strict', but nothing is replayed; add --replay RUN\n"
+    assert capsys.readouterr().err == problem
 
 
 @pytest.mark.usefixtures("own_import_path")

@@ -117,7 +117,8 @@ def test_the_figures_of_a_certificate_are_right() -> None:
             ("download", "a", 0, 0): 0.5, ("download", "a", 1, 0): 0.5, ("download", "a", 2, 0): 0.5,
             ("upload", "a", 0, 0): 1.0, ("computing", "a", 0, 0): 0.25,
         },
-        steps={("computing", "a", 0, 0): 4}, arrivals=arrivals("aab"), staleness=[0, 1, 2], model="cafe",
+        steps={("computing", "a", 0, 0): 4}, arrivals=arrivals("aab"), staleness=[0, 1, 2], model="cafe", versions=3,
+        lost={("upload", "a", 0, 0): True, ("download", "a", 0, 0): False},
     )  # fmt: skip
     replayed = Met(
         seconds={
@@ -125,7 +126,8 @@ def test_the_figures_of_a_certificate_are_right() -> None:
             ("upload", "a", 0, 0): 0.5, ("upload", "a", 0, 1): 7.0,  # an attempt that was not recorded
             ("computing", "a", 0, 0): 0.375, ("suspension", "b", 0, 0): 9.0,
         },
-        steps={("computing", "a", 0, 0): 8}, arrivals=arrivals("aba"), staleness=[0, 1, 1], model="beef",
+        steps={("computing", "a", 0, 0): 8}, arrivals=arrivals("aba"), staleness=[0, 1, 1], model="beef", versions=4,
+        lost={("upload", "a", 0, 0): False, ("download", "a", 0, 0): False, ("upload", "a", 0, 1): True},
     )  # fmt: skip
     assert compare(recorded, replayed) == {
         "delays": {
@@ -140,7 +142,11 @@ def test_the_figures_of_a_certificate_are_right() -> None:
         "arrivals_recorded": 3,
         "arrivals_common": 3,
         "arrivals_in_order": pytest.approx(2 / 3),
+        "transfers_common": 2,
+        "losses_differ": 1,
         "same_staleness": False,
+        "same_losses": True,
+        "same_versions": False,
         "same_arrivals": False,
         "same_model": False,
         "model": "beef",
@@ -185,13 +191,17 @@ def test_a_replay_of_nothing_has_a_certificate_too() -> None:
         ({}, None),
         ({"same_model": None}, None),
         ({"same_model": False}, "final model"),
-        ({"same_arrivals": False, "same_staleness": False}, "arrivals and sequence of staleness"),
+        ({"same_arrivals": False, "same_staleness": False}, "arrivals, sequence of staleness"),
+        ({"same_model": None, "same_losses": False}, "local losses"),  # a run that was killed
+        ({"losses_differ": 2}, "lost transfers"),
+        ({"same_versions": False}, "number of versions"),
     ],
 )
 def test_a_strict_replay_is_the_recorded_run_or_says_in_what_it_is_not(
     changes: dict[str, Any], departure: str | None
 ) -> None:
-    found = {"same_arrivals": True, "same_staleness": True, "same_model": True} | changes
+    same = dict.fromkeys(("same_arrivals", "same_staleness", "same_losses", "same_versions", "same_model"), True)
+    found: dict[str, Any] = same | {"losses_differ": 0} | changes
     assert replaycheck.departure(found) == departure
 
 
@@ -223,6 +233,14 @@ def test_computing_is_compared_with_what_was_to_be_met_again(tmp_path: Path) -> 
         for use in ("asked", "obtained")
     }
     assert off == {"asked": figures(1, 0.0, 0.0, 0.0), "obtained": figures(1, 1.0, 1.0, 1.0)}
+
+
+def test_a_recording_that_has_vanished_meanwhile_costs_the_certificate_and_nothing_else(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "runs", RECORDED)
+    summary = folder.write_results([device_spec("a"), device_spec("b")], Replay(trace=str(tmp_path / "gone")))
+    assert "there is no such run folder" in summary["replay"]["problem"]
+    assert json.loads((folder.path / "summary.json").read_text(encoding="utf-8"))["replay"] == summary["replay"]
+    assert lines_of(replay=summary["replay"])[0].startswith("replay (schedule): not certified: ")
 
 
 def folder_of(out: Path, events: Sequence[trace.Event]) -> RunFolder:
@@ -282,7 +300,7 @@ def certificate(**changes: Any) -> dict[str, Any]:
         "delays": {"computing": delays, "download": None, "upload": None, "suspension": None, "all": delays},
         "beyond_the_recording": 3, "arrivals": 9, "arrivals_recorded": 10, "arrivals_common": 8,
         "arrivals_in_order": 0.875, "same_staleness": True,
-        "same_arrivals": False, "same_model": True, "model": "cafe",
+        "same_arrivals": False, "same_model": True, "model": "cafe", "losses_differ": 0, "transfers_common": 9,
     } | changes  # fmt: skip
 
 

@@ -338,3 +338,25 @@ def test_what_cannot_be_compared_is_told_in_one_line(
     assert "does not add up ('a')" in told(capsys, "trace", "compare", recorded, beheaded, code=2)
     beheaded.write_bytes(b"{}\n")
     assert "line 1: " in told(capsys, "trace", "compare", recorded, beheaded, code=2)
+
+
+@pytest.mark.parametrize(
+    ("away", "equal"),
+    [([], False), ([(4.5, 1.0)], True), ([(4.75, 1.0)], False), ([(4.5, 1.0), (7.0, 0.5)], False)],
+)
+def test_devices_that_were_away_at_other_times_are_told(
+    recorded: Path, replayed: Path, capsys: pytest.CaptureFixture[str], away: list[tuple[float, float]], equal: bool
+) -> None:
+    """That is a matter of the clock, and of no job; an absence after the end of one run is not compared."""
+    for folder, absences in ((recorded, [(4.5, 1.0), (9.75, 0.5)]), (replayed, away)):
+        with (folder / "trace.jsonl").open("ab") as file:
+            for back, seconds in absences:
+                event = trace.Suspended(t=back, device="a", ticket=0, asked=seconds, obtained=seconds, away=True)
+                file.write(msgspec.json.encode(event) + b"\n")
+    recorded_end = (recorded / "trace.jsonl").read_bytes().replace(b'"t":10.0', b'"t":9.5')
+    (recorded / "trace.jsonl").write_bytes(recorded_end)
+    code, table = compared(capsys, recorded, replayed)
+    assert (code, table["equal"]) == ((0, True) if equal else (1, False))
+    assert [row["same_absences"] for row in table["devices"]] == [equal, True]
+    if not equal:
+        assert table["verdict"] == "not equal: 1 of 2 devices were away at other times: a"
