@@ -201,9 +201,8 @@ class Intake:
 
     def join(self, hello: Hello, now: float, trains: int = 0) -> None:
         name, samples, spec = hello.device, hello.samples, self._peers.fleet[hello.device]
-        watts = trace.Watts(idle=spec.power.idle, compute=spec.power.compute) if spec.power is not None else None
         self._record(
-            trace.Joined(t=now, device=name, pid=hello.pid, cores=list(hello.cores), samples=samples, watts=watts)
+            trace.Joined(t=now, device=name, pid=hello.pid, cores=list(hello.cores), samples=samples, watts=spec.watts)
         )
         self._presence.heard(name, now)
         self._peers.send(name, Welcome(origin=self.clock.origin))

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from testbed import script, speed
-from testbed.profile import DeviceProfile, Direction, Experiment, Group, LinkProfile, Phase, Power, ScriptedEvent
+from testbed.profile import DeviceProfile, Direction, Experiment, Group, LinkProfile, Phase, Power, Radio, ScriptedEvent
 from testbed.survey import Survey
+from testbed.trace import Watts
 from testbed.traces import availability, offsets, rate
 from testbed.traces.availability import Absence
 
@@ -35,7 +36,8 @@ class DeviceSpec:
     tick: float | None
     """None where lost uploads are not tried once per tick."""
     on_lost_download: str = "wait"
-    power: Power | None = None
+    watts: Watts | None = None
+    """None without a power model."""
     availability: str | None = None
     availability_offset: float = 0.0
     script: tuple[ScriptedEvent, ...] = ()
@@ -90,7 +92,7 @@ def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
                 title=profile.title or group.name or "", throttle=profile.throttle,
                 seconds_per_sample=speed.seconds_per_sample(group, profile, experiment, survey),
                 schedule=timed.schedule, schedule_period=timed.schedule_period,
-                up=up, down=down, power=profile.power,
+                up=up, down=down, watts=_watts(profile.power, link.power),
                 on_drop=on_drop, tick=tick, on_lost_download=group.on_lost_download or default,
                 suspend=group.suspend, suspend_max=group.suspend_max, suspend_by=group.suspend_by,
                 availability=group.availability, availability_offset=_offset(group, experiment.seed, index),
@@ -98,6 +100,21 @@ def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
             )
         )  # fmt: skip
     return devices
+
+
+def _watts(power: Power | None, radio: Radio | None) -> Watts | None:
+    """The device's own figures; what it does not say about its radio is the link's."""
+    if power is None:
+        return None
+    radio = radio or Radio(transmit=0.0, receive=0.0, source="no figures, taken as 0 W")
+    own = power.transmit is not None and power.receive is not None
+    return Watts(
+        idle=power.idle, compute=power.compute,
+        suspended=power.idle if power.suspended is None else power.suspended,
+        transmit=radio.transmit if power.transmit is None else power.transmit,
+        receive=radio.receive if power.receive is None else power.receive,
+        source=power.source if own else "; ".join(filter(None, (power.source, f"radio: {radio.source}"))),
+    )  # fmt: skip
 
 
 def _placed(way: Direction, seed: int, device: int) -> Direction:

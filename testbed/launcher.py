@@ -21,7 +21,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from testbed import cgroups, child, host, replay, script
+from testbed import cgroups, child, host, rapl, replay, script
 from testbed.cgroups import Quota
 from testbed.clock import WallClock
 from testbed.cores import CorePlan, yield_to_everybody
@@ -95,6 +95,7 @@ class Launcher:
         """Of the run, once it has begun."""
         self._fence: cgroups.Fence | None = None
         self._groups: list[Quota] = []
+        self._rapl: rapl.Meter | None = None
         self._told_to_stop = 0
         self._signal: int | None = None
         self._signals_passed_on = 0
@@ -104,6 +105,11 @@ class Launcher:
     def interrupted_by(self) -> int | None:
         """The signal that ended the run early, if one did."""
         return self._signal
+
+    @property
+    def host_energy(self) -> dict[str, Any] | None:
+        """What the host itself used since the run began, as far as it was measured."""
+        return self._rapl.report() if self._rapl is not None else None
 
     def run(self) -> None:
         """Start everybody and wait for the end. Raises UserError or RunFailed."""
@@ -253,6 +259,7 @@ class Launcher:
             ended = connection.wait([process.sentinel for process in alive.values()], timeout=patience)
             self._pass_on_signal()
             seen = self._show_status(seen)
+            self._meter_host()
             for name in [name for name, process in alive.items() if process.sentinel in ended]:
                 process = alive.pop(name)
                 if name in self._devices and process.exitcode == 0:
@@ -268,6 +275,12 @@ class Launcher:
                 self._follow_script(alive)
         if self._processes[AGGREGATOR].exitcode != 0 and self._told_to_stop < 2:
             raise RunFailed(self._why(AGGREGATOR))
+
+    def _meter_host(self) -> None:
+        if self._rapl is not None:
+            self._rapl.look(time.monotonic())
+        elif self._running:
+            self._rapl = rapl.Meter(time.monotonic())
 
     def _all_devices_died(self) -> bool:
         """Killed or failed; at a normal end, those still alive end with 0. What the script wants is no failure."""

@@ -27,6 +27,7 @@ from testbed.profile import (
     Phase,
     Power,
     Presence,
+    Radio,
     Replay,
     ScriptedEvent,
     StopWhen,
@@ -66,13 +67,13 @@ def _classes(options: argparse.Namespace) -> list[dict[str, Any]]:
     return [
         {
             "name": name, "title": (cls.__doc__ or "").strip(), "parameters": list(describe(cls)),
-            "details": [_paper(cls)] if options.what == "strategies" else [],
+            "details": [paper(cls)] if options.what == "strategies" else [],
         }
         for name, cls in plugins.catalogue(module).items()
     ]  # fmt: skip
 
 
-def _paper(cls: type[Any]) -> str:
+def paper(cls: type[Any]) -> str:
     """Whose rule it is: the second paragraph of its file's docstring."""
     document = sys.modules[cls.__module__].__doc__ or ""
     return " ".join(document.split("\n\n")[1].split())
@@ -83,7 +84,8 @@ def _keys(options: argparse.Namespace) -> list[dict[str, Any]]:
     tables: dict[str, type[Any]] = {
         "(top level)": Experiment, "[[devices]]": Group, "[devices.profile]": DeviceProfile,
         "[devices.profile.power]": Power, "[[devices.schedule]]": Phase,
-        "[devices.link.up], [devices.link.down]": Direction, "[training]": Job,
+        "[devices.link.up], [devices.link.down]": Direction,
+        "[devices.link.power]": Radio, "[training]": Job,
         "[stop]": StopWhen, "[transport]": Transport, "[evaluation]": Evaluation, "[presence]": Presence,
         "[replay]": Replay, "[[events]]": ScriptedEvent,
     }  # fmt: skip
@@ -113,6 +115,20 @@ def _details(found: DeviceProfile | LinkProfile) -> list[str]:
         speeds = found.seconds_per_sample
         by_task = speeds if isinstance(speeds, dict) else {} if speeds is None else {"any task": speeds}
         lines = [f"{task}: {seconds * 1e3:g} ms per sample" for task, seconds in by_task.items()]
-        if found.power is not None:
-            lines.append(f"power: {found.power.idle:g} W idle, {found.power.compute:g} W computing")
-    return [*lines, f"source: {found.source}"]
+    return [*lines, f"source: {found.source}", *([] if found.power is None else _watts(found.power))]
+
+
+def _watts(power: Power | Radio) -> list[str]:
+    """What the power model says, and where it has that from."""
+    if isinstance(power, Radio):
+        figures = f"+{power.transmit:g} W sending, +{power.receive:g} W receiving"
+    else:
+        away = "as when idle" if power.suspended is None else f"{power.suspended:g} W"
+        send, receive = (
+            "as its link says" if watts is None else f"+{watts:g} W" for watts in (power.transmit, power.receive)
+        )
+        figures = (
+            f"{power.idle:g} W idle, {power.compute:g} W computing; suspended: {away}; sending: {send};"
+            f" receiving: {receive}"
+        )
+    return [f"power (proxy): {figures}", f"source of power: {power.source or 'not given'}"]

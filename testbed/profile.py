@@ -37,6 +37,15 @@ class Direction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Radio:
+    """Watts of a link, on top of what the device draws."""
+
+    transmit: float = param(meaning="watts on top while it sends", at_least=0)
+    receive: float = param(meaning="watts on top while it receives", at_least=0)
+    source: str = param("", "where the figures come from")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkProfile:
     """A kind of access network, both directions."""
 
@@ -44,6 +53,7 @@ class LinkProfile:
     source: str = param("", "where the figures come from")
     up: Direction = param(Direction(), "device to aggregator")
     down: Direction = param(Direction(), "aggregator to device")
+    power: Radio | None = param(None, "what its radio draws")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +62,9 @@ class Power:
 
     idle: float = param(meaning="watts when idle", at_least=0)
     compute: float = param(meaning="watts when computing", at_least=0)
+    suspended: float | None = param(None, "watts when it hangs or is away; default: idle", at_least=0)
+    transmit: float | None = param(None, "watts on top while it sends; default: the link's", at_least=0)
+    receive: float | None = param(None, "watts on top while it receives; default: the link's", at_least=0)
     source: str = param("", "where the figures come from")
 
 

@@ -26,6 +26,8 @@ from testbed.fleet import DeviceSpec
 from testbed.parameters import as_table
 from testbed.planner import Plan
 from testbed.profile import Experiment, Replay
+from testbed.tensorboard import FOLDER as TENSORBOARD
+from testbed.tensorboard import write as write_tensorboard
 from testbed.totals import totals
 from testbed.trace import Event, TraceError
 
@@ -81,18 +83,30 @@ class RunFolder:
         }
         self._write_json("meta.json", meta)
 
-    def write_results(self, devices: Sequence[DeviceSpec], replayed: Replay | None = None) -> dict[str, Any]:
-        """Everything that follows from the trace; gives the summary, with the certificates."""
+    def write_results(
+        self, devices: Sequence[DeviceSpec], replayed: Replay | None = None, *, target: float | None = None,
+        host_energy: Mapping[str, Any] | None = None, tensorboard: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Everything that follows from the trace; gives the summary, with the certificates.
+
+        ``target``: the accuracy that was to be reached. ``host_energy``: what the host's own meter said.
+        """
         torn: list[int] = []
         total = totals(self._events(torn.append))
         certificate = fidelity.certify(self._events(), devices).as_table()
-        self._write_csv("metrics.csv", metrics.METRIC_COLUMNS, metrics.metric_rows(total))
+        scored = metrics.metric_rows(total)
+        self._write_csv("metrics.csv", metrics.metric_columns(scored), scored)
+        self._write_csv("versions.csv", metrics.VERSION_COLUMNS, metrics.version_rows(total))
         self._write_csv("devices.csv", metrics.DEVICE_COLUMNS, metrics.device_rows(total))
         counted = rounds.rows(self._events())
         if counted:
             self._write_csv("rounds.csv", rounds.COLUMNS, counted)
         self._write_json("fidelity.json", certificate)
-        summary = metrics.summary(total) | {"rounds": rounds.summary(counted), "fidelity": certificate}
+        if tensorboard:
+            write_tensorboard(total, self.path / TENSORBOARD)
+        summary = metrics.summary(total, target) | {
+            "host_energy": host_energy, "rounds": rounds.summary(counted), "fidelity": certificate,
+        }  # fmt: skip
         if replayed is not None and replayed.trace is not None and devices:
             summary["replay"] = _certified(replayed, devices, self._events())
             self._write_json("replay.json", summary["replay"])

@@ -158,10 +158,40 @@ def show_summary(console: Console, summary: dict[str, Any], path: Path) -> None:
         asked, obtained = computing["asked_s"], computing["obtained_s"]
         ratio = f" ({obtained / asked:.3f}×)" if asked else ""
         say(console, f"computing: asked {asked} s, obtained {obtained} s{ratio}")
-    for line in _special_lines(summary):
+    for line in (*_energy_lines(summary), *_special_lines(summary)):
         say(console, line)
     say(console, f"results in {path}")
     _show_certificate(console, summary["fidelity"])
+
+
+def _energy_lines(summary: dict[str, Any]) -> list[str]:
+    """Joules of the fleet by its power models, what it took to be so good, and joules of the host by its own meter."""
+    lines = [] if summary["energy"] is None else [_proxy(summary["energy"])]
+    reached, target = summary["to_accuracy"], summary["target_accuracy"]
+    told = {*list(reached)[-1:], *([] if target is None else [f"{target:g}"])}
+    for level in [level for level in reached if level in told]:
+        took = reached[level]
+        joules = "" if took["joules"] is None else f" {_figure(took['joules'])} J (proxy),"
+        lines.append(f"to accuracy {level}: {took['seconds']:.1f} s,{joules} {_figure(took['bytes'] / 1e6)} MB")
+    if (host := summary["host_energy"]) is not None:
+        joules = _figure(sum(host["joules"].values()))
+        lines.append(f"host: {joules} J in {host['seconds']:.1f} s (RAPL, measured; whole packages)")
+    return lines
+
+
+def _proxy(energy: dict[str, Any]) -> str:
+    total, wasted, each = energy["total_j"], energy["wasted_j"], energy["joules_per_update"]
+    line = f"energy (proxy): {_figure(total)} J"
+    if wasted:
+        fates = sorted(energy["wasted_by_fate_j"].items(), key=lambda fate: -fate[1])
+        line += f", of which {_figure(wasted)} J ({wasted / total:.1%}) wasted: "
+        line += ", ".join(f"{fate} {_figure(joules)}" for fate, joules in fates)
+    return line if each is None else f"{line}; {_figure(each)} J per update"
+
+
+def _figure(number: float) -> str:
+    """Three figures, more where there are more before the point."""
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _special_lines(summary: dict[str, Any]) -> list[str]:
@@ -171,7 +201,7 @@ def _special_lines(summary: dict[str, Any]) -> list[str]:
         lines.append(f"abandoned: {summary['abandoned_s']} s of computing, thrown away for a newer model")
     if (rounds := summary["rounds"]) is not None:
         proxy, ours = (
-            "no joules without power models" if joules is None else f"{joules} J"
+            "no joules without power models" if joules is None else f"{joules} J (proxy)"
             for joules in (rounds["energy_proxy_j"], summary["energy_j"])
         )
         lines.append(

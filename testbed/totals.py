@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from testbed import energy, trace
+from testbed import trace
+from testbed.energy import APPLIED, DELIVERED, DeviceEnergy, Ledger
+from testbed.timeline import ABANDONED, COMPUTING, DEAD, DOWNLOAD, SUSPENDED, UPLOAD, Timeline
 from testbed.trace import Event
 
 
@@ -17,6 +19,7 @@ class DeviceTotals:
     A restarted device downloads beside its old work: that time counts in both, and the sum may exceed the run.
     """
 
+    energy: DeviceEnergy
     pid: int = 0
     core: int | None = None
     samples: int = 0
@@ -28,16 +31,12 @@ class DeviceTotals:
     drops: int = 0
     bytes_up: int = 0
     bytes_down: int = 0
-    busy_s: float = 0.0
-    transfer_s: float = 0.0
-    suspended_s: float = 0.0
-    dead_s: float = 0.0
-    """Between a kill and a rejoin by the script: neither idle nor a drain on a battery."""
-    died: float | None = None
-    """When it was killed, as long as it is dead."""
+    weight: float = 0.0
+    """Sum of the weights that the rule gave its updates, in all versions that they went into."""
+    losses: list[tuple[float, float]] = field(default_factory=list)
+    """When each update arrived, and the mean loss in its local steps: the local model on local data."""
     abandoned_s: float = 0.0
     """Of the busy seconds, those spent on work that was thrown away because a newer model came."""
-    watts: trace.Watts | None = None
     asked_s: float = 0.0
     obtained_s: float = 0.0
     """Computing of the jobs that were finished and had a speed to keep: asked, and as the clock said."""
@@ -59,12 +58,39 @@ class DeviceTotals:
             self.restarted.discard(ticket)
             self.abandoned_s += seconds
 
-    def lives_again(self, moment: float) -> None:
-        if self.died is not None:
-            self.dead_s, self.died = self.dead_s + max(0.0, moment - self.died), None
+    @property
+    def busy_s(self) -> float:
+        return self.energy.seconds[COMPUTING] + self.energy.seconds[ABANDONED]
 
-    def joules(self, seconds: float) -> float | None:
-        return energy.joules(self.watts, seconds - self.dead_s, self.busy_s)
+    @property
+    def download_s(self) -> float:
+        return self.energy.seconds[DOWNLOAD]
+
+    @property
+    def upload_s(self) -> float:
+        return self.energy.seconds[UPLOAD]
+
+    @property
+    def suspended_s(self) -> float:
+        return self.energy.seconds[SUSPENDED]
+
+    @property
+    def dead_s(self) -> float:
+        """Between a kill and a rejoin by the script: neither idle nor a drain on a battery."""
+        return self.energy.seconds[DEAD]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A version, and what went into it."""
+
+    t: float
+    version: int
+    updates: int
+    """K_t."""
+    staleness: list[int]
+    """Of those that were new."""
+    weight: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +100,10 @@ class Totals:
     header: trace.Header | None = None
     stopped: trace.Stopped | None = None
     devices: dict[str, DeviceTotals] = field(default_factory=dict)
+    energy: Ledger = field(default_factory=Ledger)
+    moved: list[tuple[float, int]] = field(default_factory=list)
+    """When each transfer ended, lost or not, and its bytes."""
+    made: list[Made] = field(default_factory=list)
     scores: list[trace.Scored] = field(default_factory=list)
     versions: int = 0
     dispatched: int = 0
@@ -94,9 +124,12 @@ class Totals:
     scripted: int = 0
     """Events of the profile that took effect, counted for each device."""
     seconds: float = 0.0
-    staleness: list[int] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
     """Why updates were rejected or lost."""
+
+    @property
+    def staleness(self) -> list[int]:
+        return [staleness for made in self.made for staleness in made.staleness]
 
     @property
     def dilation(self) -> float:
@@ -109,18 +142,31 @@ class Totals:
 
 def totals(events: Iterable[Event]) -> Totals:
     """Add up a trace, in one pass."""
-    total = Totals()
+    total, timeline = Totals(), Timeline()
     owner: dict[int, str] = {}
     for event in events:
         if not isinstance(event, (trace.Scored, trace.Stopped)):
             total.seconds = max(total.seconds, event.t)
+        if isinstance(event, trace.Joined):
+            _join(event, total)
+        for span in timeline.take(event):
+            total.energy.spend(span)
         _count(event, total, owner)
-        _count_device(event, total.devices)
+        _count_device(event, total)
     if total.stopped is not None:
         total.seconds = total.stopped.t
-    for device in total.devices.values():
-        device.lives_again(total.seconds)  # who is dead at the end has been so until then
+    for span in timeline.end(total.seconds):
+        total.energy.spend(span)
+    total.energy.end(total.seconds)
     return total
+
+
+def _join(event: trace.Joined, total: Totals) -> None:
+    total.energy.join(event.device, event.watts, event.t)
+    device = total.devices.get(event.device)
+    if device is None:
+        device = total.devices[event.device] = DeviceTotals(energy=total.energy.devices[event.device])
+    device.pid, device.core, device.samples = event.pid, next(iter(event.cores), None), event.samples
 
 
 def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
@@ -136,21 +182,16 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
                 total.devices[event.device].restarted.clear()  # what it did is cut off by the end, not by a newer model
                 total.handed_out[event.device] = event.t
                 total.final_tickets.add(event.ticket)
+                total.energy.fates[event.ticket] = DELIVERED  # it asks for no update
         case trace.Arrived():
             total.arrived += 1
+            if event.loss is not None:
+                total.devices[event.device].losses.append((event.t, event.loss))
         case trace.Aggregated():
-            total.versions = event.version
-            # a ticket that is used again in a later version was counted, and popped, at its first use
-            fresh = [ticket for ticket in event.tickets if ticket in owner]
-            total.applied += len(fresh)
-            total.staleness += event.staleness
-            for ticket, staleness in zip(fresh, event.staleness, strict=True):
-                device = total.devices[owner.pop(ticket)]
-                device.applied += 1
-                device.staleness.append(staleness)
+            _count_version(event, total, owner)
         case trace.Rejected() | trace.Lost() | trace.Superseded():
-            owner.pop(event.ticket, None)
             name = type(event).__name__.lower()
+            total.energy.fates[event.ticket] = name
             setattr(total, name, getattr(total, name) + 1)
             if not isinstance(event, trace.Superseded):
                 total.reasons[f"{name}: {event.reason}"] += 1
@@ -158,7 +199,7 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
             if isinstance(event, trace.Superseded):
                 total.devices[event.device].restarted.add(event.ticket)
         case trace.Delivered():
-            owner.pop(event.ticket, None)
+            total.energy.fates[event.ticket] = DELIVERED
             total.delivered += 1
         case trace.Downloaded() if event.ticket in total.final_tickets and not event.dropped:
             total.has_final[event.device] = event.sent + event.obtained
@@ -181,42 +222,49 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
             pass
 
 
-def _count_device(event: Event, devices: dict[str, DeviceTotals]) -> None:
+def _count_version(event: trace.Aggregated, total: Totals, owner: dict[int, str]) -> None:
+    total.versions, fates = event.version, total.energy.fates
+    # a ticket may be used again in a later version; it is settled at its first use
+    fresh = [ticket for ticket in event.tickets if ticket not in fates]
+    total.applied += len(fresh)
+    for ticket, staleness in zip(fresh, event.staleness, strict=True):
+        fates[ticket] = APPLIED
+        total.devices[owner[ticket]].applied += 1
+        total.devices[owner[ticket]].staleness.append(staleness)
+    weights = [abs(weight or 0.0) for weight in event.weights]
+    for ticket, weight in zip(event.tickets, weights, strict=True):
+        total.devices[owner[ticket]].weight += weight
+    total.made.append(
+        Made(
+            t=event.t, version=event.version, updates=len(event.tickets), staleness=event.staleness,
+            weight=sum(weights),
+        )
+    )  # fmt: skip
+
+
+def _count_device(event: Event, total: Totals) -> None:
+    devices = total.devices
     if isinstance(event, trace.ComputeEvent):
         devices[event.device].missed += len(event.misses)
         if event.use is not None:
             devices[event.device].host_cpu_s += event.use.cpu
             devices[event.device].host_waited_s += event.use.waited
     match event:
-        case trace.Joined():
-            device = devices.setdefault(event.device, DeviceTotals())
-            device.pid, device.core, device.samples = event.pid, next(iter(event.cores), None), event.samples
-            device.watts = event.watts
         case trace.Downloaded() | trace.Uploaded():
             device = devices[event.device]
-            device.transfer_s += event.obtained - (event.held or 0.0)  # the rest is told as suspended
             device.drops += event.dropped
+            total.moved.append((event.sent + event.obtained, event.bytes))
             if isinstance(event, trace.Uploaded):
                 device.bytes_up += event.bytes
             else:
                 device.bytes_down += event.bytes
         case trace.Trained():
             device = devices[event.device]
-            device.busy_s += event.obtained
             device.trained, device.last_job_s = event.ticket, event.obtained
             if event.asked > 0:
                 device.asked_s += event.asked
                 device.obtained_s += event.obtained
         case trace.Abandoned():
-            device = devices[event.device]
-            if device.trained != event.ticket:  # abandoned in its upload, the computation has been counted already
-                device.busy_s += event.seconds
-            device.waste(event.ticket, event.seconds)
-        case trace.Suspended():
-            devices[event.device].suspended_s += event.obtained
-        case trace.Scripted(do="kill"):
-            devices[event.device].died = event.t
-        case trace.Scripted(do="rejoin"):
-            devices[event.device].lives_again(event.t)
+            devices[event.device].waste(event.ticket, event.seconds)
         case _:
             pass

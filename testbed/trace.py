@@ -109,6 +109,17 @@ class Watts(msgspec.Struct, frozen=True, kw_only=True):
 
     idle: Number
     compute: Number
+    suspended: Number | None = None
+    """None, as in older traces: what it draws when idle."""
+    transmit: Number = 0.0
+    receive: Number = 0.0
+    """On top of the rest, while it sends and receives."""
+    source: str = ""
+
+    @property
+    def away(self) -> float:
+        """While it hangs, or is away."""
+        return self.idle if self.suspended is None else self.suspended
 
 
 class Joined(Event, frozen=True, kw_only=True):

@@ -95,12 +95,12 @@ class Pretended:
     def __init__(self, code: int = 0, *, torn: bool = False, silent: bool = False) -> None:
         self._code, self._torn, self._silent = code, torn, silent
 
-    def __call__(self, experiment: Any, core_plan: Any, folder: RunFolder, *_: Any, **__: Any) -> tuple[int, Any]:
+    def __call__(self, experiment: Any, core_plan: Any, folder: RunFolder, *_: Any, **__: Any) -> tuple[int, Any, None]:
         if not self._silent:
             _write(folder.trace)
         if self._torn:
             folder.trace.write_bytes(folder.trace.read_bytes()[:-5])
-        return self._code, SimpleNamespace(devices=[device_spec("a"), device_spec("b")])
+        return self._code, SimpleNamespace(devices=[device_spec("a"), device_spec("b")]), None
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from testbed import fleet, loading
 from testbed.profile import Experiment, Phase
 from testbed.survey import Survey
+from testbed.trace import Watts
 from tests.testbed.examples import write_profile
 
 SURVEY = Survey()
@@ -72,3 +73,43 @@ def test_the_curve_of_a_device_is_that_of_its_schedule(tmp_path: Path) -> None:
 def test_a_device_without_a_title_is_called_after_its_group(tmp_path: Path) -> None:
     assert one(tmp_path, "profile = { seconds_per_sample = 1 }").title == "x"
     assert one(tmp_path, 'profile = { seconds_per_sample = 1, title = "Board" }').title == "Board"
+
+
+# ---- power
+
+
+def watts_of(folder: Path, power: str, radio: str) -> Watts | None:
+    link = f"link = {{ power = {{ {radio} }} }}"
+    return one(folder, f"profile = {{ seconds_per_sample = 1, power = {{ {power} }} }}\n{link}").watts
+
+
+def test_a_device_without_a_power_model_has_no_watts_whatever_its_link_says(tmp_path: Path) -> None:
+    assert one(tmp_path, 'profile = "host"\nlink = "wifi"').watts is None
+
+
+def test_what_a_device_does_not_say_about_its_radio_is_its_links(tmp_path: Path) -> None:
+    board, radio = 'idle = 1, compute = 5, source = "board"', 'transmit = 2, receive = 0.5, source = "modem"'
+    assert watts_of(tmp_path, board, radio) == Watts(
+        idle=1, compute=5, suspended=1, transmit=2, receive=0.5, source="board; radio: modem"
+    )
+    assert watts_of(tmp_path, f"{board}, transmit = 3", radio) == Watts(
+        idle=1, compute=5, suspended=1, transmit=3, receive=0.5, source="board; radio: modem"
+    )
+    assert watts_of(tmp_path, f"{board}, transmit = 3, receive = 0, suspended = 0.25", radio) == Watts(
+        idle=1, compute=5, suspended=0.25, transmit=3, receive=0, source="board"
+    )
+
+
+def test_a_radio_of_which_nothing_is_known_draws_nothing_and_the_source_says_so(tmp_path: Path) -> None:
+    profile = "profile = { seconds_per_sample = 1, power = { idle = 1, compute = 5 } }"
+    assert one(tmp_path, f"{profile}\nlink = {{ up = {{ mbit = 2 }} }}").watts == Watts(
+        idle=1, compute=5, suspended=1, transmit=0, receive=0, source="radio: no figures, taken as 0 W"
+    )
+
+
+def test_a_device_of_the_catalogue_has_the_watts_of_its_profile_and_its_link(tmp_path: Path) -> None:
+    watts = one(tmp_path, 'profile = "rpi4"\nlink = "wifi"').watts
+    assert watts is not None
+    assert (watts.idle, watts.compute, watts.suspended, watts.transmit, watts.receive) == (2.29, 6.82, 2.29, 0.98, 0.69)
+    assert watts.source.startswith("joular/powermodels")
+    assert "radio: PowerTutor" in watts.source

@@ -1,4 +1,6 @@
-"""``list strategies``: every rule with whose it is, what can be set, and documents that say the rest."""
+"""``list``: every rule with whose it is, what can be set, and documents that say the rest; every power model with its
+watts and its source.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,9 @@ import pytest
 from rich.cells import cell_len
 
 from aggregator.strategies import CATALOGUE
-from testbed import cli
+from testbed import cli, listing
 from testbed.parameters import describe
+from testbed.profile import Power
 
 every_rule = pytest.mark.parametrize("rule", CATALOGUE)
 YEAR = r"\b(?:19|20)\d\d\b"
@@ -113,6 +116,38 @@ def test_a_list_as_json_has_title_citation_and_parameters_of_every_rule(
         }
         for rule, cls in CATALOGUE.items()
     ]  # fmt: skip
+
+
+# ---- power models
+
+
+@pytest.mark.usefixtures("wide")
+@pytest.mark.parametrize(
+    ("what", "name", "lines"),
+    [
+        (
+            "devices", "rpi4", [
+                "power (proxy): 2.29 W idle, 6.82 W computing; suspended: as when idle; sending: as its link says;"
+                " receiving: as its link says",
+                "source of power: joular/powermodels, rbp4b1.2-64, linear fit",
+            ],
+        ),
+        ("links", "lte", ["power (proxy): +2 W sending, +1.4 W receiving", "source of power: estimate"]),
+        ("devices", "host", ["source: none: runs as fast as the core it is pinned to"]),
+    ],
+)  # fmt: skip
+def test_a_verbose_list_has_the_watts_and_where_they_come_from(
+    what: str, name: str, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert section(printed(capsys, what, "-v"), name)[-len(lines) :] == lines
+
+
+def test_watts_that_a_device_says_itself_are_shown() -> None:
+    power = Power(idle=1, compute=5, suspended=0.25, transmit=3, receive=0)
+    assert listing._watts(power) == [
+        "power (proxy): 1 W idle, 5 W computing; suspended: 0.25 W; sending: +3 W; receiving: +0 W",
+        "source of power: not given",
+    ]
 
 
 # ---- what the documents say

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from testbed import metrics, trace
@@ -31,6 +32,7 @@ from testbed.trace import (
     Use,
     Watts,
 )
+from tests.testbed import histories
 
 
 def joined(device: str, *cores: int) -> Joined:
@@ -135,31 +137,45 @@ def test_the_summary_has_each_figure_right() -> None:
         "scripted": 0,
         "final_accuracy": 0.5,
         "best_accuracy": 0.8,
+        "target_accuracy": None,
+        "to_accuracy": {
+            level: {"seconds": 3.2, "joules": None, "bytes": 2460} for level in ("0.5", "0.6", "0.7", "0.8")
+        },
         "mean_staleness": 0.333,
         "max_staleness": 1,
         "updates_per_second": 0.375,
         "reasons": {"rejected: zero": 1, "lost: gave up": 1},
         "computing": {"asked_s": 3.8, "obtained_s": 5.0, "slowest": "b", "slowest_ratio": 1.5789},
         "abandoned_s": 1.0,
+        "bytes_up": 1260,
+        "bytes_down": 1200,
         "energy_j": None,
+        "wasted_j": None,
+        "energy": None,
+        "contribution": {"jain": 0.9615, "gini": 0.1},  # weights 1 and 0.5 + 0.5 + 0.5
         "final_model": None,
     }
+
+
+NO_JOULES = dict.fromkeys(
+    ("energy_j", "idle_j", "suspended_j", "compute_j", "transmit_j", "receive_j", "wasted_j", "joules_per_update")
+)
 
 
 def test_the_rows_of_devices_have_each_figure_right() -> None:
     assert metrics.device_rows(totals(EVENTS)) == [
         {
             "device": "a", "pid": 11, "core": 1, "samples": 100, "jobs": 4, "applied": 1, "rejected": 0, "lost": 1,
-            "superseded": 1, "drops": 1, "bytes_up": 840, "bytes_down": 400, "busy_s": 3.0, "transfer_s": 1.125,
-            "suspended_s": 0.0, "dead_s": 0.0, "abandoned_s": 1.0, "idle_s": 3.875, "asked_s": 1.9, "obtained_s": 2.0,
-            "missed": 1, "energy_j": None,
+            "superseded": 1, "drops": 1, "bytes_up": 840, "bytes_down": 400, "busy_s": 3.0, "download_s": 0.125,
+            "upload_s": 1.0, "suspended_s": 0.0, "dead_s": 0.0, "abandoned_s": 1.0, "idle_s": 4.375, "asked_s": 1.9,
+            "obtained_s": 2.0, **NO_JOULES, "contribution": 0.4, "first_loss": 1.0, "last_loss": 1.0, "missed": 1,
             "host_cpu_s": 1.25, "host_waited_s": 0.312, "mean_staleness": 0.0,
         },
         {
             "device": "b", "pid": 11, "core": 2, "samples": 100, "jobs": 4, "applied": 2, "rejected": 1, "lost": 0,
-            "superseded": 0, "drops": 1, "bytes_up": 420, "bytes_down": 800, "busy_s": 3.0, "transfer_s": 0.75,
-            "suspended_s": 1.5, "dead_s": 0.0, "abandoned_s": 0.0, "idle_s": 2.75, "asked_s": 1.9, "obtained_s": 3.0,
-            "missed": 2, "energy_j": None,
+            "superseded": 0, "drops": 1, "bytes_up": 420, "bytes_down": 800, "busy_s": 3.0, "download_s": 0.5,
+            "upload_s": 0.25, "suspended_s": 1.5, "dead_s": 0.0, "abandoned_s": 0.0, "idle_s": 5.25, "asked_s": 1.9,
+            "obtained_s": 3.0, **NO_JOULES, "contribution": 0.6, "first_loss": None, "last_loss": None, "missed": 2,
             "host_cpu_s": 0.75, "host_waited_s": 0.25, "mean_staleness": 0.5,
         },
     ]  # fmt: skip
@@ -167,9 +183,21 @@ def test_the_rows_of_devices_have_each_figure_right() -> None:
 
 def test_the_rows_of_metrics_are_in_the_order_and_at_the_time_of_their_versions() -> None:
     assert metrics.metric_rows(totals(EVENTS)) == [
-        {"time_s": 3.2, "host_s": 8.0, "version": 1, "accuracy": 0.8},
-        {"time_s": 5.0, "host_s": 12.5, "version": 2, "accuracy": 0.5, "loss": 1.25},
+        {"time_s": 3.2, "host_s": 8.0, "version": 1, "joules": None, "bytes": 2460, "accuracy": 0.8},
+        {"time_s": 5.0, "host_s": 12.5, "version": 2, "joules": None, "bytes": 2460, "accuracy": 0.5, "loss": 1.25},
     ]
+
+
+def test_the_rows_of_versions_have_each_figure_right() -> None:
+    keys = ("version", "time_s", "latency_s", "updates", "weight", "mean_staleness", "max_staleness")
+    assert [tuple(row.values()) for row in metrics.version_rows(totals(EVENTS))] == [
+        (1, 3.2, 3.2, 1, 1.0, 0.0, 0),
+        (2, 5.0, 1.8, 1, 0.5, 1.0, 1),
+        (3, 7.0, 2.0, 2, 1.0, 0.0, 0),  # K_t is 2, of which one is new and has a staleness
+    ]
+    assert keys == metrics.VERSION_COLUMNS
+    for row in metrics.version_rows(totals(EVENTS)):
+        assert tuple(row) == keys
 
 
 @pytest.mark.parametrize("length", range(1, len(EVENTS) + 1))
@@ -307,7 +335,8 @@ def test_a_device_that_the_script_has_killed_is_neither_idle_nor_does_it_draw_an
     life = [(1.0, "kill"), (3.0, "rejoin"), (7.0, "kill")]
     scripted = [trace.Scripted(t=t, device="a", do=do) for t, do in life]
     there = Joined(t=0.0, device="a", pid=11, cores=[1], samples=100, watts=Watts(idle=1.0, compute=10.0))
-    total = totals([there, *scripted, trained("a", 2.0), Stopped(t=8.0, reason="over", version=0, in_flight=0)])
+    worked = msgspec.structs.replace(trained("a", 2.0), t=6.0)
+    total = totals([there, *scripted, worked, Stopped(t=8.0, reason="over", version=0, in_flight=0)])
     [row] = metrics.device_rows(total)
     assert (row["dead_s"], row["idle_s"], row["energy_j"]) == (3.0, 3.0, 23.0)
     assert metrics.summary(total)["scripted"] == 3
@@ -317,6 +346,101 @@ def test_a_fleet_of_which_one_device_has_no_power_model_has_no_joules() -> None:
     total = totals([POWERED, joined("a", 1), *WORK])
     assert {row["device"]: row["energy_j"] for row in metrics.device_rows(total)} == {"p": 18.25, "a": None}
     assert metrics.summary(total)["energy_j"] is None
+
+
+# ---- what it took
+
+
+def rising() -> list[Event]:
+    """Version 1 at 3.5 with 0.55, version 2 at 6 with 0.85; by then 1100 and 2100 bytes were through.
+
+    2 W all the time, 10 W instead from 1 to 3; 1 W more from 0 to 1 and from 4 to 5, 4 W more from 3 to 3.5.
+    """
+    return [
+        histories.joined(), histories.sent(1), histories.download(1, 0.0, 1.0), histories.trained(1, 3.0, 2.0),
+        histories.upload(1, 3.0, 3.5), histories.made(1, 3.5, 1), histories.scored(1, 3.5, 0.55),
+        histories.sent(2, 3.5), histories.download(2, 4.0, 5.0), histories.made(2, 6.0), histories.scored(2, 6.0, 0.85),
+        histories.upload(2, 6.5, 7.0, dropped=True), histories.stopped(8.0),
+    ]  # fmt: skip
+
+
+def test_joules_and_bytes_are_those_until_a_version_came_to_be() -> None:
+    rows = metrics.metric_rows(totals(rising()))
+    assert [(row["time_s"], row["joules"], row["bytes"]) for row in rows] == [(3.5, 26.0, 1100), (6.0, 32.0, 2100)]
+
+
+def test_a_transfer_counts_from_its_end_on_lost_or_not() -> None:
+    ends = [histories.scored(number, moment, 0.1) for number, moment in enumerate((0.5, 1.0, 3.25, 6.75, 7.0))]
+    rows = metrics.metric_rows(totals([*rising()[:-1], *ends]))
+    assert {row["time_s"]: row["bytes"] for row in rows if row["accuracy"] == 0.1} == {
+        0.5: 0, 1.0: 1000, 3.25: 1000, 6.75: 2100, 7.0: 2200,
+    }  # fmt: skip
+
+
+def test_levels_that_were_reached_have_what_they_took() -> None:
+    first, second = ({"seconds": 3.5, "joules": 26.0, "bytes": 1100}, {"seconds": 6.0, "joules": 32.0, "bytes": 2100})
+    summary = metrics.summary(totals(rising()))
+    assert summary["to_accuracy"] == {"0.5": first, "0.6": second, "0.7": second, "0.8": second}
+
+
+@pytest.mark.parametrize(
+    ("target", "reached"), [(0.55, True), (0.825, True), (0.86, False), (0.8, True), (None, False)]
+)
+def test_the_target_of_the_run_is_a_level_too(target: float | None, reached: bool) -> None:
+    summary = metrics.summary(totals(rising()), target)
+    levels = list(summary["to_accuracy"])
+    assert summary["target_accuracy"] == target
+    assert (f"{target:g}" in levels if target is not None else False) == reached
+    assert levels == sorted(levels)
+    assert len(levels) == 4 + (reached and target != 0.8)
+
+
+def test_an_accuracy_that_was_reached_and_lost_again_counts_from_when_it_was_reached() -> None:
+    worse = [histories.made(3, 7.0), histories.scored(3, 7.0, 0.4)]
+    summary = metrics.summary(totals([*rising()[:-1], *worse]))
+    assert (summary["final_accuracy"], summary["best_accuracy"]) == (0.4, 0.85)
+    assert summary["to_accuracy"]["0.8"]["seconds"] == 6.0
+
+
+# ---- who shaped the model
+
+
+def shares(*events: Event) -> dict[str, float]:
+    return metrics.contributions(totals([joined("a", 1), joined("b", 2), joined("c", 3), *events]))
+
+
+def test_a_ticket_that_is_used_again_contributes_again() -> None:
+    """Ticket 1 (a) with 1, and again with 0.5; ticket 2 (b) with −0.5: what pushes away shapes the model, too."""
+    events = [
+        sent(0.0, "a", 1, 0), sent(0.0, "b", 2, 0), histories.made(1, 1.0, 1),
+        Aggregated(t=2.0, version=2, tickets=[1, 2], weights=[0.5, -0.5], staleness=[1]),
+    ]  # fmt: skip
+    assert shares(*events) == {"a": 0.75, "b": 0.25, "c": 0.0}
+    total = totals([joined("a", 1), joined("b", 2), *events])
+    assert (total.applied, [made.weight for made in total.made]) == (2, [1.0, 1.0])
+    assert metrics.contribution(total) == {"jain": 0.8, "gini": 0.25}
+    assert [row["contribution"] for row in metrics.device_rows(total)] == [0.75, 0.25]
+
+
+def test_a_weight_that_was_not_finite_contributes_nothing() -> None:
+    assert shares(sent(0.0, "a", 1, 0), sent(0.0, "b", 2, 0), histories.made(1, 1.0, 1, 2, weights=[None, 2.0])) == {
+        "a": 0.0, "b": 1.0, "c": 0.0,
+    }  # fmt: skip
+
+
+def test_where_nobody_shaped_the_model_there_is_no_fairness() -> None:
+    assert set(shares().values()) == {0.0}
+    assert metrics.summary(totals([joined("a", 1)]))["contribution"] is None
+
+
+def test_the_losses_of_a_device_are_those_of_its_first_and_its_last_update() -> None:
+    arrived = [
+        Arrived(t=t, device="a", ticket=1, due=t, received=t, taken=t, bytes=1, version=0, staleness=0, loss=loss)
+        for t, loss in ((1.0, 2.5), (2.0, 1.5), (3.0, None), (4.0, 0.75), (5.0, None))
+    ]
+    row, other = metrics.device_rows(totals([joined("a", 1), joined("b", 1), *arrived]))
+    assert (row["first_loss"], row["last_loss"]) == (2.5, 0.75)
+    assert (other["first_loss"], other["last_loss"]) == (None, None)
 
 
 # ---- the final model
@@ -380,3 +504,10 @@ def test_the_summary_has_the_final_model_in_the_books() -> None:
     summary = metrics.summary(total)
     assert (summary["dispatched"], summary["superseded"], summary["delivered"], summary["in_flight"]) == (4, 2, 1, 1)
     assert summary["final_model"] == {"on": 1, "of": 2, "seconds": 0.25}
+
+
+def test_every_metric_has_a_column_and_none_takes_the_place_of_ours() -> None:
+    scored = trace.Scored(t=4.0, version=1, made=3.0, metrics={"perplexity": 12.5, "bytes": 7.0})
+    [row] = rows = metrics.metric_rows(totals([joined("a", 1), scored]))
+    assert (row["perplexity"], row["bytes"], row["metric_bytes"], row["time_s"]) == (12.5, 0, 7.0, 3.0)
+    assert metrics.metric_columns(rows) == [*metrics.METRIC_COLUMNS, "perplexity", "metric_bytes"]

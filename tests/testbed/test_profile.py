@@ -42,6 +42,7 @@ def test_a_shipped_link_states_what_it_is_with_a_source(name: str) -> None:
     assert link.title
     assert link.source
     assert name == "none" or (link.up.mbit is not None and link.down.mbit is not None)
+    assert name == "none" or (link.power is not None and link.power.source)
 
 
 @pytest.mark.parametrize("name", loading.catalogue("experiments"))

@@ -71,9 +71,16 @@ def test_results_follow_from_the_trace(tmp_path: Path) -> None:
     assert (summary["applied"], summary["in_flight"]) == (3, 2)
     assert json.loads((folder.path / "summary.json").read_text(encoding="utf-8")) == summary
     assert rows(folder.path / "metrics.csv") == [
-        {"time_s": "3.2", "host_s": "8.0", "version": "1", "accuracy": "0.8", "loss": ""},
-        {"time_s": "5.0", "host_s": "12.5", "version": "2", "accuracy": "0.5", "loss": "1.25"},
-    ]
+        {
+            "time_s": "3.2", "host_s": "8.0", "version": "1", "joules": "", "bytes": "2460", "accuracy": "0.8",
+            "loss": "",
+        },
+        {
+            "time_s": "5.0", "host_s": "12.5", "version": "2", "joules": "", "bytes": "2460", "accuracy": "0.5",
+            "loss": "1.25",
+        },
+    ]  # fmt: skip
+    assert [row["version"] for row in rows(folder.path / "versions.csv")] == ["1", "2", "3"]
     devices = rows(folder.path / "devices.csv")
     assert [(row["device"], row["jobs"], row["bytes_up"]) for row in devices] == [("a", "4", "840"), ("b", "4", "420")]
 

@@ -112,7 +112,8 @@ LINES = (
 
 def summary(*lines: Invariant, verdict: Verdict = Verdict.FAIL, **changes: Any) -> dict[str, Any]:
     certificate = Certificate(verdict=verdict, dilation=1.0, invariants=lines or LINES)
-    return metrics.summary(totals([])) | {"rounds": None, "fidelity": certificate.as_table()} | changes
+    plain = {"host_energy": None, "rounds": None, "fidelity": certificate.as_table()}
+    return metrics.summary(totals([])) | plain | changes
 
 
 def test_a_certificate_shows_its_verdict_and_every_line_that_is_not_plain_good() -> None:
@@ -175,10 +176,40 @@ def test_a_run_that_restarted_devices_says_what_was_thrown_away() -> None:
     assert lines_of(superseded=3, abandoned_s=0.0) == []
 
 
+ENERGY = {
+    "model": "proxy", "total_j": 812.4, "by_phase_j": {}, "wasted_j": 95.0, "lost_transfers_j": 3.0,
+    "wasted_by_fate_j": {"lost": 20.0, "rejected": 15.0, "superseded": 60.0}, "joules_per_update": 1.9,
+}  # fmt: skip
+
+
+def test_a_run_with_power_models_says_what_it_used_and_what_of_it_was_in_vain() -> None:
+    assert lines_of(energy=ENERGY) == [
+        "energy (proxy): 812 J, of which 95 J (11.7%) wasted: superseded 60, lost 20, rejected 15; 1.9 J per update"
+    ]
+    nothing = ENERGY | {"wasted_j": 0.0, "wasted_by_fate_j": {}, "joules_per_update": None, "total_j": 0.0}
+    assert lines_of(energy=nothing) == ["energy (proxy): 0 J"]
+
+
+def test_a_run_says_what_the_highest_level_took_and_what_its_target_took() -> None:
+    took = {"seconds": 12.34, "joules": 240.2, "bytes": 18_240_000}
+    levels = {"0.8": took, "0.85": took | {"seconds": 13.0}, "0.9": took | {"joules": None}}
+    assert lines_of(to_accuracy=levels) == ["to accuracy 0.9: 12.3 s, 18.2 MB"]
+    assert lines_of(to_accuracy=levels, target_accuracy=0.85) == [
+        "to accuracy 0.85: 13.0 s, 240 J (proxy), 18.2 MB", "to accuracy 0.9: 12.3 s, 18.2 MB",
+    ]  # fmt: skip
+    assert lines_of(to_accuracy=levels, target_accuracy=0.9) == ["to accuracy 0.9: 12.3 s, 18.2 MB"]
+    assert lines_of(to_accuracy=levels, target_accuracy=0.95) == ["to accuracy 0.9: 12.3 s, 18.2 MB"]  # not reached
+
+
+def test_the_joules_of_the_host_are_told_where_they_were_measured() -> None:
+    measured = {"joules": {"intel-rapl:0": 1000.25, "intel-rapl:1": 234.5}, "seconds": 41.26, "what": "measured"}
+    assert lines_of(host_energy=measured) == ["host: 1235 J in 41.3 s (RAPL, measured; whole packages)"]
+
+
 def test_a_run_with_rounds_says_how_many_and_their_sums_beside_the_seconds_and_joules_of_the_run() -> None:
     rounds = {"count": 7, "cumulative_delay_s": 3.5, "energy_proxy_j": 27.5}
     assert lines_of(rounds=rounds, seconds=60.0, energy_j=421.25) == [
-        "rounds: 7, Σ(max − min) 3.5 s of 60.0 s, Σ P·τ 27.5 J; the whole fleet: 421.25 J"
+        "rounds: 7, Σ(max − min) 3.5 s of 60.0 s, Σ P·τ 27.5 J (proxy); the whole fleet: 421.25 J (proxy)"
     ]
     (line,) = lines_of(rounds=rounds | {"energy_proxy_j": None}, seconds=60.0)
     assert line.endswith("Σ P·τ no joules without power models; the whole fleet: no joules without power models")

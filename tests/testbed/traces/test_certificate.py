@@ -53,7 +53,7 @@ def test_a_round_trip_counts_every_absence_once() -> None:
     assert gather(events).computed["a"].trips == [(end, end)]
     joined = trace.Joined(t=0.0, device="a", pid=1, cores=[0], samples=1)
     found = totals([joined, *events]).devices["a"]
-    assert (found.transfer_s, found.suspended_s, found.busy_s) == (DOWN + UP, 60.0, COMPUTE)
+    assert (found.download_s, found.upload_s, found.suspended_s, found.busy_s) == (DOWN, UP, 60.0, COMPUTE)
 
 
 def test_only_a_transfer_that_was_held_up_says_so_in_the_trace() -> None:
