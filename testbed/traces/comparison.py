@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from testbed import metrics, recording, trace
-from testbed.errors import UserError
-from testbed.totals import Totals, totals
+from testbed.totals import Totals
 from testbed.trace import Event
 from testbed.traces import pairs, reading
 from testbed.traces.availability import Absence
@@ -66,19 +66,13 @@ def compare(paths: Sequence[Path], use: str, target: float | None) -> dict[str, 
 def _read(path: Path, folder: Path, use: str) -> Run:
     """Two passes over the trace, so that nothing but what they add up to is held in memory."""
     torn: list[int] = []
-    try:
-        total = totals(reading.events(path, torn.append))
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{path}: does not add up ({error}); choose another run") from None
-    if total.header is None:
-        raise UserError(f"{path}: has no header, so nobody can say which rule it was; choose another run")
+    away: dict[str, list[Absence]] = defaultdict(list)
+    header, total = reading.added_up(path, torn.append, lambda events: _noting_absences(events, away))
     folder.mkdir()
     names = {device: str(number) for number, device in enumerate(total.devices)}
-    away: dict[str, list[Absence]] = {device: [] for device in names}
-    events = _noting_absences(reading.events(path), away)
-    recording.split(events, folder, names, use="asked" if total.header.replay else use)
+    recording.split(reading.events(path), folder, names, use="asked" if header.replay else use)
     files = {device: folder / name for device, name in names.items()}
-    return Run(path=path, header=total.header, total=total, files=files, away=away, torn=torn)
+    return Run(path=path, header=header, total=total, files=files, away=away, torn=torn)
 
 
 def _noting_absences(events: Iterator[Event], away: dict[str, list[Absence]]) -> Iterator[Event]:

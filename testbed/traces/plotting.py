@@ -1,4 +1,4 @@
-"""Pictures of traces, by matplotlib, which is not needed for anything else."""
+"""Pictures of traces, by matplotlib, which is not loaded for anything else."""
 
 from __future__ import annotations
 
@@ -96,9 +96,7 @@ def _figure(panels: int) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise UserError(
-            "--png: needs matplotlib, which is not installed; install it: pip install matplotlib, or 'edgebed[plots]'"
-        ) from None
+        raise UserError("--png: needs matplotlib, which is not installed; install it: pip install matplotlib") from None
     return Figure(figsize=(9, 2 + 1.8 * panels), layout="constrained")
 
 

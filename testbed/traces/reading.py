@@ -7,6 +7,7 @@ from pathlib import Path
 
 from testbed import trace
 from testbed.errors import UserError
+from testbed.totals import Totals, totals
 from testbed.trace import Event, TraceError
 
 _NAMES = ("trace.jsonl", "trace.jsonl.gz")
@@ -26,10 +27,18 @@ def file_of(place: Path) -> Path:
         raise UserError(f"{place}: there is no such run folder or trace; runs are kept in runs/, or where --out said")
     if place.is_file():
         return place
-    found = next((place / name for name in _NAMES if (place / name).is_file()), None)
+    found = _in_folder(place)
     if found is None:
         raise UserError(f"{place}: has no trace.jsonl; name the folder of a run, such as runs/NAME-YYYYmmdd-HHMMSS")
     return found
+
+
+def has_trace(folder: Path) -> bool:
+    return _in_folder(folder) is not None
+
+
+def _in_folder(folder: Path) -> Path | None:
+    return next((folder / name for name in _NAMES if (folder / name).is_file()), None)
 
 
 def events(path: Path, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
@@ -54,3 +63,17 @@ def events(path: Path, torn: Callable[[int], None] = lambda line: None) -> Itera
     except (TraceError, OSError) as error:
         cut = ", or cut the trace off before that line" if begun else ""
         raise UserError(f"{error}; choose another run{cut}") from None
+
+
+def added_up(
+    path: Path, torn: Callable[[int], None] = lambda line: None,
+    watch: Callable[[Iterator[Event]], Iterator[Event]] = lambda events: events,
+) -> tuple[trace.Header, Totals]:  # fmt: skip
+    """What the trace of a run that began adds up to; events go through ``watch`` on their way. Raises UserError."""
+    try:
+        total = totals(watch(events(path, torn)))
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{path}: does not add up ({error}); choose another run") from None
+    if total.header is None:
+        raise UserError(f"{path}: has no header, so nobody can say which rule it was; choose another run")
+    return total.header, total

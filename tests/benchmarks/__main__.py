@@ -14,13 +14,26 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 def main(names: list[str]) -> int:
     os.environ.update(ONE_THREAD)  # before numpy is imported; the launcher does the same for its processes
-    from tests.benchmarks import control, jobs, links, memory, quotas, race, replay, rules, startup, throughput, traces
+    from tests.benchmarks import (
+        control,
+        jobs,
+        links,
+        memory,
+        quotas,
+        race,
+        replay,
+        reporting,
+        rules,
+        startup,
+        throughput,
+        traces,
+    )  # fmt: skip
     from tests.benchmarks.report import show
 
     known: dict[str, Any] = {
         "jobs": jobs, "links": links, "quotas": quotas, "control": control,
         "startup": startup, "throughput": throughput, "race": race,
-        "rules": rules, "memory": memory, "traces": traces, "replay": replay,
+        "rules": rules, "memory": memory, "traces": traces, "replay": replay, "report": reporting,
     }  # fmt: skip
     wrong = [name for name in names if name not in known]
     if wrong:

@@ -52,8 +52,9 @@ def unthrottled(folder: Path, *, devices: int, strategy: str, seconds: float) ->
 
 
 def start(profile: Path, out: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, str(ROOT / "run_testbed.py"), "run", str(profile), "--out", str(out), "--format", "json"]
-    return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, str(ROOT / "run_testbed.py"), "run", str(profile), "--out", str(out)]
+    command += ["--format", "json", "--no-report", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @dataclass(frozen=True, kw_only=True)
