@@ -1,0 +1,73 @@
+"""The metric over seconds, joules and bytes: the mean of a group's runs, and the range that they span."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from testbed.compare.quantities import JOULES
+from testbed.compare.runs import Run
+
+_POINTS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    column: str
+    """Of metrics.csv."""
+    name: str
+    title: str
+    scale: float = 1.0
+
+
+AXES = (
+    Axis(column="time_s", name="seconds", title="emulated seconds"),
+    Axis(column="joules", name="joules", title=f"{JOULES} of the whole fleet"),
+    Axis(column="bytes", name="bytes", title="megabytes moved", scale=1e6),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Of one group."""
+
+    label: str
+    runs: int
+    x: Sequence[float]
+    mean: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+
+
+def curves(runs: Sequence[Run], groups: Sequence[str], axis: Axis, metric: str) -> list[Curve]:
+    """One for each group that has anything on this axis. A line goes as far as every run of its group does: beyond,
+    its mean would be one of fewer runs, and would jump where one ends.
+    """
+    found = []
+    for label in dict.fromkeys(groups):
+        lines = [_line(run, axis, metric) for run, group in zip(runs, groups, strict=True) if group == label]
+        known = [line for line in lines if line is not None]
+        if not known or len(known) < len(lines):
+            continue
+        start, end = max(x[0] for x, _ in known), min(x[-1] for x, _ in known)
+        if start > end:  # one run ended before another was scored for the first time
+            continue
+        grid = np.linspace(start, end, _POINTS)
+        values = np.array([np.interp(grid, x, y) for x, y in known])
+        found.append(
+            Curve(
+                label=label, runs=len(known), x=(grid / axis.scale).tolist(), mean=values.mean(axis=0).tolist(),
+                low=values.min(axis=0).tolist(), high=values.max(axis=0).tolist(),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _line(run: Run, axis: Axis, metric: str) -> tuple[list[float], list[float]] | None:
+    """Its scores; None if the run cannot tell what they took."""
+    rows = [row for row in run.rows if metric in row]
+    if not rows or any(row.get(axis.column) is None for row in rows):
+        return None
+    return [row[axis.column] for row in rows], [row[metric] for row in rows]

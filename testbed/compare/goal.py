@@ -1,0 +1,135 @@
+"""What runs are measured by: a metric, which way it should go, and the value that is to be reached."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.compare.runs import Run
+from testbed.errors import UserError
+from testbed.metrics import LEVELS
+
+DEFAULT_METRIC = "accuracy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    metric: str
+    lower: bool
+    """Whether less of it is better."""
+    target: float
+    because: str
+    """Why this target."""
+
+    @property
+    def best(self) -> Callable[[Iterable[float]], float]:
+        return min if self.lower else max
+
+    def values(self, run: Run) -> list[float]:
+        return _values(run, self.metric)
+
+    def better(self, value: float, other: float) -> bool:
+        return value < other if self.lower else value > other
+
+    def reached(self, run: Run) -> Mapping[str, Any] | None:
+        """The row of the first version that was good enough."""
+        scored = (row for row in run.rows if self.metric in row)
+        return next((row for row in scored if self._enough(row[self.metric])), None)
+
+    def _enough(self, value: float) -> bool:
+        return value <= self.target if self.lower else value >= self.target
+
+    def reached_untrained(self, run: Run) -> bool:
+        """By version 0, which nobody has trained."""
+        row = self.reached(run)
+        return row is not None and row["version"] == 0
+
+
+def choose(runs: Sequence[Run], metric: str, lower: bool | None, target: float | None) -> Goal:
+    """Raises UserError where runs have nothing in common that could be compared, or nobody reached the target."""
+    _check_task(runs)
+    _check_metric(runs, metric)
+    lower = metric.endswith("loss") if lower is None else lower
+    value, because = (target, "given") if target is not None else _usual(runs, metric, lower)
+    goal = Goal(metric=metric, lower=lower, target=value, because=because)
+    if all(goal.reached(run) is None for run in runs):
+        best = goal.best(value for run in runs for value in goal.values(run))
+        raise UserError(
+            f"--target {value:g}: no run reached this {metric}, the best was {best:g}; choose one that some run"
+            " reached, or leave it out"
+        )
+    return goal
+
+
+def _usual(runs: Sequence[Run], metric: str, lower: bool) -> tuple[float, str]:
+    """What the profiles wanted, if anybody got there; else what all of them reached. Better than what they began with,
+    if that can be.
+    """
+    goal = Goal(metric=metric, lower=lower, target=0.0, because="")
+    every = [goal.best(goal.values(run)) for run in runs]
+    initial = [row[metric] for run in runs for row in run.rows if row["version"] == 0 and metric in row]
+    start = goal.best(initial) if initial else math.inf if lower else -math.inf
+    if metric == DEFAULT_METRIC and not lower:
+        wanted = _wanted(runs)
+        if wanted is not None and start < wanted <= max(every):
+            return wanted, "stop.target_accuracy of the profiles"
+        levels = [level for level in LEVELS if start < level <= min(every)]
+        if levels:
+            return levels[-1], f"the highest of {', '.join(f'{level:g}' for level in LEVELS)} that all runs reached"
+    common = (max if lower else min)(every)
+    rounded = _rounded(common, lower)
+    if goal.better(common, start) and not goal.better(rounded, start):
+        return common, "the best that all runs reached"
+    return rounded, "the best that all runs reached, rounded"
+
+
+def _wanted(runs: Sequence[Run]) -> float | None:
+    """The accuracy that all profiles name."""
+    first, *others = (run.setting("stop", "target_accuracy") for run in runs)
+    is_number = isinstance(first, int | float) and not isinstance(first, bool)
+    return float(first) if is_number and all(other == first for other in others) else None
+
+
+def _rounded(value: float, lower: bool) -> float:
+    """To three figures, and to the side on which it is still reached."""
+    if value == 0:
+        return value
+    step = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
+    return float(f"{(math.ceil if lower else math.floor)(value / step) * step:.3g}")
+
+
+def _check_task(runs: Sequence[Run]) -> None:
+    first: dict[str, Run] = {}
+    for run in runs:
+        if (task := _task(run)) is not None:
+            first.setdefault(task, run)
+    if len(first) > 1:
+        one, other, *_ = first
+        raise UserError(
+            f"{first[other].place}: its task is {other}, that of {first[one].place} is {one}: their scores mean"
+            " different things; compare runs of one task"
+        )
+
+
+def _task(run: Run) -> str | None:
+    task = (run.profile or {}).get("task")
+    name = task.get("name") if isinstance(task, Mapping) else task
+    return None if name is None else str(name)
+
+
+def _check_metric(runs: Sequence[Run], metric: str) -> None:
+    for run in runs:
+        if not run.rows:
+            raise UserError(f"{run.place}: none of its versions was scored; leave it out, or run it for longer")
+    without = next((run for run in runs if metric not in run.metrics), None)
+    if without is not None:
+        common = sorted(set.intersection(*(run.metrics for run in runs)))
+        remedy = f"take --metric {common[0]}" if common else "compare runs of one task"
+        named = f"; all runs have {', '.join(common)}" if common else "; no metric is common to all runs"
+        raise UserError(f"{without.place}: has no {metric}{named}: {remedy}")
+
+
+def _values(run: Run, metric: str) -> list[float]:
+    return [row[metric] for row in run.rows if metric in row]
