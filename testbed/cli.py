@@ -33,13 +33,17 @@ from testbed import (
     replaycheck,
     room,
     scriptcheck,
+    tensorboard,
     terminal,
 )
+from testbed.compare import command as comparing
 from testbed.errors import UserError
 from testbed.planner import Plan
 from testbed.profile import Experiment
+from testbed.report import command as reporting
 from testbed.runfolder import RunFolder
 from testbed.survey import Survey
+from testbed.sweep import command as sweeping
 from testbed.theory import command as theory
 from testbed.trace import TraceError
 from testbed.traces import command as tracing
@@ -56,6 +60,9 @@ examples:
   run_testbed.py trace import mahimahi LTE.down --up LTE.up --out mine
   run_testbed.py trace show runs/RUN --png delays.png
   run_testbed.py trace compare runs/RECORDED runs/REPLAYED
+  run_testbed.py report runs/RUN --figures paper/figures
+  run_testbed.py compare runs/*
+  run_testbed.py sweep quickstart.toml --strategy fedavg,fedasync --seeds 5 --out runs/my-sweep
   run_testbed.py theory runs/AUDG-RUN runs/PSURDG-RUN --L 1 --mu 0.1 --R 5 --G 2 --phi 0.5
 
 exit codes: 0 done, 1 the run failed or a strict replay is another run, 2 wrong input, 130 Ctrl-C, 143 SIGTERM
@@ -101,6 +108,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--compress", action="store_true", default=None, help="pack the trace (trace.jsonl.gz) when the run is over"
     )
+    run.add_argument(
+        "--tensorboard", action="store_true",
+        help="write event files for TensorBoard, below the run folder, when the run is over",
+    )  # fmt: skip
+    run.add_argument("--no-report", action="store_true", help="leave out report.html; the command report can make it")
     _output_options(run)
 
     plan = commands.add_parser("plan", help="whether this host is large enough for an experiment, and what would fit")
@@ -128,6 +140,27 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     foretell.set_defaults(command=theory.show)
     theory.add_options(foretell)
+
+    on_one_page = commands.add_parser(
+        "report", help="a run on one page, as report.html", description=reporting.DESCRIPTION
+    )
+    on_one_page.set_defaults(command=reporting.show)
+    reporting.add_options(on_one_page)
+
+    raw = argparse.RawDescriptionHelpFormatter
+    side_by_side = commands.add_parser(
+        "compare", help="rules over seeds: means, intervals, paired tests, figures", description=comparing.DESCRIPTION,
+        formatter_class=raw,
+    )  # fmt: skip
+    side_by_side.set_defaults(command=comparing.compare)
+    comparing.add_options(side_by_side)
+
+    swept = commands.add_parser(
+        "sweep", help="run rules, settings and seeds one after another, and compare them",
+        description=sweeping.DESCRIPTION, formatter_class=raw,
+    )  # fmt: skip
+    swept.set_defaults(command=sweeping.sweep)
+    sweeping.add_options(swept)
 
     traces = commands.add_parser(
         "trace", help="import, show, compare and export traces", description=tracing.DESCRIPTION,
@@ -176,6 +209,8 @@ def _run(options: argparse.Namespace) -> int:
     devices = len(fleet.names(experiment))
     core_plan = cores.plan(cores.available_cores(), devices)
     room.check_room(devices)
+    if options.tensorboard:
+        tensorboard.check()
     console = Console(stderr=options.format == "json")
     folder = RunFolder(options.out, experiment.name, datetime.now())
 
@@ -197,12 +232,15 @@ def _run(options: argparse.Namespace) -> int:
         return plan
 
     try:
-        code, plan = _carry_out(experiment, core_plan, folder, console, admit, quiet=options.quiet)
+        code, plan, host_energy = _carry_out(experiment, core_plan, folder, console, admit, quiet=options.quiet)
     except UserError:
         folder.remove()  # the run did not begin
         raise
     try:
-        summary = folder.write_results(plan.devices if plan is not None else (), experiment.replay)
+        summary = folder.write_results(
+            plan.devices if plan is not None else (), experiment.replay, target=experiment.stop.target_accuracy,
+            host_energy=host_energy, tensorboard=options.tensorboard,
+        )  # fmt: skip
     except TraceError as error:
         print(f"error: the trace cannot be read, so there are no results: {error}", file=sys.stderr)
         return 1
@@ -215,6 +253,8 @@ def _run(options: argparse.Namespace) -> int:
         print(folder.path)
     else:
         terminal.show_summary(console, summary, folder.path)
+    if not options.no_report:
+        code = reporting.after_run(folder.path, console, quiet=options.quiet) or code
     if code == 0 and experiment.replay.mode == "strict" and "replay" in summary:
         code = _judge(summary["replay"], summary["stopped"])
     return code
@@ -223,8 +263,8 @@ def _run(options: argparse.Namespace) -> int:
 def _carry_out(
     experiment: Experiment, core_plan: cores.CorePlan, folder: RunFolder, console: Console,
     admit: Callable[[Survey], Plan], *, quiet: bool,
-) -> tuple[int, Plan | None]:  # fmt: skip
-    """The exit code, and the plan that was admitted if it came to that."""
+) -> tuple[int, Plan | None, dict[str, Any] | None]:  # fmt: skip
+    """The exit code, the plan that was admitted if it came to that, and what the host used as far as it measured it."""
     view = live.view(console, Console(stderr=True), quiet=quiet)
     admitted: list[Plan] = []
 
@@ -248,7 +288,7 @@ def _carry_out(
             view.close()
     if code == 0 and run.interrupted_by is not None:
         code = 128 + run.interrupted_by
-    return code, admitted[0] if admitted else None
+    return code, admitted[0] if admitted else None, run.host_energy
 
 
 def _judge(certificate: dict[str, Any], stopped: str) -> int:
@@ -278,9 +318,7 @@ def _pack(path: Path, console: Console, *, quiet: bool) -> int:
 
 
 def _experiment(options: argparse.Namespace) -> Experiment:
-    path: Path = options.profile
-    if path.parent == Path() and path.stem in loading.catalogue("experiments") and not path.exists():
-        path = loading.CATALOGUE / "experiments" / f"{path.stem}.toml"
+    path = loading.located(options.profile)
     replaced = {"seed": options.seed, "stop.seconds": options.seconds, "strategy": options.strategy}
     replaced["dilation"], replaced["compress"] = _number_or_word(options.dilation), options.compress
     replaced |= {"replay.trace": options.replay, "replay.mode": options.replay_mode}

@@ -59,6 +59,13 @@ def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] 
         raise ProfileError(given[error.key], error.key, error.problem) from None
 
 
+def located(path: Path) -> Path:
+    """The file of an experiment; one that ships with the project is found by its name."""
+    if path.parent == Path() and path.stem in catalogue("experiments") and not path.exists():
+        return CATALOGUE / "experiments" / f"{path.stem}.toml"
+    return path
+
+
 def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
     """Catalogue names replaced by what they name; what only shows in the whole is checked here."""
     if not experiment.devices:

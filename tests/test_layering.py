@@ -95,8 +95,12 @@ def test_a_rule_does_not_import_another(file: str) -> None:
     assert not [module for module in IMPORTS[file] if below(module, "aggregator.strategies")]
 
 
-CLOCKS = ("calibration", "clock", "forking", "hostmeter", "launcher", "live")
+CLOCKS = ("calibration", "clock", "forking", "hostmeter", "launcher", "live", "sweep/running")
 """Who looks at the host's own clock: time as an argument, waiting for processes, and measuring the host."""
+
+
+DRAWN = ("drawing", "fleetlanes", "overtime")
+"""Figures of a report. They are imported when one is made, and not by whoever might want one."""
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,9 @@ CLOCKS = ("calibration", "clock", "forking", "hostmeter", "launcher", "live")
         ("time", [f"testbed/{name}.py" for name in CLOCKS]),
         ("random", []),
         ("pickle", ["testbed/traces/formats/unpickle.py"]),
-        ("matplotlib", ["testbed/traces/plotting.py"]),
+        ("tensorboard", ["testbed/tensorboard.py"]),
+        ("matplotlib", ["testbed/traces/plotting.py", *(f"testbed/report/{name}.py" for name in DRAWN)]),
+        ("jinja2", ["testbed/report/page.py", "testbed/compare/page.py"]),
         ("torch", ["testbed/tasks/*", "testbed/template.py", "devices/training.py"]),
     ],
 )

@@ -98,7 +98,8 @@ class Outcome:
 class Run:
     """A run under way."""
 
-    def __init__(self, profile: Path, out: Path, options: tuple[str, ...]) -> None:
+    def __init__(self, profile: Path, out: Path, options: tuple[str, ...], *, report: bool = False) -> None:
+        options = options if report else ("--no-report", *options)  # it takes seconds, and has tests of its own
         command = [sys.executable, str(ROOT / "run_testbed.py"), "run", str(profile), "--out", str(out), *options]
         self._out = out
         self.process = subprocess.Popen(
@@ -173,9 +174,9 @@ def command(*words: str) -> Result:
 
 
 @contextlib.contextmanager
-def started(profile: Path, *options: str) -> Iterator[Run]:
+def started(profile: Path, *options: str, report: bool = False) -> Iterator[Run]:
     """A run into ``runs`` beside the profile; ended by force if the test fails half-way."""
-    run = Run(profile, profile.parent / "runs", options)
+    run = Run(profile, profile.parent / "runs", options, report=report)
     try:
         yield run
     finally:
@@ -187,7 +188,7 @@ def started(profile: Path, *options: str) -> Iterator[Run]:
             pipe.close()
 
 
-def complete(profile: Path, *options: str) -> Outcome:
+def complete(profile: Path, *options: str, report: bool = False) -> Outcome:
     """A run from start to end."""
-    with started(profile, *options) as run:
+    with started(profile, *options, report=report) as run:
         return run.finish()

@@ -108,8 +108,8 @@ def test_a_run_ends_well_and_says_how(ordinary: Ordinary) -> None:
 def test_the_run_folder_is_complete(ordinary: Ordinary) -> None:
     folder = ordinary.outcome.folder
     assert {path.name for path in folder.iterdir()} == {
-        "profile.toml", "meta.json", "trace.jsonl", "metrics.csv", "devices.csv", "summary.json", "fidelity.json",
-        "checkpoints", "logs",
+        "profile.toml", "meta.json", "trace.jsonl", "metrics.csv", "versions.csv", "devices.csv", "summary.json",
+        "fidelity.json", "checkpoints", "logs",
     }  # fmt: skip
     assert os.listdir(folder / "logs") == []  # nobody had anything to complain about
     meta, summary = ordinary.outcome.json("meta.json"), ordinary.outcome.summary
@@ -188,7 +188,7 @@ def test_no_update_is_applied_that_was_not_trained_and_uploaded(ordinary: Ordina
 def test_metrics_tell_the_version_and_the_moment_it_came_to_be(ordinary: Ordinary) -> None:
     made = {event.version: event.t for event in ordinary.outcome.of_kind(trace.Aggregated)} | {0: 0.0}
     rows = ordinary.outcome.csv("metrics.csv")
-    assert list(rows[0]) == ["time_s", "host_s", "version", "accuracy", "loss"]
+    assert list(rows[0]) == ["time_s", "host_s", "version", "joules", "bytes", "accuracy", "loss"]
     assert len(rows) >= 2
     assert int(rows[-1]["version"]) == 60
     for row in rows:
@@ -196,6 +196,37 @@ def test_metrics_tell_the_version_and_the_moment_it_came_to_be(ordinary: Ordinar
         assert 0 <= float(row["accuracy"]) <= 1
         assert float(row["loss"]) > 0
     assert ordinary.outcome.summary["final_accuracy"] == float(rows[-1]["accuracy"])
+
+
+def test_versions_tell_when_they_came_to_be_and_out_of_what(ordinary: Ordinary) -> None:
+    made = ordinary.outcome.of_kind(trace.Aggregated)
+    rows = ordinary.outcome.csv("versions.csv")
+    assert [(int(row["version"]), int(row["updates"])) for row in rows] == [(each.version, 1) for each in made]
+    assert sum(float(row["latency_s"]) for row in rows) == pytest.approx(made[-1].t, abs=0.01)
+    assert [int(row["max_staleness"]) for row in rows] == [each.staleness[0] for each in made]
+
+
+def test_the_joules_of_a_run_are_those_of_its_devices_and_of_its_phases(ordinary: Ordinary) -> None:
+    summary, rows = ordinary.outcome.summary, ordinary.outcome.csv("devices.csv")
+    energy, scored = summary["energy"], ordinary.outcome.csv("metrics.csv")
+    assert summary["energy_j"] == energy["total_j"] > 0
+    assert sum(energy["by_phase_j"].values()) == pytest.approx(energy["total_j"], abs=0.01)
+    assert sum(float(row["energy_j"]) for row in rows) == pytest.approx(energy["total_j"], abs=0.01)
+    assert sum(float(row["wasted_j"]) for row in rows) == pytest.approx(energy["wasted_j"], abs=0.01)
+    assert 0 < energy["by_phase_j"]["transmit"] < energy["by_phase_j"]["compute"]
+    spent = [float(row["joules"]) for row in scored]
+    assert spent == sorted(spent)
+    # version 60 ended the run
+    assert spent[-1] == pytest.approx(energy["total_j"], rel=0.02)
+    assert int(scored[-1]["bytes"]) <= summary["bytes_up"] + summary["bytes_down"]
+    assert "\nenergy (proxy): " in ordinary.outcome.stdout
+    assert sum(float(row["contribution"]) for row in rows) == pytest.approx(1.0, abs=0.001)
+
+
+def test_what_the_host_used_is_in_the_summary_if_it_was_measured(ordinary: Ordinary) -> None:
+    measured = ordinary.outcome.summary["host_energy"]
+    assert measured is None or all(joules >= 0 for joules in measured["joules"].values())
+    assert ("host: " in ordinary.outcome.stdout) == (measured is not None)
 
 
 def test_the_checkpoint_holds_the_tensors_of_the_model(ordinary: Ordinary) -> None:
