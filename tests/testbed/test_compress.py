@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from testbed import cli, packing, trace
+from testbed import cli, packing, running, trace
 from testbed.errors import UserError
 from testbed.runfolder import RunFolder
 from testbed.trace import TraceWriter
@@ -112,7 +112,7 @@ def carried_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch, pretended: Pretended, *options: str, profile: str = MINIMAL
 ) -> tuple[int, Path]:
     """The exit code, and the run folder."""
-    monkeypatch.setattr(cli, "_carry_out", pretended)
+    monkeypatch.setattr(running, "_carry_out", pretended)
     path = write_profile(folder, profile)
     code = cli.main(["run", str(path), "--out", str(folder / "runs"), *options])
     [run] = (folder / "runs").iterdir()

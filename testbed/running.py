@@ -1,0 +1,150 @@
+"""The command ``run``: an experiment from its core plan to its results, and what a user is told on the way."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from testbed import (
+    cores,
+    fleet,
+    forking,
+    launcher,
+    live,
+    packing,
+    planner,
+    replaycheck,
+    room,
+    scriptcheck,
+    tensorboard,
+    terminal,
+)
+from testbed.errors import UserError
+from testbed.planner import Plan
+from testbed.profile import Experiment
+from testbed.report import command as reporting
+from testbed.runfolder import RunFolder
+from testbed.survey import Survey
+from testbed.trace import TraceError
+
+
+def run(experiment: Experiment, options: argparse.Namespace) -> int:
+    """Everything from here to the exit code; ``options`` are those of the command line."""
+    devices = len(fleet.names(experiment))
+    core_plan = cores.plan(cores.available_cores(), devices)
+    room.check_room(devices)
+    if options.tensorboard:
+        tensorboard.check()
+    console = Console(stderr=options.format == "json")
+    folder = RunFolder(options.out, experiment.name, datetime.now())
+
+    def say(text: str) -> None:
+        if not options.quiet:
+            terminal.say(console, text)
+
+    say(f"{experiment.name}: {experiment.strategy_name} over {devices} devices")
+    say(f"core plan: {core_plan}")
+    for problem in scriptcheck.too_late(experiment):
+        say(f"warning: {problem}")
+
+    def admit(survey: Survey) -> Plan:
+        plan = planner.settled(experiment, survey, core_plan)
+        if not plan.fits and not options.no_admission:
+            raise planner.refusal(plan)
+        folder.write_profile(replace(experiment, dilation=plan.dilation))
+        say(terminal.demand(plan))
+        return plan
+
+    try:
+        code, plan, host_energy = _carry_out(experiment, core_plan, folder, console, admit, quiet=options.quiet)
+    except UserError:
+        folder.remove()  # the run did not begin
+        raise
+    try:
+        summary = folder.write_results(
+            plan.devices if plan is not None else (), experiment.replay, target=experiment.stop.target_accuracy,
+            host_energy=host_energy, tensorboard=options.tensorboard,
+        )  # fmt: skip
+    except TraceError as error:
+        print(f"error: the trace cannot be read, so there are no results: {error}", file=sys.stderr)
+        return 1
+    if experiment.compress:
+        packed = _pack(folder.trace, console, quiet=options.quiet)  # of a run that failed, too
+        code = code or packed
+    if options.format == "json":
+        print(json.dumps(summary | {"run_folder": str(folder.path)}, indent=2))
+    elif options.quiet:
+        print(folder.path)
+    else:
+        terminal.show_summary(console, summary, folder.path)
+    if not options.no_report:
+        code = reporting.after_run(folder.path, console, quiet=options.quiet) or code
+    if code == 0 and experiment.replay.mode == "strict" and "replay" in summary:
+        code = _judge(summary["replay"], summary["stopped"])
+    return code
+
+
+def _carry_out(
+    experiment: Experiment, core_plan: cores.CorePlan, folder: RunFolder, console: Console,
+    admit: Callable[[Survey], Plan], *, quiet: bool,
+) -> tuple[int, Plan | None, dict[str, Any] | None]:  # fmt: skip
+    """The exit code, the plan that was admitted if it came to that, and what the host used as far as it measured it."""
+    view = live.view(console, Console(stderr=True), quiet=quiet)
+    admitted: list[Plan] = []
+
+    def remember(survey: Survey) -> Plan:
+        admitted.append(admit(survey))
+        return admitted[0]
+
+    with forking.private_folder() as private:
+        processes = launcher.Launcher(
+            experiment, core_plan, folder.path, private, view, remember,
+            lambda pids: folder.write_meta(experiment, core_plan, admitted[0], pids),
+        )  # fmt: skip
+        code = 0
+        try:
+            processes.run()
+        except launcher.RunFailed as failure:
+            view.close()
+            print(f"error: {failure}; what was recorded is kept", file=sys.stderr)
+            code = 1
+        finally:
+            view.close()
+    if code == 0 and processes.interrupted_by is not None:
+        code = 128 + processes.interrupted_by
+    return code, admitted[0] if admitted else None, processes.host_energy
+
+
+def _judge(certificate: dict[str, Any], stopped: str) -> int:
+    """A strict replay that is another run than the recorded one has failed. Gives the exit code."""
+    problem = certificate.get("problem")
+    departure = None if problem is not None else replaycheck.departure(certificate)
+    if problem is None and departure is None:
+        return 0
+    told = f"is not certified: {problem}" if departure is None else f"differs from the recorded run in: {departure}"
+    print(f"error: the replay {told} ({stopped})", file=sys.stderr)
+    return 1
+
+
+def _pack(path: Path, console: Console, *, quiet: bool) -> int:
+    """The results are there already, so whatever happens here, the run and its trace are kept. Gives the exit code."""
+    if not path.exists():  # the run failed before anything happened
+        return 0
+    try:
+        with live.progress(console, f"packing {path.name}", quiet=quiet) as told:
+            packing.pack(path, told)
+    except OSError as error:
+        print(f"warning: {path}: cannot be packed: {error.strerror}; it is kept as it is", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"warning: {path}: is not packed, and kept as it is", file=sys.stderr)
+        return 128 + signal.SIGINT
+    return 0
