@@ -226,7 +226,10 @@ class Replay:
     use: str = param(
         "obtained", "computing as the recorded run got it, or as it was asked for", choices=("obtained", "asked")
     )
-    devices: str = param("name", "who meets whose recording: by name, or by order", choices=("name", "order"))
+    devices: str = param(
+        "name", "who meets whose recording: by name; by order; or, same: by name, and nobody may be left over",
+        choices=("name", "order", "same"),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

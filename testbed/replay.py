@@ -169,9 +169,14 @@ def _pair(recorded: Sequence[str], devices: Sequence[str], by: str, path: Path, 
         return dict(zip(recorded, devices, strict=False))
     missing = [device for device in devices if device not in recorded]
     if missing:
-        problem = f"is name; {path} has no {missing[0]} (it has: {', '.join(recorded[:8])}{' …' * (len(recorded) > 8)})"
+        problem = f"is {by}; {path} has no {missing[0]} (it has: {', '.join(recorded[:8])}{' …' * (len(recorded) > 8)})"
         remedy = "pair by order instead" if len(recorded) >= len(devices) else f"take {len(recorded)} devices or fewer"
         raise ProfileError(source, key, f"{problem}: {remedy}")
+    unmet = [device for device in recorded if device not in devices]
+    if by == "same" and unmet:
+        more = f" and {len(unmet) - 1} more" if len(unmet) > 1 else ""
+        problem = f"is same; nobody meets the recording of {unmet[0]}{more} in {path}"
+        raise ProfileError(source, key, f"{problem}: pair by name to leave them out")
     return {device: device for device in devices}
 
 

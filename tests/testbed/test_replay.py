@@ -214,6 +214,14 @@ def test_a_recorded_device_that_nobody_asks_for_is_left_out(tmp_path: Path) -> N
     assert read_turns(Path(prepared.turns)) == [Turn("host-2", 2, 1.5)]
 
 
+def test_a_recorded_device_that_is_left_over_may_be_refused(tmp_path: Path) -> None:
+    run = recorded(tmp_path)
+    line = refusal(tmp_path, run, fleet=["host-2"], devices="same")
+    assert "replay.devices is same; nobody meets the recording of host-1 in " in line
+    assert line.endswith("trace.jsonl: pair by name to leave them out")
+    assert prepare(tmp_path, run, devices="same").jobs == {"host-1": 1, "host-2": 2}
+
+
 def test_devices_are_paired_by_the_order_in_which_they_joined(tmp_path: Path) -> None:
     run = recorded(tmp_path)
     assert replay.pairing(run / "trace.jsonl", ["z-1", "a-1"], "order") == {"host-1": "z-1", "host-2": "a-1"}
