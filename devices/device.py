@@ -312,11 +312,8 @@ class Device:
 
     def _start_work(self, train: Train, job: Job, moment: float) -> None:
         number, steps = self._number, job.steps_over(self._samples)
-        seconds_per_sample, curve, recorded = (
-            self.spec.seconds_per_sample,
-            self._curve,
-            self._timetable.step_seconds(number),
-        )
+        seconds_per_sample, curve = self.spec.seconds_per_sample, self._curve
+        recorded = self._timetable.step_seconds(number)
         if recorded is not None:  # what was recorded has its phases in it
             seconds_per_sample, curve = recorded * steps / job.samples_after(steps, self._samples), Curve()
         pace = Pace(

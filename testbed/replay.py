@@ -75,8 +75,7 @@ class _Noted:
             case trace.Rejected():  # an update that was not fit: the rule saw only that its device is free again
                 self.turns.append(Turn(event.device, event.ticket, event.t))
             case trace.Suspended() if event.away:
-                gone = event.t - event.obtained
-                self.away[event.device].append((gone, gone + event.asked))
+                self.away[event.device].append((event.since, event.back))
             case trace.Stopped():
                 self.wakes = event.wakes
             case _:

@@ -55,7 +55,7 @@ class Timeline:
                 yield from self._transferred(event, UPLOAD)
             case trace.Suspended():
                 self._hangs.setdefault(event.device, []).append(event)
-                yield Span(event.device, SUSPENDED, event.t - event.obtained, event.t, event.ticket)
+                yield Span(event.device, SUSPENDED, event.since, event.t, event.ticket)
             case trace.Trained():
                 self._trained[event.device] = event.ticket
                 yield from self._computed(event, COMPUTING, event.obtained)
@@ -110,7 +110,7 @@ def _pieces(end: float, seconds: float, hangs: Iterable[trace.Suspended]) -> lis
         if length > 0:
             pieces.append((end - length, end))
             seconds -= length
-        end = min(end, hang.t - hang.obtained)
+        end = min(end, hang.since)
     if seconds > 0:
         pieces.append((end - seconds, end))
     return pieces[::-1]

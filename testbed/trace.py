@@ -164,6 +164,16 @@ class Suspended(TicketEvent, frozen=True, kw_only=True):
     obtained: Number
     away: bool = False
 
+    @property
+    def since(self) -> float:
+        """When it began."""
+        return self.t - self.obtained
+
+    @property
+    def back(self) -> float:
+        """When it should have come back: ``t`` is when its process looked."""
+        return self.since + self.asked
+
 
 class Scripted(Event, frozen=True, kw_only=True):
     """An event of the profile took effect; a kill: the device was silent from ``t`` on, and then its process died."""

@@ -78,8 +78,7 @@ def _read(path: Path, folder: Path, use: str) -> Run:
 def _noting_absences(events: Iterator[Event], away: dict[str, list[Absence]]) -> Iterator[Event]:
     for event in events:
         if isinstance(event, trace.Suspended) and event.away:
-            gone = event.t - event.obtained
-            away[event.device].append((gone, gone + event.asked))
+            away[event.device].append((event.since, event.back))
         yield event
 
 

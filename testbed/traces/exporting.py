@@ -143,7 +143,7 @@ def _rows(event: Event) -> Iterator[tuple[float, str, str, float, float, int | s
         case trace.Trained():
             yield event.t, event.device, "compute", event.asked, event.obtained, ""
         case trace.Suspended():
-            yield event.t - event.obtained, event.device, "suspend", event.asked, event.obtained, ""
+            yield event.since, event.device, "suspend", event.asked, event.obtained, ""
             yield event.t, event.device, "resume", event.asked, event.obtained, ""
         case _:
             pass
@@ -208,7 +208,7 @@ def run_to_fedscale(events: Iterable[Event], out: Path, job: Callable[[], Job]) 
                     client.moved + event.obtained - (event.held or 0.0),
                 )
             case trace.Suspended():
-                clients[event.device].absences.append((event.t - event.obtained, event.t))
+                clients[event.device].absences.append((event.since, event.t))
             case _:
                 pass
         end = max(end, event.t)
