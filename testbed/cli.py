@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 from rich.console import Console
@@ -70,16 +71,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+_AS_IT_IS = argparse.RawDescriptionHelpFormatter
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="run_testbed.py",
         description="Edgebed: emulate a fleet of edge devices that train together, in real processes and real time.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_AS_IT_IS,
     )
     parser.add_argument("--version", action="version", version=f"Edgebed {testbed.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
+    _running(commands)
+    _asking(commands)
+    _looking(commands)
+    return parser
 
+
+def _running(commands: _Commands) -> None:
+    """Commands that run an experiment, or tell whether it would run."""
     run = commands.add_parser("run", help="run an experiment (the word may be left out before a .toml)")
     run.set_defaults(command=_run)
     _experiment_options(run)
@@ -105,6 +117,16 @@ def _parser() -> argparse.ArgumentParser:
     _experiment_options(plan)
     plan.add_argument("--format", choices=("text", "json"), default="text", help="output format")
 
+    swept = commands.add_parser(
+        "sweep", help="run rules, settings and seeds one after another, and compare them",
+        description=sweeping.DESCRIPTION, formatter_class=_AS_IT_IS,
+    )  # fmt: skip
+    swept.set_defaults(command=sweeping.sweep)
+    sweeping.add_options(swept)
+
+
+def _asking(commands: _Commands) -> None:
+    """Commands about what there is: names for a profile, and this host."""
     listed = commands.add_parser("list", help="what can be named in a profile")
     listed.set_defaults(command=listing.show)
     listed.add_argument("what", choices=("strategies", "devices", "links", "tasks", "keys"), help="keys: of a profile")
@@ -119,40 +141,34 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     examine.add_argument("--format", choices=("text", "json"), default="text", help="output format")
 
-    foretell = commands.add_parser(
-        "theory", help="which of audg and psurdg the delays of a run favour, by the bounds of Hao et al., 2025",
-        description=theory.DESCRIPTION,
-    )  # fmt: skip
-    foretell.set_defaults(command=theory.show)
-    theory.add_options(foretell)
 
+def _looking(commands: _Commands) -> None:
+    """Commands about what runs have left."""
     on_one_page = commands.add_parser(
         "report", help="a run on one page, as report.html", description=reporting.DESCRIPTION
     )
     on_one_page.set_defaults(command=reporting.show)
     reporting.add_options(on_one_page)
 
-    raw = argparse.RawDescriptionHelpFormatter
     side_by_side = commands.add_parser(
         "compare", help="rules over seeds: means, intervals, paired tests, figures", description=comparing.DESCRIPTION,
-        formatter_class=raw,
+        formatter_class=_AS_IT_IS,
     )  # fmt: skip
     side_by_side.set_defaults(command=comparing.compare)
     comparing.add_options(side_by_side)
 
-    swept = commands.add_parser(
-        "sweep", help="run rules, settings and seeds one after another, and compare them",
-        description=sweeping.DESCRIPTION, formatter_class=raw,
-    )  # fmt: skip
-    swept.set_defaults(command=sweeping.sweep)
-    sweeping.add_options(swept)
-
     traces = commands.add_parser(
         "trace", help="import, show, compare and export traces", description=tracing.DESCRIPTION,
-        epilog=tracing.EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=tracing.EXAMPLES, formatter_class=_AS_IT_IS,
     )  # fmt: skip
     tracing.add_commands(traces)
-    return parser
+
+    foretell = commands.add_parser(
+        "theory", help="which of audg and psurdg the delays of a run favour, by the bounds of Hao et al., 2025",
+        description=theory.DESCRIPTION,
+    )  # fmt: skip
+    foretell.set_defaults(command=theory.show)
+    theory.add_options(foretell)
 
 
 def _experiment_options(parser: argparse.ArgumentParser) -> None:
