@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from testbed.errors import UserError
-from testbed.traces.formats import files
+from testbed.gzipped import opened
 
 _CHUNK = 1 << 20
 _LOOKAHEAD = 16
@@ -18,7 +18,7 @@ _SPACE = " \t\r\n"
 
 def entries(path: Path) -> Iterator[tuple[str, Any]]:
     """Key and value of each entry of the object that a JSON file is."""
-    with files.opened(path) as file:
+    with opened(path) as file:
         yield from _Parser(file, path).entries()
 
 

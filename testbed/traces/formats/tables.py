@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from testbed import unpickle
 from testbed.errors import UserError
-from testbed.traces.formats import files, jsonstream, unpickle
+from testbed.gzipped import opened
+from testbed.traces.formats import jsonstream
 from testbed.traces.formats.found import shown
 
 
@@ -34,5 +36,5 @@ def get(table: object, keys: tuple[str, ...], place: str) -> list[Any]:
 
 
 def _is_json(path: Path) -> bool:
-    with files.opened(path) as file:
+    with opened(path) as file:
         return file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")

@@ -1,4 +1,4 @@
-"""Real traces, where there are some: set EDGEBED_DATA to a folder that has traces/mahimahi, traces/ucc5g and so on."""
+"""Real traces, where there are some: set EDGEBED_TRACES to a folder that has mahimahi, ucc5g and so on."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ MEANS = {
 
 def data(*parts: str) -> Path:
     """A file of the data folder; the test is skipped where it is not there."""
-    root = os.environ.get("EDGEBED_DATA")
+    root = os.environ.get("EDGEBED_TRACES")
     if root is None:
-        pytest.skip("EDGEBED_DATA is not set")
-    path = Path(root, "traces", *parts)
+        pytest.skip("EDGEBED_TRACES is not set")
+    path = Path(root, *parts)
     if not path.is_file():
         pytest.skip(f"there is no {path}")
     return path

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from testbed import unpickle
 from testbed.errors import UserError
-from testbed.traces.formats import unpickle
 from tests.testbed.traces.files import write
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import psutil
 
 from testbed.errors import UserError
-from testbed.traces.formats import files
+from testbed.gzipped import opened
 
 _FORMATS = {
     "f8": "d",
@@ -34,7 +34,7 @@ _FORMATS = {
 _BYTES, _TIMES = 2**28, 256
 """Memory for what a pickle holds: so much, and so many times its size, which may be packed."""
 _ORDERS = {"<": "<", ">": ">", "=": "<", "|": "<"}
-_MALFORMED = (
+MALFORMED = (
     pickle.UnpicklingError, EOFError, AttributeError, IndexError, KeyError, ValueError, TypeError, MemoryError,
     OverflowError, ImportError, RecursionError, struct.error,
 )  # fmt: skip
@@ -42,16 +42,16 @@ _MALFORMED = (
 
 def load(path: Path) -> Any:
     """What the pickle holds; one that names anything else than numbers is refused before it can do harm."""
-    with files.opened(path) as file, _limited(_BYTES + _TIMES * path.stat().st_size):
+    with opened(path) as file, limited(_BYTES + _TIMES * path.stat().st_size):
         try:
-            return _Restricted(file, path).load()
-        except _MALFORMED as error:
+            return Restricted(file, path).load()
+        except MALFORMED as error:
             problem = str(error) or type(error).__name__
             raise UserError(f"{path}: is no pickle of numbers and texts: {problem}; get the file once more") from None
 
 
 @contextlib.contextmanager
-def _limited(more: int) -> Iterator[None]:
+def limited(more: int) -> Iterator[None]:
     """So many bytes of memory more than now, at most: nine bytes of a pickle can ask for all there is."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = psutil.Process().memory_info().vms + more
@@ -114,7 +114,7 @@ _STAND_INS = {
 }
 
 
-class _Restricted(pickle.Unpickler):
+class Restricted(pickle.Unpickler):
     def __init__(self, file: Any, path: Path) -> None:
         super().__init__(file, encoding="latin1")
         self._path = path
