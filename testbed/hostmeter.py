@@ -6,7 +6,6 @@ The result is kept in the user's cache folder, where plans find it.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 
 from testbed import calibration, cores, host, loading, preparation
+from testbed.data import places
 from testbed.errors import UserError
 from testbed.forking import prepared_template, private_folder
 from testbed.sockets import Hub, closing_peer
@@ -50,8 +50,7 @@ class HostCalibration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stored_at() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "edgebed" / "host.json"
+    return places.cache() / "host.json"
 
 
 def stored() -> HostCalibration | None:

@@ -1,0 +1,17 @@
+"""Whether the files of a data set are on this machine. That they cannot be read is another matter, and no excuse."""
+
+from __future__ import annotations
+
+from testbed.data.locating import locate
+from testbed.data.progress import SILENT
+from testbed.data.sources import SOURCES
+from testbed.errors import UserError
+
+
+def present(data_set: str) -> bool:
+    """Set EDGEBED_OFFLINE before: nothing is to be downloaded for a test."""
+    try:
+        locate(SOURCES[data_set], None, SILENT)
+    except UserError:
+        return False
+    return True
