@@ -1,0 +1,121 @@
+"""Networks for images: a batch of (channels, height, width) in, a batch of scores of the classes out.
+
+None has buffers or dropout. Where a paper gives no activation, it is ReLU; where it gives no padding, there is none.
+The order of the layers is part of a network: with it, the same seed draws the same weights.
+"""
+
+from __future__ import annotations
+
+from torch import nn
+
+_VGG11 = (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M")
+"""Filters of 3×3, and pooling: configuration A of Simonyan and Zisserman, 2015."""
+
+
+def small_cnn() -> nn.Module:
+    """6,090 parameters, for 8×8 images. Our own: the smallest that learns the embedded digits well."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(128, 10),
+    )  # fmt: skip
+
+
+def cnn() -> nn.Module:
+    """21,840 parameters, for 28×28 images: the standard CNN of the AUDG/PSURDG paper (Hao et al. 2025, section VI).
+
+    The paper gives two convolutions, two fully connected layers and the total; this is the network of that total in
+    PyTorch's MNIST example, without its dropout.
+    """
+    return nn.Sequential(
+        nn.Conv2d(1, 10, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Flatten(), nn.Linear(320, 50), nn.ReLU(), nn.Linear(50, 10),
+    )  # fmt: skip
+
+
+def over_cnn() -> nn.Module:
+    """663,226 parameters, for 28×28 images: the over-parameterised CNN of the AUDG/PSURDG paper (section VI).
+
+    The paper gives two convolutions, two fully connected layers and a total of 663,160. Only odd widths (26, 98 and
+    260, say) have exactly that; with the customary 32 and 64 filters of 3×3, and 400, there are 66 (0.01 %) more.
+    """
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(1600, 400), nn.ReLU(), nn.Linear(400, 10),
+    )  # fmt: skip
+
+
+def lenet5() -> nn.Module:
+    """19,670 parameters, for 28×28 images: LeNet-5 as in ASAFL (Chen et al. 2024, Table III).
+
+    C: [6, M, 16, M], F: [256, 64, 10]. The paper's total (Table II) settles the kernels: 5×5.
+    """
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, 10),
+    )  # fmt: skip
+
+
+def vgg11() -> nn.Module:
+    """9,354,378 parameters, for 3×32×32 images: VGG-11 as in ASAFL (Chen et al. 2024, Table III).
+
+    VGG-11's features without batch normalisation (with it, the total of Table II would be missed by 5,504), F: [512,
+    256, 10]. torch's usual weights make the scores all but the same for every image, and it does not learn from there:
+    its weights are Kaiming's (2015), as torchvision's are, and its biases 0.
+    """
+    layers: list[nn.Module] = []
+    channels = 3
+    for entry in _VGG11:
+        if isinstance(entry, int):
+            layers += [nn.Conv2d(channels, entry, 3, padding=1), nn.ReLU()]
+            channels = entry
+        else:
+            layers.append(nn.MaxPool2d(2))
+    layers += [nn.Flatten(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 10)]
+    for layer in layers:
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            assert layer.bias is not None
+            nn.init.zeros_(layer.bias)
+    return nn.Sequential(*layers)
+
+
+def eafl_cnn() -> nn.Module:
+    """28,938 parameters, for 28×28 images: the CNN that EAFL trains on MNIST (Zhou et al. 2024, section VI).
+
+    The paper says: two convolutional layers, both with ReLU. Widths, kernels, pooling and the one fully connected
+    layer are our reading.
+    """
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(1568, 10),
+    )  # fmt: skip
+
+
+def lenet() -> nn.Module:
+    """62,006 parameters, for 3×32×32 images: the "classical LeNet" that EAFL trains on CIFAR-10 (section VI).
+
+    LeNet-5 (LeCun et al. 1998) with three colours, and ReLU and max pooling as has become usual.
+    """
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
+    )  # fmt: skip
+
+
+def femnist_cnn() -> nn.Module:
+    """590,270 parameters, for 28×28 images of 62 classes: FEMNIST in AsyncFedED (Wang et al. 2022, appendix B.1).
+
+    The paper says: two convolutions and a pooling layer, and one fully connected layer. Widths, kernels and the place
+    of the one pooling layer, behind both convolutions, are our reading.
+    """
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3), nn.ReLU(),
+        nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(9216, 62),
+    )  # fmt: skip
