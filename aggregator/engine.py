@@ -277,7 +277,7 @@ class Engine:
         if seat is None:
             raise BadDecision(f"{self._name} dispatched to {device}, which is not present")
         steps = 0 if job is None else job.steps_over(seat.info.samples)
-        if job is not None and (steps < 1 or job.batch < 1):
+        if job is not None and (steps < 1 or job.batch < 0):
             raise BadDecision(f"{self._name} dispatched a job of {steps} steps of {job.batch} samples to {device}")
         if seat.ticket is not None:
             self.tally.superseded += 1

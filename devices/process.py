@@ -39,6 +39,8 @@ _LEAD_SECONDS = 0.05
 _AHEAD_SECONDS = 0.1
 """Host seconds by which a step may be computed ahead of its time: more than a turn of a crowded core."""
 _WARM_UP_STEPS = 2
+_WARM_UP_SAMPLES = 512
+"""At most. A larger step goes through the network in pieces, whose pages are the same."""
 _GOLDEN = 0.6180339887
 """Multiples of it, modulo 1, are spread evenly: so heartbeats of a fleet do not all come at once."""
 
@@ -87,7 +89,7 @@ def _timetable(config: DeviceConfig) -> Timetable:
 def _local_sgd(config: DeviceConfig, task: Task, job: Job, base: Vector, number: int) -> Steps:
     # seeded by the number of the job, so that a replayed job meets the same batches
     rng = np.random.default_rng([config.seed, 2, config.spec.index, number])
-    return local_sgd(task, task.shards[config.spec.index], job, base, rng)
+    return local_sgd(task, task.shards[config.spec.index], job, base, rng, number)
 
 
 class DeviceProcess:
@@ -127,7 +129,8 @@ class DeviceProcess:
 
     def _warm_up(self) -> None:
         """The first steps after a fork fault in this process's own pages, and would miss their deadlines."""
-        job = replace(self._config.job, steps=_WARM_UP_STEPS, epochs=0)
+        batch = min(self._config.job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
+        job = replace(self._config.job, steps=_WARM_UP_STEPS, epochs=0, batch=batch)
         for _ in _local_sgd(self._config, self._task, job, self._task.initial(), 0):
             pass
 

@@ -13,9 +13,11 @@ from testbed.tasks.task import Task
 
 
 def local_sgd(
-    task: Task, shard: npt.NDArray[np.int64], job: Job, base: Vector, rng: np.random.Generator
+    task: Task, shard: npt.NDArray[np.int64], job: Job, base: Vector, rng: np.random.Generator, number: int = 0
 ) -> Generator[float, None, Vector]:
     """Train from ``base`` on ``shard``: yields the loss of each step, returns delta = local model − base.
+
+    ``number`` is how many jobs the device was sent before: the rate may fall from job to job.
 
     Works on the flat vectors directly. ``torch.optim`` would do the same per parameter tensor, and its first use
     imports ``torch._dynamo`` — seconds and megabytes in every device process.
@@ -25,16 +27,16 @@ def local_sgd(
     model.load(base)
     start = model.vector.clone() if job.proximal else None
     velocity: torch.Tensor | None = None
-    batches = _batches(shard, job.batch, rng)
-    for number in range(job.steps_over(len(shard))):
+    batches = _batches(shard, job.samples_per_step(len(shard)), rng)
+    for step in range(job.steps_over(len(shard))):
         loss = task.gradient(next(batches))
-        step = model.gradient
+        direction = model.gradient
         if start is not None:
-            step.add_(model.vector - start, alpha=job.proximal)
+            direction.add_(model.vector - start, alpha=job.proximal)
         if job.momentum:
-            velocity = step.clone() if velocity is None else velocity.mul_(job.momentum).add_(step)
-            step = velocity
-        model.vector.add_(step, alpha=-job.lr_at(number, len(shard)))
+            velocity = direction.clone() if velocity is None else velocity.mul_(job.momentum).add_(direction)
+            direction = velocity
+        model.vector.add_(direction, alpha=-job.lr_at(step, len(shard), number))
         yield loss
     delta: Vector = np.subtract(model.vector.numpy(), base)
     return delta

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -40,12 +41,17 @@ class Job:
 
     steps: Count = param(10, "local SGD steps per job (ignored if epochs is set)", at_least=1)
     epochs: Count = param(0, "local epochs per job; 0 means: use steps", at_least=0)
-    batch: Count = param(32, "samples per step", at_least=1)
+    batch: Count = param(32, "samples per step; 0 means: all that the device has", at_least=0)
     lr: Number = param(0.05, "local learning rate", above=0)
     lr_schedule: str = param(
         "constant", "how the rate falls within a job: not at all, or lr/√(e + 1) in local epoch e (from 0)",
         choices=("constant", "inverse-sqrt"),
     )  # fmt: skip
+    lr_decay: Number = param(
+        1.0, "how the rate falls from job to job: lr·lr_decay^n in the device's job n (from 0)", above=0, at_most=1
+    )
+    """AsyncFedED has a "decay rate" of 0.995 and does not say per what. Here it is per job, as elsewhere by round.
+    Rules whose equations have the local rate η take ``lr`` for it: with a decay, gradients −Δ/η fade as Δ does."""
     momentum: Number = param(0.0, "local momentum", at_least=0, below=1)
     proximal: Number = param(0.0, "μ of the proximal term (μ/2)·‖x − x_base‖²", at_least=0)
 
@@ -55,20 +61,29 @@ class Job:
             return self.steps
         return self.epochs * self._steps_per_epoch(samples)
 
-    def lr_at(self, step: int, samples: int) -> float:
-        """Learning rate of a step (from 0) on a device that has ``samples`` samples."""
+    def samples_per_step(self, samples: int) -> int:
+        """Samples of a step on a device that has ``samples`` samples; the last step of an epoch may have fewer."""
+        return max(1, min(self.batch or samples, samples))
+
+    def largest_step(self, fleet: Iterable[int]) -> int:
+        """Samples of the largest step in a fleet whose devices have so many samples each."""
+        return max(self.samples_per_step(samples) for samples in fleet)
+
+    def lr_at(self, step: int, samples: int, number: int = 0) -> float:
+        """Learning rate of a step (from 0) on a device that has ``samples`` samples, in its job ``number`` (from 0)."""
+        lr = self.lr * self.lr_decay**number
         if self.lr_schedule == "constant":
-            return self.lr
+            return lr
         epoch = step // self._steps_per_epoch(samples)
-        return self.lr / math.sqrt(epoch + 1)
+        return lr / math.sqrt(epoch + 1)
 
     def samples_after(self, steps: int, samples: int) -> int:
         """Samples seen in ``steps`` steps; the last batch of each epoch may be short."""
         epochs, rest = divmod(steps, self._steps_per_epoch(samples))
-        return epochs * samples + min(rest * self.batch, samples)
+        return epochs * samples + min(rest * self.samples_per_step(samples), samples)
 
     def _steps_per_epoch(self, samples: int) -> int:
-        return -(-samples // max(1, min(self.batch, samples)))
+        return -(-samples // self.samples_per_step(samples))
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import itertools
+import warnings
+from collections.abc import Generator
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 from devices.training import local_sgd
 from testbed.messages import Job, Vector
@@ -15,8 +18,12 @@ BASE = np.array([0.1, -0.2, 0.3, 0.0, 0.5, -0.1, 0.05, -0.05], dtype=np.float32)
 BASE.flags.writeable = False  # as a received frame is
 
 
-def run(job: Job, seed: int = 0, task: TinyTask | None = None) -> tuple[list[float], Vector]:
-    losses, steps = [], local_sgd(task or TinyTask(), SHARD, job, BASE, np.random.default_rng(seed))
+def run(job: Job, seed: int = 0, task: TinyTask | None = None, number: int = 0) -> tuple[list[float], Vector]:
+    return finished(local_sgd(task or TinyTask(), SHARD, job, BASE, np.random.default_rng(seed), number))
+
+
+def finished(steps: Generator[float, None, Vector]) -> tuple[list[float], Vector]:
+    losses = []
     while True:
         try:
             losses.append(next(steps))
@@ -90,6 +97,16 @@ def test_a_batch_larger_than_the_shard_is_the_shard() -> None:
     assert [sorted(batch) for batch in task.batches] == [SHARD.tolist()] * 3
 
 
+@pytest.mark.parametrize("job", [Job(steps=4), Job(epochs=4), Job(epochs=4, momentum=0.9, lr_schedule="inverse-sqrt")])
+def test_a_batch_of_zero_is_the_shard_to_the_last_bit(job: Job) -> None:
+    task = TinyTask()
+    losses, delta = run(replace(job, batch=0), task=task)
+    assert [sorted(batch) for batch in task.batches] == [SHARD.tolist()] * 4
+    expected_losses, expected = run(replace(job, batch=len(SHARD)))
+    assert losses == expected_losses
+    np.testing.assert_array_equal(delta, expected)
+
+
 # ---- a rate that falls
 
 
@@ -135,6 +152,52 @@ def test_the_local_epochs_of_each_job_are_counted_from_its_own_beginning() -> No
     job, task = Job(epochs=3, batch=2, lr_schedule="inverse-sqrt"), TinyTask()
     first, second = run(job, 3, task)[1], run(job, 3, task)[1]
     np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 300])
+def test_a_rate_that_decays_is_lower_in_each_job_of_the_device(number: int) -> None:
+    job = Job(steps=5, batch=2, lr=0.2, momentum=0.5)
+    losses, delta = run(replace(job, lr_decay=0.995), number=number)
+    expected_losses, expected = run(replace(job, lr=0.2 * 0.995**number))
+    assert losses == expected_losses
+    np.testing.assert_array_equal(delta, expected)
+
+
+def test_a_rate_that_does_not_decay_is_the_same_in_all_jobs_of_the_device() -> None:
+    job = Job(steps=5, batch=2)
+    np.testing.assert_array_equal(run(job, number=0)[1], run(job, number=1000)[1])
+
+
+# ---- against torch
+
+
+@pytest.mark.parametrize(("momentum", "decay"), [(0.0, 1.0), (0.5, 1.0), (0.0, 0.9), (0.5, 0.995)])
+@pytest.mark.parametrize("batch", [2, 0])
+def test_jobs_one_after_the_other_are_those_of_torch_with_its_exponential_rate(
+    batch: int, momentum: float, decay: float
+) -> None:
+    """Each job starts from the model of the one before; the velocity begins anew, the rate does not."""
+    job = Job(steps=4, batch=batch, lr=0.3, momentum=momentum, lr_decay=decay)
+    x, theirs = torch.from_numpy(BASE.copy()), torch.nn.Linear(3, 2)
+    for number in range(3):
+        task = TinyTask()
+        _, delta = finished(local_sgd(task, SHARD, job, x.numpy(), np.random.default_rng(number), number))
+        with torch.no_grad():
+            theirs.weight.copy_(x[:6].view(2, 3))
+            theirs.bias.copy_(x[6:])
+        optimizer = torch.optim.SGD(theirs.parameters(), lr=0.3, momentum=momentum)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=decay)
+        for _ in range(number):  # its place after as many jobs; the optimiser has done nothing yet
+            with warnings.catch_warnings(action="ignore"):
+                schedule.step()
+        for samples in task.batches:
+            optimizer.zero_grad()
+            scores = theirs(torch.from_numpy(INPUTS[samples]))
+            torch.nn.functional.cross_entropy(scores, torch.from_numpy(LABELS[samples])).backward()
+            optimizer.step()
+        x = x + torch.from_numpy(delta)
+        reached = torch.cat([theirs.weight.detach().flatten(), theirs.bias.detach()])
+        torch.testing.assert_close(x, reached, rtol=1e-5, atol=1e-6)
 
 
 def test_abandoned_training_leaves_nothing_in_the_next() -> None:

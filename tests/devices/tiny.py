@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
+from testbed.data.dataset import DataSet, Part
 from testbed.tasks.task import Task
 
 INPUTS = np.array([[1, 0, 2], [0, 1, -1], [2, 2, 0], [-1, 0, 1], [0.5, -1, 0], [1, 1, 1], [0, 0, 3]], dtype=np.float32)
@@ -19,8 +20,8 @@ class TinyTask(Task):
     SIZE = 8
 
     def __init__(self) -> None:
-        data = (INPUTS, LABELS)
-        super().__init__(module=nn.Linear(3, 2), train=data, test=data, shards=[SHARD])
+        part = Part(inputs=INPUTS, targets=LABELS)
+        super().__init__(module=nn.Linear(3, 2), data=DataSet(train=part, test=part), shards=[SHARD])
         self.batches: list[list[int]] = []
 
     def gradient(self, samples: npt.NDArray[np.int64]) -> float:

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SPINNING = """
 import json, os, sys, time
@@ -23,11 +25,6 @@ def steps(samples):
 
 def children():
     return len(psutil.Process().children(recursive=True))
-"""
-FLOPS = """
-import json
-from testbed.tasks.digits import Digits
-print(json.dumps({model: Digits(model=model).open(2, 0).flops() for model in ("small-cnn", "cnn")}))
 """
 
 
@@ -59,6 +56,24 @@ print(json.dumps({"rows": rows, "children": children()}))
 def test_a_batch_of_one_is_timed_once() -> None:
     script = "[one] = calibration.measure(steps, 1, {min(os.sched_getaffinity(0)): 1})\nprint(json.dumps(one.samples))"
     assert said_by(SPINNING + script) == 1
+
+
+def test_of_steps_that_take_long_a_part_is_timed_and_the_line_through_it_tells_the_whole() -> None:
+    found = said_by(
+        SPINNING
+        + """
+from testbed.survey import Survey
+begun = time.monotonic()
+timed = calibration.measure(steps, 40_000, {min(os.sched_getaffinity(0)): 1})
+whole = Survey(steps=timed).step_seconds(40_000)
+print(json.dumps([[step.samples for step in timed], whole, time.monotonic() - begun]))
+"""
+    )
+    (small, large), whole, took = found
+    assert 1_000 < large <= 2_000  # half a second, at a quarter of a millisecond each
+    assert small == large // 8
+    assert whole == pytest.approx(10.0, rel=0.3)
+    assert took < 30
 
 
 def test_the_process_that_calibrates_stays_where_it_is() -> None:
@@ -109,17 +124,3 @@ def test_a_child_gives_its_result_and_one_that_fails_none() -> None:
         "pid": True, "failing": None, "killed": None, "no JSON": None, "leaving": None, "long": 1_000_000,
         "children": 0,
     }  # fmt: skip
-
-
-def test_the_flops_of_a_network_are_those_counted_by_hand() -> None:
-    def conv(channels: int, kernel: int, filters: int, side: int) -> int:
-        return 2 * channels * kernel * kernel * filters * side * side
-
-    small = [conv(1, 3, 16, 8), conv(16, 3, 32, 4), 2 * 128 * 10]
-    large = [conv(1, 5, 10, 24), conv(10, 5, 20, 8), 2 * 320 * 50, 2 * 50 * 10]
-    assert (sum(small), sum(large)) == (168_448, 961_000)
-    # the backward pass costs twice the forward pass, but nobody asks for the gradient of the images
-    assert said_by(FLOPS) == {
-        "small-cnn": [sum(small), 3 * sum(small) - small[0]],
-        "cnn": [sum(large), 3 * sum(large) - large[0]],
-    }
