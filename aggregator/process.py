@@ -107,7 +107,8 @@ class AggregatorProcess:
         self._trace.write(
             trace.Header(
                 t=0.0, schema=trace.SCHEMA, name=experiment.name, strategy=experiment.strategy_name,
-                parameters=experiment.strategy_parameters, seed=experiment.seed, dilation=clock.dilation,
+                parameters=experiment.strategy_parameters, seed=experiment.seed, data_seed=experiment.data_seed,
+                model_seed=experiment.model_seed, dilation=clock.dilation,
                 host=platform.platform(), replay=experiment.replay.mode if experiment.replay.trace else "",
                 demand=plan.demand, pressure=plan.survey.pressure,
                 started=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),

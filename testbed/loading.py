@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast, get_type_hints
 
 from testbed import fleet, plugins, scriptcheck, speed
 from testbed.errors import ProfileError, UserError, nearest
@@ -77,13 +77,10 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
     if experiment.presence.timeout < 2 * experiment.presence.beat:
         raise ProfileError(source, "presence.timeout", "must be at least twice presence.beat")
     _check_name(experiment.name, source, "name")
-    for kind, value in (("task", experiment.task), ("strategy", experiment.strategy)):
-        if isinstance(value, dict) and not isinstance(value.get("name"), str):
-            raise ProfileError(source, f"{kind}.name", f"is missing; it says which {kind}")
     # with the defaults written out, a stored profile means the same when a default has changed
     experiment = replace(
         experiment,
-        task=_with_defaults("task", "testbed.tasks", experiment.task, source),
+        task=_task_with_defaults(experiment.task, source),
         strategy=_with_defaults("strategy", "aggregator.strategies", experiment.strategy, source),
     )
     _check_rule(experiment, source)
@@ -147,10 +144,30 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _with_defaults(kind: str, module: str, value: str | dict[str, Any], source: str) -> dict[str, Any]:
-    """The table of a rule or task, checked, with every parameter."""
+    """The table of a rule, task or split, checked, with every parameter."""
+    if isinstance(value, dict) and not isinstance(value.get("name"), str):
+        raise ProfileError(source, f"{kind}.name", f"is missing; it says which {kind.rpartition('.')[2]}")
     name, parameters = name_and_parameters(value)
     chosen = build(plugins.find(name, module, source, kind), parameters, source, kind)
     return {"name": name, **as_table(chosen)}
+
+
+def _task_with_defaults(value: str | dict[str, Any], source: str) -> dict[str, Any]:
+    table = _with_defaults("task", "testbed.tasks", value, source)
+    split, cls = table["split"], plugins.find(table["name"], "testbed.tasks", source, "task")
+    if get_type_hints(cls)["split"] != str | dict[str, Any]:
+        problem = f"is {table['name']!r}; declare its split as str | dict[str, Any]: a profile gives a name or a table"
+        raise ProfileError(source, "task", problem)
+    if isinstance(split, dict) and "name" not in split:  # parameters alone are those of the task's usual split
+        split = _usual_split(cls) | split
+    return table | {"split": _with_defaults("task.split", "testbed.splits", split, source)}
+
+
+def _usual_split(cls: type[Any]) -> dict[str, Any]:
+    (field,) = (field for field in fields(cls) if field.name == "split")
+    usual = field.default if field.default_factory is MISSING else field.default_factory()
+    name, parameters = name_and_parameters(cast("str | dict[str, Any]", usual))
+    return {"name": name, **parameters}
 
 
 def _check_rule(experiment: Experiment, source: str) -> None:
@@ -250,6 +267,6 @@ def _put(table: dict[str, Any], key: str, value: Any, *, source: str) -> None:
             return
         if isinstance(place, dict):
             below = place.setdefault(step, {})
-            if isinstance(below, str) and step in ("strategy", "task"):
+            if isinstance(below, str) and step in ("strategy", "task", "split"):
                 place[step] = {"name": below}
         place = place[step]

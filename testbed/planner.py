@@ -13,7 +13,7 @@ import psutil
 
 from testbed import fleet
 from testbed.cores import CorePlan
-from testbed.errors import UserError
+from testbed.errors import ProfileError, UserError
 from testbed.fleet import DeviceSpec
 from testbed.profile import Experiment
 from testbed.room import bytes_needed
@@ -161,6 +161,10 @@ def settled(experiment: Experiment, survey: Survey, cores: CorePlan) -> Plan:
 
     More, because a host that is shared may be slower in a minute than it was in the survey.
     """
+    if experiment.stop.target_accuracy is not None and survey.metrics and "accuracy" not in survey.metrics:
+        known = ", ".join(survey.metrics)
+        problem = f"is set, and task {experiment.task_name} has no accuracy (it has: {known}); use another way to stop"
+        raise ProfileError(experiment.name, "stop.target_accuracy", problem)
     if experiment.dilation != "auto":
         return plan(experiment, survey, cores, float(experiment.dilation))
     at_one = plan(experiment, survey, cores, 1.0)
@@ -202,7 +206,7 @@ def refusal(plan: Plan) -> UserError:
 
 def _step(device: DeviceSpec, experiment: Experiment, survey: Survey, dilation: float) -> StepDemand:
     assert device.seconds_per_sample is not None
-    samples = min(experiment.training.batch, survey.samples[device.index])
+    samples = experiment.training.samples_per_step(survey.samples[device.index])
     asked = device.seconds_per_sample * samples / device.curve.fastest * dilation
     return StepDemand(
         device=device, samples=samples, asked=asked,

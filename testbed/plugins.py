@@ -50,9 +50,14 @@ def find(name: str, module: str, source: str, key: str) -> type[Any]:
     base = getattr(importlib.import_module(module), "BASE", object)
     if not issubclass(found, base):
         raise ProfileError(source, key, f"is {name!r}; {attribute} is not a {base.__name__}: derive it from one")
-    if not dataclasses.is_dataclass(found):
+    if not _has_its_fields(found):
         raise ProfileError(source, key, f"is {name!r}; put @dataclass above {attribute}, for its parameters")
     return found
+
+
+def _has_its_fields(cls: type[Any]) -> bool:
+    """Whether it is a dataclass of its own: one that only inherits from one would lose the parameters it declares."""
+    return "__dataclass_fields__" in vars(cls) or (dataclasses.is_dataclass(cls) and not inspect.get_annotations(cls))
 
 
 def _classes(module: ModuleType) -> list[str]:

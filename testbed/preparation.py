@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from testbed import calibration, fleet, speed
+from testbed import calibration, opening, speed
 from testbed.cores import CorePlan
 from testbed.errors import UserError
 from testbed.forking import prepared_template, private_folder, wait_for_template
@@ -25,7 +25,7 @@ class TemplateFailed(Exception):
 
 
 def order(experiment: Experiment, cores: CorePlan) -> Order:
-    devices = len(fleet.names(experiment))
+    setting = opening.setting(experiment)
     crowd = {core: min(count, calibration.MOST_PROCESSES) for core, count in Counter(cores.devices).items()}
     profiles = [group.profile for group in experiment.devices if isinstance(group.profile, DeviceProfile)]
     return Order(
@@ -33,8 +33,9 @@ def order(experiment: Experiment, cores: CorePlan) -> Order:
         source=experiment.name,
         task=experiment.task_name,
         parameters=experiment.task_parameters,
-        devices=devices,
-        seed=experiment.seed,
+        devices=setting.devices,
+        data_seed=setting.data_seed,
+        model_seed=setting.model_seed,
         job=experiment.training,
         crowd=crowd if any(profile.throttle != "none" for profile in profiles) else {},
         flops=speed.needs_flops(experiment),

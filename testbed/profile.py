@@ -81,7 +81,7 @@ class Speed:
     """How fast a device computes: one of four ways to say it, and how that changes with time."""
 
     seconds_per_sample: float | dict[str, float] | None = param(
-        None, "seconds to train on one sample; or a table of them by task or task:model", above=0
+        None, "seconds to train on one sample; or a table of them by model, task or task:model", above=0
     )
     clock_hz: float | None = param(None, "cycles per second; the speed is cycles_per_sample ÷ clock_hz", above=0)
     cycles_per_sample: float | dict[str, float] | None = param(
@@ -237,7 +237,13 @@ class Experiment:
     """Everything a run is made of."""
 
     name: str = param("", "name of the run folder; default: the file's name")
-    seed: int = param(0, "seed of data split, model, batches and faults", at_least=0, below=2**63)
+    seed: int = param(
+        0, "seed of batches and faults, and of data and model unless they have their own", at_least=0, below=2**63
+    )
+    data_seed: int | None = param(
+        None, "seed of the data split and of generated data; unset: seed", at_least=0, below=2**63
+    )
+    model_seed: int | None = param(None, "seed of the initial model; unset: seed", at_least=0, below=2**63)
     task: str | dict[str, Any] = param(DEFAULT_TASK, "a task's name, or a table with name and parameters")
     strategy: str | dict[str, Any] = param(meaning="a rule's name, module:Class, or a table with name and parameters")
     dilation: float | str = param(

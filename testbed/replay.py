@@ -182,9 +182,12 @@ def _pair(recorded: Sequence[str], devices: Sequence[str], by: str, path: Path, 
 def _check_same(
     header: trace.Header, joined: Sequence[str], experiment: Experiment, devices: Sequence[str], path: Path
 ) -> None:
-    """Of a strict replay: the same rule, seed and number of devices."""
-    asked: dict[str, object] = {"strategy": experiment.strategy_name, "seed": experiment.seed, "devices": len(devices)}
-    recorded: dict[str, object] = {"strategy": header.strategy, "seed": header.seed, "devices": len(joined)}
+    """Of a strict replay: the same rule, seeds and number of devices."""
+    asked: dict[str, object] = {"strategy": experiment.strategy_name, "devices": len(devices)}
+    recorded: dict[str, object] = {"strategy": header.strategy, "devices": len(joined)}
+    for seeds, of in ((asked, experiment), (recorded, header)):
+        own = {"data_seed": of.data_seed, "model_seed": of.model_seed}
+        seeds |= {"seed": of.seed, **{key: of.seed if seed is None else seed for key, seed in own.items()}}
     if header.strategy == experiment.strategy_name:
         asked |= _plain(experiment.strategy_parameters)
         recorded |= _plain(header.parameters)

@@ -74,6 +74,8 @@ class RunFolder:
                 "memory_bytes": psutil.virtual_memory().total,
             },
             "seed": experiment.seed,
+            "data_seed": experiment.data_seed,
+            "model_seed": experiment.model_seed,
             "core_plan": {"aggregator": cores.aggregator, "evaluator": cores.evaluator, "devices": cores.devices},
             "dilation": plan.dilation,
             "demand": {str(core.core): core.total for core in plan.cores},

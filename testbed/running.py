@@ -20,6 +20,7 @@ from testbed import (
     forking,
     launcher,
     live,
+    opening,
     packing,
     planner,
     replaycheck,
@@ -28,6 +29,7 @@ from testbed import (
     tensorboard,
     terminal,
 )
+from testbed.data import showing
 from testbed.errors import UserError
 from testbed.planner import Plan
 from testbed.profile import Experiment
@@ -42,6 +44,8 @@ def run(experiment: Experiment, options: argparse.Namespace) -> int:
     devices = len(fleet.names(experiment))
     core_plan = cores.plan(cores.available_cores(), devices)
     room.check_room(devices)
+    with showing.Shown() as progress:
+        opening.check(experiment, progress)
     if options.tensorboard:
         tensorboard.check()
     console = Console(stderr=options.format == "json")

@@ -160,7 +160,7 @@ def seconds_per_sample(group: Group, profile: DeviceProfile, experiment: Experim
     if owner.flop_per_second is not None:
         return survey.flops_training / owner.flop_per_second
     assert owner.of_host is not None
-    batch = experiment.training.batch
+    batch = experiment.training.batch or max(survey.samples)
     return survey.step_seconds(batch) / batch / owner.of_host
 
 
@@ -179,11 +179,11 @@ def _owner(group: Group, profile: DeviceProfile) -> Speed:
 
 
 def _of_task(value: float | Mapping[str, float], experiment: Experiment) -> float | None:
-    """A number for every task, or the one for ``task:model``, else for ``task``."""
+    """A number for every task, or the one for ``task:model``, else for the model, else for the task."""
     if not isinstance(value, Mapping):
         return value
-    task = experiment.task_name
-    return value.get(f"{task}:{experiment.task_parameters.get('model')}", value.get(task))
+    task, model = experiment.task_name, str(experiment.task_parameters.get("model"))
+    return next((value[key] for key in (f"{task}:{model}", model, task) if key in value), None)
 
 
 def _check_schedule(owner: Speed, source: str, key: str) -> None:

@@ -30,10 +30,12 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """Training samples of each device, in fleet order."""
     flops_forward: int = 0
     flops_training: int = 0
-    """Of one sample, as torch counts them; 0 where nobody asked."""
+    """Of one sample; a multiplication and an addition are two. 0 where nobody asked."""
     steps: tuple[StepTime, ...] = ()
-    """Small batch first; empty where no device is throttled."""
+    """Small batch first, then the batch, or as much of it as half a second allows; empty if nobody is throttled."""
     evaluation_seconds: float = 0.0
+    metrics: tuple[str, ...] = ()
+    """What the task is scored by."""
     crowd: dict[int, int] = {}
     """Processes to each core during the calibration."""
     governor: str | None = None

@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from testbed import calibration, plugins
+from testbed import calibration, opening
 from testbed.clock import WallClock
 from testbed.cores import die_with_parent
 from testbed.errors import UserError
 from testbed.host import governor, pressure_seconds
 from testbed.messages import Job
-from testbed.parameters import build
 from testbed.survey import Survey
+from testbed.tasks.setting import Setting
 from testbed.traces import availability, rate
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     parameters: dict[str, Any]
     devices: int
-    seed: int
+    data_seed: int
+    model_seed: int
     job: Job
     crowd: dict[int, int]
     """Cores and processes to time local steps with; empty where nobody asks what a step costs."""
@@ -92,14 +93,13 @@ def _prepare(order: Order) -> Task:
     for path in order.availability:
         availability.load(path)
     torch.set_num_threads(1)
-    torch.manual_seed(order.seed)  # a task that builds its network without a thought of seeds has one
-    cls = plugins.find(order.task, "testbed.tasks", order.source, "task.name")
-    task: Task = build(cls, order.parameters, order.source, "task").open(order.devices, order.seed)
+    setting = Setting(devices=order.devices, data_seed=order.data_seed, model_seed=order.model_seed)
+    with opening.blamed_on(order.source):
+        task = opening.recipe(order.task, order.parameters, order.source).open(setting)
     # torch imports and allocates lazily: one full step here is one full step less in every device
     job = Job(steps=1, batch=32, momentum=0.5, proximal=0.1)
     for _ in _local_sgd(task, task.shards[0], job):
         pass
-    task.evaluate(task.initial())
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         raise RuntimeError(f"the template has {threads} threads; only a single-threaded process can be forked safely")
@@ -113,7 +113,7 @@ def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
 
 def _survey(task: Task, order: Order, pressure: float | None, folder: Path) -> Survey:
     clock = WallClock.starting_now()
-    task.evaluate(task.initial())
+    metrics = task.evaluate(task.initial())
     evaluation = clock.now()
     forward, training = 0, 0
     if order.flops:
@@ -131,13 +131,15 @@ def _survey(task: Task, order: Order, pressure: float | None, folder: Path) -> S
         everything = np.arange(task.training_samples, dtype=np.int64)
         return _local_sgd(task, everything, replace(order.job, steps=1_000_000, epochs=0, batch=batch))
 
+    largest = order.job.largest_step(len(shard) for shard in task.shards)
     return Survey(
         parameters=task.size,
         samples=tuple(len(shard) for shard in task.shards),
         flops_forward=forward,
         flops_training=training,
-        steps=calibration.measure(steps, order.job.batch, order.crowd) if order.crowd else (),
+        steps=calibration.measure(steps, largest, order.crowd) if order.crowd else (),
         evaluation_seconds=evaluation,
+        metrics=tuple(metrics),
         crowd=order.crowd,
         governor=governor(),
         pressure=pressure,

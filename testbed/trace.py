@@ -91,6 +91,9 @@ class Header(Event, frozen=True, kw_only=True):
     parameters: dict[str, Any] = {}
     """Of the rule, as far as the profile gives them."""
     seed: int
+    data_seed: int | None = None
+    model_seed: int | None = None
+    """None: the same as ``seed``."""
     dilation: Number
     """Host seconds per emulated second."""
     demand: Number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,48 +10,51 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from testbed.data.dataset import DataSet, Indices, Part
 from testbed.messages import Vector
+from testbed.models import flops
+from testbed.tasks.flat import FlatModel
 
-Arrays = tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
-_EVALUATION_BATCH = 512
+_PIECE = 512
+"""Samples that go through the network at once. A batch of 25,000 would need memory for the activations of all."""
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+Metrics = Callable[[torch.Tensor, torch.Tensor], Mapping[str, Any]]
+"""Means by name: numbers, or tensors of one."""
 
 
-class FlatModel:
-    """A network whose parameters and gradients are views into two flat tensors.
-
-    Loading a model, stepping and taking a delta are then one vector operation each, whatever the network.
-    """
-
-    def __init__(self, module: nn.Module) -> None:
-        if next(module.buffers(), None) is not None:
-            raise ValueError("networks with buffers (batch norm) are not supported: use group norm, or fold them")
-        self.module = module
-        self.names: list[tuple[str, torch.Size]] = [(name, p.shape) for name, p in module.named_parameters()]
-        size = sum(p.numel() for p in module.parameters())
-        self.vector = torch.empty(size)
-        self.gradient = torch.zeros(size)
-        start = 0
-        for parameter in module.parameters():
-            end = start + parameter.numel()
-            view = self.vector[start:end].view_as(parameter)
-            view.copy_(parameter.data)
-            parameter.data = view
-            parameter.grad = self.gradient[start:end].view_as(parameter)
-            start = end
-
-    def load(self, vector: Vector) -> None:
-        # received vectors are read-only buffers, which from_numpy warns about; as a source of copy_ that is fine
-        np.copyto(self.vector.numpy(), vector)
+def accuracy(outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
+    """Share of the samples whose class got the highest score."""
+    return {"accuracy": float((outputs.argmax(dim=1) == targets).float().mean())}
 
 
 class Task:
-    """What a device trains on and the evaluator scores with."""
+    """What a device trains on and the evaluator scores with.
 
-    def __init__(self, *, module: nn.Module, train: Arrays, test: Arrays, shards: Sequence[npt.NDArray[np.int64]]):
+    ``loss`` and ``metrics`` are means over the samples that they are given; ``derived`` adds what follows from the
+    means over all test samples, such as perplexity, which is no mean.
+    """
+
+    def __init__(
+        self,
+        *,
+        module: nn.Module,
+        data: DataSet,
+        shards: Sequence[Indices],
+        test: Indices | None = None,
+        loss: Loss = nn.functional.cross_entropy,
+        metrics: Metrics = accuracy,
+        derived: Callable[[Mapping[str, float]], Mapping[str, float]] = lambda means: {},
+    ) -> None:
+        """``test``: the test samples that are scored; None: all."""
         self.model = FlatModel(module)
         self.shards = list(shards)
-        self._inputs, self._labels = torch.from_numpy(train[0]), torch.from_numpy(train[1])
-        self._test_inputs, self._test_labels = torch.from_numpy(test[0]), torch.from_numpy(test[1])
+        self._data = data
+        self._test: Indices = np.arange(len(data.test), dtype=np.int64) if test is None else test
+        self._loss, self._metrics, self._derived = loss, metrics, derived
+        # one number a channel, over whatever the other axes are
+        shape = (1, -1, *(1,) * max(0, data.train.inputs[np.zeros(1, np.int64)].ndim - 2))
+        self._mean, self._std = torch.tensor(data.mean).reshape(shape), torch.tensor(data.std).reshape(shape)
         self._initial = self.model.vector.numpy().copy()
 
     @property
@@ -61,52 +64,57 @@ class Task:
 
     @property
     def training_samples(self) -> int:
-        return len(self._labels)
+        return len(self._data.train)
 
     def initial(self) -> Vector:
         return self._initial.copy()
 
-    def gradient(self, samples: npt.NDArray[np.int64]) -> float:
+    def gradient(self, samples: Indices) -> float:
         """Put the gradient of the mean loss over ``samples`` into ``model.gradient``; gives the loss."""
-        chosen = torch.from_numpy(samples)
         self.model.gradient.zero_()
-        loss = nn.functional.cross_entropy(self.model.module(self._inputs[chosen]), self._labels[chosen])
-        loss.backward()  # type: ignore[no-untyped-call]
-        return float(loss.detach())
+        total = 0.0
+        for start in range(0, len(samples), _PIECE):
+            piece = samples[start : start + _PIECE]
+            inputs, targets = self._batch(self._data.train, piece)
+            loss = self._loss(self.model.module(inputs), targets) * (len(piece) / len(samples))
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        return total
 
     def evaluate(self, vector: Vector) -> dict[str, float]:
-        """Accuracy and loss on the test data."""
+        """The loss and the task's other metrics on the test data."""
         self.model.load(vector)
         self.model.module.eval()
-        total, right = 0.0, 0
+        sums: dict[str, float] = {}
         with torch.inference_mode():
-            for start in range(0, len(self._test_labels), _EVALUATION_BATCH):
-                inputs = self._test_inputs[start : start + _EVALUATION_BATCH]
-                labels = self._test_labels[start : start + _EVALUATION_BATCH]
-                scores = self.model.module(inputs)
-                total += float(nn.functional.cross_entropy(scores, labels, reduction="sum"))
-                right += int((scores.argmax(dim=1) == labels).sum())
+            for start in range(0, len(self._test), _PIECE):
+                inputs, targets = self._batch(self._data.test, self._test[start : start + _PIECE])
+                outputs = self.model.module(inputs)
+                means = {**self._metrics(outputs, targets), "loss": self._loss(outputs, targets)}
+                for name, mean in means.items():
+                    sums[name] = sums.get(name, 0.0) + float(mean) * len(targets)
         self.model.module.train()
-        count = len(self._test_labels)
-        return {"accuracy": right / count, "loss": total / count}
+        found = {name: total / len(self._test) for name, total in sums.items()}
+        return found | {name: float(value) for name, value in self._derived(found).items()}
 
     def flops(self) -> tuple[int, int]:
-        """FLOPs of one sample as torch counts them (a multiplication and an addition are two): forward, and training.
-
-        Only for a process that ends soon: the first use imports ``torch._dynamo``, which takes seconds and threads.
-        """
-        from torch.utils.flop_counter import FlopCounterMode
-
-        counts = []
-        for train in (False, True):
-            with FlopCounterMode(display=False) as counter:
-                loss = nn.functional.cross_entropy(self.model.module(self._inputs[:1]), self._labels[:1])
-                if train:
-                    loss.backward()  # type: ignore[no-untyped-call]
-            counts.append(int(counter.get_total_flops()))
-        return counts[0], counts[1]
+        """FLOPs of one sample (a multiplication and an addition are two): forward, and training."""
+        inputs, targets = self._batch(self._data.train, np.zeros(1, np.int64))
+        return flops.per_sample(self.model.module, inputs, lambda outputs: self._loss(outputs, targets))
 
     def tensors(self, vector: Vector) -> dict[str, npt.NDArray[Any]]:
         """The vector as the network's named tensors, for a checkpoint."""
         parts = np.split(vector, np.cumsum([shape.numel() for _, shape in self.model.names])[:-1])
         return {name: part.reshape(shape) for (name, shape), part in zip(self.model.names, parts, strict=True)}
+
+    def _batch(self, part: Part, samples: Indices) -> tuple[torch.Tensor, torch.Tensor]:
+        """Only the samples that are asked for are copied and widened: the rest stays in the pages that all share."""
+        inputs = torch.from_numpy(part.inputs[samples])
+        if self._data.std:
+            inputs = inputs.float().sub_(self._mean).div_(self._std)
+        return _widened(inputs), _widened(torch.from_numpy(part.targets[samples]))
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    """Of the two types that networks and losses take: class numbers and letters are int64, the rest is float32."""
+    return tensor.float() if tensor.is_floating_point() else tensor.long()

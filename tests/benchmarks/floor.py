@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from testbed import child
 from testbed.cores import Priority, available_cores, plan, settle
 from testbed.forking import prepared_template
 from testbed.messages import Job
+from testbed.template import Order
 
 _HWM = 8
 _MIXING = 0.6
@@ -54,7 +56,10 @@ def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> fl
     context = multiprocessing.get_context("forkserver")
     with tempfile.TemporaryDirectory(prefix="floor-") as name:
         folder = Path(name)
-        order = {"source": "floor", "task": "tests.benchmarks.task:SharedDigits", "parameters": {}, "seed": 1}
+        order = Order(
+            launcher=os.getpid(), source="floor", task="tests.benchmarks.task:SharedDigits", parameters={},
+            devices=devices, data_seed=1, model_seed=1, job=JOB, crowd={}, flops=False,
+        )  # fmt: skip
         endpoint, result = f"ipc://{folder}/hub", folder / "result.json"
         configs: list[FloorAggregator | FloorDevice] = [
             FloorAggregator(
@@ -63,7 +68,7 @@ def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> fl
             )
         ]  # fmt: skip
         configs += [FloorDevice(core=core, endpoint=endpoint, index=i) for i, core in enumerate(cores.devices)]
-        with prepared_template(folder, order | {"devices": devices}):
+        with prepared_template(folder, order):
             log = str(folder / "log")
             processes = [context.Process(target=child.enter, args=(c.role, c, log)) for c in configs]
             for process in processes:

@@ -6,18 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from testbed.data.dataset import DataSet, Indices
 from testbed.tasks.digits import Digits
-from testbed.tasks.task import Task
+from testbed.tasks.setting import Setting
 
 _SAMPLES = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class SharedDigits:
+@dataclass(kw_only=True)
+class SharedDigits(Digits):
     """The digits and the 21,840-parameter CNN, samples shared between devices."""
 
-    def open(self, devices: int, seed: int) -> Task:
-        task = Digits(model="cnn", split="iid").open(1, seed)
-        rng = np.random.default_rng(seed)
-        task.shards = [rng.choice(task.shards[0], _SAMPLES, replace=False) for _ in range(devices)]
-        return task
+    model: str = "cnn"
+
+    def deal(self, data: DataSet, setting: Setting) -> tuple[list[Indices], Indices]:
+        rng = np.random.default_rng(setting.data_seed)
+        shards = [rng.choice(len(data.train), _SAMPLES, replace=False) for _ in range(setting.devices)]
+        return shards, np.arange(len(data.test))

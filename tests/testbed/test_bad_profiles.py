@@ -88,7 +88,7 @@ BAD_FILES = {
         f"{STRATEGY}devices = [{{ profile = {{ throttle = 'none' }} }}]",
         ["devices[0].name is missing"],
     ),
-    "a task that there is not": (f'task = "speech"\n{MINIMAL}', ["task is 'speech'", "known: digits"]),
+    "a task that there is not": (f'task = "speech"\n{MINIMAL}', ["task is 'speech'", "known: cifar10, digits"]),
     "no speed for the task": (
         f"{STRATEGY}devices = [{{ name = 'x', profile = {{ seconds_per_sample = {{ speech = 1.0 }} }} }}]",
         ["devices[0].seconds_per_sample is missing", "'digits'", "it has: speech"],

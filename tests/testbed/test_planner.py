@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from testbed import loading, planner
 from testbed.cores import CorePlan
+from testbed.messages import Job
 from testbed.planner import CAPACITY, CoreDemand, Plan
 from testbed.profile import DeviceProfile, Experiment, Group, LinkProfile, Phase, Presence
 from testbed.survey import StepTime, Survey
@@ -98,6 +99,15 @@ def test_a_device_with_few_samples_does_shorter_steps() -> None:
     survey = Survey(parameters=10_000, samples=(4,), steps=SURVEY.steps)
     (step,) = planner.plan(fleet_of(0.01), survey, ALONE, 1.0).steps
     assert (step.samples, step.asked, step.needed) == (4, pytest.approx(0.04), pytest.approx(0.004))
+
+
+def test_a_batch_of_zero_is_a_step_over_all_samples_of_each_device() -> None:
+    survey = Survey(parameters=10_000, samples=(4, 3_200), steps=SURVEY.steps)
+    plan = planner.plan(fleet_of(0.01, 0.01, training=Job(steps=2, batch=0)), survey, OWN_CORE, 1.0)
+    assert [(step.samples, step.asked) for step in plan.steps] == [(4, pytest.approx(0.04)), (3200, pytest.approx(32))]
+    # twice as long for twice the samples, however far beyond those that were timed
+    assert [step.needed for step in plan.steps] == pytest.approx([0.004, 3.2])
+    assert plan.updates_per_second == pytest.approx(1 / 0.08 + 1 / 64)
 
 
 def test_the_shortest_step_is_that_of_the_fastest_paced_device() -> None:

@@ -15,17 +15,25 @@ OWN = """
 from __future__ import annotations
 import abc
 from dataclasses import dataclass
+from testbed.tasks.recipe import Recipe
 
 @dataclass
-class Mine:
-    pass
+class Mine(Recipe):
+    def data(self, setting): ...
+    def network(self, data): ...
 
 @dataclass
 class Half(abc.ABC):
     @abc.abstractmethod
     def rest(self) -> None: ...
 
-class Plain:
+class Bare(Mine):
+    pass
+
+class Plain(Mine):
+    more: int = 3
+
+class Stranger:
     pass
 
 number = 5
@@ -57,14 +65,15 @@ def test_a_name_of_the_catalogue_is_its_class() -> None:
 
 def test_a_class_of_the_users_own_is_found_beside_the_profile() -> None:
     assert find("edgebed_own:Mine").__name__ == "Mine"
+    assert find("edgebed_own:Bare").__name__ == "Bare"
 
 
 @pytest.mark.parametrize(
     ("name", "fragments"),
     [
         ("digts", ["did you mean 'digits'", "your own as module:Class"]),
-        ("zzz", ["known: digits", "your own as module:Class"]),
-        ("", ["known: digits"]),
+        ("zzz", ["known: cifar10, digits", "your own as module:Class"]),
+        ("", ["known: cifar10, digits"]),
         (":Mine", ["your own as module:Class"]),
         (".edgebed_own:Mine", ["your own as module:Class"]),
         ("edgebed_absent:Mine", ["No module named 'edgebed_absent'", "looked for in this folder and beside"]),
@@ -76,6 +85,7 @@ def test_a_class_of_the_users_own_is_found_beside_the_profile() -> None:
         ("edgebed_own:number", ["number is not a class"]),
         ("edgebed_own:Half", ["Half is not complete: it must define rest"]),
         ("edgebed_own:Plain", ["put @dataclass above Plain"]),
+        ("edgebed_own:Stranger", ["Stranger is not a Recipe: derive it from one"]),
     ],
 )
 def test_a_name_that_means_no_class_is_refused_with_source_key_value_and_remedy(

@@ -16,7 +16,8 @@ from tests.testbed.examples import write_profile
 
 
 def order(folder: Path, devices: str, cores: tuple[int, ...] = (1,)) -> Order:
-    text = f'name = "mine"\nseed = 9\nstrategy = "fedavg"\ntask = {{ name = "digits", alpha = 0.25 }}\n{devices}'
+    task = 'task = { name = "digits", split.name = "dirichlet", split.alpha = 0.25 }'
+    text = f'name = "mine"\nseed = 9\nmodel_seed = 4\nstrategy = "fedavg"\n{task}\n{devices}'
     plan = CorePlan(aggregator=0, evaluator=0, devices=cores)
     return preparation.order(loading.load(write_profile(folder, text)), plan)
 
@@ -24,9 +25,11 @@ def order(folder: Path, devices: str, cores: tuple[int, ...] = (1,)) -> Order:
 def test_an_order_tells_what_to_load_and_for_whom(tmp_path: Path) -> None:
     made = order(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]\ntraining.batch = 8', (1, 2, 1))
     assert (made.source, made.task, made.parameters) == (
-        "mine", "digits", {"model": "small-cnn", "split": "dirichlet", "alpha": 0.25},
+        "mine", "digits",
+        {"model": "small-cnn", "split": {"name": "dirichlet", "alpha": 0.25, "least": 1, "short": "fill"}},
     )  # fmt: skip
-    assert (made.devices, made.seed, made.job.batch, made.launcher) == (3, 9, 8, os.getpid())
+    assert (made.devices, made.data_seed, made.model_seed) == (3, 9, 4)
+    assert (made.job.batch, made.launcher) == (8, os.getpid())
 
 
 def test_steps_are_timed_in_the_company_that_the_run_will_have_but_no_more_than_four_on_a_core(tmp_path: Path) -> None:

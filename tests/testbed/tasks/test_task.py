@@ -1,4 +1,4 @@
-"""Tasks: real data dealt to devices, and a network over one flat vector."""
+"""A task that is ready to train, on the embedded digits: data dealt to devices, a network over one flat vector."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ import pytest
 import torch
 from torch import nn
 
-from testbed.errors import UserError
-from testbed.tasks import CATALOGUE, splits
+from testbed.data.dataset import DataSet, Part
+from testbed.parameters import ParameterError
+from testbed.tasks import CATALOGUE
 from testbed.tasks.digits import Digits
-from testbed.tasks.task import FlatModel, Task
+from testbed.tasks.flat import FlatModel
+from testbed.tasks.setting import Setting
+from testbed.tasks.task import Task
 
 # 1,797 images: a fifth for testing, rounded down, is 359
 TRAINING, TESTING = 1438, 359
 
 
+def opened(devices: int = 8, seed: int = 1, **parameters: object) -> Task:
+    return Digits(**parameters).open(Setting(devices=devices, data_seed=seed, model_seed=seed))  # type: ignore[arg-type]
+
+
 @pytest.fixture(scope="module")
 def digits() -> Task:
-    return Digits().open(devices=8, seed=1)
+    return opened()
 
 
 @pytest.fixture(scope="module")
 def large() -> Task:
-    return Digits(model="cnn", split="iid").open(devices=8, seed=1)
-
-
-def labels(count: int) -> np.ndarray:
-    return np.arange(count, dtype=np.int64) % 10
+    return opened(model="cnn", split="iid")
 
 
 def test_every_task_of_the_catalogue_has_a_title_and_can_be_made_with_defaults() -> None:
@@ -47,7 +50,7 @@ def test_the_networks_have_their_published_sizes(digits: Task, large: Task) -> N
 @pytest.mark.parametrize("split", ["dirichlet", "iid"])
 @pytest.mark.parametrize("devices", [1, 8, 100])
 def test_shards_are_disjoint_and_cover_the_training_data(split: str, devices: int) -> None:
-    shards = Digits(split=split).open(devices, seed=1).shards
+    shards = opened(devices, split=split).shards
     assert len(shards) == devices
     assert np.array_equal(np.sort(np.concatenate(shards)), np.arange(TRAINING))
     assert min(len(shard) for shard in shards) >= 1
@@ -58,7 +61,7 @@ def test_equal_shares_are_equal(large: Task) -> None:
 
 
 def test_the_same_seed_gives_the_same_task_and_another_seed_another(digits: Task) -> None:
-    same, other = Digits().open(devices=8, seed=1), Digits().open(devices=8, seed=2)
+    same, other = opened(), opened(seed=2)
     assert np.array_equal(same.initial(), digits.initial())
     assert all(np.array_equal(one, two) for one, two in zip(same.shards, digits.shards, strict=True))
     assert same.evaluate(same.initial()) == digits.evaluate(digits.initial())
@@ -70,12 +73,12 @@ def test_opening_a_task_leaves_the_generators_of_others_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
-    Digits().open(devices=2, seed=1)
+    opened(devices=2)
     assert torch.equal(torch.rand(1), expected)
 
 
 def test_the_test_data_does_not_depend_on_the_number_of_devices(digits: Task) -> None:
-    few = Digits().open(devices=2, seed=1)
+    few = opened(devices=2)
     assert few.evaluate(digits.initial()) == digits.evaluate(digits.initial())
 
 
@@ -160,7 +163,7 @@ def test_a_model_that_always_says_one_digit_has_the_share_of_that_digit(digits: 
 
 def test_a_few_steps_down_the_gradient_make_the_model_better(digits: Task) -> None:
     model = digits.initial()
-    for _ in range(30):
+    for _ in range(80):
         digits.model.load(model)
         digits.gradient(np.arange(200))
         model -= 0.2 * digits.model.gradient.numpy()
@@ -177,26 +180,92 @@ def test_the_named_tensors_of_a_vector_are_the_networks_and_join_to_the_vector(d
     assert np.array_equal(np.concatenate([tensor.ravel() for tensor in tensors.values()]), vector)
 
 
-# ---- splits
+# ---- seeds and splits
+
+
+def test_the_data_seed_and_the_model_seed_are_two() -> None:
+    one = Digits().open(Setting(devices=8, data_seed=1, model_seed=1))
+    other_model = Digits().open(Setting(devices=8, data_seed=1, model_seed=2))
+    other_data = Digits().open(Setting(devices=8, data_seed=2, model_seed=1))
+    assert all(np.array_equal(a, b) for a, b in zip(one.shards, other_model.shards, strict=True))
+    assert not np.array_equal(one.initial(), other_model.initial())
+    assert np.array_equal(one.initial(), other_data.initial())
+    assert [len(shard) for shard in one.shards] != [len(shard) for shard in other_data.shards]
 
 
 @pytest.mark.parametrize("split", ["iid", "dirichlet"])
 def test_more_devices_than_samples_are_refused_with_a_remedy(split: str) -> None:
-    with pytest.raises(UserError, match="1438 training samples cannot be split over 1439 devices; use fewer devices"):
-        Digits(split=split).open(devices=TRAINING + 1, seed=1)
+    problem = "1438 training samples cannot be split over 1439 devices; use fewer devices"
+    with pytest.raises(ParameterError, match=problem) as caught:
+        opened(TRAINING + 1, split=split)
+    assert caught.value.key == "split.name"
 
 
-@pytest.mark.parametrize("alpha", [1e-9, 0.01, 0.5, 100.0])
-@pytest.mark.parametrize(("samples", "devices"), [(6, 6), (50, 40), (1000, 10)])
-def test_everyone_gets_a_sample_however_uneven_the_split(alpha: float, samples: int, devices: int) -> None:
-    shards = splits.dirichlet(labels(samples), devices, alpha, np.random.default_rng(3))
-    assert min(len(shard) for shard in shards) >= 1
-    assert np.array_equal(np.sort(np.concatenate(shards)), np.arange(samples))
+def test_fewer_test_samples_are_drawn_by_the_data_seed() -> None:
+    def tested(seed: int) -> list[int]:
+        recipe, setting = Digits(test_samples=50), Setting(devices=4, data_seed=seed)
+        return recipe.deal(recipe.dataset(setting), setting)[1].tolist()
+
+    assert tested(1) == tested(1) != tested(2)
+    assert len(set(tested(1))) == 50
+    assert len(opened(test_samples=TESTING + 1).shards) == 8  # more than there are: all
 
 
-def test_a_small_alpha_is_more_uneven_than_a_large_one() -> None:
-    def spread(alpha: float) -> float:
-        shards = splits.dirichlet(labels(1000), 10, alpha, np.random.default_rng(3))
-        return float(np.std([len(shard) for shard in shards]))
+# ---- large batches
 
-    assert spread(0.1) > 2 * spread(100.0)
+
+def linear_task(samples: int) -> Task:
+    rng = np.random.default_rng(3)
+    part = Part(
+        inputs=rng.normal(size=(samples, 4)).astype(np.float32), targets=rng.integers(0, 3, samples).astype(np.uint8)
+    )
+    module = nn.Linear(4, 3)
+    with torch.no_grad():
+        for number, parameter in enumerate(module.parameters()):
+            parameter.copy_(torch.linspace(-1, 1 + number, parameter.numel()).view_as(parameter))
+    return Task(module=module, data=DataSet(train=part, test=part), shards=[np.arange(samples)])
+
+
+def test_the_gradient_of_a_batch_in_pieces_is_that_of_the_whole() -> None:
+    task = linear_task(1300)  # 512 + 512 + 276
+    loss = task.gradient(np.arange(1300))
+    inputs, targets = task._batch(task._data.train, np.arange(1300))
+    whole = nn.functional.cross_entropy(task.model.module(inputs), targets)
+    gradients = torch.autograd.grad(whole, list(task.model.module.parameters()))
+    assert loss == pytest.approx(whole.item(), rel=1e-6)
+    torch.testing.assert_close(task.model.gradient, torch.cat([g.flatten() for g in gradients]))
+
+
+def test_scores_over_pieces_are_means_over_all_test_samples() -> None:
+    task = linear_task(1300)
+    inputs, targets = task._batch(task._data.test, np.arange(1300))
+    outputs = task.model.module(inputs).detach()
+    score = task.evaluate(task.initial())
+    assert score["accuracy"] == pytest.approx(float((outputs.argmax(1) == targets).float().mean()), rel=1e-6)
+    assert score["loss"] == pytest.approx(float(nn.functional.cross_entropy(outputs, targets)), rel=1e-5)
+
+
+# ---- what a network is fed
+
+
+def test_bytes_are_normalised_by_channel() -> None:
+    images = np.zeros((2, 3, 2, 2), np.uint8)
+    images[1] = 255
+    part = Part(inputs=images, targets=np.array([0, 1], np.uint8))
+    data = DataSet(train=part, test=part, mean=(0.0, 51.0, 255.0), std=(255.0, 51.0, -255.0))
+    task = Task(module=nn.Sequential(nn.Flatten(), nn.Linear(12, 2)), data=data, shards=[np.arange(2)])
+    inputs, targets = task._batch(part, np.arange(2))
+    assert inputs.dtype == torch.float32
+    assert targets.dtype == torch.int64
+    assert inputs[:, :, 0, 0].tolist() == [[0.0, -1.0, 1.0], [1.0, 4.0, 0.0]]
+
+
+def test_characters_are_whole_numbers_and_values_are_floats() -> None:
+    part = Part(inputs=np.array([[1, 2], [3, 4]], np.uint8), targets=np.array([0.5, 2.5]))
+    task = Task(
+        module=nn.Linear(1, 1), data=DataSet(train=part, test=part), shards=[np.arange(2)],
+        loss=lambda outputs, targets: targets.mean(),
+    )  # fmt: skip
+    inputs, targets = task._batch(part, np.array([1]))
+    assert (inputs.dtype, targets.dtype) == (torch.int64, torch.float32)
+    assert (inputs.tolist(), targets.tolist()) == ([[3, 4]], [2.5])
