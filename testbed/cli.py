@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -20,6 +22,7 @@ from testbed import (
     hostmeter,
     listing,
     loading,
+    opening,
     planner,
     plugins,
     preparation,
@@ -27,8 +30,10 @@ from testbed import (
     terminal,
 )
 from testbed.compare import command as comparing
+from testbed.data import places, showing
+from testbed.dealing import command as dealing
 from testbed.errors import UserError
-from testbed.profile import Experiment
+from testbed.profile import Experiment, name_and_parameters
 from testbed.report import command as reporting
 from testbed.sweep import command as sweeping
 from testbed.theory import command as theory
@@ -41,6 +46,7 @@ examples:
   run_testbed.py run quickstart.toml --set strategy.lam=0.5 --set devices[0].count=4
   run_testbed.py plan quickstart.toml --set devices[0].count=40
   run_testbed.py run quickstart.toml --dilation auto
+  run_testbed.py data mnist.toml --set task.split.alpha=0.1 --png labels.png
   run_testbed.py list strategies -v
   run_testbed.py doctor
   run_testbed.py trace import mahimahi LTE.down --up LTE.up --out mine
@@ -61,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words.insert(0, "run")
     options = _parser().parse_args(words)
     try:
+        if getattr(options, "data_dir", None) is not None:
+            os.environ[places.FOLDER] = str(places.given(options.data_dir))  # for all that this process starts
         code: int = options.command(options)
     except UserError as error:
         print("error:", " ".join(str(error).split()), file=sys.stderr)  # one line, whatever it quotes
@@ -129,9 +137,20 @@ def _asking(commands: _Commands) -> None:
     """Commands about what there is: names for a profile, and this host."""
     listed = commands.add_parser("list", help="what can be named in a profile")
     listed.set_defaults(command=listing.show)
-    listed.add_argument("what", choices=("strategies", "devices", "links", "tasks", "keys"), help="keys: of a profile")
+    kinds = ("strategies", "devices", "links", "tasks", "splits", "keys")
+    listed.add_argument("what", choices=kinds, help="splits: of data; keys: of a profile")
     listed.add_argument("-v", "--verbose", action="store_true", help="with parameters, or with sources")
     listed.add_argument("--format", choices=("text", "json"), default="text", help="output format")
+
+    dealt = commands.add_parser(
+        "data",
+        help="who has how many samples of which label",
+        description=dealing.DESCRIPTION,
+        formatter_class=_AS_IT_IS,
+    )
+    dealt.set_defaults(command=_data, compress=None)
+    _experiment_options(dealt)
+    dealing.add_options(dealt)
 
     examine = commands.add_parser("doctor", help="what this host can and cannot do for a run")
     examine.set_defaults(command=_doctor)
@@ -192,6 +211,7 @@ def _experiment_options(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
         help="override any key of the profile, e.g. training.lr=0.1; may be repeated",
     )  # fmt: skip
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help=places.HELP)
 
 
 def _output_options(parser: argparse.ArgumentParser) -> None:
@@ -235,6 +255,8 @@ def _plan(options: argparse.Namespace) -> int:
     devices = len(fleet.names(experiment))
     core_plan = cores.plan(cores.available_cores(), devices)
     console = Console()
+    with showing.Shown() as progress:
+        opening.check(experiment, progress)
     try:
         with Console(stderr=True).status("loading the task, timing one step …"):
             survey = preparation.survey(experiment, core_plan)
@@ -247,6 +269,27 @@ def _plan(options: argparse.Namespace) -> int:
     else:
         terminal.show_plan(console, experiment, plan, hostmeter.stored())
     return 0 if plan.fits else 1
+
+
+# ---- data
+
+
+def _data(options: argparse.Namespace) -> int:
+    dealing.check(options)
+    experiment = _experiment(options)
+    try:
+        with showing.Shown() as progress:
+            data, shards, test = opening.dealt(experiment, progress)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001  a user's own task may fail in any way
+        traceback.print_exc()
+        print(f"error: task {experiment.task_name}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    split, _ = name_and_parameters(experiment.task_parameters["split"])
+    title = f"{experiment.name}: {experiment.task_name}, split {split}"
+    dealt = dealing.Dealt(title=title, data=data, shards=shards, names=fleet.names(experiment), test=test)
+    return dealing.show(dealt, options, Console())
 
 
 # ---- doctor

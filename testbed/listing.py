@@ -34,9 +34,12 @@ from testbed.profile import (
     Transport,
 )
 
+_MODULES = {"strategies": "aggregator.strategies", "tasks": "testbed.tasks", "splits": "testbed.splits"}
+"""What is listed → the package that has the catalogue."""
+
 
 def show(options: argparse.Namespace) -> int:
-    kinds = {"strategies": _classes, "tasks": _classes, "devices": _profiles, "links": _profiles, "keys": _keys}
+    kinds = dict.fromkeys(_MODULES, _classes) | {"devices": _profiles, "links": _profiles, "keys": _keys}
     rows = kinds[options.what](options)
     if options.format == "json":
         print(json.dumps(rows, indent=2))
@@ -63,14 +66,29 @@ def _parameters(rows: Sequence[tuple[str, str, str, str]]) -> Table:
 
 
 def _classes(options: argparse.Namespace) -> list[dict[str, Any]]:
-    module = {"strategies": "aggregator.strategies", "tasks": "testbed.tasks"}[options.what]
+    about = {"strategies": _whose, "tasks": _data_set, "splits": _nothing}[options.what]
     return [
         {
             "name": name, "title": (cls.__doc__ or "").strip(), "parameters": list(describe(cls)),
-            "details": [paper(cls)] if options.what == "strategies" else [],
+            "details": about(cls),
         }
-        for name, cls in plugins.catalogue(module).items()
+        for name, cls in plugins.catalogue(_MODULES[options.what]).items()
     ]  # fmt: skip
+
+
+def _whose(cls: type[Any]) -> list[str]:
+    return [paper(cls)]
+
+
+def _data_set(cls: type[Any]) -> list[str]:
+    """Size, licence and citation of the data set that a task takes from the store."""
+    from testbed.data import store  # readers and downloads, which other lists do without
+
+    return [line for name, line in store.described() if name == getattr(cls, "stored", None)]
+
+
+def _nothing(cls: type[Any]) -> list[str]:
+    return []
 
 
 def paper(cls: type[Any]) -> str:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from testbed import terminal
 from testbed.compare import command as comparing
+from testbed.data import places
 from testbed.errors import UserError
 from testbed.sweep import cells, progress, state
 from testbed.sweep.progress import Progress, duration
@@ -54,9 +55,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, metavar="S", help="overrides stop.seconds")
     parser.add_argument("--dilation", type=_number_or_word, metavar="K|auto", help="host seconds per emulated second")
     parser.add_argument("--replay", metavar="RUN", help="every run meets the delays of this recorded run")
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help=places.HELP)
     parser.add_argument("--no-admission", action="store_true", help="run even if this host is too small")
     parser.add_argument("--compress", action="store_true", help="pack the traces")
     parser.add_argument("--no-report", action="store_true", help="leave out the report.html of each run")
+    comparing.add_metric(parser)
     parser.add_argument("--dry-run", action="store_true", help="only list the runs, and how long they will take")
 
 
@@ -79,7 +82,7 @@ def sweep(options: argparse.Namespace) -> int:
     if stopped is not None:
         terminal.say(console, f"interrupted; the same command goes on from here ({options.out / state.NAME})")
         return 128 + stopped
-    return _finish(store, console)
+    return _finish(store, console, options)
 
 
 def _carry_out(store: Store, console: Console, check: Callable[[Cell], None]) -> int | None:
@@ -122,13 +125,13 @@ def _run(cell: Cell, store: Store, runner: Runner, shown: Progress, console: Con
     shown.ended(cell, what)
 
 
-def _finish(store: Store, console: Console) -> int:
+def _finish(store: Store, console: Console, options: argparse.Namespace) -> int:
     """Compare what there is; say what there is not."""
     failed, finished = [cell for cell in store.cells if cell.state == FAILED], state.finished_runs(store.folder)
     code = 1 if failed else 0
     if finished:
         try:
-            comparing.show(console, *comparing.into(store.folder, finished))
+            comparing.show(console, *comparing.into(store.folder, finished, options.metric, options.lower))
         except UserError as error:
             print(f"error: the runs are done, but cannot be compared: {error}", file=sys.stderr)
             code = 1

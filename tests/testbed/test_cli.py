@@ -17,9 +17,23 @@ KNOWN = {
     "strategies": {"asyncfeded", "fedasync", "fedavg"},
     "devices": {"rpi3bplus", "rpi4", "rpi5", "jetson-nano", "phone-low", "phone-mid", "phone-high", "host"},
     "links": {"ethernet", "wifi", "lte", "5g", "3g", "none"},
-    "tasks": {"digits"},
+    "tasks": {
+        "digits",
+        "mnist",
+        "fashion_mnist",
+        "cifar10",
+        "femnist",
+        "shakespeare",
+        "synthetic",
+        "regression",
+        "svm",
+    },
+    "splits": {"iid", "dirichlet", "sizes", "sorted", "labels", "power-law", "natural"},
 }
-DETAIL = {"strategies": "gamma_bar", "devices": "0.6 ms per sample", "links": "23.9 Mbit/s", "tasks": "small-cnn"}
+DETAIL = {
+    "strategies": "gamma_bar", "devices": "0.6 ms per sample", "links": "23.9 Mbit/s", "tasks": "small-cnn",
+    "splits": "identical",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -67,8 +81,8 @@ def test_a_list_as_json_has_everything(what: str, verbose: list[str], capsys: py
 
 def test_a_parameter_is_listed_with_default_range_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(printed(capsys, "list", "tasks", "--format", "json"))
-    (digits,) = [row for row in rows if row["name"] == "digits"]
-    assert ["alpha", "0.5", "above 0", "Dirichlet concentration: small is uneven"] in digits["parameters"]
+    (synthetic,) = [row for row in rows if row["name"] == "synthetic"]
+    assert ["alpha", "1", "at least 0", "how much the devices' models differ"] in synthetic["parameters"]
 
 
 # ---- doctor
@@ -140,7 +154,7 @@ WRONG_OPTIONS = {
         ["--set", "task=digts", "--set", "devices[0].profile=host"],
         ["task is 'digts'", "did you mean 'digits'"],
     ),
-    "task's parameter out of range": (["--set", "task.alpha=-1"], ["task.alpha is -1", "above 0"]),
+    "task's parameter out of range": (["--set", "task.split.alpha=-1"], ["task.split.alpha is -1", "above 0"]),
     "negative seed": (["--seed", "-1"], ["seed is -1", "at least 0"]),
     "no time": (["--seconds", "0"], ["stop.seconds is 0", "above 0"]),
     "endless time": (["--seconds", "inf"], ["stop.seconds is inf", "finite"]),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from typing import Any
 
@@ -14,8 +15,10 @@ from rich.cells import cell_len
 
 from aggregator.strategies import CATALOGUE
 from testbed import cli, listing
+from testbed.data import store
 from testbed.parameters import describe
 from testbed.profile import Power
+from testbed.tasks import CATALOGUE as TASKS
 
 every_rule = pytest.mark.parametrize("rule", CATALOGUE)
 YEAR = r"\b(?:19|20)\d\d\b"
@@ -148,6 +151,35 @@ def test_watts_that_a_device_says_itself_are_shown() -> None:
         "power (proxy): 1 W idle, 5 W computing; suspended: 0.25 W; sending: +3 W; receiving: +0 W",
         "source of power: not given",
     ]
+
+
+# ---- data sets
+
+
+STORED = {name: cls.stored for name, cls in TASKS.items() if hasattr(cls, "stored")}
+
+
+@pytest.mark.usefixtures("wide")
+@pytest.mark.parametrize("task", STORED)
+def test_a_verbose_list_has_size_licence_and_citation_of_the_data_set_of_a_task(
+    task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert section(printed(capsys, "tasks", "-v"), task)[1] == one_line(dict(store.described())[STORED[task]])
+
+
+def test_tasks_whose_data_is_in_no_file_have_none(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(printed(capsys, "tasks", "--format", "json"))
+    assert {row["name"] for row in rows if row["details"]} == set(STORED)
+    assert {"mnist", "fashion_mnist", "cifar10", "femnist"} <= set(STORED)
+    assert not {"digits", "synthetic", "regression"} & set(STORED)
+
+
+def test_other_lists_do_without_the_readers_of_data_sets() -> None:
+    code = (
+        "import sys; from testbed import cli; cli.main(['list', 'splits', '-v']);"
+        " sys.exit('testbed.data.store' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL)
 
 
 # ---- what the documents say
