@@ -175,6 +175,7 @@ def summary(total: Totals, target: float | None = None) -> dict[str, Any]:
         "ignored": total.ignored,
         "refused": total.refused,
         "scripted": total.scripted,
+        "scores": scores(total),
         "final_accuracy": accuracies[-1] if accuracies else None,
         "best_accuracy": max(accuracies) if accuracies else None,
         "target_accuracy": target,
@@ -193,6 +194,15 @@ def summary(total: Totals, target: float | None = None) -> dict[str, Any]:
         "contribution": contribution(total),
         "final_model": final_model(total),
     }
+
+
+def scores(total: Totals) -> dict[str, dict[str, float]]:
+    """Metric → its last, lowest and highest value."""
+    values: dict[str, list[float]] = {}
+    for score in sorted(total.scores, key=lambda score: score.version):
+        for name, value in score.metrics.items():
+            values.setdefault(name, []).append(round(value, 6))
+    return {name: {"last": every[-1], "lowest": min(every), "highest": max(every)} for name, every in values.items()}
 
 
 def to_accuracy(rows: Sequence[dict[str, Any]], target: float | None = None) -> dict[str, dict[str, Any]]:

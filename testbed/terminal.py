@@ -142,14 +142,17 @@ def show_findings(console: Console, findings: Sequence[Finding], calibrated: Hos
 
 
 def show_summary(console: Console, summary: dict[str, Any], path: Path) -> None:
-    accuracy = summary["final_accuracy"]
-    shown = "not measured" if accuracy is None else f"{accuracy:.3f} (best {summary['best_accuracy']:.3f})"
+    accuracy, scores = summary["final_accuracy"], summary["scores"]
+    if accuracy is None:
+        shown = ", ".join(f"{name} {value['last']:.4g}" for name, value in scores.items()) or "accuracy not measured"
+    else:
+        shown = f"accuracy {accuracy:.3f} (best {summary['best_accuracy']:.3f})"
     final = summary["final_model"]
     fates = ("applied", "rejected", "lost", "superseded", *(["delivered"] if final else []), "in_flight")
     account = " + ".join(f"{summary[key]} {key}" for key in fates)
     say(console, f"stopped: {summary['stopped']}")
     host = f" ({summary['host_seconds']} s on this host)" if summary["dilation"] != 1.0 else ""
-    say(console, f"accuracy {shown} after {summary['versions']} versions in {summary['seconds']} s{host}")
+    say(console, f"{shown} after {summary['versions']} versions in {summary['seconds']} s{host}")
     say(console, f"{summary['dispatched']} dispatched = {account}")
     for reason, count in summary["reasons"].items():
         say(console, f"  {count} {reason}")

@@ -34,17 +34,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         " reached it, else the highest of 0.5, 0.6, … that all runs reached; if possible, better than the initial"
         " model",
     )  # fmt: skip
-    parser.add_argument(
-        "--metric", default=goal.DEFAULT_METRIC, metavar="NAME", help="which counts (default: accuracy)"
-    )
-    parser.add_argument(
-        "--lower", action=argparse.BooleanOptionalAction, default=None,
-        help="less of the metric is better (default: only of a loss)",
-    )  # fmt: skip
+    add_metric(parser)
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for the files (default: compare-YYYYmmdd-HHMMSS, here)"
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
+
+
+def add_metric(parser: argparse.ArgumentParser) -> None:
+    """By what runs are compared; for a sweep, too."""
+    parser.add_argument(
+        "--metric", metavar="NAME", help="which counts (default: accuracy, or loss where there is none)"
+    )
+    parser.add_argument(
+        "--lower", action=argparse.BooleanOptionalAction, default=None,
+        help="less of the metric is better (default: of loss, error, mse, mae and perplexity)",
+    )  # fmt: skip
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -58,7 +63,7 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def into(
-    out: Path, places: Iterable[Path], metric: str = goal.DEFAULT_METRIC, lower: bool | None = None,
+    out: Path, places: Iterable[Path], metric: str | None = None, lower: bool | None = None,
     target: float | None = None,
 ) -> tuple[dict[str, Any], list[Path]]:  # fmt: skip
     """Compare runs and write the files; gives plain values, and which files. Raises UserError."""

@@ -11,7 +11,10 @@ from testbed.compare.runs import Run
 from testbed.errors import UserError
 from testbed.metrics import LEVELS
 
-DEFAULT_METRIC = "accuracy"
+DEFAULT_METRIC, OTHERWISE = "accuracy", "loss"
+"""What counts unless another is asked for: the second where a task knows nothing of the first."""
+_LESS_IS_BETTER = ("loss", "error", "mae", "mse", "perplexity")
+"""How metrics end of which less is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +50,13 @@ class Goal:
         return row is not None and row["version"] == 0
 
 
-def choose(runs: Sequence[Run], metric: str, lower: bool | None, target: float | None) -> Goal:
+def choose(runs: Sequence[Run], metric: str | None, lower: bool | None, target: float | None) -> Goal:
     """Raises UserError where runs have nothing in common that could be compared, or nobody reached the target."""
     _check_task(runs)
+    if metric is None:
+        metric = DEFAULT_METRIC if any(DEFAULT_METRIC in run.metrics for run in runs) else OTHERWISE
     _check_metric(runs, metric)
-    lower = metric.endswith("loss") if lower is None else lower
+    lower = metric.endswith(_LESS_IS_BETTER) if lower is None else lower
     value, because = (target, "given") if target is not None else _usual(runs, metric, lower)
     goal = Goal(metric=metric, lower=lower, target=value, because=because)
     if all(goal.reached(run) is None for run in runs):

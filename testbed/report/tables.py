@@ -9,6 +9,7 @@ from testbed import energy
 from testbed.report.beside import Replayed
 from testbed.report.data import RunData
 from testbed.report.words import UNKNOWN, joules, number, plural, seconds, share, size
+from testbed.trace import Header
 
 NO_POWER_MODEL = "no power model"
 
@@ -44,7 +45,7 @@ def facts(run: RunData) -> list[tuple[str, str]]:
         ("what it does", run.rule),
         ("paper", run.paper),
         ("task", run.beside.task or "not told: there is no profile.toml beside the trace"),
-        ("seed", str(header.seed)),
+        ("seed", _seeds(header)),
         ("devices", number(summary["devices"])),
         ("time", f"{seconds(summary['seconds'])} emulated{dilated}"),
         ("began", f"{header.started[:19].replace('T', ' ')} UTC on {header.host}"),
@@ -52,6 +53,12 @@ def facts(run: RunData) -> list[tuple[str, str]]:
         ("energy of the host", _host_energy(run)),
     ]
     return [(name, text) for name, text in rows if text]
+
+
+def _seeds(header: Header) -> str:
+    """The seed of the run, and those of data and model where they have their own."""
+    own = {"data": header.data_seed, "model": header.model_seed}
+    return ", ".join([str(header.seed), *(f"{what} {seed}" for what, seed in own.items() if seed is not None)])
 
 
 def _host_energy(run: RunData) -> str:
@@ -82,8 +89,12 @@ def cards(run: RunData) -> list[Card]:
 
 
 def _accuracy(summary: dict[str, Any]) -> Card:
+    """Or, of a task that has none, its first metric."""
     if summary["final_accuracy"] is None:
-        return Card("final accuracy", UNKNOWN, "no version was scored by accuracy")
+        for name, value in summary["scores"].items():
+            span = f"from {value['lowest']:.4g} to {value['highest']:.4g}"
+            return Card(f"final {name}", f"{value['last']:.4g}", span)
+        return Card("final accuracy", UNKNOWN, "no version was scored")
     return Card("final accuracy", f"{summary['final_accuracy']:.3f}", f"best {summary['best_accuracy']:.3f}")
 
 

@@ -22,7 +22,7 @@ from tests.testbed.test_tensorboard import HEADER
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 FREE = {
-    "to_accuracy": "<level>", "reasons": "<reason>", "energy.by_phase_j": "<phase>",
+    "scores": "<metric>", "to_accuracy": "<level>", "reasons": "<reason>", "energy.by_phase_j": "<phase>",
     "energy.wasted_by_fate_j": "<fate>", "host_energy.joules": "<package>",
 }  # fmt: skip
 """Tables whose keys are no names of ours."""
@@ -82,6 +82,7 @@ def test_every_key_of_the_summary_is_told(run: tuple[Path, dict[str, Any]]) -> N
     assert documented("`summary.json`") == found
     assert {place for place in found if "<" in place} == {
         "to_accuracy.<level>.seconds", "to_accuracy.<level>.joules", "to_accuracy.<level>.bytes", "reasons.<reason>",
+        "scores.<metric>.last", "scores.<metric>.lowest", "scores.<metric>.highest",
         "energy.by_phase_j.<phase>", "energy.wasted_by_fate_j.<fate>", "host_energy.joules.<package>",
     }  # fmt: skip
 

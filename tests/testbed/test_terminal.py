@@ -143,6 +143,12 @@ def test_a_line_that_is_not_good_names_the_worst_device() -> None:
 # ---- the summary
 
 
+def test_a_summary_of_a_task_without_accuracy_has_its_other_metrics() -> None:
+    scores = {name: {"last": last, "lowest": 0.0, "highest": 9.0} for name, last in (("mse", 3.16312), ("loss", 1.5))}
+    assert "mse 3.163, loss 1.5 after 0 versions" in shown(terminal.show_summary, summary(scores=scores), Path("x"))
+    assert "accuracy not measured after 0 versions" in shown(terminal.show_summary, summary(), Path("x"))
+
+
 def test_a_summary_says_how_the_run_ended_and_where_its_results_are() -> None:
     changes = {
         "stopped": "8 seconds are over", "final_accuracy": 0.5, "best_accuracy": 0.75, "versions": 3, "seconds": 8.0,

@@ -66,6 +66,16 @@ def test_any_metric_may_be_called_one_of_which_less_is_better(tmp_path: Path) ->
     assert not chosen(tmp_path / "again", HIGH, metric="loss", lower=False).lower
 
 
+@pytest.mark.parametrize("metric", ["loss", "mse", "perplexity", "test_error"])
+def test_of_an_error_less_is_better(tmp_path: Path, metric: str) -> None:
+    assert chosen(tmp_path, {"metric": metric, "scores": (300.0, 123.4)}, metric=metric).lower
+
+
+def test_where_no_run_has_an_accuracy_the_loss_counts(tmp_path: Path) -> None:
+    goal = chosen(tmp_path, {"metric": "loss", "scores": (3.0, 1.234)}, metric=None)
+    assert (goal.metric, goal.lower, goal.target) == ("loss", True, 1.24)
+
+
 def refused(folder: Path, *tables: dict[str, Any], **given: Any) -> str:
     with pytest.raises(UserError) as caught:
         chosen(folder, *tables, **given)

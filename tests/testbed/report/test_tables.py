@@ -103,7 +103,7 @@ def test_with_some_power_models_it_is_said_whose_is_missing(tmp_path: Path) -> N
 
 def test_a_run_in_which_nothing_was_scored(tmp_path: Path) -> None:
     run = gathered(tmp_path, [event for event in SMALL if not isinstance(event, trace.Scored)])
-    assert tables.cards(run)[0] == ("final accuracy", "–", "no version was scored by accuracy")
+    assert tables.cards(run)[0] == ("final accuracy", "–", "no version was scored")
     assert tables.levels(run) == []
 
 
