@@ -5,6 +5,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SOURCES := testbed devices aggregator run_testbed.py tests
 
+# Real data sets and recorded traces stand beside the project on some machines; tests of them are skipped elsewhere.
+REAL := $(abspath ../shared)
+ifneq ($(wildcard $(REAL)/data),)
+export EDGEBED_DATA ?= $(REAL)/data
+endif
+ifneq ($(wildcard $(REAL)/traces),)
+export EDGEBED_TRACES ?= $(REAL)/traces
+endif
 
 .PHONY: run test lint bench format clean
 

@@ -15,6 +15,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 def main(names: list[str]) -> int:
     os.environ.update(ONE_THREAD)  # before numpy is imported; the launcher does the same for its processes
     from tests.benchmarks import (
+        central,
         control,
         jobs,
         links,
@@ -34,6 +35,7 @@ def main(names: list[str]) -> int:
         "jobs": jobs, "links": links, "quotas": quotas, "control": control,
         "startup": startup, "throughput": throughput, "race": race,
         "rules": rules, "memory": memory, "traces": traces, "replay": replay, "report": reporting,
+        "central": central,
     }  # fmt: skip
     wrong = [name for name in names if name not in known]
     if wrong:

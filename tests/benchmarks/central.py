@@ -1,0 +1,99 @@
+"""Centralised baselines: every task and network trained on all of its data in one place, without devices or rules.
+
+A wrong network, loss or data set cannot hide behind federation here. The same code trains as on a device, on all
+cores. Data sets whose files are not at hand (EDGEBED_DATA, the cache) are left out, and say so.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from devices.training import local_sgd
+from testbed.data import places
+from testbed.data.sources import SOURCES
+from testbed.messages import Job
+from testbed.parameters import build
+from testbed.tasks import CATALOGUE
+from testbed.tasks.setting import Setting
+from tests.benchmarks.report import Result
+from tests.files import present
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    task: str
+    model: str
+    job: Job
+    metric: str = "accuracy"
+    at_least: float | None = None
+    at_most: float | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _sgd(lr: float, *, epochs: int = 0, steps: int = 1, batch: int = 32, momentum: float = 0.9) -> Job:
+    return Job(epochs=epochs, steps=steps, batch=batch, lr=lr, momentum=momentum)
+
+
+BASELINES = (
+    Baseline(task="digits", model="small-cnn", job=_sgd(0.05, epochs=20), at_least=0.96),
+    Baseline(task="synthetic", model="mlp", job=_sgd(0.01, epochs=60), at_least=0.8),
+    Baseline(task="regression", model="linear", job=_sgd(0.002, epochs=20), metric="mse", at_most=0.05),
+    Baseline(task="svm", model="linear", job=_sgd(0.002, epochs=20), at_least=0.98),
+    Baseline(task="mnist", model="cnn", job=_sgd(0.02, epochs=3), at_least=0.98),
+    Baseline(task="mnist", model="over-cnn", job=_sgd(0.02, epochs=1), at_least=0.98),
+    Baseline(task="mnist", model="lenet5", job=_sgd(0.02, epochs=3), at_least=0.98),
+    Baseline(task="mnist", model="eafl-cnn", job=_sgd(0.02, epochs=2), at_least=0.98),
+    Baseline(task="fashion_mnist", model="cnn", job=_sgd(0.02, epochs=3), at_least=0.84),
+    Baseline(task="cifar10", model="lenet", job=_sgd(0.01, epochs=8), at_least=0.5),
+    Baseline(
+        task="cifar10", model="vgg11", job=_sgd(0.01, steps=300, batch=64), at_least=0.35,
+        parameters={"test_samples": 1000},
+    ),
+    Baseline(task="femnist", model="femnist-cnn", job=_sgd(0.02, epochs=5), at_least=0.7),
+    Baseline(
+        task="shakespeare", model="char-lstm", job=_sgd(1.0, steps=300, batch=64, momentum=0.5), metric="loss",
+        at_most=3.0, parameters={"test_samples": 1000},
+    ),  # 3.16 is the entropy of single characters: less cannot be had without their context
+)  # fmt: skip
+
+
+def measure() -> Iterator[Result]:
+    torch.set_num_threads(os.cpu_count() or 1)
+    os.environ[places.OFFLINE] = "1"
+    for baseline in BASELINES:
+        print(f"{baseline.task}, {baseline.model} …", file=sys.stderr)
+        yield _trained(baseline)
+
+
+def _trained(baseline: Baseline) -> Result:
+    what, aim = _words(baseline)
+    recipe = build(
+        CATALOGUE[baseline.task], {"model": baseline.model, "split": "iid", **baseline.parameters}, "central"
+    )
+    if baseline.task in SOURCES and not present(baseline.task):
+        return Result(what=what, measured="left out: its files are not here", target=aim, reached=None)
+    task = recipe.open(Setting(devices=1, data_seed=1, model_seed=1))
+    before, began = task.evaluate(task.initial()), time.perf_counter()
+    for _ in local_sgd(task, task.shards[0], baseline.job, task.initial(), np.random.default_rng(1)):
+        pass
+    seconds, after = time.perf_counter() - began, task.evaluate(task.model.vector.numpy().copy())
+    metric = baseline.metric
+    reached = (baseline.at_least or -math.inf) <= after[metric] <= (baseline.at_most or math.inf)
+    told = f"{metric} {before[metric]:.4g} → {after[metric]:.4g}, loss {before['loss']:.3g} → {after['loss']:.3g}"
+    return Result(what=what, measured=f"{told}, {seconds:.0f} s", target=aim, reached=reached)
+
+
+def _words(baseline: Baseline) -> tuple[str, str]:
+    job = baseline.job
+    length = f"{job.epochs} epochs" if job.epochs else f"{job.steps} steps"
+    sign, bound = ("≥", baseline.at_least) if baseline.at_least is not None else ("≤", baseline.at_most)
+    return f"{baseline.task}, {baseline.model}: {length} of {job.batch}", f"{baseline.metric} {sign} {bound}"

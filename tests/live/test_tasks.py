@@ -1,0 +1,150 @@
+"""Every data set trains in real processes; where its files are not at hand, the test says so and is skipped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from testbed import trace
+from testbed.data import places
+from tests.files import present
+from tests.live.runs import Outcome, command, complete, started, write_profile
+
+pytestmark = pytest.mark.live
+
+FROM_FILES = ("mnist", "fashion_mnist", "cifar10", "femnist", "shakespeare")
+GENERATED = ("digits", "synthetic", "regression", "svm")
+METRICS = {"regression": {"mse", "loss"}, "shakespeare": {"accuracy", "loss", "perplexity"}}
+RATES = {"shakespeare": 0.5, "regression": 0.005, "svm": 0.005, "synthetic": 0.02}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Parsed once for all tests here, and nothing left in the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv(places.OFFLINE, "1")
+        yield
+
+
+def need(data_set: str) -> None:
+    """Skip where the files of a data set are not here."""
+    if data_set in FROM_FILES and not present(data_set):
+        pytest.skip(f"the files of {data_set} are not here")
+
+
+def trained(folder: Path, task: dict[str, Any] | str, *, lr: float) -> Outcome:
+    """A few rounds of FedAvg on devices as fast as this host."""
+    profile = write_profile(
+        folder, task=task, strategy="fedavg", training={"steps": 4, "batch": 16, "lr": lr, "momentum": 0.5},
+        devices=[{"profile": "host", "link": "ethernet", "count": 3}], evaluation={"every": 0.0},
+        stop={"versions": 5},
+    )  # fmt: skip
+    outcome = complete(profile)
+    assert outcome.code == 0, outcome.stderr
+    return outcome
+
+
+@pytest.mark.parametrize("name", [*GENERATED, *FROM_FILES])
+def test_a_data_set_trains_for_a_few_rounds(tmp_path: Path, name: str) -> None:
+    need(name)
+    few = {"test_samples": 200} if name in FROM_FILES else {}
+    outcome = trained(tmp_path, {"name": name, **few}, lr=RATES.get(name, 0.05))
+    assert outcome.summary["versions"] == 5
+    scores = [event.metrics for event in outcome.of_kind(trace.Scored)]
+    assert all(score.keys() == METRICS.get(name, {"accuracy", "loss"}) for score in scores)
+    assert scores[-1]["loss"] < scores[0]["loss"]
+    # whatever the task calls its metrics goes to the files of the run
+    assert set(outcome.csv("metrics.csv")[0]) >= set(scores[0])
+
+
+def test_fifty_devices_share_the_pages_of_mnist(tmp_path: Path) -> None:
+    need("mnist")
+    profile = write_profile(
+        tmp_path, task={"name": "mnist", "split": "dirichlet", "test_samples": 500}, dilation=5.0,
+        devices=[{"profile": "rpi4", "link": "wifi", "count": 50}], training={"steps": 4, "batch": 32, "lr": 0.05},
+    )  # fmt: skip
+    with started(profile, "--no-admission") as run:
+        run.wait_until_traced("trained", 100)  # about two jobs of each device
+        names = {name: process for name, process in run.members().items() if name.startswith("rpi4-")}
+        assert len(names) == 50
+        unique = {name: process.memory_full_info().uss / 1e6 for name, process in names.items()}
+        run.process.send_signal(2)
+        assert run.finish().code == 130
+    assert max(unique.values()) <= 40.0, unique
+
+
+def test_a_metric_that_is_no_accuracy_is_in_the_report(tmp_path: Path) -> None:
+    outcome = trained(tmp_path, "regression", lr=0.005)
+    assert command("report", str(outcome.folder)).returncode == 0
+    page = (outcome.folder / "report.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert "Mse over time" in page
+    result = command("compare", str(outcome.folder), "--metric", "mse", "--out", str(tmp_path / "compared"))
+    assert result.returncode == 0
+    assert "mse" in (tmp_path / "compared" / "compare.md").read_text(encoding="utf-8")
+
+
+# ---- what cannot be is told before any process starts
+
+
+def refused(folder: Path, task: dict[str, Any], devices: int = 3) -> str:
+    profile = write_profile(folder, task=task, devices=[{"profile": "rpi4", "count": devices}])
+    with started(profile) as run:
+        children: set[str] = set()
+        while run.process.poll() is None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                children |= {child.name() for child in psutil.Process(run.process.pid).children(recursive=True)}
+        outcome = run.finish()
+    assert outcome.code == 2
+    assert not children
+    [line] = outcome.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("split", "devices", "problem"),
+    [
+        ({"name": "iid", "samples": 600}, 3, "task.split.samples is 600; 3 devices can have at most 479 each of 1438"),
+        ({"name": "labels", "per_device": 11}, 3, "task.split.per_device is 11; the data has 10 classes: at most 10"),
+        ({"name": "dirichlet", "alpha": 0.01, "short": "error"}, 40, "task.split.least is 1; counted from 0, device"),
+        ("natural", 3, "this data set does not say who made its samples; take another split"),
+        ({"name": "sizes", "sizes": [5, 6]}, 3, "task.split.sizes has 2 numbers for 3 devices; give one for each"),
+    ],
+)
+def test_a_split_that_cannot_be_is_told_before_any_process_starts(
+    tmp_path: Path, split: dict[str, Any] | str, devices: int, problem: str
+) -> None:
+    assert problem in refused(tmp_path, {"name": "digits", "split": split}, devices)
+
+
+def test_files_that_are_nowhere_are_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv(places.FOLDER, str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    line = refused(tmp_path, {"name": "mnist"})
+    for file in ("train-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz", str(tmp_path / "data" / "mnist")):
+        assert file in line
+
+
+def test_the_option_names_the_folder(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    result = command("data", "mnist.toml", "--data-dir", str(nowhere))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"{nowhere}: --data-dir names this folder, and there is none" in result.stderr
+
+
+def test_the_option_is_heard_where_the_files_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = os.environ.get(places.FOLDER, "")
+    if not Path(folder, "mnist", "qmnist_writers.npz").is_file():
+        pytest.skip("EDGEBED_DATA names no folder with MNIST and its writers")
+    monkeypatch.delenv(places.FOLDER)
+    result = command("data", "mnist.toml", "--data-dir", folder, "--set", "task.split=natural")
+    assert result.returncode == 0, result.stderr
+    assert "10000 to test with" in result.stdout
