@@ -1,0 +1,131 @@
+"""A radio cell: devices around an edge server, the gain of each one's channel, and what it makes of power and noise.
+
+Chen, Yi, Shin, Nallanathan: Adaptive Semi-Asynchronous Federated Learning over Wireless Networks. 2024, section V and
+Table II.
+
+Symbols
+    d_n         metres from device n to the server, which is in the middle of a disc
+    h_0         path loss constant: the gain at one metre
+    ρ_n         fading, Exp(1), anew for each device and round
+    h_n         h_0·ρ_n·d_n^−2, the gain
+    p, σ²       power and noise in watts
+
+Readings
+    Table II prints h_0 in dBm. It is a ratio of powers: −30 dB, that is 10^−3.
+    σ² is a power, 10^−12 W, for the band as a whole, and not a density per hertz.
+
+Departures
+    Nobody is nearer than one metre, where the gain is h_0: at d = 0 it would be infinite. Places are uniform over the
+    rest of the disc.
+    A fade is never deeper than 120 dB below the mean: with ρ = 0 nothing would ever pass.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.parameters import ParameterError, param
+
+NEAREST: Final = 1.0
+"""Metres."""
+_DEEPEST_FADE = 1e-12
+
+
+def from_db(decibels: float) -> float:
+    """A ratio of powers."""
+    return float(10.0 ** (decibels / 10))
+
+
+def to_db(ratio: float) -> float:
+    return 10 * math.log10(ratio)
+
+
+def from_dbm(dbm: float) -> float:
+    """Watts; 0 dBm is a milliwatt."""
+    return from_db(dbm) / 1000
+
+
+def to_dbm(watts: float) -> float:
+    return to_db(watts * 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One cell, whose band all its devices share. The defaults are those of Table II."""
+
+    radius: float = param(500.0, "metres from the server to the edge of the cell", above=NEAREST)
+    bandwidth: float = param(10e6, "B: hertz that the devices share", above=0)
+    power: float = param(10.0, "p: what a device sends with, in dBm")
+    noise: float = param(1e-12, "σ²: noise in watts, over the whole band", above=0)
+    gain: float = param(-30.0, "h_0: gain at one metre, in dB")
+
+    def __post_init__(self) -> None:
+        for key, least in (("radius", NEAREST), ("bandwidth", 0.0), ("noise", 0.0)):
+            if not least < getattr(self, key) < math.inf:
+                raise ParameterError(key, f"is {getattr(self, key):g}; it must be above {least:g}, and finite")
+
+    def places(self, devices: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
+        """Metres from the server, for so many devices that are anywhere in the cell."""
+        # the area within d grows with d²: a uniform part of it is a root
+        return np.sqrt(random.uniform(NEAREST**2, self.radius**2, devices))
+
+    def snr(self, metres: float, fading: float) -> float:
+        """p·h/σ² of a device that is so far away, in a round with this ρ."""
+        self.check_place(metres)
+        h = from_db(self.gain) * fading * metres**-2  # h_n
+        return from_dbm(self.power) * h / self.noise
+
+    def check_place(self, metres: float) -> None:
+        """Raises ParameterError for a device that is not in the cell."""
+        if not NEAREST <= metres <= self.radius:
+            allowed = f"at least {NEAREST:g} and at most {self.radius:g}, the radius of the cell"
+            raise ParameterError("distance", f"is {metres:g}; it must be {allowed}: move the device, or widen the cell")
+
+
+def fading(devices: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
+    """ρ of so many devices in one round."""
+    return np.maximum(random.exponential(1.0, devices), _DEEPEST_FADE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """The rest of Table II that differs between its two tasks."""
+
+    parameters: int
+    """Q."""
+    cycles_per_sample: float
+    """C_n: FLOPs ÷ 4, which is what a cycle does."""
+    seconds_per_round: float
+    """T_max/T."""
+
+    @property
+    def bits(self) -> float:
+        """Q·q of one upload."""
+        return float(self.parameters * BITS_PER_PARAMETER)
+
+    def compute_seconds(self, gigahertz: float) -> float:
+        """T^comp = I·A_b·C_n/f_n, eq. (6)."""
+        return STEPS * BATCH * self.cycles_per_sample / (gigahertz * 1e9)
+
+
+DEVICES: Final = 50
+BITS_PER_PARAMETER: Final = 32
+STEPS: Final = 8
+"""I."""
+BATCH: Final = 128
+"""A_b."""
+RATE: Final = 0.01
+"""η."""
+DIRICHLET: Final = 0.01
+"""α of the split."""
+GIGAHERTZ: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+"""f_n, one of these at random (section V)."""
+LENET5: Final = Setting(parameters=19_670, cycles_per_sample=124_274.5, seconds_per_round=0.1)
+"""On MNIST."""
+VGG11: Final = Setting(parameters=9_354_378, cycles_per_sample=76_415_682.5, seconds_per_round=10.0)
+"""On CIFAR-10."""
