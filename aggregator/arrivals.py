@@ -1,21 +1,21 @@
-"""Updates that are here before they are due: the emulated uplink has not delivered them yet."""
+"""Updates, and requests for grants, that are here before they are due: the emulated uplink has not delivered them."""
 
 from __future__ import annotations
 
 import heapq
 import math
 
-from testbed.messages import Update
+from testbed.messages import Ask, Update
 
 
 class Arrivals:
     """Keeps updates until they are due, and gives them out in that order."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Update, float]] = []
+        self._heap: list[tuple[float, int, Update | Ask, float]] = []
         self._count = 0
 
-    def add(self, update: Update, received: float) -> None:
+    def add(self, update: Update | Ask, received: float) -> None:
         self._count += 1
         heapq.heappush(self._heap, (update.due, self._count, update, received))
 
@@ -23,7 +23,7 @@ class Arrivals:
     def next_due(self) -> float:
         return self._heap[0][0] if self._heap else math.inf
 
-    def pop(self, now: float, wake_at: float) -> tuple[Update, float, float] | None:
+    def pop(self, now: float, wake_at: float) -> tuple[Update | Ask, float, float] | None:
         """The next update that is due by ``now``, when it was received, and the moment from which it counts.
 
         None if the wake comes first: that is after the updates of its moment.

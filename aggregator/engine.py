@@ -14,16 +14,20 @@ import numpy as np
 from msgspec.structs import replace
 
 from aggregator.history import History
-from aggregator.strategy import Decision, DeviceInfo, Strategy
+from aggregator.outlook import Blind
+from aggregator.strategy import Decision, DeviceInfo, Outlook, Plan, Strategy
 from aggregator.tickets import Seat, Tally, Ticket
 from aggregator.vectors import is_finite
 from testbed import trace
-from testbed.messages import Beat, Job, Train, Update, Vector
+from testbed.messages import Ask, Beat, Grant, Job, Train, Update, Vector
 
 _BEATS_BEHIND = 5
 """After so many heartbeats, a Train that has not arrived was lost by the transport: on one host it takes no time."""
 
-Send = Callable[[str, Train], None]
+_LEAST_REMAINING = 1e-6
+"""Seconds: a device that has not asked is not ready, however long ago it should have been."""
+
+Send = Callable[[str, Train | Grant], None]
 Record = Callable[[trace.Event], None]
 
 
@@ -42,8 +46,9 @@ class Engine:
     """Feeds events to a strategy and acts on its decisions; also the strategy's view of the run (``Server``)."""
 
     def __init__(
-        self, strategy: Strategy, model: Vector, *, job: Job, random: np.random.Generator, send: Send, record: Record
-    ) -> None:
+        self, strategy: Strategy, model: Vector, *, job: Job, random: np.random.Generator, send: Send, record: Record,
+        outlook: Outlook | None = None,
+    ) -> None:  # fmt: skip
         self._strategy, self._send, self._record = strategy, send, record
         self._history = History(_frozen(model))
         self._seats: dict[str, Seat] = {}
@@ -56,6 +61,7 @@ class Engine:
         self._seeing_off = False
         self.tally = Tally()
         self.job, self.random = job, random
+        self.outlook: Outlook = Blind() if outlook is None else outlook
         self.now = 0.0
         self.made = 0.0
         """When the current version came to be."""
@@ -86,6 +92,19 @@ class Engine:
 
     def staleness(self, update: Update) -> int:
         return self.version - update.version
+
+    def remaining(self, device: str, *, by_beats: bool = False) -> float:
+        ticket = self._seats[device].ticket
+        if ticket is None or ticket.train.job is None:
+            raise BadDecision(f"{self._name} wants to know how long {device} will compute, which does not")
+        if ticket.asked:
+            return 0.0
+        seconds = self.outlook.seconds(device, ticket.train.job)
+        left = ticket.train.sent + seconds - self.now
+        if by_beats and ticket.progress is not None:
+            moment, progress = ticket.progress
+            left = moment + (1 - progress) * seconds - self.now
+        return max(left, _LEAST_REMAINING)
 
     @property
     def in_flight(self) -> int:
@@ -162,6 +181,7 @@ class Engine:
             self._carry_out(self._strategy.on_ready(update.device, self), f"unfit update of {update.device}")
             return
         ticket.delivered = True
+        self.outlook.heard(update)
         if seat.info.keeps_base and seat.held != ticket.base:
             self._hold(seat, ticket.base)
         self._record(
@@ -174,14 +194,34 @@ class Engine:
         )  # fmt: skip
         self._carry_out(self._strategy.on_update(update, self), f"update of {update.device}")
 
+    def ask(self, ask: Ask, now: float, *, received: float | None = None, taken: float | None = None) -> None:
+        """A device has computed and waits for a grant; the moments are as in :meth:`update`."""
+        self.now = now
+        seat = self._seats.get(ask.device)
+        ticket = seat.ticket if seat is not None else None
+        if ticket is None or ticket.number != ask.ticket or not ticket.train.grant or ticket.asked:
+            self._record(trace.Ignored(t=now, device=ask.device, ticket=ask.ticket))
+            return
+        ticket.asked = True
+        self._record(
+            trace.Asked(
+                t=now, device=ask.device, ticket=ask.ticket, due=ask.due,
+                received=now if received is None else received, taken=now if taken is None else taken,
+            )
+        )  # fmt: skip
+        self._carry_out(self._strategy.on_ask(ask.device, self), f"request of {ask.device}")
+
     def beat(self, beat: Beat, now: float) -> None:
         """Tells a lost download, to be sent again, from an upload that the device gave up."""
         self.now = now
         seat = self._seats.get(beat.device)
         if seat is not None and beat.trains >= seat.trains_sent:
             seat.beats_behind = 0
-        if seat is None or seat.ticket is None or beat.ticket == seat.ticket.number:
-            return  # not present, idle, or all is well
+        if seat is None or seat.ticket is None:
+            return  # not present, or idle
+        if beat.ticket == seat.ticket.number:  # all is well, with the model at least
+            self._note_progress(seat, seat.ticket, beat)
+            return
         if beat.trains < seat.trains_sent and seat.beats_behind < _BEATS_BEHIND:
             seat.beats_behind += 1  # a Train is still on its way, or the transport broke and has lost it
             return
@@ -196,7 +236,18 @@ class Engine:
         else:
             seat.trains_sent = beat.trains + 1
             self._record(trace.Resent(t=now, device=beat.device, ticket=ticket.number))
-            self._transmit(beat.device, replace(ticket.train, sent=now))
+            ticket.train = replace(ticket.train, sent=now)
+            self._transmit(beat.device, ticket.train)
+            self._see_off()
+
+    def _note_progress(self, seat: Seat, ticket: Ticket, beat: Beat) -> None:
+        """A grant that does not arrive was lost by the transport, and is sent again as it was."""
+        if beat.state == "training":
+            ticket.progress = self.now, beat.progress
+        seat.beats_waiting = seat.beats_waiting + 1 if beat.state == "waiting" and ticket.granted else 0
+        if ticket.granted and seat.beats_waiting > _BEATS_BEHIND:
+            seat.beats_waiting = 0
+            self._transmit(beat.device, ticket.granted)
             self._see_off()
 
     def wake(self, now: float) -> None:
@@ -235,11 +286,33 @@ class Engine:
             self._reject(self._awaiting(number, "rejected"), reason)
         for device, job in decision.train.items():
             self._dispatch(device, job)
+        if decision.plan is not None:
+            self._grant(decision.plan)  # after ``train``: it may be for tickets that were made just now
         if decision.wake_at is not None:
             self.wake_at = decision.wake_at
-        if self._seats and self.wake_at is None and all(seat.ticket is None for seat in self._seats.values()):
+        if self._seats and self.wake_at is None and not any(seat.at_work for seat in self._seats.values()):
             raise Stalled(self._name, event)
         self._see_off()
+
+    def _grant(self, plan: Plan) -> None:
+        self._record(
+            trace.Planned(
+                t=self.now, version=self.version, devices=list(plan.devices), shares=list(plan.shares),
+                remaining=list(plan.remaining), seconds=plan.seconds, queue=plan.queue, spent=plan.spent,
+                budget=plan.budget,
+            )
+        )  # fmt: skip
+        for device, rate, share in zip(plan.devices, plan.rates, plan.shares, strict=True):
+            seat = self._seats.get(device)
+            ticket = seat.ticket if seat is not None else None
+            if seat is None or ticket is None or not ticket.train.grant or ticket.granted is not None:
+                raise BadDecision(f"{self._name} granted a rate to {device}, which does not wait for one")
+            seat.beats_waiting = 0
+            ticket.granted = Grant(ticket=ticket.number, rate=rate, sent=self.now)
+            self._record(
+                trace.Granted(t=self.now, device=device, ticket=ticket.number, rate=rate, share=share)
+            )  # fmt: skip
+            self._transmit(device, ticket.granted)
 
     def _see_off(self) -> None:
         """Tell the strategy of the devices that could not be reached; what it decides may find more of them."""
@@ -287,7 +360,8 @@ class Engine:
         version = self._history.version
         train = Train(
             ticket=number, number=self._jobs[device], version=version, sent=self.now, job=job,
-            model=self._history.model,
+            model=self._history.model, grant=job is not None and self._strategy.grants,
+            taken=None if job is None else self._strategy.taken(device),
         )  # fmt: skip
         seat.ticket = self._open[number] = Ticket(number=number, device=device, train=train, base=version)
         seat.trains_sent += 1
@@ -297,9 +371,9 @@ class Engine:
         self._record(trace.Dispatched(t=self.now, device=device, ticket=number, version=version, steps=steps))
         self._transmit(device, train)
 
-    def _transmit(self, device: str, train: Train) -> None:
+    def _transmit(self, device: str, message: Train | Grant) -> None:
         try:
-            self._send(device, train)
+            self._send(device, message)
         except ConnectionError:
             self._gone.append(device)  # told to the strategy after the decision in hand is carried out
 
@@ -347,6 +421,8 @@ class Engine:
 
 
 def _unfit(update: Update, ticket: Ticket) -> str | None:
+    if ticket.train.grant and ticket.granted is None:
+        return "it was sent without a grant"
     if update.version != ticket.base:
         return f"it claims version {update.version}, but its ticket is for {ticket.base}"
     if update.delta.shape != ticket.train.model.shape:

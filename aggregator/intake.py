@@ -18,7 +18,7 @@ from aggregator.turns import Turns
 from testbed import trace
 from testbed.clock import WallClock
 from testbed.host import UsageMeter, is_computing, pressure_seconds
-from testbed.messages import KILLED, Beat, Hello, Message, Score, Update, Welcome
+from testbed.messages import KILLED, Ask, Beat, Hello, Message, Score, Update, Welcome
 from testbed.wire import BadMessage
 
 _FINE_SECONDS = 0.002
@@ -124,14 +124,17 @@ class Intake:
             return False
         return True
 
-    def _take_up(self, update: Update, received: float, counts_from: float) -> None:
+    def _take_up(self, update: Update | Ask, received: float, counts_from: float) -> None:
         """The emulated uplink has delivered an update: the rule decides, at the moment at which it was due.
 
         What the updates before it took us is hidden behind the delay of the answer, as long as that is longer.
         """
         taken, moment = self.clock.now(), max(counts_from, self._engine.now)
-        self._engine.update(update, moment, received=received, taken=taken)
-        self.load.served(self.clock.host_seconds(self.clock.now() - taken))
+        if isinstance(update, Ask):
+            self._engine.ask(update, moment, received=received, taken=taken)
+        else:
+            self._engine.update(update, moment, received=received, taken=taken)
+        self.load.served(self.clock.host_seconds(self.clock.now() - taken), updates=isinstance(update, Update))
 
     # ---- what peers say
 
@@ -157,7 +160,7 @@ class Intake:
             self._note(events)
             if isinstance(message, Score):
                 self._take_score(message, now)
-        elif isinstance(message, (Update, Beat)):
+        elif isinstance(message, (Update, Ask, Beat)):
             if self.running:
                 self._take_from_device(message, events, now)
         elif isinstance(message, Hello) and self.running and not self._ending.over:
@@ -166,9 +169,10 @@ class Intake:
                 self._engine.leave(peer, "it was restarted", self._counting(now))
             self.join(message, now)
 
-    def _take_from_device(self, message: Update | Beat, events: Events, now: float) -> None:
-        if isinstance(message, Update) and self.clock.host_seconds(message.due - now) > _LONGEST_LEAD_SECONDS:
-            raise BadMessage("an update that is due long after it was sent")
+    def _take_from_device(self, message: Update | Ask | Beat, events: Events, now: float) -> None:
+        if not isinstance(message, Beat) and self.clock.host_seconds(message.due - now) > _LONGEST_LEAD_SECONDS:
+            kind = "an update" if isinstance(message, Update) else "a request"
+            raise BadMessage(f"{kind} that is due long after it was sent")
         self._note(events)
         if self._ending.over or (isinstance(message, Beat) and message.state == KILLED):
             return
@@ -179,9 +183,11 @@ class Intake:
         late = self._arrivals.settled(message.device, self._engine.ticket_of(message.device))
         if late is not None:
             self._engine.update(late, self._counting(now))
-        if isinstance(message, Update):
+        if not isinstance(message, Beat):
             if message.ticket == self._engine.ticket_of(message.device):
                 self._arrivals.add(message, now)
+            elif isinstance(message, Ask):
+                self._engine.ask(message, self._counting(now))
             else:
                 self._engine.update(message, self._counting(now))
         elif not self._arrivals.holds(message.device, self._engine.ticket_of(message.device)):

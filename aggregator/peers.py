@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from testbed import trace
 from testbed.host import is_computing
-from testbed.messages import EVALUATOR, KILLED, STOPPED, Beat, Hello, Message, Refused, Score, Train, Update
+from testbed.messages import EVALUATOR, KILLED, STOPPED, Ask, Beat, Grant, Hello, Message, Refused, Score, Train, Update
 from testbed.roles import AggregatorConfig
 from testbed.sockets import Hub, Incoming, Unreachable
 from testbed.wire import BadMessage, Buffer, decode, encode, largest_frame
@@ -100,17 +100,17 @@ class Peers:
             return False
         return True
 
-    def send_train(self, device: str, train: Train) -> None:
+    def send_to(self, device: str, message: Train | Grant) -> None:
         """As the engine wants it: raises ConnectionError if the device cannot be reached.
 
         What is sent to a device that the script has killed is lost on the way: nobody would tell at once on a network.
         """
-        if not self.send(device, train) and not self._was_killed(device):
+        if not self.send(device, message) and not self._was_killed(device):
             raise ConnectionError(device)
 
 
 def _read_device(peer: str, message: Message) -> Events:
-    if not isinstance(message, (Hello, Update, Beat)) or message.device != peer:
+    if not isinstance(message, (Hello, Update, Ask, Beat)) or message.device != peer:
         raise BadMessage(f"a {type(message).__name__} that this device may not send")
     if isinstance(message, Hello):
         if not message.samples or not message.cores:

@@ -19,6 +19,7 @@ from aggregator.ending import Ending
 from aggregator.engine import Engine
 from aggregator.evaluation import Evaluation
 from aggregator.intake import Intake
+from aggregator.outlook import InCell
 from aggregator.peers import Peers
 from aggregator.presence import Presence
 from aggregator.strategy import Strategy
@@ -64,7 +65,8 @@ class AggregatorProcess:
         self._strategy = _strategy(experiment)
         self._engine = Engine(
             self._strategy, task.initial(), job=experiment.training,
-            random=np.random.default_rng([experiment.seed, 3]), send=self._peers.send_train, record=self._trace.write,
+            random=np.random.default_rng([experiment.seed, 3]), send=self._peers.send_to, record=self._trace.write,
+            outlook=_outlook(config, task),
         )  # fmt: skip
         self._evaluation = Evaluation(experiment.evaluation.every)
         self._ending, arrivals = _ending(config), _arrivals(config)
@@ -250,6 +252,14 @@ def _arrivals(config: AggregatorConfig) -> Arrivals | Turns:
     if config.replay is None or config.experiment.replay.mode != "strict":
         return Arrivals()
     return Turns(read_turns(Path(config.replay.turns)), config.replay.wakes)
+
+
+def _outlook(config: AggregatorConfig, task: Task) -> InCell | None:
+    cell, fleet = config.experiment.cell, {device.name: device for device in config.plan.devices}
+    if cell is None:
+        return None
+    samples = {name: len(task.shards[device.index]) for name, device in fleet.items()}
+    return InCell(cell, config.experiment.seed, fleet, samples, 4 * task.size)
 
 
 def _strategy(experiment: Experiment) -> Strategy:

@@ -28,6 +28,23 @@ class DeviceInfo:
     """Whether it goes on with the model that it had, where a download is lost."""
 
 
+class Outlook(Protocol):
+    """What is known of the radio cell, and of jobs that have not begun yet."""
+
+    @property
+    def bandwidth(self) -> float:
+        """Hertz that the devices share."""
+
+    def snr(self, device: str, version: int) -> float:
+        """p·h/σ² of a device in the round that follows this version."""
+
+    def seconds(self, device: str, job: Job) -> float:
+        """What download and computing of a job will take, if nothing goes wrong."""
+
+    def heard(self, update: Update) -> None:
+        """For the engine: an update has come, and tells what its computing took."""
+
+
 class Server(Protocol):
     """A strategy's read-only view of the run."""
 
@@ -69,6 +86,31 @@ class Server(Protocol):
     def staleness(self, update: Update) -> int:
         """τ: versions made since the update's device downloaded its model. 0 is fresh."""
 
+    @property
+    def outlook(self) -> Outlook:
+        """For rules that grant rates."""
+
+    def remaining(self, device: str, *, by_beats: bool = False) -> float:
+        """T^rem: seconds that a busy device will compute yet; 0 if it has asked for a grant, and else above it.
+
+        ``by_beats``: reckoned from the progress in its last heartbeat, which comes when the host pleases.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Who uploads in the round that begins, with which part of the band. The fields are those of ``trace.Planned``."""
+
+    devices: tuple[str, ...]
+    rates: tuple[float, ...]
+    """Bits per second."""
+    shares: tuple[float, ...]
+    remaining: tuple[float, ...]
+    seconds: float
+    queue: float
+    spent: float
+    budget: float
+
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done. The default is: nothing."""
@@ -83,6 +125,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Ticket → reason, for each update that will never be used."""
     wake_at: float | None = None
     """Call ``on_wake`` at this moment (now: again at once); None leaves an earlier wish standing."""
+    plan: Plan | None = None
+    """Grant rates to these devices, which are busy after ``train`` and have been granted none."""
     round: Sequence[tuple[str, float]] | None = None
     """A round, as the paper counts them, has ended: its devices, and the seconds that each computed. For the trace."""
 
@@ -96,6 +140,8 @@ class Strategy(abc.ABC):
 
     hands_out_final_model: ClassVar[bool] = False
     """Whether the run ends only when every device has the final model."""
+    grants: ClassVar[bool] = False
+    """Whether devices upload only when, and as fast as, the rule says (``Decision.plan``): it needs a radio cell."""
 
     def check(self, devices: int) -> None:  # noqa: B027  most rules fit every fleet
         """Raise ``testbed.parameters.ParameterError`` for what does not fit a fleet of so many devices."""
@@ -119,6 +165,14 @@ class Strategy(abc.ABC):
     @abc.abstractmethod
     def on_ready(self, device: str, server: Server) -> Decision:
         """A device is idle without having delivered: its update was given up, or was not fit to be used."""
+
+    def on_ask(self, device: str, server: Server) -> Decision:
+        """A device has computed and waits for a grant."""
+        return Decision()
+
+    def taken(self, device: str) -> int | None:
+        """The last ticket of a device that went into the model (0: none), where it uploads differences to that."""
+        return None
 
     def on_wake(self, server: Server) -> Decision:
         """The moment asked for by ``wake_at`` has come."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aggregator.strategy import DeviceInfo
-from testbed.messages import Train
+from testbed.messages import Grant, Train
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +30,16 @@ class Ticket:
     base: int
     """Version that its update is based on: the one that was sent, or, if that was lost, the one the device had."""
     delivered: bool = False
+    asked: bool = False
+    """It is computed, and its device waits for a grant."""
+    granted: Grant | None = None
+    progress: tuple[float, float] | None = None
+    """When the last heartbeat told of its computing, and which part of it was done."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing comes of it until the rule grants a rate."""
+        return self.asked and self.granted is None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,3 +53,10 @@ class Seat:
     trains_sent: int = 0
     beats_behind: int = 0
     """Heartbeats in a row that know of fewer Trains than were sent."""
+    beats_waiting: int = 0
+    """Heartbeats in a row that know nothing of the grant."""
+
+    @property
+    def at_work(self) -> bool:
+        """Whether something of it can still come without a decision."""
+        return self.ticket is not None and not self.ticket.waits

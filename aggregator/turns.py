@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from testbed.messages import Update
+from testbed.messages import Ask, Update
 from testbed.replay import Turn
 
 
@@ -24,7 +24,8 @@ class Turns:
         self._turns, self._next, self._wakes = turns, 0, wakes
         self._here: dict[str, tuple[Update, float]] = {}
 
-    def add(self, update: Update, received: float) -> None:
+    def add(self, update: Update | Ask, received: float) -> None:
+        assert isinstance(update, Update)  # rules that grant rates are not replayed strictly
         self._here[update.device] = update, received
 
     @property

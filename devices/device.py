@@ -1,6 +1,7 @@
 """The life of a device as a state machine: messages and the time go in, updates and events come out. No I/O.
 
-A job is downloaded, trained (paced, perhaps suspended in the middle) and uploaded. A Train that comes while the
+A job is downloaded, trained (paced, perhaps suspended in the middle) and uploaded, where the rule wants it so only when
+it has granted a rate. A Train that comes while the
 device is busy downloads beside the old work and replaces it when it is there; if that download is lost, the old
 work goes on. A Train without a job is the final model, which ends all work.
 
@@ -16,18 +17,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import msgspec
 
 from devices.computing import Trainer
 from devices.link import Transfer, transfer
+from devices.memory import Remembered
 from devices.throttle import Pace
 from devices.work import Hang, State, Work
 from testbed.faults import Timetable, scripted
 from testbed.fleet import DeviceSpec
 from testbed.host import Usage
-from testbed.messages import Beat, Job, Train, Update
+from testbed.messages import Ask, Beat, Grant, Job, Train, Update, Vector
 from testbed.script import Script, phases
 from testbed.speed import Curve
 from testbed.trace import Abandoned, Downloaded, Event, Scripted, Suspended, Trained, Uploaded, as_table
@@ -89,7 +92,11 @@ class Device:
         self._trains = 0
         self._drops = 0
         self._events: list[Event] = []
-        self.outbox: list[Update] = []
+        self._grant: Grant | None = None
+        """The last one, which may be here before the model that it is for."""
+        self._memory: Remembered | None = None
+        """What the aggregator has of this device, where it uploads differences to that."""
+        self.outbox: list[Update | Ask] = []
 
     # ---- what goes in
 
@@ -102,6 +109,17 @@ class Device:
             self._inbox = train
         else:
             self._start_download(train, train.sent, now)
+
+    def receive_grant(self, grant: Grant) -> None:
+        """An upload begins when it was granted, or computed: not when this process saw the grant."""
+        if self._dead:
+            return
+        self._grant, work = grant, self._work
+        if work is None or work.train.ticket != grant.ticket:
+            return  # for a model on its way; or for work that is given up
+        if work.waits and work.update is not None:
+            work.retry_at = max(work.update.finished, grant.sent)
+        work.granted = work.granted or grant
 
     def advance(self, now: float) -> None:
         """Do everything that is due, except computing a step."""
@@ -221,6 +239,8 @@ class Device:
         if self._hang is not None:
             return State.SUSPENDED
         if self._work is not None:
+            if self._work.waits:
+                return State.WAITING
             return State.TRAINING if self._work.update is None else State.UPLOADING
         return State.IDLE if self._download is None else State.DOWNLOADING
 
@@ -289,6 +309,9 @@ class Device:
         if self._work is not None:
             self._abandon(self._work, now)
             self._work = None
+        if train.taken is not None:
+            self._memory = self._memory or Remembered(train.model.size)
+            self._memory.told(train.taken)
         if train.job is None:
             self._finished = train.ticket  # the final model: the next heartbeat says that it is here
             return
@@ -324,6 +347,7 @@ class Device:
             train=train, number=number, lead=self._lead, steps=steps,
             computing=self._trainer(job, train.model, number), pace=pace, started=moment,
             suspension=self._timetable.suspension(number),
+            granted=self._grant if self._grant is not None and self._grant.ticket == train.ticket else None,
         )  # fmt: skip
 
     def _work_due(self, work: Work) -> float:
@@ -394,20 +418,33 @@ class Device:
                 checks=work.pace.checks, misses=work.pace.misses, use=work.pace.use(),
             )
         )  # fmt: skip
+        delta, since = self._to_upload(work.train, work.computing.result())
         work.update = Update(
-            device=self.spec.name, ticket=ticket, version=work.train.version, delta=work.computing.result(),
+            device=self.spec.name, ticket=ticket, version=work.train.version, delta=delta, since=since,
             samples=self._samples, steps=work.steps, started=work.started, finished=moment, due=moment,
             loss=work.losses / work.steps if math.isfinite(work.losses) else None,
         )  # fmt: skip
-        self._start_upload(work, moment)
+        if work.waits:  # ``retry_at`` is never until a grant comes
+            self.outbox.append(Ask(device=self.spec.name, ticket=ticket, due=moment, trains=self._trains))
+        else:
+            self._start_upload(work, moment if work.granted is None else max(moment, work.granted.sent))
+
+    def _to_upload(self, train: Train, delta: Vector) -> tuple[Vector, int]:
+        """The update; or its difference to what the aggregator has, and the ticket of that. Once for each ticket."""
+        if train.taken is None or self._memory is None:
+            return delta, 0
+        return self._memory.difference(train.ticket, delta)
 
     # ---- upload
 
     def _start_upload(self, work: Work, moment: float) -> None:
         assert work.update is not None
         fate = scripted(self._timetable.upload(work.number, work.attempt), self.spec.script, moment)
-        size, work.last = work.update.delta.nbytes, self._script.killed_at
-        work.upload = transfer(self.spec.up, size, fate, moment, self.spec.absences, self._rates)
+        size, work.last, link = work.update.delta.nbytes, self._script.killed_at, self.spec.up
+        if work.granted is not None:  # what a recorded upload took was the rate that it was granted then
+            link = replace(link, mbit=work.granted.rate / 1e6, spread=0.0, trace=None)
+            fate = replace(fate, seconds=None)
+        work.upload = transfer(link, size, fate, moment, self.spec.absences, self._rates)
 
     def _send(self, work: Work) -> None:
         """To the aggregator's process, which keeps it until it is due: by then the transport has done its part."""
@@ -423,6 +460,7 @@ class Device:
                 t=now, device=self.spec.name, ticket=work.train.ticket, job=work.number, attempt=work.attempt,
                 sent=way.started, asked=way.asked, obtained=way.due - way.started, bytes=way.bytes, dropped=way.dropped,
                 held=way.held or None,
+                waited=(way.started - work.update.finished or None) if work.granted and not work.attempt else None,
             )
         )  # fmt: skip
         if not way.dropped:

@@ -24,7 +24,7 @@ from testbed.clock import WallClock
 from testbed.cores import Priority, settle
 from testbed.faults import RecordedTimetable, Timetable, timetable
 from testbed.host import UsageMeter
-from testbed.messages import STOPPED, Beat, Hello, Job, Refused, Stop, Train, Update, Vector, Welcome
+from testbed.messages import STOPPED, Ask, Beat, Grant, Hello, Job, Refused, Stop, Train, Update, Vector, Welcome
 from testbed.recording import read
 from testbed.roles import GRAIN_SECONDS, DeviceConfig
 from testbed.sockets import Peer, Unreachable, closing_peer
@@ -221,6 +221,8 @@ class DeviceProcess:
         message = decode(frames, self._task.size)
         if isinstance(message, Train):
             self._device.receive(message, now)
+        elif isinstance(message, Grant):
+            self._device.receive_grant(message)
         elif isinstance(message, Stop):
             raise StopRun
 
@@ -241,7 +243,7 @@ class DeviceProcess:
         except Unreachable:
             return  # the aggregator is flooded, or gone; the launcher ends us in the second case
 
-    def _tell(self, message: Update | Beat, timeout: float = 0.0) -> None:
+    def _tell(self, message: Update | Ask | Beat, timeout: float = 0.0) -> None:
         self._untold += message.events
         self._peer.send(encode(msgspec.structs.replace(message, events=self._untold)), timeout)
         self._untold = ()

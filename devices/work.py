@@ -10,13 +10,14 @@ from devices.computing import Computing
 from devices.link import Transfer
 from devices.throttle import Pace
 from testbed.faults import Suspension
-from testbed.messages import KILLED, Train, Update
+from testbed.messages import KILLED, Grant, Train, Update
 
 
 class State(enum.StrEnum):
     IDLE = "idle"
     DOWNLOADING = "downloading"
     TRAINING = "training"
+    WAITING = "waiting"
     UPLOADING = "uploading"
     SUSPENDED = "suspended"
     KILLED = KILLED
@@ -37,12 +38,19 @@ class Work:
     done: int = 0
     losses: float = 0.0
     update: Update | None = None
+    granted: Grant | None = None
+    """The rate of its upload, where one is needed; it holds for every attempt."""
     upload: Transfer | None = None
     sent: bool = False
     attempt: int = 0
     retry_at: float = math.inf
     last: float = math.inf
     """When the device dies: an update that would be due after it is never sent, although others are sent ahead."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is computed, and may not be uploaded yet."""
+        return self.update is not None and self.train.grant and self.granted is None
 
     @property
     def suspends_now(self) -> bool:

@@ -4,9 +4,9 @@ Model
     E = P_idle·t_idle + P_suspended·t_suspended + P_compute·t_computing + P_tx·t_upload + P_rx·t_download
 
 over emulated seconds, with the watts of each device's profile and link. Idle is who neither computes nor is suspended
-or dead. P_tx and P_rx are what the radio draws on top of that, so that a transfer costs the same beside computing and
-in idle time. A dead device draws nothing. Left out: tails of the radio, heat, the battery. What the host itself draws
-is another matter: see ``testbed.rapl``.
+or dead: who waits for a grant to upload, too. P_tx and P_rx are what the radio draws on top of that, so that a transfer
+costs the same beside computing and in idle time. A dead device draws nothing. Left out: tails of the radio, heat, the
+battery. What the host itself draws is another matter: see ``testbed.rapl``.
 
 A ticket is charged with its downloads, its computing and its uploads, lost attempts too. What it cost is wasted if its
 update never became part of a version.
@@ -158,6 +158,8 @@ def _watts(watts: Watts, state: str) -> tuple[float, float]:
             return watts.receive, watts.receive
         case timeline.UPLOAD:
             return watts.transmit, watts.transmit
+        case timeline.WAITING:
+            return 0.0, 0.0
         case timeline.SUSPENDED:
             return watts.away, watts.away - watts.idle
         case _:

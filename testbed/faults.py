@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from testbed import radio
 from testbed.fleet import DeviceSpec
 from testbed.profile import ScriptedEvent
 from testbed.recording import RecordedJob, Recording, Way
@@ -61,6 +62,7 @@ class _Stream(enum.IntEnum):
     UPLOAD = 1
     SUSPENSION = 2
     RESAMPLE = 3
+    FADING = 4
 
 
 _SMOOTH = Fate(dropped=False, delay_noise=0.0, rate_noise=0.0)
@@ -177,6 +179,11 @@ def _recorded(ways: Sequence[Way], attempt: int) -> Fate:
 def _draw(seed: int, device: int, stream: _Stream, job: int, attempt: int) -> np.random.Generator:
     # the first counter word is the one that generation itself advances: leave it at 0
     return np.random.Generator(np.random.Philox(key=[seed, device], counter=[0, job, attempt, int(stream)]))
+
+
+def fading(seed: int, device: int, version: int) -> float:
+    """ρ of a device's channel in the round that follows a version: every rule meets the same."""
+    return float(radio.fading(1, _draw(seed, device, _Stream.FADING, version, 0))[0])
 
 
 def scripted(fate: Fate, script: Sequence[ScriptedEvent], moment: float) -> Fate:

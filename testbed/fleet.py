@@ -40,6 +40,8 @@ class DeviceSpec:
     """None without a power model."""
     availability: str | None = None
     availability_offset: float = 0.0
+    distance: float | None = None
+    """Metres to the server; None where there is no radio cell."""
     script: tuple[ScriptedEvent, ...] = ()
     """What is to befall it, in order."""
 
@@ -96,6 +98,7 @@ def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
                 on_drop=on_drop, tick=tick, on_lost_download=group.on_lost_download or default,
                 suspend=group.suspend, suspend_max=group.suspend_max, suspend_by=group.suspend_by,
                 availability=group.availability, availability_offset=_offset(group, experiment.seed, index),
+                distance=_distance(group, experiment, index),
                 script=script.of_device(experiment, f"{group.name}-{number}", group),
             )
         )  # fmt: skip
@@ -130,6 +133,12 @@ def _offset(group: Group, seed: int, device: int) -> float:
         return group.availability_offset or 0.0
     period = availability.load(group.availability).period
     return offsets.drawn(seed, device, offsets.Kind.AVAILABILITY, period)
+
+
+def _distance(group: Group, experiment: Experiment, device: int) -> float | None:
+    if experiment.cell is None or group.distance is not None:
+        return group.distance
+    return experiment.cell.place(offsets.drawn(experiment.seed, device, offsets.Kind.PLACE, 1.0))
 
 
 def _numbered(experiment: Experiment) -> Iterator[tuple[int, Group, int]]:

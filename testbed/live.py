@@ -18,8 +18,8 @@ _MOST_ROWS = 24
 _WARMING = "warming up: loading the data, training one step …"
 _STOPPING = "stopping: keeping the results; once more to end at once"
 _STYLES = {
-    "idle": "dim", "dispatched": "cyan", "downloading": "cyan", "training": "green", "uploading": "blue",
-    "suspended": "yellow", "gone": "red", "stopped": "dim",
+    "idle": "dim", "dispatched": "cyan", "downloading": "cyan", "training": "green", "waiting": "magenta",
+    "uploading": "blue", "suspended": "yellow", "gone": "red", "stopped": "dim",
 }  # fmt: skip
 
 

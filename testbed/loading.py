@@ -13,7 +13,7 @@ from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
 
-from testbed import fleet, plugins, scriptcheck, speed
+from testbed import cellcheck, fleet, plugins, scriptcheck, speed
 from testbed.errors import ProfileError, UserError, nearest
 from testbed.parameters import ParameterError, as_table, build
 from testbed.profile import (
@@ -104,6 +104,8 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
         speed.check(resolved, profile, experiment, source, key)
         groups.append(resolved)
     experiment = replace(experiment, devices=tuple(groups), replay=_found_replay(experiment, groups, source, folder))
+    rule = plugins.find(experiment.strategy_name, "aggregator.strategies", source, "strategy")
+    cellcheck.check(experiment, rule, source)
     scriptcheck.check(experiment, fleet.members(experiment), source)
     return experiment
 

@@ -23,6 +23,7 @@ else:
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 """A finite float: the bounds keep NaN and the infinities out."""
+Rate: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
 
 EVALUATOR = "evaluator"
@@ -120,6 +121,11 @@ class Train(Message, frozen=True, kw_only=True):
     sent: Number
     job: Job | None
     model: Vector
+    grant: bool = False
+    """Do not upload before you are granted a rate: see Ask and Grant."""
+    taken: Count | None = None
+    """Upload the difference to what the server has of you, of which this ticket was the last (0: it has nothing). None:
+    upload the update itself."""
 
 
 class Update(Message, frozen=True, kw_only=True):
@@ -139,9 +145,33 @@ class Update(Message, frozen=True, kw_only=True):
     due: Number
     loss: Number | None
     """Mean over the steps; None if it is not finite, which a diverging device may well report."""
+    since: Count = 0
+    """Of a difference: the ticket of the update that it is counted from."""
     trains: Count = 0
     """As in a heartbeat."""
     events: tuple[dict[Text, Any], ...] = ()
+
+
+class Ask(Message, frozen=True, kw_only=True):
+    """Device → aggregator: the computing of this ticket ends at ``due``, and I wait for a grant to upload it.
+
+    It is sent a little before that, as an update is, and counts from then. Who was granted a rate before does not ask.
+    """
+
+    device: Text
+    ticket: Count
+    due: Number
+    trains: Count = 0
+    """As in a heartbeat."""
+    events: tuple[dict[Text, Any], ...] = ()
+
+
+class Grant(Message, frozen=True, kw_only=True):
+    """Aggregator → device: upload this ticket at so many bits per second, from ``sent`` on or when it is computed."""
+
+    ticket: Count
+    rate: Rate
+    sent: Number
 
 
 class Beat(Message, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed import energy, fairness
-from testbed.totals import DeviceTotals, Totals
+from testbed.totals import DeviceTotals, Made, Totals
 
 _MOST_REASONS = 10
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
@@ -18,17 +18,20 @@ LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 _OWN_COLUMNS = ("time_s", "host_s", "version", "joules", "bytes")
 METRIC_COLUMNS = (*_OWN_COLUMNS, "accuracy", "loss")
 """Those of other metrics follow."""
-VERSION_COLUMNS = ("version", "time_s", "latency_s", "updates", "weight", "mean_staleness", "max_staleness")
+VERSION_COLUMNS = (
+    "version", "time_s", "latency_s", "updates", "new_updates", "weight", "mean_staleness", "max_staleness",
+    "planned_s", "queue_s", "time_usage",
+)  # fmt: skip
 _SECONDS = (
-    "busy_s", "download_s", "upload_s", "suspended_s", "dead_s", "abandoned_s", "asked_s", "obtained_s", "host_cpu_s",
-    "host_waited_s",
+    "busy_s", "download_s", "upload_s", "waiting_s", "suspended_s", "dead_s", "abandoned_s", "asked_s", "obtained_s",
+    "host_cpu_s", "host_waited_s",
 )  # fmt: skip
 _JOULES = tuple(f"{phase}_j" for phase in energy.PHASES)
 DEVICE_COLUMNS = (
     "device", "pid", "core", "samples", "jobs", "applied", "rejected", "lost", "superseded", "drops",
-    "bytes_up", "bytes_down", "busy_s", "download_s", "upload_s", "suspended_s", "dead_s", "abandoned_s", "idle_s",
-    "asked_s", "obtained_s", "energy_j", *_JOULES, "wasted_j", "joules_per_update", "contribution", "first_loss",
-    "last_loss", "missed", "host_cpu_s", "host_waited_s", "mean_staleness",
+    "bytes_up", "bytes_down", "busy_s", "download_s", "upload_s", "waiting_s", "suspended_s", "dead_s", "abandoned_s",
+    "idle_s", "asked_s", "obtained_s", "energy_j", *_JOULES, "wasted_j", "joules_per_update", "contribution",
+    "first_loss", "last_loss", "missed", "host_cpu_s", "host_waited_s", "mean_staleness",
 )  # fmt: skip
 
 
@@ -95,13 +98,24 @@ def version_rows(total: Totals) -> list[dict[str, Any]]:
         rows.append(
             {
                 "version": made.version, "time_s": round(made.t, 4), "latency_s": round(made.t - before, 4),
-                "updates": made.updates, "weight": round(made.weight, 6),
+                "updates": made.updates, "new_updates": len(made.staleness), "weight": round(made.weight, 6),
                 "mean_staleness": None if staleness is None else round(staleness, 3),
-                "max_staleness": max(made.staleness, default=None),
+                "max_staleness": max(made.staleness, default=None), **_planned(made, made.t - before),
             }
         )  # fmt: skip
         before = made.t
     return rows
+
+
+def _planned(made: Made, seconds: float) -> dict[str, float | None]:
+    """What the plan of the round said that took so long, and the part of all time that is used up with it."""
+    plan = made.plan
+    if plan is None:
+        return dict.fromkeys(("planned_s", "queue_s", "time_usage"))
+    return {
+        "planned_s": round(plan.seconds, 4), "queue_s": round(plan.queue, 4),
+        "time_usage": round((plan.spent + seconds) / plan.budget, 6),
+    }  # fmt: skip
 
 
 # ---- by device

@@ -10,6 +10,7 @@ from typing import Any
 
 from testbed.messages import Job
 from testbed.parameters import param
+from testbed.radio import Cell
 
 DEFAULT_TASK = "digits"
 
@@ -143,6 +144,9 @@ class Group(Speed):
         "hold: computing stands still, heartbeats go on; signal: the process is really stopped (SIGSTOP)",
         choices=("hold", "signal"),
     )
+    distance: float | None = param(
+        None, "metres to the server, in a [cell]; unset: each device's own place in it, drawn by the seed", above=0
+    )
     availability: str | None = param(
         None, "file with when a device is there (t_s,available), relative to the experiment; away, it is suspended"
     )
@@ -253,6 +257,7 @@ class Experiment:
     training: Job = param(Job(), "local training")
     stop: StopWhen = param(StopWhen(seconds=60.0), "when the run ends")
     devices: tuple[Group, ...] = param(meaning="the fleet: a list of groups of devices")
+    cell: Cell | None = param(None, "the radio cell whose band the uplinks share, for rules that grant rates (asafl)")
     transport: Transport = param(Transport(), "how processes talk")
     evaluation: Evaluation = param(Evaluation(), "how often models are scored")
     presence: Presence = param(Presence(), "heartbeats")

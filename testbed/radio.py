@@ -71,8 +71,12 @@ class Cell:
 
     def places(self, devices: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
         """Metres from the server, for so many devices that are anywhere in the cell."""
+        return np.array([self.place(part) for part in random.random(devices)])
+
+    def place(self, part: float) -> float:
+        """Metres from the server to a place; of the cell's area, this part (0 to 1) is nearer to it."""
         # the area within d grows with d²: a uniform part of it is a root
-        return np.sqrt(random.uniform(NEAREST**2, self.radius**2, devices))
+        return min(math.sqrt(NEAREST**2 + part * (self.radius**2 - NEAREST**2)), self.radius)
 
     def snr(self, metres: float, fading: float) -> float:
         """p·h/σ² of a device that is so far away, in a round with this ρ."""

@@ -51,9 +51,10 @@ def met(events: Iterable[Event], name_of: Mapping[str, str] | None = None, use: 
     """Add up a trace. With ``name_of`` it is the recorded one: devices that are not replayed are left out, and
     transfers and suspensions are as they were due, and computing as it is ``use``d: that is to be met again.
 
-    Of a transfer, the seconds count in which the device was there: when it is away is a matter of the clock.
+    Of a transfer, the seconds count in which the device was there: when it is away is a matter of the clock. What an
+    upload takes that was granted a rate in the replay is the rule's will, and not to be met again.
     """
-    found, job_of, counts = Met(), {}, dict[str, int]()
+    found, job_of, counts, granted = Met(), {}, dict[str, int](), set[int]()
     for event in events:
         if isinstance(event, trace.Stopped):
             found.model = event.model
@@ -69,7 +70,11 @@ def met(events: Iterable[Event], name_of: Mapping[str, str] | None = None, use: 
                 kind = "upload" if isinstance(event, trace.Uploaded) else "download"
                 seconds = event.obtained if name_of is None else event.asked
                 place = kind, name, event.job, event.attempt
-                found.seconds[place], found.lost[place] = seconds - (event.held or 0.0), event.dropped
+                found.lost[place] = event.dropped
+                if kind == "download" or event.ticket not in granted:
+                    found.seconds[place] = seconds - (event.held or 0.0)
+            case trace.Granted() if name_of is None:
+                granted.add(event.ticket)
             case trace.Trained() if event.ticket in job_of:
                 place = "computing", name, job_of[event.ticket], 0
                 if seconds := getattr(event, use):  # 0 is asked of a device that is not throttled

@@ -16,7 +16,7 @@ def check(experiment: Experiment, members: Sequence[Member], source: str) -> Non
     """Refuse a script that cannot be played, before anything is started."""
     for i, event in enumerate(experiment.events):
         _check_keys(event, source, f"events[{i}]")
-        _check_target(event, members, source, f"events[{i}]")
+        _check_target(event, members, experiment.cell is not None, source, f"events[{i}]")
     killed: dict[str, int] = {}
     taken: dict[tuple[str, str, float], int] = {}
     for i, event in sorted(enumerate(experiment.events), key=lambda pair: pair[1].at):
@@ -70,11 +70,11 @@ def _check_keys(event: ScriptedEvent, source: str, key: str) -> None:
         raise ProfileError(source, f"{key}.value", f"is 0; {event.do} is {meaning}: above 0 (to stop, suspend)")
 
 
-def _check_target(event: ScriptedEvent, members: Sequence[Member], source: str, key: str) -> None:
+def _check_target(event: ScriptedEvent, members: Sequence[Member], in_cell: bool, source: str, key: str) -> None:
     hit = [(name, group) for name, group in members if concerns(event, name, group)]
     if not hit:
         raise ProfileError(source, f"{key}.device", f"is {event.device!r}; {_known(event.device, members)}")
-    if event.do == "rate" and not any(_has_rate(group) for _, group in hit):
+    if event.do == "rate" and not in_cell and not any(_has_rate(group) for _, group in hit):
         problem = f"is 'rate', but the link of {hit[0][0]} has no limit in either direction: there is nothing to change"
         raise ProfileError(source, f"{key}.do", problem)
     for name, group in hit:

@@ -14,11 +14,13 @@ from typing import NamedTuple
 from testbed import trace
 from testbed.trace import Event
 
-DOWNLOAD, COMPUTING, UPLOAD, SUSPENDED, ABANDONED, DEAD = (
-    "download", "computing", "upload", "suspended", "abandoned", "dead"
+DOWNLOAD, COMPUTING, UPLOAD, SUSPENDED, ABANDONED, DEAD, WAITING = (
+    "download", "computing", "upload", "suspended", "abandoned", "dead", "waiting"
 )  # fmt: skip
-STATES = (DOWNLOAD, COMPUTING, UPLOAD, SUSPENDED, ABANDONED, DEAD)
-"""``abandoned``: computing that was thrown away for a newer model, or cut off by the end of the run."""
+STATES = (DOWNLOAD, COMPUTING, UPLOAD, SUSPENDED, ABANDONED, DEAD, WAITING)
+"""``abandoned``: computing that was thrown away for a newer model, or cut off by the end of the run. ``waiting``:
+computed, and not granted a rate to upload with.
+"""
 
 
 class Span(NamedTuple):
@@ -46,6 +48,10 @@ class Timeline:
         """Of each device, in order."""
         self._trained: dict[str, int] = {}
         self._died: dict[str, float] = {}
+        self._asked: dict[str, trace.Asked] = {}
+        """Who waits for a grant."""
+        self._granted: dict[str, int] = {}
+        """Device → its last ticket that was granted a rate."""
 
     def take(self, event: Event) -> Iterator[Span]:
         match event:
@@ -61,7 +67,15 @@ class Timeline:
                 yield from self._computed(event, COMPUTING, event.obtained)
             case trace.Abandoned() if self._trained.get(event.device) != event.ticket:
                 yield from self._computed(event, ABANDONED, event.seconds)
+            case trace.Asked() if self._granted.get(event.device) != event.ticket:  # else the grant crossed the request
+                self._asked[event.device] = event
+            case trace.Granted():
+                self._granted[event.device] = event.ticket
+                yield from self._waited(event.device, event.t)
+            case trace.Left() | trace.Dispatched():
+                yield from self._waited(event.device, event.t)
             case trace.Scripted(do="kill"):
+                yield from self._waited(event.device, event.t)
                 self._died[event.device] = event.t
             case trace.Scripted(do="rejoin"):
                 yield from self._dead(event.device, event.t)
@@ -69,7 +83,9 @@ class Timeline:
                 pass
 
     def end(self, moment: float) -> Iterator[Span]:
-        """The run is over: who is dead has been so until then."""
+        """The run is over: who is dead or waits has done so until then."""
+        for device in list(self._asked):
+            yield from self._waited(device, moment)
         for device in list(self._died):
             yield from self._dead(device, moment)
 
@@ -91,6 +107,11 @@ class Timeline:
     def _latest(self, device: str) -> Iterator[trace.Suspended]:
         """The suspensions of a device, the last one first."""
         return reversed(self._hangs.get(device, []))
+
+    def _waited(self, device: str, until: float) -> Iterator[Span]:
+        asked = self._asked.pop(device, None)
+        if asked is not None and until > asked.t:
+            yield Span(device, WAITING, asked.t, until, asked.ticket)
 
     def _dead(self, device: str, until: float) -> Iterator[Span]:
         died = self._died.pop(device, until)

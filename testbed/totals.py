@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from testbed import trace
 from testbed.energy import APPLIED, DELIVERED, DeviceEnergy, Ledger
-from testbed.timeline import ABANDONED, COMPUTING, DEAD, DOWNLOAD, SUSPENDED, UPLOAD, Timeline
+from testbed.timeline import ABANDONED, COMPUTING, DEAD, DOWNLOAD, SUSPENDED, UPLOAD, WAITING, Timeline
 from testbed.trace import Event
 
 
@@ -71,6 +71,11 @@ class DeviceTotals:
         return self.energy.seconds[UPLOAD]
 
     @property
+    def waiting_s(self) -> float:
+        """For a grant to upload."""
+        return self.energy.seconds[WAITING]
+
+    @property
     def suspended_s(self) -> float:
         return self.energy.seconds[SUSPENDED]
 
@@ -91,6 +96,8 @@ class Made:
     staleness: list[int]
     """Of those that were new."""
     weight: float
+    plan: trace.Planned | None = None
+    """The round that it ends, of rules that plan them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,6 +111,8 @@ class Totals:
     moved: list[tuple[float, int]] = field(default_factory=list)
     """When each transfer ended, lost or not, and its bytes."""
     made: list[Made] = field(default_factory=list)
+    plan: trace.Planned | None = None
+    """The last one."""
     scores: list[trace.Scored] = field(default_factory=list)
     versions: int = 0
     dispatched: int = 0
@@ -187,6 +196,8 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
             total.arrived += 1
             if event.loss is not None:
                 total.devices[event.device].losses.append((event.t, event.loss))
+        case trace.Planned():
+            total.plan = event
         case trace.Aggregated():
             _count_version(event, total, owner)
         case trace.Rejected() | trace.Lost() | trace.Superseded():
@@ -237,7 +248,7 @@ def _count_version(event: trace.Aggregated, total: Totals, owner: dict[int, str]
     total.made.append(
         Made(
             t=event.t, version=event.version, updates=len(event.tickets), staleness=event.staleness,
-            weight=sum(weights),
+            weight=sum(weights), plan=total.plan,
         )
     )  # fmt: skip
 

@@ -197,6 +197,43 @@ class Trained(ComputeEvent, frozen=True, kw_only=True):
 class Uploaded(TransferEvent, frozen=True, kw_only=True):
     """One attempt to bring an update to the aggregator."""
 
+    waited: Number | None = None
+    """Of the first attempt: seconds before ``sent`` for which it was computed, and not granted a rate."""
+
+
+class Asked(TicketEvent, frozen=True, kw_only=True):
+    """A device has computed, at ``due``, and waits to be granted a rate. The rest is as in Arrived."""
+
+    due: Number
+    received: Number
+    taken: Number
+
+
+class Granted(TicketEvent, frozen=True, kw_only=True):
+    """The rule gave a device a part of the band: it uploads so many bits per second."""
+
+    rate: Number
+    share: Number
+
+
+class Planned(Event, frozen=True, kw_only=True):
+    """A round begins in which these devices upload, in the order in which they are done."""
+
+    version: int
+    """t: versions that there are."""
+    devices: list[str]
+    """S_t; K_t is how many they are."""
+    shares: list[Number]
+    remaining: list[Number]
+    """Seconds that each was thought to compute yet."""
+    seconds: Number
+    """That the round is to take."""
+    queue: Number
+    """q_t."""
+    spent: Number
+    budget: Number
+    """Seconds of all rounds before it; that all rounds may take."""
+
 
 class Abandoned(ComputeEvent, frozen=True, kw_only=True):
     """Work thrown away because a newer ticket came, with the steps done and the seconds spent on them."""

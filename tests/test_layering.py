@@ -80,7 +80,7 @@ def test_nothing_that_runs_imports_the_tests() -> None:
 
 STRATEGIES = [file for file in IMPORTS if file.startswith("aggregator/strategies/")]
 FOR_STRATEGIES = (
-    "aggregator.strategy", "aggregator.pacing", "aggregator.vectors", "aggregator.strategies",
+    "aggregator.strategy", "aggregator.pacing", "aggregator.vectors", "aggregator.memory", "aggregator.strategies",
     "testbed.messages", "testbed.parameters", "numpy", *sys.stdlib_module_names,
 )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """The aggregation rules. One small file each, to be read beside its paper."""
 
 from aggregator.strategies.afl import AFL
+from aggregator.strategies.asafl import ASAFL
 from aggregator.strategies.asyncfeded import AsyncFedED
 from aggregator.strategies.audg import AUDG
 from aggregator.strategies.fedasync import FedAsync
@@ -19,6 +20,7 @@ from aggregator.strategy import Strategy
 
 CATALOGUE: dict[str, type[Strategy]] = {
     "afl": AFL,
+    "asafl": ASAFL,
     "asyncfeded": AsyncFedED,
     "audg": AUDG,
     "fedasync": FedAsync,

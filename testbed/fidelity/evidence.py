@@ -193,7 +193,8 @@ class _Gatherer:
             self.evidence.bytes_wrong += upload.bytes != arrived.bytes
             self._delivery(upload, max(arrived.due, arrived.received), arrived.taken)
             self.evidence.taken.append(arrived.taken - arrived.due)
-            asked = self._trips.pop(ticket, 0.0) + upload.asked
+            # that it had to wait for a grant was the rule's wish
+            asked = self._trips.pop(ticket, 0.0) + (upload.waited or 0.0) + upload.asked
             if ticket in self._sent and asked > 0:
                 self.evidence.computed[upload.device].trips.append((asked, arrived.taken - self._sent[ticket]))
 

@@ -23,7 +23,7 @@ from testbed.report.words import plural, share
 
 COLOURS: dict[str, str] = {
     IDLE: "#80808029", "download": SKY, "computing": GREEN, "upload": ORANGE, "suspended": PURPLE,
-    "abandoned": VERMILLION, "dead": "#606060",
+    "abandoned": VERMILLION, "dead": "#606060", "waiting": "#F0E442",
 }  # fmt: skip
 _LANE, _LOWEST, _HIGHEST, _AROUND = 0.2, 0.6, 7.0, 0.75
 """Inches: of a lane, of all lanes, and of what is around them."""

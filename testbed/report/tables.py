@@ -188,8 +188,8 @@ def _ms(value: float) -> str:
 
 _COUNTS = ("samples", "jobs", "applied", "rejected", "lost", "superseded", "drops", "missed")
 _TIMES = {
-    "busy_s": "computing", "download_s": "download", "upload_s": "upload", "suspended_s": "suspended", "dead_s": "dead",
-    "idle_s": "idle",
+    "busy_s": "computing", "download_s": "download", "upload_s": "upload", "waiting_s": "waiting",
+    "suspended_s": "suspended", "dead_s": "dead", "idle_s": "idle",
 }  # fmt: skip
 _REST: dict[str, tuple[str, Callable[[Any], str]]] = {
     "mean_staleness": ("mean staleness", number),

@@ -14,6 +14,8 @@ class Kind(enum.IntEnum):
     LINK = 0
     """One draw for both directions: traces that were recorded together stay together."""
     AVAILABILITY = 1
+    PLACE = 2
+    """In a radio cell: of its area, the part that is nearer to the server."""
 
 
 def drawn(seed: int, device: int, kind: Kind, period: float) -> float:

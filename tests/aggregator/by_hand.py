@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from aggregator.engine import Engine
 from aggregator.strategy import DeviceInfo, Strategy
 from testbed import trace
-from testbed.messages import Beat, Job, Train, Update, Vector
+from testbed.messages import Ask, Beat, Grant, Job, Train, Update, Vector
 
 E = TypeVar("E", bound=trace.Event)
 
@@ -31,23 +32,48 @@ def check_memory(engine: Engine) -> None:
     assert engine.models_kept <= engine.in_flight + 1
 
 
+@dataclass(kw_only=True)
+class PlainOutlook:
+    """A cell whose channels do not fade, and devices that take as long as is written here: 1, if nothing is."""
+
+    bandwidth: float = 64.0
+    snrs: Mapping[str, float] = field(default_factory=dict)
+    computing: Mapping[str, float] = field(default_factory=dict)
+
+    def snr(self, device: str, version: int) -> float:
+        return self.snrs.get(device, 1.0)  # log2(1 + 1) = 1: a bit per second and hertz
+
+    def seconds(self, device: str, job: Job) -> float:
+        return self.computing.get(device, 1.0)
+
+    def heard(self, update: Update) -> None:
+        """It knows already."""
+
+
 class ByHand:
     """Joins, updates, beats and leaves at the moment ``now``, which the test sets."""
 
-    def __init__(self, strategy: Strategy, model: Iterable[float] = (0.0,), *, job: Job | None = None, seed: int = 0):
+    def __init__(
+        self, strategy: Strategy, model: Iterable[float] = (0.0,), *, job: Job | None = None, seed: int = 0,
+        outlook: PlainOutlook | None = None,
+    ) -> None:  # fmt: skip
         self.now = 0.0
         self.sent: list[tuple[str, Train]] = []
+        self.granted: list[tuple[str, Grant]] = []
         self.trace: list[trace.Event] = []
         self.unreachable: set[str] = set()
         self.engine = Engine(
             strategy, vector(*model), job=job or Job(), random=np.random.default_rng(seed),
-            send=self._send, record=self.trace.append,
+            send=self._send, record=self.trace.append, outlook=outlook or PlainOutlook(),
         )  # fmt: skip
 
-    def _send(self, device: str, train: Train) -> None:
+    def _send(self, device: str, message: Train | Grant) -> None:
         if device in self.unreachable:
             raise ConnectionError(device)
-        self.sent.append((device, train))
+        if isinstance(message, Grant):
+            self.granted.append((device, message))
+        else:
+            self.sent.append((device, message))
 
     # ---- what goes in
 
@@ -80,14 +106,24 @@ class ByHand:
                 device=device, ticket=train.ticket, version=train.version if version is None else version,
                 delta=vector(*delta), samples=(info.samples if info else 1) if samples is None else samples,
                 steps=train.job.steps, started=self.now - seconds, finished=self.now, due=self.now, loss=1.0,
+                since=train.taken or 0,
             ),
             self.now,
         )  # fmt: skip
 
-    def beat(self, device: str, *, ticket: int = 0, finished: int = 0, trains: int = 0) -> None:
-        self.engine.beat(
-            Beat(device=device, state="idle", ticket=ticket, finished=finished, trains=trains), self.now
+    def ask(self, device: str, *, train: Train | None = None) -> None:
+        """The device has computed what it was sent last, or ``train``, and waits for a grant."""
+        train = train or self.train(device)
+        self.engine.ask(Ask(device=device, ticket=train.ticket, due=self.now), self.now)
+
+    def beat(
+        self, device: str, *, ticket: int = 0, finished: int = 0, trains: int = 0, state: str = "idle",
+        progress: float = 0.0,
+    ) -> None:  # fmt: skip
+        beat = Beat(
+            device=device, state=state, ticket=ticket, finished=finished, trains=trains, progress=progress
         )  # fmt: skip
+        self.engine.beat(beat, self.now)
 
     def give_up(self, device: str) -> None:
         """The device finished its last job and holds it no more."""
@@ -113,6 +149,14 @@ class ByHand:
         return names
 
     _read = 0
+
+    def grants(self) -> dict[str, float]:
+        """Device → bits per second, of the grants since the last call."""
+        rates = {name: grant.rate for name, grant in self.granted[self._seen :]}
+        self._seen = len(self.granted)
+        return rates
+
+    _seen = 0
 
     def events(self, kind: type[E]) -> list[E]:
         return [event for event in self.trace if isinstance(event, kind)]

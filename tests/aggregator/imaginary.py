@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from aggregator.engine import Engine
 from aggregator.strategy import DeviceInfo, Strategy
+from devices.memory import Remembered
 from testbed import trace
 from testbed.clock import ManualClock
-from testbed.messages import Beat, Job, Train, Update, Vector
-from tests.aggregator.by_hand import check_conservation
+from testbed.messages import Ask, Beat, Grant, Job, Train, Update, Vector
+from tests.aggregator.by_hand import PlainOutlook, check_conservation
 
 TRANSPORT_SECONDS = 0.01
 """A Train is that long on its way, so beats cross it."""
@@ -53,10 +54,16 @@ class ImaginaryDevice:
     downloading: int = field(default=0, init=False)
     working: int = field(default=0, init=False)
     finished: int = field(default=0, init=False)
+    grant: Grant | None = field(default=None, init=False)
+    waiting: Update | None = field(default=None, init=False)
+    """For a grant."""
+    memory: Remembered | None = field(default=None, init=False)
+    """What the server has of it; kept from life to life."""
 
     def begin_life(self) -> None:
         self.life += 1
         self.trains = self.downloading = self.working = self.finished = 0
+        self.grant = self.waiting = None
 
     def result(self, train: Train) -> Vector:
         """The delta of local SGD with momentum and proximal term, as the job asks."""
@@ -68,12 +75,24 @@ class ImaginaryDevice:
         return (x - base).astype(np.float32)
 
 
+class _Known(PlainOutlook):
+    """Of the devices in a fleet, what a job will take."""
+
+    def __init__(self, bandwidth: float, devices: Mapping[str, ImaginaryDevice]) -> None:
+        super().__init__(bandwidth=bandwidth)
+        self._devices = devices
+
+    def seconds(self, device: str, job: Job) -> float:
+        known = self._devices[device]
+        return TRANSPORT_SECONDS + known.down + known.seconds_per_step * job.steps_over(known.samples)
+
+
 class Fleet:
     """Runs a rule on imaginary devices. ``trace`` holds all events; conservation is checked after each."""
 
     def __init__(
         self, strategy: Strategy, devices: Sequence[ImaginaryDevice], *, seed: int = 0, job: Job | None = None,
-        beat_seconds: float = 1.0,
+        beat_seconds: float = 1.0, bandwidth: float = 1000.0,
     ) -> None:  # fmt: skip
         self.devices = {device.name: device for device in devices}
         self.clock = ManualClock()
@@ -81,6 +100,7 @@ class Fleet:
         self.engine = Engine(
             strategy, np.zeros(devices[0].optimum.size, np.float32), job=job or Job(steps=5, lr=0.2),
             random=np.random.default_rng(seed), send=self._send, record=self.trace.append,
+            outlook=_Known(bandwidth, self.devices),
         )  # fmt: skip
         self._beat_seconds = beat_seconds
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -161,9 +181,17 @@ class Fleet:
 
     # ---- the life of a job
 
-    def _send(self, name: str, train: Train) -> None:
+    def _send(self, name: str, message: Train | Grant) -> None:
         device = self.devices[name]
-        self._later(TRANSPORT_SECONDS, device, lambda: self._receive(device, train))
+        if isinstance(message, Grant):
+            self._later(TRANSPORT_SECONDS, device, lambda: self._receive_grant(device, message))
+        else:
+            self._later(TRANSPORT_SECONDS, device, lambda: self._receive(device, message))
+
+    def _receive_grant(self, device: ImaginaryDevice, grant: Grant) -> None:
+        device.grant = grant
+        if device.waiting is not None:
+            self._upload(device, device.waiting)
 
     def _receive(self, device: ImaginaryDevice, train: Train) -> None:
         device.trains += 1
@@ -180,9 +208,12 @@ class Fleet:
         device.downloading = 0
         if lost:
             return  # the old work, if any, goes on
-        device.working = train.ticket
+        device.working, device.waiting = train.ticket, None
         device.jobs_ever += 1
         given_up = device.jobs_ever in device.given_up
+        if train.taken is not None:
+            device.memory = device.memory or Remembered(device.optimum.size)
+            device.memory.told(train.taken)
         started = self.clock.now()
         seconds = device.seconds_per_step * train.job.steps_over(device.samples)
         self._later(seconds, device, lambda: self._end_training(device, train, started, given_up))
@@ -191,13 +222,33 @@ class Fleet:
         if device.working != train.ticket:
             return
         device.finished = train.ticket
+        delta, since = device.result(train), 0
+        if train.taken is not None and device.memory is not None:
+            delta, since = device.memory.difference(train.ticket, delta)
         update = Update(
-            device=device.name, ticket=train.ticket, version=train.version, delta=device.result(train),
+            device=device.name, ticket=train.ticket, version=train.version, delta=delta, since=since,
             samples=device.samples, steps=train.job.steps_over(device.samples), started=started,
             finished=self.clock.now(), due=self.clock.now() + device.up,
             loss=float(np.linalg.norm(train.model - device.optimum)),
         )  # fmt: skip
-        self._later(device.up, device, lambda: self._end_upload(device, update, given_up))
+        if not train.grant:
+            self._later(device.up, device, lambda: self._end_upload(device, update, given_up))
+            return
+        device.waiting = update
+        if device.grant is not None and device.grant.ticket == train.ticket:
+            self._upload(device, update)
+        else:
+            self._return_if_gone(device)
+            self.engine.ask(Ask(device=device.name, ticket=train.ticket, due=self.clock.now()), self.clock.now())
+
+    def _upload(self, device: ImaginaryDevice, update: Update) -> None:
+        """At the rate that was granted."""
+        if device.grant is None or device.grant.ticket != update.ticket:
+            return
+        device.waiting = None
+        given_up = device.jobs_ever in device.given_up
+        seconds = 8 * update.delta.nbytes / device.grant.rate
+        self._later(seconds, device, lambda: self._end_upload(device, update, given_up))
 
     def _end_upload(self, device: ImaginaryDevice, update: Update, given_up: bool) -> None:
         if device.working != update.ticket:

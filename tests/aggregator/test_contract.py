@@ -12,6 +12,7 @@ from aggregator.engine import Engine
 from aggregator.pacing import EveryK, EveryTick
 from aggregator.strategies import CATALOGUE
 from aggregator.strategies.afl import AFL
+from aggregator.strategies.asafl import ASAFL
 from aggregator.strategies.asyncfeded import AsyncFedED
 from aggregator.strategies.audg import AUDG
 from aggregator.strategies.fedasync import FedAsync
@@ -63,6 +64,20 @@ RULES: dict[str, Callable[[], Strategy]] = {
     "afl, all in flight": lambda: AFL(fraction=1.0, alpha=0.0),
     "afl, one in flight": lambda: AFL(fraction=0.1),
     "afl, bounded": lambda: AFL(fraction=1.0, tau_max=3),
+    "asafl": lambda: ASAFL(rounds=60, budget=60.0),
+    "asafl, λ slow": lambda: ASAFL(rounds=60, budget=60.0, weighting="slow"),
+    "asafl, λ steep": lambda: ASAFL(rounds=60, budget=60.0, weighting="steep"),
+    "asafl, λ linear": lambda: ASAFL(rounds=60, budget=60.0, weighting="linear"),
+    "asafl, two of them": lambda: ASAFL(control="fixed", degree=2),
+    "asafl, ascending": lambda: ASAFL(control="ascending", rounds=60),
+    "asafl, descending": lambda: ASAFL(control="descending", rounds=60),
+    "asafl, greedy": lambda: ASAFL(control="greedy", rounds=60, budget=60.0),
+    "asafl, myopic": lambda: ASAFL(control="myopic", rounds=60, budget=60.0),
+    "asafl, equal shares": lambda: ASAFL(rounds=60, budget=60.0, allocation="equal"),
+    "asafl, by heartbeats": lambda: ASAFL(rounds=60, budget=60.0, estimate="beats"),
+    "asafl, light": lambda: ASAFL(rounds=60, budget=60.0, memory="light"),
+    "asafl, light, two of them": lambda: ASAFL(control="fixed", degree=2, memory="light"),
+    "safl in a cell": lambda: ASAFL(control="fixed", degree=2, calibrated=False),
     "sync-fl": SyncFL,
     "sync-fl, half of the devices": lambda: SyncFL(fraction=0.5),
     "fedprox": lambda: FedProx(mu=0.5),

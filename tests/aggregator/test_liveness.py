@@ -73,6 +73,15 @@ class History:
     def _is_current(self, device: str, train: Train) -> bool:
         return device in self.hand.engine.busy and self.hand.train(device) is train
 
+    def asks(self, number: int) -> None:
+        """Of a rule that grants rates; others take no notice."""
+        if device := self._busy(number):
+            self.hand.ask(device)
+
+    def waits_for_a_grant(self, number: int) -> None:
+        if device := self._busy(number):
+            self.hand.beat(device, ticket=self.hand.train(device).ticket, trains=10**6, state="waiting")
+
     def joins(self, number: int) -> None:
         self.hand.join(NAMES[number % len(NAMES)], samples=1 + number)
 
@@ -98,6 +107,7 @@ class History:
         engine = self.hand.engine
         check_conservation(engine)
         check_memory(engine)
+        # (who has asked and was granted nothing is busy, and would be so for ever: the engine raises Stalled)
         assert engine.busy or engine.wake_at is not None or not engine.devices
 
     def check_that_it_goes_on(self) -> None:
@@ -123,6 +133,8 @@ HAPPENINGS = (
     History.gives_up,
     History.loses_a_download,
     History.repeats_an_old_ticket,
+    *[History.asks] * 2,
+    History.waits_for_a_grant,
     *[History.joins, History.leaves] * 2,
     History.cannot_be_reached,
     History.wakes,
@@ -199,6 +211,6 @@ def test_a_rule_that_starts_nobody_stalls_at_the_start() -> None:
         ByHand(StartsNobody()).start(a=1)
 
 
-def test_the_table_has_all_four_paces() -> None:
+def test_the_table_has_all_paces() -> None:
     bases = {base.__name__ for make in RULES.values() for base in type(make()).__mro__}
-    assert bases >= {"EveryUpdate", "EveryK", "EveryRound", "EveryTick"}
+    assert bases >= {"EveryUpdate", "EveryK", "EveryRound", "EveryTick", "Granting"}

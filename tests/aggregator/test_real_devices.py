@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from aggregator.engine import Engine
+from aggregator.outlook import InCell
 from aggregator.strategies.audg import AUDG
 from aggregator.strategies.fedasync import FedAsync
 from aggregator.strategies.psurdg import PSURDG
@@ -18,8 +19,9 @@ from aggregator.strategy import DeviceInfo, Strategy
 from devices.device import Device
 from testbed import trace
 from testbed.faults import timetable
-from testbed.messages import Job, Train
+from testbed.messages import Ask, Grant, Job, Train
 from testbed.profile import Direction
+from testbed.radio import Cell
 from tests.aggregator.by_hand import E, check_conservation
 from tests.devices.parts import SPEC, FakeTraining
 
@@ -31,21 +33,27 @@ SPEEDS = (1 / 640, 1 / 320, 1 / 128, 1 / 64)
 class Together:
     """Four devices that lose two downloads in five, and a third of their uploads. Messages take no time."""
 
-    def __init__(self, rule: Strategy, on_lost_download: str, seed: int) -> None:
+    up, down, on_drop = Direction(delay=0.05, drop=1 / 3), Direction(delay=0.05, drop=0.4), "next_tick"
+
+    def __init__(self, rule: Strategy, on_lost_download: str, seed: int, cell: Cell | None = None) -> None:
         self.now, self._next_beat = 0.0, BEAT_SECONDS
         self.trace: list[trace.Event] = []
-        self._mail: list[tuple[str, Train]] = []
+        self._mail: list[tuple[str, Train | Grant]] = []
+        specs = [
+            dataclasses.replace(
+                SPEC, name=f"d{index}", index=index, seconds_per_sample=speed, on_lost_download=on_lost_download,
+                up=self.up, down=self.down, on_drop=self.on_drop, tick=0.5, distance=100.0 * (index + 1),
+            )
+            for index, speed in enumerate(SPEEDS)
+        ]  # fmt: skip
+        fleet = {spec.name: spec for spec in specs}
         self.engine = Engine(
             rule, np.zeros(3, np.float32), job=Job(steps=2), random=np.random.default_rng(0),
-            send=lambda device, train: self._mail.append((device, train)), record=self.trace.append,
+            send=lambda device, message: self._mail.append((device, message)), record=self.trace.append,
+            outlook=InCell(cell, seed, fleet, dict.fromkeys(fleet, 128), 12) if cell is not None else None,
         )  # fmt: skip
         self.devices: dict[str, Device] = {}
-        for index, speed in enumerate(SPEEDS):
-            spec = dataclasses.replace(
-                SPEC, name=f"d{index}", index=index, seconds_per_sample=speed, on_lost_download=on_lost_download,
-                up=Direction(delay=0.05, drop=1 / 3), down=Direction(delay=0.05, drop=0.4), on_drop="next_tick",
-                tick=0.5,
-            )  # fmt: skip
+        for spec in specs:
             self.devices[spec.name] = Device(spec, timetable(spec, seed), samples=128, trainer=FakeTraining())
             keeps = on_lost_download == "old_base"
             self.engine.join(DeviceInfo(name=spec.name, samples=128, keeps_base=keeps), 0.0)
@@ -75,8 +83,11 @@ class Together:
         while busy:
             busy = bool(self._mail)
             mail, self._mail = self._mail, []
-            for name, train in mail:
-                self.devices[name].receive(train, self.now)
+            for name, message in mail:
+                if isinstance(message, Grant):
+                    self.devices[name].receive_grant(message)
+                else:
+                    self.devices[name].receive(message, self.now)
             for device in self.devices.values():
                 device.advance(self.now)
                 while device.wants_step(self.now):
@@ -84,8 +95,11 @@ class Together:
                     device.stepped(self.now)
                     device.advance(self.now)
                     busy = True
-                for update in device.outbox:
-                    self.engine.update(update, self.now)
+                for said in device.outbox:
+                    if isinstance(said, Ask):
+                        self.engine.ask(said, self.now)
+                    else:
+                        self.engine.update(said, self.now)
                     busy = True
                 device.outbox.clear()
 

@@ -13,7 +13,7 @@ from devices.computing import Steps, Stepwise, Trainer
 from devices.device import Device, Meter
 from testbed.faults import Fate, Suspension, Timetable
 from testbed.fleet import DeviceSpec
-from testbed.messages import Job, Train, Update, Vector
+from testbed.messages import Ask, Grant, Job, Train, Update, Vector
 from testbed.profile import Direction
 
 SMOOTH = Fate(dropped=False, delay_noise=0.0, rate_noise=0.0)
@@ -114,30 +114,38 @@ class Bench:
         )  # fmt: skip
         self.now = 0.0
         self.delivered: list[tuple[float, Update]] = []
+        self.asked: list[tuple[float, Ask]] = []
         self.events: list[dict[str, Any]] = []
         self._cost, self._late = cost, late
         self.jobs_before, self._numbers = 0, dict[int, int]()
 
     def train(
         self, ticket: int, *, steps: int = 4, at: float | None = None, sent: float | None = None, version: int = 7,
-        model: float = 0.0,
+        model: float = 0.0, grant: bool = False, taken: int | None = None,
     ) -> None:  # fmt: skip
         """A Train reaches the device ``at`` a moment; it was ``sent`` then, or before."""
-        self._receive(ticket, Job(steps=steps), at, sent, version, model)
+        self._receive(ticket, Job(steps=steps), at, sent, version, model, grant, taken)
+
+    def grant(self, ticket: int, rate: float, *, at: float | None = None, sent: float | None = None) -> None:
+        """A Grant of so many bits per second reaches the device; a model of four numbers has 128."""
+        if at is not None:
+            self.run_until(at)
+        self.device.receive_grant(Grant(ticket=ticket, rate=rate, sent=self.now if sent is None else sent))
 
     def final(self, ticket: int, *, at: float | None = None) -> None:
         """The final model reaches the device: a Train without a job."""
         self._receive(ticket, None, at, None, 9, 0.0)
 
     def _receive(
-        self, ticket: int, job: Job | None, at: float | None, sent: float | None, version: int, model: float
-    ) -> None:
+        self, ticket: int, job: Job | None, at: float | None, sent: float | None, version: int, model: float,
+        grant: bool = False, taken: int | None = None,
+    ) -> None:  # fmt: skip
         if at is not None:
             self.run_until(at)
         number = self._numbers.setdefault(ticket, self.jobs_before + len(self._numbers))
         train = Train(
             ticket=ticket, number=number, version=version, sent=self.now if sent is None else sent, job=job,
-            model=np.full(4, model, dtype=np.float32),
+            model=np.full(4, model, dtype=np.float32), grant=grant, taken=taken,
         )  # fmt: skip
         self.device.receive(train, self.now)
 
@@ -175,5 +183,9 @@ class Bench:
 
     def _collect(self) -> None:
         self.events += self.device.take_events()
-        self.delivered += [(self.now, update) for update in self.device.outbox]
+        for message in self.device.outbox:
+            if isinstance(message, Ask):
+                self.asked.append((self.now, message))
+            else:
+                self.delivered.append((self.now, message))
         self.device.outbox.clear()

@@ -43,12 +43,14 @@ MESSAGES: tuple[messages.Message, ...] = (
     messages.Welcome(origin=12.5),
     messages.Train(
         ticket=7, version=3, sent=1.25, job=messages.Job(steps=4, lr=0.25, proximal=0.5),
-        model=vector(1.0, -2.0, 0.5),
+        model=vector(1.0, -2.0, 0.5), grant=True, taken=4,
     ),
     messages.Update(
         device="rpi4-1", ticket=7, version=3, delta=vector(0.0, 1e-30, 3.0), samples=120, steps=4,
         started=1.5, finished=2.75, due=3.5, loss=0.125, events=({"kind": "trained", "t": 2.75, "asked": 1.25},),
     ),
+    messages.Ask(device="rpi4-1", ticket=7, due=2.75, trains=3, events=({"kind": "trained", "t": 2.75},)),
+    messages.Grant(ticket=7, rate=1.5e6, sent=2.5),
     messages.Beat(device="rpi4-1", state="training", ticket=7, finished=6, trains=8, progress=0.5, drops=2),
     messages.Snapshot(version=3, made=9.5, model=vector(1.0, 2.0, 3.0)),
     messages.Score(version=3, made=9.5, metrics={"accuracy": 0.75, "loss": 0.5}),
@@ -81,6 +83,11 @@ EVENTS: tuple[trace.Event, ...] = (
     trace.Uploaded(
         t=4.0, device="a", ticket=1, job=0, attempt=1, sent=3.5, asked=0.5, obtained=0.5, bytes=420, dropped=False
     ),
+    trace.Asked(t=3.5, device="a", ticket=1, due=3.5, received=3.49, taken=3.51),
+    trace.Planned(
+        t=3.75, version=0, devices=["a"], shares=[1.0], remaining=[0.0], seconds=0.25, queue=0.5, spent=1.0, budget=9.0
+    ),
+    trace.Granted(t=3.75, device="a", ticket=1, rate=1e6, share=1.0),
     trace.Abandoned(t=4.5, device="a", ticket=2, steps=3, seconds=0.75, checks=3, misses=[]),
     trace.Arrived(
         t=5.0, device="a", ticket=1, due=4.75, received=4.5, taken=5.0, bytes=420, version=0, staleness=2, loss=0.5

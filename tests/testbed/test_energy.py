@@ -268,6 +268,7 @@ def test_what_was_spent_by_the_end_is_the_sum_of_the_phases(found: list[Span]) -
 def test_every_state_has_its_watts() -> None:
     """Above 2 W of idleness."""
     above = {"download": 1.0, "computing": 8.0, "upload": 4.0, "suspended": -1.5, "abandoned": 8.0, "dead": -2.0}
+    above["waiting"] = 0.0
     assert set(above) == set(STATES)
     for state, watts in above.items():
         ledger = Ledger()

@@ -171,16 +171,16 @@ def test_the_rows_of_devices_have_each_figure_right() -> None:
         {
             "device": "a", "pid": 11, "core": 1, "samples": 100, "jobs": 4, "applied": 1, "rejected": 0, "lost": 1,
             "superseded": 1, "drops": 1, "bytes_up": 840, "bytes_down": 400, "busy_s": 3.0, "download_s": 0.125,
-            "upload_s": 1.0, "suspended_s": 0.0, "dead_s": 0.0, "abandoned_s": 1.0, "idle_s": 4.375, "asked_s": 1.9,
-            "obtained_s": 2.0, **NO_JOULES, "contribution": 0.4, "first_loss": 1.0, "last_loss": 1.0, "missed": 1,
-            "host_cpu_s": 1.25, "host_waited_s": 0.312, "mean_staleness": 0.0,
+            "upload_s": 1.0, "waiting_s": 0.0, "suspended_s": 0.0, "dead_s": 0.0, "abandoned_s": 1.0,
+            "idle_s": 4.375, "asked_s": 1.9, "obtained_s": 2.0, **NO_JOULES, "contribution": 0.4, "first_loss": 1.0,
+            "last_loss": 1.0, "missed": 1, "host_cpu_s": 1.25, "host_waited_s": 0.312, "mean_staleness": 0.0,
         },
         {
             "device": "b", "pid": 11, "core": 2, "samples": 100, "jobs": 4, "applied": 2, "rejected": 1, "lost": 0,
             "superseded": 0, "drops": 1, "bytes_up": 420, "bytes_down": 800, "busy_s": 3.0, "download_s": 0.5,
-            "upload_s": 0.25, "suspended_s": 1.5, "dead_s": 0.0, "abandoned_s": 0.0, "idle_s": 5.25, "asked_s": 1.9,
-            "obtained_s": 3.0, **NO_JOULES, "contribution": 0.6, "first_loss": None, "last_loss": None, "missed": 2,
-            "host_cpu_s": 0.75, "host_waited_s": 0.25, "mean_staleness": 0.5,
+            "upload_s": 0.25, "waiting_s": 0.0, "suspended_s": 1.5, "dead_s": 0.0, "abandoned_s": 0.0,
+            "idle_s": 5.25, "asked_s": 1.9, "obtained_s": 3.0, **NO_JOULES, "contribution": 0.6, "first_loss": None,
+            "last_loss": None, "missed": 2, "host_cpu_s": 0.75, "host_waited_s": 0.25, "mean_staleness": 0.5,
         },
     ]  # fmt: skip
 
@@ -193,15 +193,36 @@ def test_the_rows_of_metrics_are_in_the_order_and_at_the_time_of_their_versions(
 
 
 def test_the_rows_of_versions_have_each_figure_right() -> None:
-    keys = ("version", "time_s", "latency_s", "updates", "weight", "mean_staleness", "max_staleness")
+    keys = (
+        "version", "time_s", "latency_s", "updates", "new_updates", "weight", "mean_staleness", "max_staleness",
+        "planned_s", "queue_s", "time_usage",
+    )  # fmt: skip
     assert [tuple(row.values()) for row in metrics.version_rows(totals(EVENTS))] == [
-        (1, 3.2, 3.2, 1, 1.0, 0.0, 0),
-        (2, 5.0, 1.8, 1, 0.5, 1.0, 1),
-        (3, 7.0, 2.0, 2, 1.0, 0.0, 0),  # K_t is 2, of which one is new and has a staleness
+        (1, 3.2, 3.2, 1, 1, 1.0, 0.0, 0, None, None, None),
+        (2, 5.0, 1.8, 1, 1, 0.5, 1.0, 1, None, None, None),
+        (3, 7.0, 2.0, 2, 1, 1.0, 0.0, 0, None, None, None),  # of two, one is new and has a staleness
     ]
     assert keys == metrics.VERSION_COLUMNS
     for row in metrics.version_rows(totals(EVENTS)):
         assert tuple(row) == keys
+
+
+def test_a_version_tells_what_its_round_was_planned_to_take_and_how_much_of_all_time_is_used_up() -> None:
+    def planned(version: int, at: float, seconds: float, queue: float, spent: float) -> trace.Planned:
+        return trace.Planned(
+            t=at, version=version, devices=["a"], shares=[1.0], remaining=[0.0], seconds=seconds, queue=queue,
+            spent=spent, budget=8.0,
+        )  # fmt: skip
+
+    events = [
+        histories.joined(), histories.sent(1), planned(0, 0.0, 1.5, 0.0, 0.0), histories.made(1, 2.0, 1),
+        histories.sent(2, 2.0), planned(1, 2.0, 3.0, 1.0, 2.0), planned(1, 3.0, 2.5, 1.0, 2.0),
+        histories.made(2, 6.0, 2), histories.stopped(6.0),
+    ]  # fmt: skip
+    rows = metrics.version_rows(totals(events))
+    assert [(row["latency_s"], row["planned_s"], row["queue_s"], row["time_usage"]) for row in rows] == [
+        (2.0, 1.5, 0.0, 0.25), (4.0, 2.5, 1.0, 0.75),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("length", range(1, len(EVENTS) + 1))

@@ -147,7 +147,8 @@ def test_a_rule_that_ticks_must_be_told_how_often(tmp_path: Path, rule: str) -> 
 def test_a_stored_profile_with_all_its_parameters_loads_to_the_same_experiment(tmp_path: Path, rule: str) -> None:
     cls = CATALOGUE[rule]
     interval = ["strategy.interval=2.5", "devices[1].phi=0.5"] if issubclass(cls, EveryTick) else []
-    experiment = load(tmp_path, f'"{rule}"', *interval)
+    cell = ["cell.radius=250", "strategy.degree=3"] if cls.grants else []
+    experiment = load(tmp_path, f'"{rule}"', *interval, *cell)
     unset = {name for name, each in inspect.signature(cls).parameters.items() if each.default is None}
     assert experiment.strategy_parameters.keys() == inspect.signature(cls).parameters.keys() - unset
     folder = RunFolder(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.timeline import Span, spans
-from testbed.trace import Event
+from testbed.trace import Asked, Event, Granted
 from tests.testbed.histories import abandoned, download, scripted, stopped, suspended, trained, upload
 
 
@@ -20,6 +20,25 @@ def test_a_job_is_a_download_computing_and_an_upload() -> None:
     assert list(spans([download(1, 0.0, 1.0), trained(1, 3.0, 2.0), upload(1, 3.0, 3.5)])) == [
         Span("a", "download", 0.0, 1.0, 1), Span("a", "computing", 1.0, 3.0, 1), Span("a", "upload", 3.0, 3.5, 1),
     ]  # fmt: skip
+
+
+def asked(ticket: int, at: float) -> Asked:
+    return Asked(t=at, device="a", ticket=ticket, due=at, received=at, taken=at)
+
+
+def granted(ticket: int, at: float) -> Granted:
+    return Granted(t=at, device="a", ticket=ticket, rate=1e6, share=0.5)
+
+
+def test_who_has_computed_waits_until_it_is_granted_a_rate_or_the_run_ends() -> None:
+    events = [trained(1, 3.0, 2.0), asked(1, 3.0), granted(1, 5.0), upload(1, 5.0, 6.0), asked(2, 7.0), stopped(9.0)]
+    assert drawn(*events) == [
+        ("computing", 1.0, 3.0, 1), ("waiting", 3.0, 5.0, 1), ("upload", 5.0, 6.0, 1), ("waiting", 7.0, 9.0, 2),
+    ]  # fmt: skip
+
+
+def test_who_was_granted_a_rate_before_it_asked_does_not_wait() -> None:
+    assert drawn(granted(1, 2.0), asked(1, 3.0), upload(1, 3.0, 4.0), stopped(9.0)) == [("upload", 3.0, 4.0, 1)]
 
 
 def test_a_transfer_that_did_not_get_through_says_so() -> None:
