@@ -149,9 +149,11 @@ def plan(experiment: Experiment, survey: Survey, cores: CorePlan, dilation: floa
                 evaluator=survey.evaluation_seconds * evaluations if core == cores.evaluator else 0.0,
             )
         )  # fmt: skip
+    differences = experiment.strategy_parameters.get("memory") == "light"
     return Plan(
         dilation=dilation, survey=survey, devices=tuple(devices), steps=tuple(steps.values()), cores=tuple(demands),
-        memory_bytes=bytes_needed(len(devices), survey.model_bytes), memory_free=psutil.virtual_memory().available,
+        memory_bytes=bytes_needed(len(devices), survey.model_bytes, differences=differences),
+        memory_free=psutil.virtual_memory().available,
         updates_per_second=rate, service_seconds=service,
     )  # fmt: skip
 

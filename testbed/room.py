@@ -13,13 +13,19 @@ BYTES_FOR_THE_REST = 700 << 20
 """Template, aggregator and evaluator."""
 _VECTORS_PER_DEVICE = 6
 """Model, gradient, base and delta in the device; a delta and perhaps a past model in the aggregator."""
+_VECTORS_FOR_DIFFERENCES = 3
+"""The sum of what was taken, in double precision, and the difference that is undecided."""
 FILES_PER_DEVICE = 8
 FILES_FOR_THE_REST = 256
 
 
-def bytes_needed(devices: int, model_bytes: int = 0) -> int:
-    """Memory for a fleet: its processes, and the vectors that a device and the aggregator hold for it."""
-    return devices * (BYTES_PER_DEVICE + _VECTORS_PER_DEVICE * model_bytes) + BYTES_FOR_THE_REST
+def bytes_needed(devices: int, model_bytes: int = 0, *, differences: bool = False) -> int:
+    """Memory for a fleet: its processes, and the vectors that a device and the aggregator hold for it.
+
+    ``differences``: whether devices remember what the aggregator has of them.
+    """
+    vectors = _VECTORS_PER_DEVICE + (_VECTORS_FOR_DIFFERENCES if differences else 0)
+    return devices * (BYTES_PER_DEVICE + vectors * model_bytes) + BYTES_FOR_THE_REST
 
 
 def check_room(devices: int) -> None:

@@ -50,7 +50,9 @@ class Granting(Collecting):
     budget: float = param(100.0, "T_max: seconds for all of them", above=0)
     control: str = param("lyapunov", "who decides K_t, the devices of a round", choices=CONTROLS)
     mu: float = param(10.0, "μ of lyapunov: how much staleness counts against time", at_least=0)
-    weighting: str = param("harmonic", "λ_t of lyapunov", choices=tuple(WEIGHTS))
+    weighting: str = param(
+        "harmonic", "λ_t of lyapunov: 1/(T − t), 0.95^(T − t − 1), 0.7^(T − t − 1), or t/T", choices=tuple(WEIGHTS)
+    )
     degree: int = param(10, "K of fixed", at_least=1)
     low: int = param(1, "the smallest K of ascending and descending", at_least=1)
     high: int = param(20, "the largest K of ascending and descending; or all devices, if they are fewer", at_least=1)

@@ -94,9 +94,12 @@ def versions(run: RunData) -> Iterator[Picture]:
     if not run.versions:
         return
     for name, column, title, label, colour in (
-        ("updates-per-version", "updates", "Updates per version", "K_t (updates)", SKY),
+        ("updates-per-version", "new_updates", "New updates per version", "K_t (updates)", SKY),
         ("latency", "latency_s", "Latency of versions", "seconds since the version before", GREEN),
+        ("time-usage", "time_usage", "Time usage", "of the time for all rounds", PURPLE),
     ):
+        if run.versions[0][column] is None:
+            continue  # rules that plan no rounds
         points = [(row["time_s"], row[column]) for row in run.versions]
         figure, axes = over_time(seconds=run.total.seconds, label=label)
         _band(axes, points, run.total.seconds, colour)

@@ -293,3 +293,11 @@ def test_one_of_each_event_can_be_gathered() -> None:
 
 def test_nothing_is_gathered_from_nothing() -> None:
     assert gather([]) == Evidence()
+
+
+def test_a_round_trip_of_a_device_that_waited_for_a_grant_is_not_late() -> None:
+    """It computed until 1.25, waited for 3 s as the rule wished, and was there half a second later."""
+    waiting = uploaded(sent=DOWN + COMPUTE + 3.0, waited=3.0)
+    due = DOWN + COMPUTE + 3.0 + UP
+    found = gather([header(), dispatched(), downloaded(), trained(), waiting, arrived(t=due, due=due, taken=due)])
+    assert found.computed["a"].trips == [(due, due)]

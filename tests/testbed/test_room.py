@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from testbed.errors import UserError
-from testbed.room import check_room
+from testbed.room import bytes_needed, check_room
 
 
 def host(monkeypatch: pytest.MonkeyPatch, *, memory: int, soft: int = 1024, hard: int = 4096) -> list[tuple[int, int]]:
@@ -51,3 +51,7 @@ def test_the_limit_of_open_files_is_raised_as_far_as_needed(monkeypatch: pytest.
     assert limits == []
     check_room(480)
     assert limits == [(4096, hard)]
+
+
+def test_devices_that_upload_differences_need_room_for_three_more_vectors() -> None:
+    assert bytes_needed(4, 1000, differences=True) - bytes_needed(4, 1000) == 4 * 3 * 1000

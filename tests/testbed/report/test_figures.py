@@ -56,6 +56,16 @@ def test_every_figure_in_its_order(small: dict[str, tuple[Picture, str]]) -> Non
     assert list(small) == EVERY
 
 
+def test_a_rule_that_plans_rounds_has_a_figure_of_the_time_that_it_used(tmp_path: Path) -> None:
+    plan = trace.Planned(
+        t=0.0, version=0, devices=["a"], shares=[1.0], remaining=[0.0], seconds=1.0, queue=0.0, spent=0.0, budget=8.0
+    )
+    planned = [event for one in SMALL for event in ((one, plan) if isinstance(one, trace.Header) else (one,))]
+    figures = drawn(tmp_path, planned)
+    assert list(figures) == [*EVERY, "time-usage"]
+    assert "of the time for all rounds" in texts(figures["time-usage"])
+
+
 def test_each_metric_has_a_figure_and_a_harmless_name(tmp_path: Path) -> None:
     scores = {"accuracy": 0.5, "loss": -1.0, "../F1 $x": 0.25, "F1/x": 0.5}
     scored = trace.Scored(t=7.5, version=2, made=7.0, metrics=scores)
