@@ -64,7 +64,7 @@ def heads(clusters: Clusters, random: np.random.Generator) -> tuple[str, ...]:
     return tuple(members[int(random.integers(len(members)))] for members in clusters)
 
 
-def purity(clusters: Clusters, truth: Mapping[str, Hashable]) -> float:
+def purity(clusters: Sequence[Sequence[str]], truth: Mapping[str, Hashable]) -> float:
     """Share of the devices that belong, in truth, where most of their cluster belong; 1: no cluster is mixed."""
     total = sum(len(members) for members in clusters)
     return sum(max(Counter(truth[device] for device in members).values()) for members in clusters) / total
@@ -87,7 +87,7 @@ def _points(gradients: Sequence[Vector]) -> npt.NDArray[np.float64]:
 def _k_means(points: npt.NDArray[np.float64], count: int, seed: int) -> list[int]:
     if count <= 1:
         return [0] * len(points)
-    from sklearn.cluster import KMeans  # type: ignore[import-untyped]  # takes seconds: only those wait who cluster
+    from sklearn.cluster import KMeans  # takes seconds: only those wait who cluster
 
     labels: list[int] = KMeans(count, n_init=_STARTS, random_state=seed).fit(points).labels_.tolist()
     return labels

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 from msgspec.structs import replace
 
+from aggregator.books import Books
+from aggregator.clustering import purity
 from aggregator.history import History
 from aggregator.outlook import Blind
-from aggregator.strategy import Decision, DeviceInfo, Outlook, Plan, Strategy
+from aggregator.strategy import Decision, DeviceInfo, Grouping, Outlook, Plan, Strategy
 from aggregator.tickets import Seat, Tally, Ticket
 from aggregator.vectors import is_finite
 from testbed import trace
-from testbed.messages import Ask, Beat, Grant, Job, Train, Update, Vector
+from testbed.messages import LEAD_JOBS, Ask, Beat, Grant, Group, Job, Train, Update, Vector, first_ticket
 
 _BEATS_BEHIND = 5
 """After so many heartbeats, a Train that has not arrived was lost by the transport: on one host it takes no time."""
@@ -27,7 +29,7 @@ _BEATS_BEHIND = 5
 _LEAST_REMAINING = 1e-6
 """Seconds: a device that has not asked is not ready, however long ago it should have been."""
 
-Send = Callable[[str, Train | Grant], None]
+Send = Callable[[str, Train | Grant | Group], None]
 Record = Callable[[trace.Event], None]
 
 
@@ -47,15 +49,20 @@ class Engine:
 
     def __init__(
         self, strategy: Strategy, model: Vector, *, job: Job, random: np.random.Generator, send: Send, record: Record,
-        outlook: Outlook | None = None,
+        outlook: Outlook | None = None, version: int = 0, book: int = 0,
+        truth: Mapping[str, Hashable] | None = None,
     ) -> None:  # fmt: skip
+        """``truth``: what each device should be in one cluster by, where that is known."""
         self._strategy, self._send, self._record = strategy, send, record
-        self._history = History(_frozen(model))
+        self._history, self._truth = History(_frozen(model), version), truth
         self._seats: dict[str, Seat] = {}
         self.known: dict[str, DeviceInfo] = {}
         self._open: dict[int, Ticket] = {}
-        self._tickets = self._rounds = 0
+        self._tickets, self._rounds = first_ticket(book), 0
         self._jobs: Counter[str] = Counter()
+        self._leads: Counter[str] = Counter()
+        self.books = Books(record, self._count_job)
+        """Of the cluster heads."""
         self._started = self._over = False
         self._gone: list[str] = []
         self._seeing_off = False
@@ -161,6 +168,7 @@ class Engine:
             self._lose(seat.ticket, reason)
         if seat.held is not None:
             self._history.release(seat.held)
+        self.books.close_of(device, now)
         if self._started:
             self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
 
@@ -182,6 +190,8 @@ class Engine:
             return
         ticket.delivered = True
         self.outlook.heard(update)
+        if ticket.train.lead:
+            self.books.bring(update)
         if seat.info.keeps_base and seat.held != ticket.base:
             self._hold(seat, ticket.base)
         self._record(
@@ -284,8 +294,9 @@ class Engine:
             )  # fmt: skip
         for number, reason in decision.rejected.items():
             self._reject(self._awaiting(number, "rejected"), reason)
+        self._regroup(decision)
         for device, job in decision.train.items():
-            self._dispatch(device, job)
+            self._dispatch(device, job, lead=device in decision.leads)
         if decision.plan is not None:
             self._grant(decision.plan)  # after ``train``: it may be for tickets that were made just now
         if decision.wake_at is not None:
@@ -313,6 +324,35 @@ class Engine:
                 trace.Granted(t=self.now, device=device, ticket=ticket.number, rate=rate, share=share)
             )  # fmt: skip
             self._transmit(device, ticket.granted)
+
+    def _regroup(self, decision: Decision) -> None:
+        if decision.dissolve:
+            self._tickets = first_ticket(self.books.close_all(self.now))
+        if decision.clusters is not None:
+            found = [list(members) for members in decision.clusters]
+            pure = purity(decision.clusters, self._truth) if self._truth is not None else None
+            self._record(trace.Clustered(t=self.now, version=self.version, clusters=found, purity=pure))
+        for group in decision.groups:
+            self._tell_group(group)
+
+    def _tell_group(self, group: Grouping) -> None:
+        book = self.books.open(group.cluster, group.head, group.members, self.now)
+        self._record(
+            trace.Grouped(
+                t=self.now, cluster=group.cluster, book=book, head=group.head, members=list(group.members),
+                quorum=group.quorum,
+            )
+        )  # fmt: skip
+        told = Group(book=book, head=group.head, quorum=group.quorum, damped=group.damped)
+        members = tuple((name, self._seats[name].info.samples, self._jobs[name]) for name in group.members)
+        for name in group.members:
+            seat = self._seats[name]
+            if seat.ticket is not None and not (seat.ticket.train.lead and name == group.head):
+                self._supersede(seat)  # from now on it works for its head: nobody waits for what it did before
+            self._transmit(name, replace(told, members=members) if name == group.head else told)
+
+    def _count_job(self, device: str) -> None:
+        self._jobs[device] += 1
 
     def _see_off(self) -> None:
         """Tell the strategy of the devices that could not be reached; what it decides may find more of them."""
@@ -342,9 +382,9 @@ class Engine:
         self.made = self.now
         for ticket in fresh:
             self.tally.applied += 1
-            self._settle(ticket)
+            self._settle(ticket, applied=True)
 
-    def _dispatch(self, device: str, job: Job | None) -> None:
+    def _dispatch(self, device: str, job: Job | None, *, lead: bool = False) -> None:
         """Send the current model, with local work or (the final one) without."""
         seat = self._seats.get(device)
         if seat is None:
@@ -352,26 +392,33 @@ class Engine:
         steps = 0 if job is None else job.steps_over(seat.info.samples)
         if job is not None and (steps < 1 or job.batch < 0):
             raise BadDecision(f"{self._name} dispatched a job of {steps} steps of {job.batch} samples to {device}")
-        if seat.ticket is not None:
-            self.tally.superseded += 1
-            self._record(trace.Superseded(t=self.now, device=device, ticket=seat.ticket.number))
-            self._settle(seat.ticket)
+        self._supersede(seat)
         self._tickets = number = self._tickets + 1
         version = self._history.version
         train = Train(
-            ticket=number, number=self._jobs[device], version=version, sent=self.now, job=job,
-            model=self._history.model, grant=job is not None and self._strategy.grants,
+            ticket=number, number=LEAD_JOBS + self._leads[device] if lead else self._jobs[device], version=version,
+            sent=self.now, job=job, model=self._history.model, lead=lead,
+            grant=job is not None and self._strategy.grants,
             taken=None if job is None else self._strategy.taken(device),
         )  # fmt: skip
         seat.ticket = self._open[number] = Ticket(number=number, device=device, train=train, base=version)
         seat.trains_sent += 1
-        self._jobs[device] += job is not None
+        (self._leads if lead else self._jobs)[device] += job is not None
         self._history.hold(version)
         self.tally.dispatched += 1
-        self._record(trace.Dispatched(t=self.now, device=device, ticket=number, version=version, steps=steps))
+        self._record(
+            trace.Dispatched(t=self.now, device=device, ticket=number, version=version, steps=steps, lead=lead)
+        )
         self._transmit(device, train)
 
-    def _transmit(self, device: str, message: Train | Grant) -> None:
+    def _supersede(self, seat: Seat) -> None:
+        if seat.ticket is not None:
+            self.tally.superseded += 1
+            self._record(trace.Superseded(t=self.now, device=seat.info.name, ticket=seat.ticket.number))
+            self._settle(seat.ticket)
+            seat.ticket = None
+
+    def _transmit(self, device: str, message: Train | Grant | Group) -> None:
         try:
             self._send(device, message)
         except ConnectionError:
@@ -398,9 +445,11 @@ class Engine:
         self._record(trace.Delivered(t=self.now, device=ticket.device, ticket=ticket.number))
         self._settle(ticket)
 
-    def _settle(self, ticket: Ticket) -> None:
+    def _settle(self, ticket: Ticket, *, applied: bool = False) -> None:
         del self._open[ticket.number]
         self._history.release(ticket.base)
+        if ticket.train.lead:
+            self.books.settle(ticket.number, self.now, applied=applied)
 
     def _rebase(self, ticket: Ticket, version: int) -> None:
         """The download was lost, and the device went on with the model that it had."""

@@ -8,14 +8,15 @@ from testbed.messages import Vector
 class History:
     """The current model, and the past ones that an open ticket is based on. Memory is bounded by the tickets."""
 
-    def __init__(self, model: Vector) -> None:
-        self.version, self.model = 0, model
-        self.models = {0: model}
-        self._holders = {0: 0}
+    def __init__(self, model: Vector, version: int = 0) -> None:
+        self.version, self.model = version, model
+        self.models = {version: model}
+        self._holders = {version: 0}
 
-    def append(self, model: Vector) -> None:
+    def append(self, model: Vector, version: int | None = None) -> None:
+        """``version``: a later one, where somebody else makes them; unless it is told, the next."""
         previous = self.version
-        self.version, self.model = previous + 1, model
+        self.version, self.model = previous + 1 if version is None else version, model
         self.models[self.version], self._holders[self.version] = model, 0
         if self._holders[previous] == 0:
             self._drop(previous)

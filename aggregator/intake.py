@@ -18,7 +18,7 @@ from aggregator.turns import Turns
 from testbed import trace
 from testbed.clock import WallClock
 from testbed.host import UsageMeter, is_computing, pressure_seconds
-from testbed.messages import KILLED, Ask, Beat, Hello, Message, Score, Update, Welcome
+from testbed.messages import KILLED, Ask, Beat, Hello, Ledger, Message, Score, Update, Welcome
 from testbed.wire import BadMessage
 
 _FINE_SECONDS = 0.002
@@ -163,6 +163,9 @@ class Intake:
         elif isinstance(message, (Update, Ask, Beat)):
             if self.running:
                 self._take_from_device(message, events, now)
+        elif isinstance(message, Ledger):
+            if self.running:
+                self._engine.books.enter(message.device, message.book, message.events)
         elif isinstance(message, Hello) and self.running and not self._ending.over:
             self._deaths.rejoined(peer, now)
             if self._engine.is_present(peer):

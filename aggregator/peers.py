@@ -9,7 +9,22 @@ from collections.abc import Sequence
 
 from testbed import trace
 from testbed.host import is_computing
-from testbed.messages import EVALUATOR, KILLED, STOPPED, Ask, Beat, Grant, Hello, Message, Refused, Score, Train, Update
+from testbed.messages import (
+    EVALUATOR,
+    KILLED,
+    STOPPED,
+    Ask,
+    Beat,
+    Grant,
+    Group,
+    Hello,
+    Ledger,
+    Message,
+    Refused,
+    Score,
+    Train,
+    Update,
+)
 from testbed.roles import AggregatorConfig
 from testbed.sockets import Hub, Incoming, Unreachable
 from testbed.wire import BadMessage, Buffer, decode, encode, largest_frame
@@ -100,7 +115,7 @@ class Peers:
             return False
         return True
 
-    def send_to(self, device: str, message: Train | Grant) -> None:
+    def send_to(self, device: str, message: Train | Grant | Group) -> None:
         """As the engine wants it: raises ConnectionError if the device cannot be reached.
 
         What is sent to a device that the script has killed is lost on the way: nobody would tell at once on a network.
@@ -110,12 +125,14 @@ class Peers:
 
 
 def _read_device(peer: str, message: Message) -> Events:
-    if not isinstance(message, (Hello, Update, Ask, Beat)) or message.device != peer:
+    if not isinstance(message, (Hello, Update, Ask, Beat, Ledger)) or message.device != peer:
         raise BadMessage(f"a {type(message).__name__} that this device may not send")
     if isinstance(message, Hello):
         if not message.samples or not message.cores:
             raise BadMessage("a Hello without samples or cores")
         return ()
+    if isinstance(message, Ledger):
+        return ()  # of tickets of others: see aggregator.books
     events = [trace.device_event(table) for table in message.events]
     if any(event.device != peer for event in events):
         raise BadMessage("it reports events of another device")

@@ -27,6 +27,7 @@ from aggregator.turns import Turns
 from testbed import plugins, trace
 from testbed.clock import WallClock
 from testbed.cores import Priority, keep_freed_memory, settle
+from testbed.fleet import DeviceSpec
 from testbed.host import is_computing
 from testbed.messages import EVALUATOR, Stop, Welcome
 from testbed.parameters import build
@@ -66,7 +67,7 @@ class AggregatorProcess:
         self._engine = Engine(
             self._strategy, task.initial(), job=experiment.training,
             random=np.random.default_rng([experiment.seed, 3]), send=self._peers.send_to, record=self._trace.write,
-            outlook=_outlook(config, task),
+            outlook=_outlook(config, task), truth=_truth(self._peers.fleet.values(), task),
         )  # fmt: skip
         self._evaluation = Evaluation(experiment.evaluation.every)
         self._ending, arrivals = _ending(config), _arrivals(config)
@@ -199,7 +200,7 @@ class AggregatorProcess:
                 t=ended,
                 reason=reason,
                 version=engine.version,
-                in_flight=engine.in_flight,
+                in_flight=engine.in_flight + engine.books.in_flight,
                 wakes=engine.wakes,
                 model=hashlib.sha256(engine.model.tobytes()).hexdigest(),
                 silent=[name for name in peers.fleet if engine.is_present(name) and not peers.has_left(name)],
@@ -237,6 +238,12 @@ class AggregatorProcess:
         folder.mkdir(exist_ok=True)
         version = {"version": str(self._engine.version)}
         save_file(self._task.tensors(self._engine.model), folder / "final.safetensors", metadata=version)
+
+
+def _truth(fleet: Iterable[DeviceSpec], task: Task) -> dict[str, tuple[int, ...]] | None:
+    """Device → the labels that it has; None where the data has none."""
+    labels = task.labels
+    return None if labels is None else {spec.name: labels[spec.index] for spec in fleet}
 
 
 def _ending(config: AggregatorConfig) -> Ending:

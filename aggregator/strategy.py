@@ -8,7 +8,7 @@ held), and **a busy device named in it is restarted**.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -112,6 +112,18 @@ class Plan:
     budget: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouping:
+    """A cluster as it is to be from now on. With another head it begins anew: what the old one held is lost."""
+
+    cluster: int
+    head: str
+    members: tuple[str, ...]
+    """The head among them."""
+    quorum: int
+    damped: bool = True
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done. The default is: nothing."""
 
@@ -127,6 +139,16 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Call ``on_wake`` at this moment (now: again at once); None leaves an earlier wish standing."""
     plan: Plan | None = None
     """Grant rates to these devices, which are busy after ``train`` and have been granted none."""
+    dissolve: bool = False
+    """There are no clusters any more: what their members do is superseded."""
+    clusters: Sequence[Sequence[str]] | None = None
+    """Clusters that were found. For the trace."""
+    groups: Sequence[Grouping] = ()
+    """Clusters that have changed. Their devices are told before anything is dispatched."""
+    leads: Collection[str] = ()
+    """Of the devices in ``train``, those that are sent the model for their cluster."""
+    up: Vector | None = None
+    """Of a cluster head's rule: what ``applied`` adds up to, for the aggregator; there is no new version here."""
     round: Sequence[tuple[str, float]] | None = None
     """A round, as the paper counts them, has ended: its devices, and the seconds that each computed. For the trace."""
 
@@ -142,6 +164,10 @@ class Strategy(abc.ABC):
     """Whether the run ends only when every device has the final model."""
     grants: ClassVar[bool] = False
     """Whether devices upload only when, and as fast as, the rule says (``Decision.plan``): it needs a radio cell."""
+    imports: ClassVar[tuple[str, ...]] = ()
+    """Modules that take seconds to import: everybody is forked from a process that has them."""
+    repeatable: ClassVar[bool] = True
+    """Whether the order of arrivals at the aggregator is all that a strict replay must repeat."""
 
     def check(self, devices: int) -> None:  # noqa: B027  most rules fit every fleet
         """Raise ``testbed.parameters.ParameterError`` for what does not fit a fleet of so many devices."""

@@ -49,6 +49,11 @@ def saa_weights(samples: Sequence[int], staleness: Sequence[int]) -> list[float]
     return [own / total / (tau + 1) for own, tau in zip(samples, staleness, strict=True)]  # (3), (4)
 
 
+def merge_weights(samples: Sequence[int], staleness: Sequence[int], *, damped: bool) -> list[float]:
+    """By SAA or, without it, of a plain mean."""
+    return saa_weights(samples, staleness) if damped else [1 / len(samples)] * len(samples)
+
+
 def dsa_weights(samples: Sequence[int], total: int | None = None) -> list[float]:
     """Of the result of each cluster, by the samples of the *whole* cluster.
 

@@ -23,19 +23,17 @@ from typing import TypeAlias
 import msgspec
 
 from devices.computing import Trainer
-from devices.link import Transfer, transfer
+from devices.link import Transfer, next_tick, transfer
 from devices.memory import Remembered
 from devices.throttle import Pace
 from devices.work import Hang, State, Work
 from testbed.faults import Timetable, scripted
 from testbed.fleet import DeviceSpec
 from testbed.host import Usage
-from testbed.messages import Ask, Beat, Grant, Job, Train, Update, Vector
+from testbed.messages import Ask, Beat, Grant, Job, Train, Update, Vector, book_of
 from testbed.script import Script, phases
 from testbed.speed import Curve
 from testbed.trace import Abandoned, Downloaded, Event, Scripted, Suspended, Trained, Uploaded, as_table
-
-_ROUNDING = 1e-9  # (k·tick)/tick may be a little less than k: that would be another attempt in the same interval
 
 _NEVER = (math.inf, math.inf)
 
@@ -96,6 +94,8 @@ class Device:
         """The last one, which may be here before the model that it is for."""
         self._memory: Remembered | None = None
         """What the aggregator has of this device, where it uploads differences to that."""
+        self.own_book: int | None = None
+        """Of tickets that come from a cluster head which is this device: they go over no link."""
         self.outbox: list[Update | Ask] = []
 
     # ---- what goes in
@@ -244,8 +244,22 @@ class Device:
             return State.TRAINING if self._work.update is None else State.UPLOADING
         return State.IDLE if self._download is None else State.DOWNLOADING
 
+    @property
+    def awake_since(self) -> float:
+        """When it was back, the last time that it hung."""
+        return self._awake_since
+
+    @property
+    def dies_at(self) -> float:
+        """When the script kills it."""
+        return self._script.killed_at
+
     def beat(self) -> Beat:
         """A heartbeat, which carries the events since the last message."""
+        return msgspec.structs.replace(self.standing(), events=self.take_events())
+
+    def standing(self) -> Beat:
+        """A heartbeat that tells of no events."""
         work, download = self._work, self._download
         holding = self._inbox or (download[0] if download is not None else work.train if work is not None else None)
         return Beat(
@@ -256,7 +270,6 @@ class Device:
             trains=self._trains,
             progress=work.done / work.steps if work is not None else 0.0,
             drops=self._drops,
-            events=self.take_events(),
         )
 
     def take_events(self) -> tuple[dict[str, object], ...]:
@@ -284,6 +297,8 @@ class Device:
         self._download, self._taken = (train, way), now
 
     def _way_down(self, train: Train, moment: float) -> Transfer:
+        if self._is_own(train):
+            return _at_once(moment)
         fate = scripted(self._timetable.download(self._number, self._attempt), self.spec.script, moment)
         return transfer(self.spec.down, train.model.nbytes, fate, moment, self.spec.absences, self._rates)
 
@@ -291,13 +306,14 @@ class Device:
         assert self._download is not None
         train, way = self._download
         self._download = None
-        self._note(
-            Downloaded(
-                t=now, device=self.spec.name, ticket=train.ticket, job=self._number, attempt=self._attempt,
-                sent=way.started, asked=way.asked, obtained=max(way.due, self._taken) - way.started,
-                bytes=way.bytes, dropped=way.dropped, held=way.held or None,
-            )
-        )  # fmt: skip
+        if not self._is_own(train):
+            self._note(
+                Downloaded(
+                    t=now, device=self.spec.name, ticket=train.ticket, job=self._number, attempt=self._attempt,
+                    sent=way.started, asked=way.asked, obtained=max(way.due, self._taken) - way.started,
+                    bytes=way.bytes, dropped=way.dropped, held=way.held or None,
+                )
+            )  # fmt: skip
         moment = max(way.due, self._awake_since)
         if way.dropped:
             self._drops += 1
@@ -439,8 +455,12 @@ class Device:
 
     def _start_upload(self, work: Work, moment: float) -> None:
         assert work.update is not None
+        work.last = self._script.killed_at
+        if self._is_own(work.train):
+            work.upload = _at_once(moment)
+            return
         fate = scripted(self._timetable.upload(work.number, work.attempt), self.spec.script, moment)
-        size, work.last, link = work.update.delta.nbytes, self._script.killed_at, self.spec.up
+        size, link = work.update.delta.nbytes, self.spec.up
         if work.granted is not None:  # what a recorded upload took was the rate that it was granted then
             link = replace(link, mbit=work.granted.rate / 1e6, spread=0.0, trace=None)
             fate = replace(fate, seconds=None)
@@ -455,6 +475,9 @@ class Device:
 
     def _end_upload(self, work: Work, way: Transfer, now: float) -> None:
         assert work.update is not None
+        if self._is_own(work.train):
+            self._work = None
+            return
         self._note(
             Uploaded(
                 t=now, device=self.spec.name, ticket=work.train.ticket, job=work.number, attempt=work.attempt,
@@ -474,9 +497,17 @@ class Device:
             work.upload = None
             tick = self.spec.tick
             assert tick is not None  # a profile with on_drop = next_tick has one
-            work.retry_at = (math.floor(way.due / tick + _ROUNDING) + 1) * tick
+            work.retry_at = next_tick(way.due, tick)
         else:
             self._start_upload(work, way.due)
 
+    def _is_own(self, train: Train) -> bool:
+        return book_of(train.ticket) == self.own_book
+
     def _note(self, event: Event) -> None:
         self._events.append(event)
+
+
+def _at_once(moment: float) -> Transfer:
+    """From a head to itself, or back."""
+    return Transfer(started=moment, due=moment, asked=0.0, bytes=0, dropped=False)

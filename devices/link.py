@@ -40,6 +40,12 @@ class Transfer:
     """Of the seconds asked for, those for which the device is away."""
 
 
+def next_tick(moment: float, tick: float) -> float:
+    """When the next interval begins."""
+    # (k·tick)/tick may be a little less than k: that would be another attempt in the same interval
+    return (math.floor(moment / tick + _ROUNDING) + 1) * tick
+
+
 def transfer(
     link: Direction,
     size: int,

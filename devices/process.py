@@ -15,6 +15,7 @@ import numpy as np
 from devices.computing import Computing, Steps, Stepwise
 from devices.device import Device
 from devices.freeze import freeze
+from devices.membership import Membership
 from devices.quota import SignalQuota
 from devices.training import local_sgd
 from devices.work import State
@@ -24,10 +25,25 @@ from testbed.clock import WallClock
 from testbed.cores import Priority, settle
 from testbed.faults import RecordedTimetable, Timetable, timetable
 from testbed.host import UsageMeter
-from testbed.messages import STOPPED, Ask, Beat, Grant, Hello, Job, Refused, Stop, Train, Update, Vector, Welcome
+from testbed.messages import (
+    STOPPED,
+    Ask,
+    Beat,
+    Grant,
+    Group,
+    Hello,
+    Job,
+    Ledger,
+    Refused,
+    Stop,
+    Train,
+    Update,
+    Vector,
+    Welcome,
+)
 from testbed.recording import read
 from testbed.roles import GRAIN_SECONDS, DeviceConfig
-from testbed.sockets import Peer, Unreachable, closing_peer
+from testbed.sockets import Peer, Unreachable, closing_peer, wait_for_any
 from testbed.tasks.task import Task
 from testbed.wire import Buffer, decode, encode, largest_frame
 
@@ -106,8 +122,12 @@ class DeviceProcess:
             lead=_LEAD_SECONDS / config.dilation, grain=GRAIN_SECONDS / config.dilation,
             ahead=_AHEAD_SECONDS / config.dilation, begins=config.rejoining.at if config.rejoining is not None else 0.0,
         )  # fmt: skip
+        self._cluster = Membership(config, task.size, self._device, _LEAD_SECONDS / config.dilation)
+        self._trains = 0
+        """That the aggregator has sent: not those of a cluster head."""
         self._untold: tuple[dict[str, object], ...] = ()
         """Events that no message has carried yet; they outlast a message that the transport could not take."""
+        self._unsent: list[Ledger] = []
         self._next_beat = (spec.index * _GOLDEN % 1.0) * config.beat
         self._frozen_until = -math.inf
 
@@ -125,7 +145,10 @@ class DeviceProcess:
                 self._lie_dead()
                 return
         # the last heartbeat carries the events that had not been told yet
-        self._tell(msgspec.structs.replace(self._device.beat(), state=STOPPED), timeout=1.0)
+        self._tell_ledgers(timeout=1.0)
+        last = self._cluster.for_aggregator(self._device.beat())
+        self._cluster.leave()
+        self._tell(msgspec.structs.replace(last, state=STOPPED), timeout=1.0)
 
     def _warm_up(self) -> None:
         """The first steps after a fork fault in this process's own pages, and would miss their deadlines."""
@@ -178,6 +201,7 @@ class DeviceProcess:
                     device.progressed(loss, clock.now())
             now = clock.now()
             device.advance(now)
+            self._cluster.advance(now)
             if self._quota is not None:  # after it: a job may have begun
                 self._quota.act(clock.host_seconds(now))
             # no beat may overtake an update that waits: it would tell of a job that was given up
@@ -187,6 +211,7 @@ class DeviceProcess:
             if now >= self._next_beat or not delivered:
                 if delivered:
                     self._tell_beat()
+                self._cluster.tell_boss()
                 self._next_beat += self._config.beat * max(1, math.ceil((now - self._next_beat) / self._config.beat))
             self._freeze_if_told(clock)
             if device.wants_step(now):
@@ -194,7 +219,7 @@ class DeviceProcess:
                 device.stepped(clock.now())
                 frames = self._peer.receive(0)
             else:
-                frames = self._wait(clock, min(device.due(), self._next_beat))
+                frames = self._wait(clock, min(device.due(), self._next_beat, self._cluster.due()))
             while frames is not None:
                 self._take(frames, clock.now())
                 frames = self._peer.receive(0)
@@ -210,6 +235,10 @@ class DeviceProcess:
         left = clock.host_seconds(until - clock.now())
         if self._quota is not None:
             left = min(left, self._quota.due - clock.host_seconds(clock.now()))
+        if self._cluster.ends:
+            beside = self._worker.fileno() if self._worker is not None else None
+            wait_for_any(left - _FINE_SECONDS / 2, [self._peer, *self._cluster.ends], beside)
+            return self._peer.receive(0)
         if self._worker is not None:
             return self._peer.receive(max(0.0, left), self._worker.fileno())
         if left > _FINE_SECONDS:
@@ -220,33 +249,51 @@ class DeviceProcess:
     def _take(self, frames: list[Buffer], now: float) -> None:
         message = decode(frames, self._task.size)
         if isinstance(message, Train):
-            self._device.receive(message, now)
+            self._trains += 1
+            if message.lead:
+                self._cluster.lead(message, now)
+            else:
+                self._cluster.leave()
+                self._device.receive(message, now)
         elif isinstance(message, Grant):
             self._device.receive_grant(message)
+        elif isinstance(message, Group):
+            self._cluster.enter(message, now)
         elif isinstance(message, Stop):
             raise StopRun
 
     def _deliver(self) -> bool:
         """Send what the emulated uplink lets through. What the transport cannot take is tried again."""
-        outbox = self._device.outbox
+        own, relayed = self._device.outbox, self._cluster.outbox
         try:
-            while outbox:
-                self._tell(msgspec.structs.replace(outbox[0], events=self._device.take_events()))
-                del outbox[0]
+            while own:
+                if not self._cluster.takes(own[0]):
+                    self._tell(msgspec.structs.replace(own[0], events=self._device.take_events()))
+                del own[0]
+            self._tell_ledgers()
+            while relayed:
+                self._tell(relayed[0])
+                del relayed[0]
         except Unreachable:
             return False
         return True
 
     def _tell_beat(self) -> None:
         try:
-            self._tell(self._device.beat())
+            self._tell(self._cluster.for_aggregator(self._device.beat()))
         except Unreachable:
             return  # the aggregator is flooded, or gone; the launcher ends us in the second case
 
     def _tell(self, message: Update | Ask | Beat, timeout: float = 0.0) -> None:
         self._untold += message.events
-        self._peer.send(encode(msgspec.structs.replace(message, events=self._untold)), timeout)
+        self._peer.send(encode(msgspec.structs.replace(message, events=self._untold, trains=self._trains)), timeout)
         self._untold = ()
+
+    def _tell_ledgers(self, timeout: float = 0.0) -> None:
+        self._unsent += self._cluster.ledgers()
+        while self._unsent:
+            self._peer.send(encode(self._unsent[0]), timeout)
+            del self._unsent[0]
 
     def _train(self, job: Job, base: Vector, number: int) -> Computing:
         return Stepwise(_local_sgd(self._config, self._task, job, base, number))

@@ -165,7 +165,7 @@ class Launcher:
                 endpoint=endpoint, seed=experiment.seed, dilation=plan.dilation,
                 beat=experiment.presence.beat, job=experiment.training, quota=quotas.get(spec.name),
                 recording=replayed.recordings[spec.name] if replayed is not None else None,
-                recording_end=experiment.replay.end,
+                recording_end=experiment.replay.end, heads=str(self._private),
             )  # fmt: skip
             self._fork(spec.name, config)
             self._devices[spec.name] = config

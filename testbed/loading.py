@@ -180,6 +180,9 @@ def _check_rule(experiment: Experiment, source: str) -> None:
         rule.check(sum(group.count for group in experiment.devices))
     except ParameterError as error:
         raise ProfileError(source, f"strategy.{error.key}", error.problem) from None
+    if experiment.replay.mode == "strict" and not rule.repeatable:
+        problem = f"is strict; {experiment.strategy_name} has cluster heads, and nobody orders what arrives at them"
+        raise ProfileError(source, "replay.mode", f"{problem}: take replay.mode = 'schedule'")
 
 
 def _check_ticks(group: Group, experiment: Experiment, source: str, key: str) -> None:

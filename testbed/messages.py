@@ -36,6 +36,20 @@ KILLED = "killed"
 """State in the last word of a device that the script kills. No sign of life: it only brings what was not told yet."""
 
 
+_TICKET_BITS = 24
+LEAD_JOBS = 1 << 30
+"""Numbers from here on are those of models that go through a cluster head: so they meet no fate of its own jobs."""
+
+
+def first_ticket(book: int) -> int:
+    """Whoever gives tickets out has a book of them: those of a newer book are larger, whoever keeps it."""
+    return book << _TICKET_BITS
+
+
+def book_of(ticket: int) -> int:
+    return ticket >> _TICKET_BITS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """Local training as a device is told to do it. Travels with each dispatch, so a rule may change it."""
@@ -113,6 +127,7 @@ class Train(Message, frozen=True, kw_only=True):
     ``sent`` is when it set out: the way over the emulated link is counted from there, so that the time which the
     transport needs is not added to it. ``number`` is how many jobs the device was sent before, in all its lives: what
     befalls a job goes by it, so that it must not hang on which of them a process came to see.
+    ``lead``: for the whole cluster whose head the device is. The answer is what its members have made of it.
     """
 
     ticket: Count
@@ -126,6 +141,7 @@ class Train(Message, frozen=True, kw_only=True):
     taken: Count | None = None
     """Upload the difference to what the server has of you, of which this ticket was the last (0: it has nothing). None:
     upload the update itself."""
+    lead: bool = False
 
 
 class Update(Message, frozen=True, kw_only=True):
@@ -149,6 +165,8 @@ class Update(Message, frozen=True, kw_only=True):
     """Of a difference: the ticket of the update that it is counted from."""
     trains: Count = 0
     """As in a heartbeat."""
+    merged: tuple[tuple[Count, Number, Count], ...] = ()
+    """Of a cluster head: ticket, weight and staleness of each update that went into it."""
     events: tuple[dict[Text, Any], ...] = ()
 
 
@@ -190,6 +208,30 @@ class Beat(Message, frozen=True, kw_only=True):
     progress: Number = 0.0
     drops: Count = 0
     events: tuple[dict[Text, Any], ...] = ()
+
+
+class Group(Message, frozen=True, kw_only=True):
+    """Aggregator → device: you belong to this cluster, until a Train comes from me that is not for a head.
+
+    ``book`` is that of the tickets which its head gives out, and names the endpoint at which it is reached. Only the
+    head is told its ``members``: name, samples, and how many jobs each was sent before.
+    """
+
+    book: Count
+    head: Text
+    quorum: Count = 1
+    """Updates that the head waits for."""
+    damped: bool = True
+    """Whether stale updates weigh less."""
+    members: tuple[tuple[Text, Count, Count], ...] = ()
+
+
+class Ledger(Message, frozen=True, kw_only=True):
+    """Cluster head → aggregator: what became of the tickets of its book."""
+
+    device: Text
+    book: Count
+    events: tuple[dict[Text, Any], ...]
 
 
 class Snapshot(Message, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ _SECONDS = (
 )  # fmt: skip
 _JOULES = tuple(f"{phase}_j" for phase in energy.PHASES)
 DEVICE_COLUMNS = (
-    "device", "pid", "core", "samples", "jobs", "applied", "rejected", "lost", "superseded", "drops",
+    "device", "pid", "core", "samples", "jobs", "to_aggregator", "applied", "rejected", "lost", "superseded", "drops",
     "bytes_up", "bytes_down", "busy_s", "download_s", "upload_s", "waiting_s", "suspended_s", "dead_s", "abandoned_s",
     "idle_s", "asked_s", "obtained_s", "energy_j", *_JOULES, "wasted_j", "joules_per_update", "contribution",
     "first_loss", "last_loss", "missed", "host_cpu_s", "host_waited_s", "mean_staleness",

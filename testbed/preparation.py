@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from testbed import calibration, opening, speed
+from testbed import calibration, opening, plugins, speed
 from testbed.cores import CorePlan
 from testbed.errors import UserError
 from testbed.forking import prepared_template, private_folder, wait_for_template
@@ -27,6 +27,7 @@ class TemplateFailed(Exception):
 def order(experiment: Experiment, cores: CorePlan) -> Order:
     setting = opening.setting(experiment)
     crowd = {core: min(count, calibration.MOST_PROCESSES) for core, count in Counter(cores.devices).items()}
+    rule = plugins.find(experiment.strategy_name, "aggregator.strategies", experiment.name, "strategy")
     profiles = [group.profile for group in experiment.devices if isinstance(group.profile, DeviceProfile)]
     return Order(
         launcher=os.getpid(),
@@ -39,6 +40,7 @@ def order(experiment: Experiment, cores: CorePlan) -> Order:
         job=experiment.training,
         crowd=crowd if any(profile.throttle != "none" for profile in profiles) else {},
         flops=speed.needs_flops(experiment),
+        imports=rule.imports,
         rates=tuple(sorted(_rates(experiment))),
         availability=tuple(sorted({group.availability for group in experiment.devices if group.availability})),
     )

@@ -101,8 +101,8 @@ def _changes(events: Iterable[Event], use: str) -> Iterator[tuple[str, int, Chan
     final: set[int] = set()
     for event in events:
         if isinstance(event, trace.Dispatched):
-            if event.steps == 0:
-                final.add(event.ticket)  # the final model is no job
+            if event.steps == 0 or event.lead:
+                final.add(event.ticket)  # the final model is no job, nor is one for a cluster
         elif isinstance(event, trace.TransferEvent):
             if event.ticket in final:
                 continue

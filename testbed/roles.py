@@ -39,6 +39,8 @@ class DeviceConfig:
     """File with what befell its jobs in a recorded run, which is to befall them again."""
     recording_end: str = "loop"
     rejoining: Rejoining | None = None
+    heads: str = ""
+    """Folder with the endpoints of cluster heads."""
     quota: Quota | float | None = None
     """Share of a core for a process that only computes: by a control group, or by signals. None: paced, or free."""
 

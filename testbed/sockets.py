@@ -97,6 +97,10 @@ class Hub:
         self._patience = -1
         self.endpoint = self._socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()  # type: ignore[union-attr]
 
+    @property
+    def ear(self) -> zmq.Socket[bytes]:
+        return self._socket
+
     def send(self, peer: str, frames: Sequence[Buffer]) -> None:
         try:
             self._sender.send([peer.encode(errors=_NAMELESS), *frames])
@@ -118,8 +122,9 @@ class Hub:
             return None
         return bytes(peer).decode(errors=_NAMELESS), frames
 
-    def close(self) -> None:
-        self._socket.close()
+    def close(self, linger: int = _LINGER_MS) -> None:
+        """``linger``: milliseconds for what has not been sent yet."""
+        self._socket.close(linger)
         self._context.term()
 
 
@@ -137,6 +142,10 @@ class Peer:
         self._socket.connect(endpoint)
         self._poller = zmq.Poller()
         self._sender = _Sender(self._socket)
+
+    @property
+    def ear(self) -> zmq.Socket[bytes]:
+        return self._socket
 
     def send(self, frames: Sequence[Buffer], timeout: float = 0.0) -> None:
         """Send, waiting up to ``timeout`` host seconds for the connection or for room in the queue."""
@@ -163,9 +172,20 @@ class Peer:
         except zmq.Again:
             return None
 
-    def close(self) -> None:
-        self._socket.close()
+    def close(self, linger: int = _LINGER_MS) -> None:
+        """``linger``: milliseconds for what has not been sent yet."""
+        self._socket.close(linger)
         self._context.term()
+
+
+def wait_for_any(timeout: float, ends: Sequence[Hub | Peer], beside: int | None = None) -> None:
+    """Until somebody has said something at one of the ends, or the file ``beside`` has something to read."""
+    poller = zmq.Poller()
+    for end in ends:
+        poller.register(end.ear, zmq.POLLIN)
+    if beside is not None:
+        poller.register(beside, zmq.POLLIN)
+    poller.poll(max(0, int(timeout * 1000)))
 
 
 @contextlib.contextmanager

@@ -73,6 +73,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     rates: tuple[str, ...] = ()
     availability: tuple[str, ...] = ()
     """Trace files of links and of devices. Read here once, they are shared by all that are forked."""
+    imports: tuple[str, ...] = ()
+    """Modules that the rule needs and that take seconds."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,8 +86,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _prepare(order: Order) -> Task:
-    for role in ROLES:
-        importlib.import_module(role)
+    for name in (*ROLES, *order.imports):
+        importlib.import_module(name)
     import torch
 
     for path in order.rates:

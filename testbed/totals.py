@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from testbed import trace
 from testbed.energy import APPLIED, DELIVERED, DeviceEnergy, Ledger
+from testbed.messages import book_of
 from testbed.timeline import ABANDONED, COMPUTING, DEAD, DOWNLOAD, SUSPENDED, UPLOAD, WAITING, Timeline
 from testbed.trace import Event
 
@@ -24,6 +25,8 @@ class DeviceTotals:
     core: int | None = None
     samples: int = 0
     jobs: int = 0
+    to_aggregator: int = 0
+    """Updates that reached the aggregator itself, and not the head of a cluster."""
     applied: int = 0
     rejected: int = 0
     lost: int = 0
@@ -127,6 +130,10 @@ class Totals:
     final_tickets: set[int] = field(default_factory=set)
     has_final: dict[str, float] = field(default_factory=dict)
     """Device → when it had it; the aggregator learned of that with the next heartbeat."""
+    leads: dict[int, float] = field(default_factory=dict)
+    """Tickets of cluster heads → their weight in a version: it is that of what went into them."""
+    books: set[int] = field(default_factory=set)
+    """Of tickets that cluster heads give out."""
     resent: int = 0
     ignored: int = 0
     refused: int = 0
@@ -185,7 +192,9 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
         case trace.Dispatched():
             owner[event.ticket] = event.device
             total.dispatched += 1
-            if event.steps:
+            if event.lead:
+                total.leads[event.ticket] = 0.0
+            elif event.steps:
                 total.devices[event.device].jobs += 1
             else:
                 total.devices[event.device].restarted.clear()  # what it did is cut off by the end, not by a newer model
@@ -194,12 +203,17 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
                 total.energy.fates[event.ticket] = DELIVERED  # it asks for no update
         case trace.Arrived():
             total.arrived += 1
-            if event.loss is not None:
+            total.devices[event.device].to_aggregator += book_of(event.ticket) not in total.books
+            if event.loss is not None and event.ticket not in total.leads:
                 total.devices[event.device].losses.append((event.t, event.loss))
         case trace.Planned():
             total.plan = event
         case trace.Aggregated():
             _count_version(event, total, owner)
+        case trace.Grouped():
+            total.books.add(event.book)
+        case trace.Merged():
+            _count_merged(event, total, owner)
         case trace.Rejected() | trace.Lost() | trace.Superseded():
             name = type(event).__name__.lower()
             total.energy.fates[event.ticket] = name
@@ -238,19 +252,37 @@ def _count_version(event: trace.Aggregated, total: Totals, owner: dict[int, str]
     # a ticket may be used again in a later version; it is settled at its first use
     fresh = [ticket for ticket in event.tickets if ticket not in fates]
     total.applied += len(fresh)
+    found = []
     for ticket, staleness in zip(fresh, event.staleness, strict=True):
         fates[ticket] = APPLIED
         total.devices[owner[ticket]].applied += 1
-        total.devices[owner[ticket]].staleness.append(staleness)
+        if ticket not in total.leads:
+            found.append(staleness)
+            total.devices[owner[ticket]].staleness.append(staleness)
     weights = [abs(weight or 0.0) for weight in event.weights]
     for ticket, weight in zip(event.tickets, weights, strict=True):
-        total.devices[owner[ticket]].weight += weight
+        if ticket in total.leads:
+            total.leads[ticket] = weight
+        else:
+            total.devices[owner[ticket]].weight += weight
     total.made.append(
         Made(
-            t=event.t, version=event.version, updates=len(event.tickets), staleness=event.staleness,
+            t=event.t, version=event.version, updates=len(event.tickets), staleness=found,
             weight=sum(weights), plan=total.plan,
         )
     )  # fmt: skip
+
+
+def _count_merged(event: trace.Merged, total: Totals, owner: dict[int, str]) -> None:
+    """What went into the last version through the head of a cluster."""
+    total.applied += len(event.tickets)
+    for ticket, weight, staleness in zip(event.tickets, event.weights, event.staleness, strict=True):
+        device = total.devices[owner[ticket]]
+        total.energy.fates[ticket] = APPLIED
+        device.applied += 1
+        device.staleness.append(staleness)
+        device.weight += total.leads[event.ticket] * abs(weight or 0.0)
+    total.made[-1].staleness.extend(event.staleness)
 
 
 def _count_device(event: Event, total: Totals) -> None:

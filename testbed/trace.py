@@ -140,11 +140,15 @@ class Left(Event, frozen=True, kw_only=True):
     reason: str
 
 
-class Dispatched(TicketEvent, frozen=True, kw_only=True):
-    """A new ticket; ``steps`` is the local work it asks for, 0 with the final model."""
+class Dispatched(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A new ticket; ``steps`` is the local work it asks for, 0 with the final model.
+
+    ``lead``: the model is for a whole cluster, and the device its head. Tickets of the head's own follow.
+    """
 
     version: int
     steps: int
+    lead: bool = False
 
 
 class Resent(TicketEvent, frozen=True, kw_only=True):
@@ -273,6 +277,38 @@ class Aggregated(Event, frozen=True, kw_only=True):
     staleness: list[int]
 
 
+class Clustered(Event, frozen=True, kw_only=True):
+    """Devices were put into clusters, by what they had learned from this version.
+
+    ``purity``: share of them that have the same labels as most of their cluster; null where the data has no labels.
+    """
+
+    version: int
+    clusters: list[list[str]]
+    purity: Number | None
+
+
+class Grouped(Event, frozen=True, kw_only=True):
+    """A cluster has this head and these members from now on; ``book`` is another one whenever the head is."""
+
+    cluster: int
+    book: int
+    head: str
+    members: list[str]
+    quorum: int
+
+
+class Merged(TicketEvent, frozen=True, kw_only=True):
+    """These tickets of a head's book went into the version that was just made, through the head's own ``ticket``.
+
+    With these weights (null: not finite) in what the head made of them, and stalenesses.
+    """
+
+    tickets: list[int]
+    weights: list[Number | None]
+    staleness: list[int]
+
+
 class Round(Event, frozen=True, kw_only=True):
     """A round, as the rule's paper counts them, has ended: who was in it, and how long each computed, in seconds."""
 
@@ -353,6 +389,9 @@ class Stopped(Event, frozen=True, kw_only=True):
 DeviceEvent: TypeAlias = Downloaded | Suspended | Scripted | Trained | Uploaded | Abandoned
 """What devices report, with their messages."""
 
+HeadEvent: TypeAlias = Dispatched | Resent | Arrived | Ignored | Rejected | Lost | Superseded
+"""What cluster heads report of the tickets that they give out."""
+
 
 def _leaves(cls: type[Event]) -> list[type[Event]]:
     below = cls.__subclasses__()
@@ -361,6 +400,7 @@ def _leaves(cls: type[Event]) -> list[type[Event]]:
 
 KINDS: dict[str, type[Event]] = {cls.__name__.lower(): cls for cls in _leaves(Event)}
 _REPORTED = {cls.__name__.lower(): cls for cls in get_args(DeviceEvent)}
+_KEPT = {cls.__name__.lower(): cls for cls in get_args(HeadEvent)}
 
 _ANY: Any = Union[tuple(KINDS.values())]  # noqa: UP007  made of a table, not written out
 _encoder = msgspec.json.Encoder()
@@ -384,6 +424,17 @@ def device_event(table: Mapping[str, Any]) -> DeviceEvent:
         event: DeviceEvent = msgspec.convert(table, type=_REPORTED[table["kind"]])
     except KeyError:
         raise TraceError("a kind of event that a device does not report") from None
+    except (msgspec.ValidationError, TypeError) as error:
+        raise TraceError(str(error)) from None
+    return event
+
+
+def head_event(table: Mapping[str, Any]) -> HeadEvent:
+    """The event in the ledger of a cluster head; anything that does not fit raises TraceError."""
+    try:
+        event: HeadEvent = msgspec.convert(table, type=_KEPT[table["kind"]])
+    except KeyError:
+        raise TraceError("a kind of event that a cluster head does not report") from None
     except (msgspec.ValidationError, TypeError) as error:
         raise TraceError(str(error)) from None
     return event

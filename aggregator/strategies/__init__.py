@@ -4,6 +4,7 @@ from aggregator.strategies.afl import AFL
 from aggregator.strategies.asafl import ASAFL
 from aggregator.strategies.asyncfeded import AsyncFedED
 from aggregator.strategies.audg import AUDG
+from aggregator.strategies.eafl import EAFL
 from aggregator.strategies.fedasync import FedAsync
 from aggregator.strategies.fedavg import FedAvg
 from aggregator.strategies.fedbuff import FedBuff
@@ -23,6 +24,7 @@ CATALOGUE: dict[str, type[Strategy]] = {
     "asafl": ASAFL,
     "asyncfeded": AsyncFedED,
     "audg": AUDG,
+    "eafl": EAFL,
     "fedasync": FedAsync,
     "fedavg": FedAvg,
     "fedbuff": FedBuff,

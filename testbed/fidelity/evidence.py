@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from testbed import trace
+from testbed.messages import book_of
 from testbed.trace import Event
 
 _CLOCK_GRAIN = 1e-6
@@ -105,7 +106,7 @@ class _Gatherer:
         self._downloads: dict[int, trace.Downloaded] = {}
         self._uploads: dict[int, trace.Uploaded] = {}
         self._arrived: dict[int, trace.Arrived] = {}
-        self._last: dict[tuple[str, bool], int] = {}
+        self._last: dict[tuple[str, bool, int], int] = {}
         self._open: set[int] = set()
 
     def take(self, event: Event) -> None:
@@ -211,9 +212,10 @@ class _Gatherer:
         self._trips[ticket] = self._trips.get(ticket, 0.0) + asked
 
     def _in_order(self, device: str, up: bool, ticket: int) -> None:
-        """Tickets only grow, and a link carries one transfer after the other."""
-        self.evidence.out_of_order += ticket < self._last.get((device, up), 0)
-        self._last[device, up] = ticket
+        """Tickets of one book only grow, and a link carries one transfer after the other."""
+        place = device, up, book_of(ticket)
+        self.evidence.out_of_order += ticket < self._last.get(place, 0)
+        self._last[place] = ticket
 
     def _ticket(self, event: Event) -> None:
         match event:
@@ -221,6 +223,8 @@ class _Gatherer:
                 self._sent[event.ticket] = event.t
                 self._open.add(event.ticket)
                 self.evidence.dispatched += 1
+                if event.lead:  # what its cluster takes is no matter of the head
+                    self._trip(event.ticket, -math.inf)
             case trace.Resent():
                 self._sent[event.ticket] = event.t
                 self._trip(event.ticket, -math.inf)
@@ -229,6 +233,9 @@ class _Gatherer:
                 for ticket in fresh:
                     self._settle(ticket, "applied")
                 self.evidence.settled_twice += len(fresh) != len(event.staleness)
+            case trace.Merged():
+                for ticket in event.tickets:
+                    self._settle(ticket, "applied")
             case trace.Rejected() | trace.Lost() | trace.Superseded() | trace.Delivered():
                 self._settle(event.ticket, type(event).__name__.lower())
             case _:

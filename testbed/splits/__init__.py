@@ -2,6 +2,7 @@
 
 from testbed.splits.dirichlet import Dirichlet
 from testbed.splits.iid import IID
+from testbed.splits.label_groups import LabelGroups
 from testbed.splits.labels import Labels
 from testbed.splits.natural import Natural
 from testbed.splits.power_law import PowerLaw
@@ -12,6 +13,7 @@ from testbed.splits.split import Split
 CATALOGUE: dict[str, type[Split]] = {
     "dirichlet": Dirichlet,
     "iid": IID,
+    "label-groups": LabelGroups,
     "labels": Labels,
     "natural": Natural,
     "power-law": PowerLaw,

@@ -66,6 +66,14 @@ class Task:
     def training_samples(self) -> int:
         return len(self._data.train)
 
+    @property
+    def labels(self) -> list[tuple[int, ...]] | None:
+        """Of each shard, in order; None where targets are values."""
+        part = self._data.train
+        if not part.has_classes:
+            return None
+        return [tuple(np.unique(part.labels[shard]).tolist()) for shard in self.shards]
+
     def initial(self) -> Vector:
         return self._initial.copy()
 

@@ -7,13 +7,15 @@ from pathlib import Path
 
 from testbed import trace
 from testbed.errors import UserError
+from testbed.messages import book_of
 from testbed.totals import Totals, totals
 from testbed.trace import Event, TraceError
 
 _NAMES = ("trace.jsonl", "trace.jsonl.gz")
 _UNKNOWN = "its schema and units: take the whole trace of the run"
 _ORDERED = frozenset((trace.Dispatched, trace.Arrived, trace.Aggregated))
-"""What the aggregator does, in the order in which it counts. What devices report comes when it comes."""
+"""What the aggregator does, in the order in which it counts. What devices and cluster heads report comes when it comes.
+"""
 
 
 def is_run(place: Path) -> bool:
@@ -47,14 +49,16 @@ def events(path: Path, torn: Callable[[int], None] = lambda line: None) -> Itera
     Raises UserError.
     """
     number, last = 0, 0.0
-    begun = False
+    begun, heads = False, set[int]()
     try:
         for number, event in enumerate(trace.read(path, torn), 1):
             if not begun and not isinstance(event, trace.Refusal):
                 if not isinstance(event, trace.Header):
                     raise UserError(f"{path}, line {number}: no header comes before it, so nobody knows {_UNKNOWN}")
                 begun = True
-            if type(event) in _ORDERED:
+            if isinstance(event, trace.Grouped):
+                heads.add(event.book)
+            if type(event) in _ORDERED and book_of(getattr(event, "ticket", 0)) not in heads:
                 if event.t < last:
                     problem = f"t is {event.t:.12g}, after {last:.12g}: times run backwards"
                     raise TraceError(f"{path}, line {number}: {problem}")

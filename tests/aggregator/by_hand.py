@@ -11,7 +11,7 @@ import numpy as np
 from aggregator.engine import Engine
 from aggregator.strategy import DeviceInfo, Strategy
 from testbed import trace
-from testbed.messages import Ask, Beat, Grant, Job, Train, Update, Vector
+from testbed.messages import Ask, Beat, Grant, Group, Job, Train, Update, Vector
 
 E = TypeVar("E", bound=trace.Event)
 
@@ -60,6 +60,7 @@ class ByHand:
         self.now = 0.0
         self.sent: list[tuple[str, Train]] = []
         self.granted: list[tuple[str, Grant]] = []
+        self.groups: list[tuple[str, Group]] = []
         self.trace: list[trace.Event] = []
         self.unreachable: set[str] = set()
         self.engine = Engine(
@@ -67,11 +68,13 @@ class ByHand:
             send=self._send, record=self.trace.append, outlook=outlook or PlainOutlook(),
         )  # fmt: skip
 
-    def _send(self, device: str, message: Train | Grant) -> None:
+    def _send(self, device: str, message: Train | Grant | Group) -> None:
         if device in self.unreachable:
             raise ConnectionError(device)
         if isinstance(message, Grant):
             self.granted.append((device, message))
+        elif isinstance(message, Group):
+            self.groups.append((device, message))
         else:
             self.sent.append((device, message))
 

@@ -19,7 +19,7 @@ from aggregator.strategy import DeviceInfo, Strategy
 from devices.memory import Remembered
 from testbed import trace
 from testbed.clock import ManualClock
-from testbed.messages import Ask, Beat, Grant, Job, Train, Update, Vector
+from testbed.messages import Ask, Beat, Grant, Group, Job, Train, Update, Vector
 from tests.aggregator.by_hand import PlainOutlook, check_conservation
 
 TRANSPORT_SECONDS = 0.01
@@ -181,11 +181,12 @@ class Fleet:
 
     # ---- the life of a job
 
-    def _send(self, name: str, message: Train | Grant) -> None:
+    def _send(self, name: str, message: Train | Grant | Group) -> None:
+        """(A head among them plays its cluster alone.)"""
         device = self.devices[name]
         if isinstance(message, Grant):
             self._later(TRANSPORT_SECONDS, device, lambda: self._receive_grant(device, message))
-        else:
+        elif isinstance(message, Train):
             self._later(TRANSPORT_SECONDS, device, lambda: self._receive(device, message))
 
     def _receive_grant(self, device: ImaginaryDevice, grant: Grant) -> None:

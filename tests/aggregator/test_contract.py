@@ -15,6 +15,7 @@ from aggregator.strategies.afl import AFL
 from aggregator.strategies.asafl import ASAFL
 from aggregator.strategies.asyncfeded import AsyncFedED
 from aggregator.strategies.audg import AUDG
+from aggregator.strategies.eafl import EAFL
 from aggregator.strategies.fedasync import FedAsync
 from aggregator.strategies.fedavg import FedAvg
 from aggregator.strategies.fedbuff import FedBuff
@@ -95,6 +96,10 @@ RULES: dict[str, Callable[[], Strategy]] = {
     "wkafl, strict": lambda: WKAFL(k=3, theta=0.9, clip=5.0),
     "gsgm": GSGM,
     "gsgm, no momentum": lambda: GSGM(s=1, beta=0.0),
+    "eafl": lambda: EAFL(clusters=4, every=3),
+    "eafl, fewer clusters than devices": lambda: EAFL(clusters=2, every=5, phi=0.5, patience=3.0),
+    "eafl, clustered once, heads asynchronous": lambda: EAFL(clusters=3, gdc=False, dsa=False),
+    "eafl, little patience": lambda: EAFL(clusters=2, every=2, patience=1.2, dsa=False),
     "every k": lambda: MeanOfK(k=3),
     "every tick": lambda: MeanOfTick(interval=0.5),
 }

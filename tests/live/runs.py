@@ -89,6 +89,10 @@ class Outcome:
                 assert len(fresh) == len(event.staleness)  # others were used before, and are used again
                 in_flight.difference_update(fresh)
                 count["applied"] += len(fresh)
+            elif isinstance(event, trace.Merged):
+                assert in_flight.issuperset(event.tickets)
+                in_flight.difference_update(event.tickets)
+                count["applied"] += len(event.tickets)
             elif isinstance(event, (trace.Rejected, trace.Lost, trace.Superseded, trace.Delivered)):
                 in_flight.remove(event.ticket)
                 count[kind] += 1

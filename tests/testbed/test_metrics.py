@@ -169,15 +169,17 @@ NO_JOULES = dict.fromkeys(
 def test_the_rows_of_devices_have_each_figure_right() -> None:
     assert metrics.device_rows(totals(EVENTS)) == [
         {
-            "device": "a", "pid": 11, "core": 1, "samples": 100, "jobs": 4, "applied": 1, "rejected": 0, "lost": 1,
-            "superseded": 1, "drops": 1, "bytes_up": 840, "bytes_down": 400, "busy_s": 3.0, "download_s": 0.125,
+            "device": "a", "pid": 11, "core": 1, "samples": 100, "jobs": 4, "to_aggregator": 1,
+            "applied": 1, "rejected": 0, "lost": 1, "superseded": 1, "drops": 1,
+            "bytes_up": 840, "bytes_down": 400, "busy_s": 3.0, "download_s": 0.125,
             "upload_s": 1.0, "waiting_s": 0.0, "suspended_s": 0.0, "dead_s": 0.0, "abandoned_s": 1.0,
             "idle_s": 4.375, "asked_s": 1.9, "obtained_s": 2.0, **NO_JOULES, "contribution": 0.4, "first_loss": 1.0,
             "last_loss": 1.0, "missed": 1, "host_cpu_s": 1.25, "host_waited_s": 0.312, "mean_staleness": 0.0,
         },
         {
-            "device": "b", "pid": 11, "core": 2, "samples": 100, "jobs": 4, "applied": 2, "rejected": 1, "lost": 0,
-            "superseded": 0, "drops": 1, "bytes_up": 420, "bytes_down": 800, "busy_s": 3.0, "download_s": 0.5,
+            "device": "b", "pid": 11, "core": 2, "samples": 100, "jobs": 4, "to_aggregator": 0,
+            "applied": 2, "rejected": 1, "lost": 0, "superseded": 0, "drops": 1,
+            "bytes_up": 420, "bytes_down": 800, "busy_s": 3.0, "download_s": 0.5,
             "upload_s": 0.25, "waiting_s": 0.0, "suspended_s": 1.5, "dead_s": 0.0, "abandoned_s": 0.0,
             "idle_s": 5.25, "asked_s": 1.9, "obtained_s": 3.0, **NO_JOULES, "contribution": 0.6, "first_loss": None,
             "last_loss": None, "missed": 2, "host_cpu_s": 0.75, "host_waited_s": 0.25, "mean_staleness": 0.5,

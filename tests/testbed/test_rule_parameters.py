@@ -64,6 +64,21 @@ def test_a_default_k_that_is_larger_than_the_fleet_is_refused_too(tmp_path: Path
     assert "strategy.k is 2; it must be at most 1, the devices of the fleet" in message
 
 
+def test_there_are_no_more_clusters_than_devices(tmp_path: Path) -> None:
+    assert load(tmp_path, '{ name = "eafl", clusters = 3 }').strategy_parameters["clusters"] == 3
+    message = refusal(tmp_path, '{ name = "eafl", clusters = 4 }')
+    assert message.startswith(
+        f"{tmp_path}/mine.toml: strategy.clusters is 4; it must be at most 3, the devices of the fleet"
+    )
+
+
+def test_a_rule_with_cluster_heads_is_not_replayed_strictly(tmp_path: Path) -> None:
+    replay = f'replay={{ trace = "{tmp_path}", mode = "strict" }}'
+    message = refusal(tmp_path, '"eafl"', replay)
+    assert "replay.mode is strict; eafl has cluster heads" in message
+    assert "take replay.mode = 'schedule'" in message
+
+
 # ---- ranges
 
 
@@ -96,6 +111,11 @@ def test_a_default_k_that_is_larger_than_the_fleet_is_refused_too(tmp_path: Path
         ("wkafl", "clip", "0", "above 0"),
         ("wkafl", "beta", "-1", "at least 0"),
         ("wkafl", "c", "-1", "at least 0"),
+        ("eafl", "clusters", "0", "at least 1"),
+        ("eafl", "every", "0", "at least 1"),
+        ("eafl", "phi", "0", "above 0 and at most 1"),
+        ("eafl", "phi", "1.5", "above 0 and at most 1"),
+        ("eafl", "patience", "0", "above 0"),
         ("gsgm", "beta", "1", "at least 0 and below 1"),
         ("gsgm", "s", "0", "at least 1"),
         ("gsgm", "eta", "0", "above 0"),

@@ -16,6 +16,7 @@ from testbed.parameters import ParameterError
 from testbed.splits import BASE, CATALOGUE, checked
 from testbed.splits.dirichlet import Dirichlet
 from testbed.splits.iid import IID
+from testbed.splits.label_groups import LabelGroups
 from testbed.splits.labels import Labels
 from testbed.splits.least import AtLeast
 from testbed.splits.natural import Natural
@@ -36,6 +37,7 @@ SPLITS: st.SearchStrategy[Split] = st.one_of(
     st.builds(PowerLaw, exponent=st.floats(0, 5), least=LEAST, short=SHORT),
     st.builds(SortAndPartition, epsilon=st.floats(0, 1)),
     st.builds(Labels, per_device=st.integers(1, 7)),
+    st.builds(LabelGroups, groups=st.integers(1, 7)),
     st.builds(Sizes, sizes=st.lists(st.integers(1, 20), min_size=1, max_size=6).map(tuple)),
     st.builds(Natural, least=LEAST),
 )

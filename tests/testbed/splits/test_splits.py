@@ -13,6 +13,7 @@ from testbed.data.dataset import Part
 from testbed.parameters import ParameterError
 from testbed.splits.dirichlet import Dirichlet
 from testbed.splits.iid import IID
+from testbed.splits.label_groups import LabelGroups
 from testbed.splits.labels import Labels, assign
 from testbed.splits.natural import Natural
 from testbed.splits.power_law import PowerLaw
@@ -295,3 +296,29 @@ def test_owners_that_are_not_there_are_told() -> None:
         "least",
         "is 3; 2 of 4 owners made so many samples, and there are 3 devices: at most 2, or use fewer devices",
     )
+
+
+# ---- groups of labels
+
+
+def test_devices_of_a_group_share_its_labels_equally_and_have_no_others() -> None:
+    data = classes(1000)
+    dealt = counts(LabelGroups(groups=4).deal(data, 20, rng()), data)
+    held = [tuple(np.flatnonzero(row)) for row in dealt]
+    groups = set(held)
+    assert sorted(label for group in groups for label in group) == list(range(10))
+    assert {held.count(group) for group in groups} == {5}
+    assert {len(group) for group in groups} == {2, 3}
+    assert dealt.sum() == 1000
+    for group in groups:
+        shares = [row.sum() for row, own in zip(dealt, held, strict=True) if own == group]
+        assert max(shares) - min(shares) <= 1
+
+
+def test_more_groups_than_labels_or_devices_are_refused() -> None:
+    problem = "the data has 10 classes, for 4 devices: at most 4"
+    assert told(LabelGroups(groups=5), classes(1000), 4) == ("groups", f"is 5; {problem}")
+    assert told(LabelGroups(groups=11), classes(1000), 20)[1].endswith("at most 10")
+    assert told(LabelGroups(groups=2), values(50), 4)[0] == "name"
+    few = part(np.array([0, 1, 1, 1, 1, 1], np.uint8))
+    assert told(LabelGroups(groups=2), few, 4)[1].startswith("is 2; 2 devices of a group share 1 samples")
