@@ -252,8 +252,7 @@ class Engine:
 
     def _note_progress(self, seat: Seat, ticket: Ticket, beat: Beat) -> None:
         """A grant that does not arrive was lost by the transport, and is sent again as it was."""
-        if beat.state == "training":
-            ticket.progress = self.now, beat.progress
+        ticket.progress = self.now, beat.progress
         seat.beats_waiting = seat.beats_waiting + 1 if beat.state == "waiting" and ticket.granted else 0
         if ticket.granted and seat.beats_waiting > _BEATS_BEHIND:
             seat.beats_waiting = 0

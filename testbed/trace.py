@@ -265,7 +265,7 @@ class Arrived(TicketEvent, frozen=True, kw_only=True):
 
 
 class Ignored(TicketEvent, frozen=True, kw_only=True):
-    """An update whose ticket had been settled before."""
+    """An update, or a request for a grant, whose ticket had been settled before."""
 
 
 class Aggregated(Event, frozen=True, kw_only=True):

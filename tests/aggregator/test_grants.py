@@ -162,6 +162,9 @@ def test_what_remains_may_be_reckoned_from_heartbeats() -> None:
     hand.engine.now = 3.5
     assert hand.engine.remaining("a", by_beats=True) == 0.25
     assert hand.engine.remaining("b", by_beats=True) == pytest.approx(1e-6)
+    hand.now = 6.0
+    hand.beat("a", ticket=hand.train("a").ticket, trains=1, state="suspended", progress=0.5)
+    assert hand.engine.remaining("a", by_beats=True) == 0.5  # it hangs; by its dispatch, it would be done
 
 
 def test_what_remains_of_a_job_that_was_sent_again_is_counted_from_then() -> None:

@@ -22,6 +22,7 @@ from tests.benchmarks.rules import PARAMETERS, Drive
 _SIZE, _DEVICES, _DELIVERIES = 9_354_378, 50, 2
 _KEPT = {
     "afl": _DEVICES + 2,
+    "asafl": _DEVICES + 2,
     "asyncfeded": 0,
     "fedasync": 0,
     "fedbuff": 4,

@@ -11,7 +11,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from aggregator.engine import Engine
 from aggregator.strategies import CATALOGUE
 from aggregator.strategy import DeviceInfo, Strategy
 from testbed.cores import keep_freed_memory
-from testbed.messages import Job, Train, Update, Vector
+from testbed.messages import Grant, Job, Train, Update, Vector
+from tests.aggregator.by_hand import PlainOutlook
 from tests.benchmarks.report import Result
 
 SIZES = {"87 KB": 21_840, "2.65 MB": 663_160, "37.4 MB": 9_354_378}
@@ -31,9 +32,11 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     **{name: {"interval": 1.0} for name in ("audg", "psurdg")},
     **{name: {"k": 4} for name in ("fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl")},
     "afl": {"fraction": 1.0},
+    "asafl": {"control": "fixed", "degree": 4},
 }
 NEEDS_MORE = {
     "afl": "the device's last model, in double precision",
+    "asafl": "the device's last gradient, in double precision, and Algorithm 2",
     "gsgm": "window and momentum",
     "psurdg": "the device's last gradient, in double precision",
     "safl-weighted": "K base models",
@@ -76,17 +79,24 @@ class Drive:
     """Devices without a task: each delivers some delta, in an order that chance gives."""
 
     def __init__(self, strategy: Strategy, size: int, devices: int) -> None:
-        self._timed = _Timed(strategy)
+        self._timed = _Granting(strategy) if strategy.grants else _Timed(strategy)
         self._sent: dict[str, Train] = {}
+        self._granted: dict[str, int] = {}
         self._random, self._now = np.random.default_rng(1), 0.0
         self._deltas = itertools.cycle(_some(size))
         self.engine = Engine(
             self._timed, np.zeros(size, np.float32), job=Job(), random=np.random.default_rng(0),
-            send=self._sent.__setitem__, record=lambda event: None,
+            send=self._take, record=lambda event: None, outlook=PlainOutlook(bandwidth=32.0 * size),
         )  # fmt: skip
         for number in range(devices):
             self.engine.join(DeviceInfo(name=f"d{number}", samples=10 + number), 0.0)
         self.engine.start(0.0)
+
+    def _take(self, device: str, message: Train | Grant) -> None:
+        if isinstance(message, Grant):
+            self._granted[device] = message.ticket
+        else:
+            self._sent[device] = message
 
     def seconds_per_update(self) -> float:
         for _ in range(_DEVICES):
@@ -102,7 +112,7 @@ class Drive:
         while self.engine.wake_at is not None and (self.engine.wake_at <= self._now or not self.engine.busy):
             self._now = max(self._now, self.engine.wake_at)
             self.engine.wake(self._now)
-        busy = sorted(self.engine.busy)
+        busy = sorted(device for device in self.engine.busy if self._may_deliver(self._sent[device], device))
         device = busy[int(self._random.integers(len(busy)))]
         train = self._sent[device]
         self.engine.update(
@@ -112,6 +122,9 @@ class Drive:
             ),
             self._now,
         )  # fmt: skip
+
+    def _may_deliver(self, train: Train, device: str) -> bool:
+        return not train.grant or self._granted.get(device) == train.ticket
 
     def delta(self) -> Vector:
         return next(self._deltas)
@@ -146,6 +159,12 @@ class _Timed(Strategy):
 
     def on_wake(self, server: Any) -> Any:
         return self._timed(self._inner.on_wake, server)
+
+
+class _Granting(_Timed):
+    """Of a rule that grants rates."""
+
+    grants: ClassVar[bool] = True
 
 
 def _some(size: int) -> list[Vector]:

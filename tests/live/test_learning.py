@@ -18,8 +18,10 @@ QUICKSTART = ROOT / "profiles" / "experiments" / "quickstart.toml"
 def test_the_quickstart_learns_with_every_rule(rule: str, tmp_path: Path) -> None:
     profile = tmp_path / "quickstart.toml"
     profile.write_text(QUICKSTART.read_text(encoding="utf-8"), encoding="utf-8")
-    interval = ("--set", "strategy.interval=1") if rule in ("audg", "psurdg") else ()
-    options = ("--strategy", rule, *interval, "--seconds", "60", "--set", "stop.target_accuracy=0.85")
+    needs = ("--set", "strategy.interval=1") if rule in ("audg", "psurdg") else ()
+    if CATALOGUE[rule].grants:  # a cell as in the paper
+        needs = ("--set", "cell.radius=500", "--set", "strategy.budget=300")
+    options = ("--strategy", rule, *needs, "--seconds", "60", "--set", "stop.target_accuracy=0.85")
     outcome = complete(profile, *options)
     assert outcome.code == 0
     assert outcome.summary["devices"] == 8
