@@ -33,6 +33,7 @@ from testbed.profile import (
     StopWhen,
     Transport,
 )
+from testbed.radio import Cell
 
 _MODULES = {"strategies": "aggregator.strategies", "tasks": "testbed.tasks", "splits": "testbed.splits"}
 """What is listed → the package that has the catalogue."""
@@ -103,7 +104,7 @@ def _keys(options: argparse.Namespace) -> list[dict[str, Any]]:
         "(top level)": Experiment, "[[devices]]": Group, "[devices.profile]": DeviceProfile,
         "[devices.profile.power]": Power, "[[devices.schedule]]": Phase,
         "[devices.link.up], [devices.link.down]": Direction,
-        "[devices.link.power]": Radio, "[training]": Job,
+        "[devices.link.power]": Radio, "[cell]": Cell, "[training]": Job,
         "[stop]": StopWhen, "[transport]": Transport, "[evaluation]": Evaluation, "[presence]": Presence,
         "[replay]": Replay, "[[events]]": ScriptedEvent,
     }  # fmt: skip
