@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from testbed import plugins
 from testbed.errors import ProfileError
 from testbed.parameters import ParameterError
 from testbed.profile import Experiment
 
 
-def check(experiment: Experiment, rule: type[Any], source: str) -> None:
-    """Refuse what cannot be; ``rule`` is the class of the experiment's rule."""
-    grants, name = bool(rule.grants), experiment.strategy_name
+def check(experiment: Experiment, source: str) -> None:
+    """Refuse what cannot be."""
+    name = experiment.strategy_name
+    grants = bool(plugins.find(name, "aggregator.strategies", source, "strategy").grants)
     if grants and experiment.cell is None:
         problem = (
             f"is missing; {name} shares the band of a radio cell among devices: add [cell] (its keys have defaults)"

@@ -104,8 +104,7 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
         speed.check(resolved, profile, experiment, source, key)
         groups.append(resolved)
     experiment = replace(experiment, devices=tuple(groups), replay=_found_replay(experiment, groups, source, folder))
-    rule = plugins.find(experiment.strategy_name, "aggregator.strategies", source, "strategy")
-    cellcheck.check(experiment, rule, source)
+    cellcheck.check(experiment, source)
     scriptcheck.check(experiment, fleet.members(experiment), source)
     return experiment
 
