@@ -50,9 +50,9 @@ class Engine:
     def __init__(
         self, strategy: Strategy, model: Vector, *, job: Job, random: np.random.Generator, send: Send, record: Record,
         outlook: Outlook | None = None, version: int = 0, book: int = 0,
-        truth: Mapping[str, Hashable] | None = None,
+        truth: Callable[[], Mapping[str, Hashable] | None] = lambda: None,
     ) -> None:  # fmt: skip
-        """``truth``: what each device should be in one cluster by, where that is known."""
+        """``truth``: what devices have in common that should be in one cluster, where that is known."""
         self._strategy, self._send, self._record = strategy, send, record
         self._history, self._truth = History(_frozen(model), version), truth
         self._seats: dict[str, Seat] = {}
@@ -329,7 +329,8 @@ class Engine:
             self._tickets = first_ticket(self.books.close_all(self.now))
         if decision.clusters is not None:
             found = [list(members) for members in decision.clusters]
-            pure = purity(decision.clusters, self._truth) if self._truth is not None else None
+            truth = self._truth()
+            pure = purity(decision.clusters, truth) if truth is not None else None
             self._record(trace.Clustered(t=self.now, version=self.version, clusters=found, purity=pure))
         for group in decision.groups:
             self._tell_group(group)

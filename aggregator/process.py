@@ -67,7 +67,7 @@ class AggregatorProcess:
         self._engine = Engine(
             self._strategy, task.initial(), job=experiment.training,
             random=np.random.default_rng([experiment.seed, 3]), send=self._peers.send_to, record=self._trace.write,
-            outlook=_outlook(config, task), truth=_truth(self._peers.fleet.values(), task),
+            outlook=_outlook(config, task), truth=lambda: _truth(self._peers.fleet.values(), task),
         )  # fmt: skip
         self._evaluation = Evaluation(experiment.evaluation.every)
         self._ending, arrivals = _ending(config), _arrivals(config)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from devices.computing import Computing, Steps, Stepwise
@@ -17,6 +16,7 @@ from devices.device import Device
 from devices.freeze import freeze
 from devices.membership import Membership
 from devices.quota import SignalQuota
+from devices.telling import Telling
 from devices.training import local_sgd
 from devices.work import State
 from devices.worker import Worker
@@ -25,25 +25,10 @@ from testbed.clock import WallClock
 from testbed.cores import Priority, settle
 from testbed.faults import RecordedTimetable, Timetable, timetable
 from testbed.host import UsageMeter
-from testbed.messages import (
-    STOPPED,
-    Ask,
-    Beat,
-    Grant,
-    Group,
-    Hello,
-    Job,
-    Ledger,
-    Refused,
-    Stop,
-    Train,
-    Update,
-    Vector,
-    Welcome,
-)
+from testbed.messages import STOPPED, Grant, Group, Hello, Job, Refused, Stop, Train, Vector, Welcome
 from testbed.recording import read
 from testbed.roles import GRAIN_SECONDS, DeviceConfig
-from testbed.sockets import Peer, Unreachable, closing_peer, wait_for_any
+from testbed.sockets import Peer, closing_peer, wait_for_any
 from testbed.tasks.task import Task
 from testbed.wire import Buffer, decode, encode, largest_frame
 
@@ -123,11 +108,7 @@ class DeviceProcess:
             ahead=_AHEAD_SECONDS / config.dilation, begins=config.rejoining.at if config.rejoining is not None else 0.0,
         )  # fmt: skip
         self._cluster = Membership(config, task.size, self._device, _LEAD_SECONDS / config.dilation)
-        self._trains = 0
-        """That the aggregator has sent: not those of a cluster head."""
-        self._untold: tuple[dict[str, object], ...] = ()
-        """Events that no message has carried yet; they outlast a message that the transport could not take."""
-        self._unsent: list[Ledger] = []
+        self._telling = Telling(peer, self._device, self._cluster)
         self._next_beat = (spec.index * _GOLDEN % 1.0) * config.beat
         self._frozen_until = -math.inf
 
@@ -144,11 +125,7 @@ class DeviceProcess:
             except Killed:
                 self._lie_dead()
                 return
-        # the last heartbeat carries the events that had not been told yet
-        self._tell_ledgers(timeout=1.0)
-        last = self._cluster.for_aggregator(self._device.beat())
-        self._cluster.leave()
-        self._tell(msgspec.structs.replace(last, state=STOPPED), timeout=1.0)
+        self._telling.last_word(STOPPED)
 
     def _warm_up(self) -> None:
         """The first steps after a fork fault in this process's own pages, and would miss their deadlines."""
@@ -172,7 +149,7 @@ class DeviceProcess:
 
     def _lie_dead(self) -> None:
         """The device is silent; its process is about to be killed. If the run ends before, it need not be."""
-        self._tell_beat()
+        self._telling.beat()
         while True:
             frames = self._peer.receive(_CONNECT_SECONDS)
             if frames is not None and isinstance(decode(frames, self._task.size), Stop):
@@ -205,12 +182,12 @@ class DeviceProcess:
             if self._quota is not None:  # after it: a job may have begun
                 self._quota.act(clock.host_seconds(now))
             # no beat may overtake an update that waits: it would tell of a job that was given up
-            delivered = self._deliver()
+            delivered = self._telling.deliver()
             if device.state is State.KILLED:
                 raise Killed
             if now >= self._next_beat or not delivered:
                 if delivered:
-                    self._tell_beat()
+                    self._telling.beat()
                 self._cluster.tell_boss()
                 self._next_beat += self._config.beat * max(1, math.ceil((now - self._next_beat) / self._config.beat))
             self._freeze_if_told(clock)
@@ -249,7 +226,7 @@ class DeviceProcess:
     def _take(self, frames: list[Buffer], now: float) -> None:
         message = decode(frames, self._task.size)
         if isinstance(message, Train):
-            self._trains += 1
+            self._telling.trains += 1
             if message.lead:
                 self._cluster.lead(message, now)
             else:
@@ -261,39 +238,6 @@ class DeviceProcess:
             self._cluster.enter(message, now)
         elif isinstance(message, Stop):
             raise StopRun
-
-    def _deliver(self) -> bool:
-        """Send what the emulated uplink lets through. What the transport cannot take is tried again."""
-        own, relayed = self._device.outbox, self._cluster.outbox
-        try:
-            while own:
-                if not self._cluster.takes(own[0]):
-                    self._tell(msgspec.structs.replace(own[0], events=self._device.take_events()))
-                del own[0]
-            self._tell_ledgers()
-            while relayed:
-                self._tell(relayed[0])
-                del relayed[0]
-        except Unreachable:
-            return False
-        return True
-
-    def _tell_beat(self) -> None:
-        try:
-            self._tell(self._cluster.for_aggregator(self._device.beat()))
-        except Unreachable:
-            return  # the aggregator is flooded, or gone; the launcher ends us in the second case
-
-    def _tell(self, message: Update | Ask | Beat, timeout: float = 0.0) -> None:
-        self._untold += message.events
-        self._peer.send(encode(msgspec.structs.replace(message, events=self._untold, trains=self._trains)), timeout)
-        self._untold = ()
-
-    def _tell_ledgers(self, timeout: float = 0.0) -> None:
-        self._unsent += self._cluster.ledgers()
-        while self._unsent:
-            self._peer.send(encode(self._unsent[0]), timeout)
-            del self._unsent[0]
 
     def _train(self, job: Job, base: Vector, number: int) -> Computing:
         return Stepwise(_local_sgd(self._config, self._task, job, base, number))

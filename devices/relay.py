@@ -147,6 +147,7 @@ class Relay:
             self.held = 0  # if it was lost, the next heartbeat shows an answer that is not held any more
             return
         self.drops += 1
-        moment = way.due if self._spec.tick is None else next_tick(way.due, self._spec.tick)
+        tick = self._spec.tick if self._spec.on_drop == "next_tick" else None
+        moment = way.due if tick is None else next_tick(way.due, tick)
         again = self._way_up(upload.update, upload.number, upload.attempt + 1, moment)
         self._upload = _Upload(update=upload.update, number=upload.number, way=again, attempt=upload.attempt + 1)

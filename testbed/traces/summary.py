@@ -75,7 +75,7 @@ class RunSummary:
         self.devices[event.device]  # one that never had a job is there too
 
     def _dispatched(self, event: trace.Dispatched) -> None:
-        if event.steps:
+        if event.steps and not event.lead:
             self.devices[event.device].jobs += 1
         self.seconds = event.t
 

@@ -154,7 +154,11 @@ class ClusteredFleet(Fleet):
         place = self.places.get(member.name)
         if place is not None and place.group.book == book_of(train.ticket):
             place.trains += 1
-            self._receive(member, train)
+            if place.group.head == member.name:  # from itself: over no link, so nothing is lost
+                member.downloading = train.ticket
+                self._end_download(member, train, lost=False)
+            else:
+                self._receive(member, train)
 
     def _pass_up(self, device: ImaginaryDevice, place: Place, delta: Vector, merged: Merged) -> None:
         lead, now = place.lead, self.clock.now()

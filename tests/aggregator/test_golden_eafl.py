@@ -158,7 +158,7 @@ def test_purity_is_told_where_the_truth_is_known() -> None:
     events: list[trace.Event] = []
     engine = Engine(
         EAFL(clusters=1), vector(0.0), job=Job(), random=np.random.default_rng(0), send=lambda *_: None,
-        record=events.append, truth={"a": (1,), "b": (1,), "c": (2,)},
+        record=events.append, truth=lambda: {"a": (1,), "b": (1,), "c": (2,)},
     )  # fmt: skip
     for name in "abc":
         engine.join(DeviceInfo(name=name, samples=1), 0.0)

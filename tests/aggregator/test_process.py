@@ -22,7 +22,9 @@ from testbed.messages import (
     EVALUATOR,
     STOPPED,
     Beat,
+    Group,
     Hello,
+    Ledger,
     Message,
     Refused,
     Score,
@@ -232,6 +234,37 @@ def test_an_update_that_is_due_in_more_than_a_host_second_is_refused(
     ] * refused
     assert len(of(trace.Arrived, events)) == (not refused)
     assert any(isinstance(message, Refused) for _, message in world.said) == refused
+
+
+FORGED = {
+    "a Group that this device may not send": Group(book=1, head="host-1", members=(("host-1", 1, 0),)),
+    "a Train that this device may not send": Train(
+        ticket=1, version=0, sent=0.0, job=None, model=np.zeros(8, np.float32), lead=True
+    ),
+    "a Ledger that this device may not send": Ledger(device="host-2", book=1, events=()),
+    "a Ledger of a cluster that this device does not head": Ledger(device="host-1", book=1, events=()),
+}
+
+
+@pytest.mark.parametrize("reason", FORGED)
+def test_what_only_an_aggregator_or_a_cluster_head_may_say_is_refused(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    world = World(time)
+    sent: list[Train] = []
+
+    def answer(device: str, train: Train) -> None:
+        sent.append(train)
+        if train.version == 0 and device == "host-1":
+            world.at(0.25, device, FORGED[reason])
+            world.update(device, train, at=0.5, due=0.625)
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch)
+    assert [event.reason for event in of(trace.Refusal, events)] == [reason]
+    assert (Refused(reason=reason)) in [message for _, message in world.said]
+    assert len(of(trace.Arrived, events)) == 1  # and the device goes on
+    assert of(trace.Grouped, events) == []
 
 
 def test_an_update_that_is_due_after_the_end_is_in_flight(
