@@ -37,6 +37,13 @@ def test_steps_are_timed_in_the_company_that_the_run_will_have_but_no_more_than_
     assert made.crowd == {1: 4, 2: 2}
 
 
+def test_what_a_rule_takes_seconds_to_import_is_imported_before_anybody_is_forked(tmp_path: Path) -> None:
+    assert order(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]').imports == ()
+    experiment = loading.load(loading.CATALOGUE / "experiments" / "eafl.toml")
+    plan = CorePlan(aggregator=0, evaluator=0, devices=(1,) * 20)
+    assert preparation.order(experiment, plan).imports == ("sklearn.cluster",)
+
+
 def test_nothing_is_timed_where_no_device_is_throttled(tmp_path: Path) -> None:
     assert order(tmp_path, 'devices = [{ profile = "host" }]').crowd == {}
 

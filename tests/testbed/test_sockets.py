@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 
 import pytest
 import zmq
 
 from testbed.errors import UserError
-from testbed.sockets import Hub, Incoming, Peer, Unreachable, closing_peer
+from testbed.sockets import Hub, Incoming, Peer, Unreachable, closing_peer, wait_for_any
 
 PATIENCE = 20.0
 """Upper bound of a wait that ends as soon as the message is there."""
@@ -69,3 +71,22 @@ def test_a_peer_that_is_not_there_cannot_be_reached(hub: Hub) -> None:
 def test_an_endpoint_that_is_taken_is_refused_with_a_remedy(hub: Hub) -> None:
     with pytest.raises(UserError, match=rf"endpoint {hub.endpoint} cannot be opened: .*choose another transport\.port"):
         Hub(hub.endpoint, max_bytes=1000)
+
+
+def test_whoever_waits_at_several_ends_wakes_when_something_is_said_at_one(hub: Hub, peer: Peer) -> None:
+    reader, writer = os.pipe()
+    try:
+        wait_for_any(0.0, [hub, peer], reader)  # nothing is there: it does not wait longer than it was told
+        peer.send([b"hello"], timeout=5.0)
+        wait_for_any(5.0, [hub, peer], reader)
+        assert hub.receive(0) is not None
+        hub.send("rpi4-1", [b"hello yourself"])
+        wait_for_any(5.0, [hub, peer], reader)
+        assert peer.receive(0) is not None
+        os.write(writer, b"x")
+        began = time.monotonic()
+        wait_for_any(60.0, [hub, peer], reader)
+        assert time.monotonic() - began < 30.0
+    finally:
+        os.close(reader)
+        os.close(writer)
