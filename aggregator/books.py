@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from aggregator.tickets import Tally
 from testbed import trace
 from testbed.messages import Update, book_of
 
@@ -46,7 +47,9 @@ class Books:
     """Of all heads. ``count_job`` is told of each job that a head gives out."""
 
     def __init__(self, record: Callable[[trace.Event], None], count_job: Callable[[str], None]) -> None:
-        self._record, self._count_job = record, count_job
+        self._tell, self._count_job = record, count_job
+        self.tally = Tally()
+        """Of the tickets of heads. Those of the aggregator itself are not among them."""
         self._books: dict[int, _Book] = {}
         """Cluster → the book that is kept for it now."""
         self._keepers: list[str] = [""]
@@ -91,20 +94,29 @@ class Books:
             return
         if any(book_of(event.ticket) != number or event.device not in book.members for event in events):
             raise trace.TraceError("a Ledger about tickets or devices of others")
+        _check(book, events)
         for event in events:
             self._enter(book, event)
 
     def bring(self, update: Update) -> None:
         """The update of a head has come; what went into it shares its fate."""
+        self._brought[update.ticket] = _Brought(head=update.device, tickets=self._take_out(update))
+
+    def waste(self, update: Update, now: float) -> None:
+        """An update has come that nobody waits for. If it is of a head, what went into it is lost."""
+        for ticket, (device, _, _) in self._take_out(update).items():
+            self._record(trace.Lost(t=now, device=device, ticket=ticket, reason=_NOT_USED))
+
+    def _take_out(self, update: Update) -> dict[int, tuple[str, float, int]]:
+        """What went into the update of a head, as far as it is open in its book."""
         book = next((book for book in self._books.values() if book.head == update.device), None)
         if book is None:
-            return
-        tickets = {
+            return {}
+        return {
             ticket: (book.open.pop(ticket), weight, staleness)
             for ticket, weight, staleness in update.merged
             if ticket in book.open
         }
-        self._brought[update.ticket] = _Brought(head=update.device, tickets=tickets)
 
     def settle(self, lead: int, now: float, *, applied: bool) -> None:
         """The ticket of a head is settled."""
@@ -145,3 +157,39 @@ class Books:
                 self._record(trace.Superseded(t=now, device=device, ticket=ticket))
             else:
                 self._record(trace.Lost(t=now, device=device, ticket=ticket, reason=reason))
+
+    def _record(self, event: trace.Event) -> None:
+        match event:
+            case trace.Dispatched():
+                self.tally.dispatched += 1
+            case trace.Merged():
+                self.tally.applied += len(event.tickets)
+            case trace.Rejected():
+                self.tally.rejected += 1
+            case trace.Lost():
+                self.tally.lost += 1
+            case trace.Superseded():
+                self.tally.superseded += 1
+            case _:
+                pass
+        self._tell(event)
+
+
+def _check(book: _Book, events: Sequence[trace.HeadEvent]) -> None:
+    """What no head can have done: then it is none of ours."""
+    running, last = dict(book.open), book.last
+    for event in events:
+        match event:
+            case trace.Dispatched():
+                if event.lead or event.steps < 1:
+                    raise trace.TraceError("a Ledger about a job that a head does not give out")
+                if event.ticket > last:
+                    last, running[event.ticket] = event.ticket, event.device
+            case trace.Arrived() | trace.Resent():
+                if running.get(event.ticket) != event.device:
+                    raise trace.TraceError("a Ledger about a ticket that is not open")
+            case trace.Rejected() | trace.Lost() | trace.Superseded():
+                if running.get(event.ticket) == event.device:
+                    del running[event.ticket]
+            case _:
+                pass

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from aggregator.engine import Engine, Record, Send
 from aggregator.strategy import Decision, Server, Strategy
-from aggregator.twostage import merge_weights
-from aggregator.vectors import add_scaled
+from aggregator.twostage import merge_weights, saa
 from testbed.messages import Job, Update, Vector
 
 Merged = tuple[tuple[int, float, int], ...]
@@ -26,7 +25,9 @@ Merged = tuple[tuple[int, float, int], ...]
 class HeadRule(Strategy):
     """SAA: wait for the fastest ⌈φ·|X_n|⌉ members, and weigh them by samples and staleness.
 
-    Updates that come while the head waits for the next model are part of the next result.
+    Updates that come while the head waits for the next model are first in line for the next result; of more than
+    that takes, the others for the one after it. Nobody whose update waits is given another job meanwhile, so all get
+    their turn.
     """
 
     def __init__(self, quorum: int, damped: bool) -> None:
@@ -39,7 +40,10 @@ class HeadRule(Strategy):
         return self.on_model(server)
 
     def on_model(self, server: Server) -> Decision:
-        """A new model: for those who took part in the last result, and whoever else has nothing to do."""
+        """A new model: for those who took part in the last result, and whoever else has nothing to do.
+
+        Not for those whose updates wait: these are used first.
+        """
         self._waits = False
         done = {update.device for update in self._gathered}
         idle = [device for device in server.devices if device not in server.busy and device not in done]
@@ -65,12 +69,11 @@ class HeadRule(Strategy):
         train = {device: self.job(device, server) for device in idle}
         if self._waits or len(self._gathered) < max(1, self.quorum):
             return Decision(train=train, wake_at=math.inf)
-        taken, self._gathered, self._waits = self._gathered, [], True
-        staleness = [server.staleness(update) for update in taken]
-        weights = merge_weights([update.samples for update in taken], staleness, damped=self._damped)
-        result = np.zeros_like(server.model)
-        for weight, update in zip(weights, taken, strict=True):
-            add_scaled(result, weight, update.delta)
+        count = max(1, self.quorum)
+        taken, self._gathered, self._waits = self._gathered[:count], self._gathered[count:], True
+        samples, staleness = [update.samples for update in taken], [server.staleness(update) for update in taken]
+        result = saa([update.delta for update in taken], samples, staleness, damped=self._damped)
+        weights = merge_weights(samples, staleness, damped=self._damped)
         applied = {update.ticket: weight for update, weight in zip(taken, weights, strict=True)}
         return Decision(up=result, applied=applied, train=train, wake_at=math.inf)
 

@@ -79,6 +79,11 @@ class Engine:
     # ---- the strategy's view
 
     @property
+    def grants(self) -> bool:
+        """Whether devices upload only when they are granted a rate."""
+        return self._strategy.grants
+
+    @property
     def version(self) -> int:
         return self._history.version
 
@@ -179,8 +184,11 @@ class Engine:
         ticket = seat.ticket if seat is not None else None
         if seat is None or ticket is None or ticket.number != update.ticket or ticket.train.job is None:
             self._record(trace.Ignored(t=now, device=update.device, ticket=update.ticket))
+            self.books.waste(update, now)
             return
         seat.ticket = None
+        if ticket.train.lead:
+            self.books.bring(update)
         if update.version == seat.held != ticket.base:
             self._rebase(ticket, update.version)
         problem = _unfit(update, ticket)
@@ -190,8 +198,6 @@ class Engine:
             return
         ticket.delivered = True
         self.outlook.heard(update)
-        if ticket.train.lead:
-            self.books.bring(update)
         if seat.info.keeps_base and seat.held != ticket.base:
             self._hold(seat, ticket.base)
         self._record(

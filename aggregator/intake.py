@@ -173,6 +173,8 @@ class Intake:
             self.join(message, now)
 
     def _take_from_device(self, message: Update | Ask | Beat, events: Events, now: float) -> None:
+        if isinstance(message, Ask) and not self._engine.grants:
+            raise BadMessage("a request for a rate, and this rule grants none")
         if not isinstance(message, Beat) and self.clock.host_seconds(message.due - now) > _LONGEST_LEAD_SECONDS:
             kind = "an update" if isinstance(message, Update) else "a request"
             raise BadMessage(f"{kind} that is due long after it was sent")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from aggregator.engine import Engine
 from aggregator.evaluation import Evaluation
+from aggregator.tickets import Tally
 from testbed.clock import WallClock
 from testbed.messages import KILLED, Beat
 
@@ -34,7 +35,7 @@ def write(
         "origin": clock.origin,
         "version": engine.version,
         "metrics": evaluation.latest.metrics if evaluation.latest is not None else {},
-        "tally": {name: getattr(engine.tally, name) for name in engine.tally.__slots__},
+        "tally": {name: getattr(engine.tally, name) + getattr(engine.books.tally, name) for name in Tally.__slots__},
         "devices": devices,
     }
     draft = path.with_suffix(".new")

@@ -166,8 +166,10 @@ class Strategy(abc.ABC):
     """Whether devices upload only when, and as fast as, the rule says (``Decision.plan``): it needs a radio cell."""
     imports: ClassVar[tuple[str, ...]] = ()
     """Modules that take seconds to import: everybody is forked from a process that has them."""
-    repeatable: ClassVar[bool] = True
-    """Whether the order of arrivals at the aggregator is all that a strict replay must repeat."""
+    unrepeatable: ClassVar[str] = ""
+    """Why a strict replay, which repeats the order of updates at the aggregator, would not do; empty: it would."""
+    keeps_old_base: ClassVar[bool] = True
+    """Whether its devices may go on with the model that they have, where a download is lost."""
 
     def check(self, devices: int) -> None:  # noqa: B027  most rules fit every fleet
         """Raise ``testbed.parameters.ParameterError`` for what does not fit a fleet of so many devices."""

@@ -63,10 +63,12 @@ def dsa_weights(samples: Sequence[int], total: int | None = None) -> list[float]
     return [own / everything for own in samples]  # (5)
 
 
-def saa(deltas: Sequence[Vector], samples: Sequence[int], staleness: Sequence[int]) -> Vector:
-    """Δ̄_n of one cluster."""
+def saa(
+    deltas: Sequence[Vector], samples: Sequence[int], staleness: Sequence[int], *, damped: bool = True
+) -> Vector:  # fmt: skip
+    """Δ̄_n of one cluster; not ``damped``: the plain mean."""
     result = np.zeros_like(deltas[0])
-    for weight, delta in zip(saa_weights(samples, staleness), deltas, strict=True):
+    for weight, delta in zip(merge_weights(samples, staleness, damped=damped), deltas, strict=True):
         add_scaled(result, weight, delta)  # (4)
     return result
 

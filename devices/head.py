@@ -38,7 +38,12 @@ class Head:
         self._since = 0.0
         """What the aggregator has sent last, and when it was here."""
         self._arrivals = Arrivals()
+        self._early: set[int] = set()
+        """Tickets whose updates are here and not due."""
         self._arrived: dict[int, trace.Arrived] = {}
+        """That no result was made of."""
+        self._merged: dict[int, str] = {}
+        """Ticket → device, of what went into the last result."""
         self.ledger: list[dict[str, object]] = []
         """What became of tickets, to be told to the aggregator."""
         self.hub = Hub(endpoint, max_bytes=largest_frame(size))
@@ -80,7 +85,7 @@ class Head:
     # ---- what comes from members
 
     def listen(self, now: float, awake_since: float) -> None:
-        """Take what members have said. What is due comes first, so that no heartbeat overtakes an update."""
+        """Take what members have said. What is due comes first."""
         while (incoming := self.hub.receive(0)) is not None:
             self.advance(now, awake_since)
             self._hear(*incoming, now)
@@ -90,6 +95,7 @@ class Head:
         """What a member, perhaps the head itself, has made of a job."""
         engine = self._engine
         if engine is not None and update.ticket == engine.ticket_of(update.device):
+            self._early.add(update.ticket)
             self._arrivals.add(update, now)
         elif engine is not None:
             engine.update(update, max(now, engine.now))
@@ -99,6 +105,7 @@ class Head:
         while self._engine is not None and (arrival := self._arrivals.pop(now, math.inf)) is not None:
             update, received, counts_from = arrival
             assert isinstance(update, Update), "members ask nobody for a rate"
+            self._early.discard(update.ticket)
             moment = max(counts_from, awake_since, self._engine.now)
             self._engine.update(update, moment, received=received, taken=now)
 
@@ -122,7 +129,8 @@ class Head:
             engine.join(self._info(peer), moment, message.trains)
         if isinstance(message, Update):
             self.take(message, now)
-        else:
+        elif engine.ticket_of(peer) not in self._early:
+            # (else it would seem to have given its upload up: it may tell of a moment after ``now``)
             engine.beat(message, moment)
 
     def _info(self, name: str) -> DeviceInfo:
@@ -145,11 +153,16 @@ class Head:
         if isinstance(event, trace.HeadEvent):
             self.ledger.append(trace.as_table(event))
 
+    def lose(self, result: Update, reason: str, moment: float) -> None:
+        """A result will not reach the aggregator: what went into it is lost with it."""
+        for ticket, _, _ in result.merged:
+            self._record(trace.Lost(t=moment, device=self._merged[ticket], ticket=ticket, reason=reason))
+
     def _pass_up(self, delta: Vector, merged: Merged) -> None:
         assert self._engine is not None
         assert self._train is not None
-        arrived, moment = [self._arrived[ticket] for ticket, _, _ in merged], self._engine.now
-        self._arrived = {}
+        arrived, moment = [self._arrived.pop(ticket) for ticket, _, _ in merged], self._engine.now
+        self._merged = {each.ticket: each.device for each in arrived}
         losses = [each.loss for each in arrived if each.loss is not None]
         update = Update(
             device=self._group.head, ticket=self._train.ticket, version=self._train.version, delta=delta,

@@ -30,7 +30,7 @@ class Membership:
     def __init__(self, config: DeviceConfig, size: int, device: Device, lead: float) -> None:
         self._config, self._size, self._device = config, size, device
         self._relay = Relay(
-            config.spec, timetable(config.spec, config.seed), lead=lead, dies_at=device.dies_at
+            config.spec, timetable(config.spec, config.seed), self._lost, lead=lead, dies_at=device.dies_at
         )  # fmt: skip
         self._group: Group | None = None
         self._boss: Peer | None = None
@@ -158,6 +158,10 @@ class Membership:
 
     def _give(self, train: Train) -> None:
         self._device.receive(train, self._now)
+
+    def _lost(self, result: Update, reason: str, moment: float) -> None:
+        if self._head is not None:
+            self._head.lose(result, reason, moment)
 
     def _hear_boss(self, boss: Peer, now: float) -> None:
         while (frames := boss.receive(0)) is not None:

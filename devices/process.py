@@ -214,6 +214,9 @@ class DeviceProcess:
             left = min(left, self._quota.due - clock.host_seconds(clock.now()))
         if self._cluster.ends:
             beside = self._worker.fileno() if self._worker is not None else None
+            if beside is None and left <= _FINE_SECONDS:
+                clock.sleep_until(until)
+                return self._peer.receive(0)
             wait_for_any(left - _FINE_SECONDS / 2, [self._peer, *self._cluster.ends], beside)
             return self._peer.receive(0)
         if self._worker is not None:

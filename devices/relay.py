@@ -7,6 +7,7 @@ transfer a time in each direction. What is due counts from the moment before it,
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -17,6 +18,9 @@ from testbed.fleet import DeviceSpec
 from testbed.messages import Train, Update
 from testbed.script import phases
 from testbed.trace import Downloaded, Event, Uploaded
+
+_GIVEN_UP = "its head's upload was given up"
+_TOO_LATE = "its head was sent another model meanwhile"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,10 +41,16 @@ class _Upload:
 
 
 class Relay:
-    """``lead``: so many seconds before it is due, an update is given to the transport. ``dies_at``: by the script."""
+    """``lead``: so many seconds before it is due, an update is given to the transport. ``dies_at``: by the script.
 
-    def __init__(self, spec: DeviceSpec, timetable: Timetable, *, lead: float, dies_at: float = math.inf) -> None:
-        self._spec, self._timetable, self._lead, self._dies_at = spec, timetable, lead, dies_at
+    ``lost`` is told of each result that will not come: why, and when that happened.
+    """
+
+    def __init__(
+        self, spec: DeviceSpec, timetable: Timetable, lost: Callable[[Update, str, float], None], *, lead: float,
+        dies_at: float = math.inf,
+    ) -> None:  # fmt: skip
+        self._spec, self._timetable, self._lost, self._lead, self._dies_at = spec, timetable, lost, lead, dies_at
         self._rates = phases(spec.script, "rate")
         self._download: _Download | None = None
         self._upload: _Upload | None = None
@@ -60,6 +70,9 @@ class Relay:
         """A model has reached this end of the transport; its way over the link began when it was sent."""
         if train.ticket == self.held or train.ticket <= self.finished:
             return  # sent again although we have it, or had it
+        self.advance(now)  # the answer to a result may be here before we have seen that it is through
+        if self._upload is not None:
+            self._lost(self._upload.update, _TOO_LATE, now)
         self._tried = (train.ticket, self._tried[1] + 1 if self._tried[0] == train.ticket else 0)
         self.held, self._upload = train.ticket, None
         gone, back = next(self._spec.absences(train.sent), (math.inf, math.inf))
@@ -93,7 +106,8 @@ class Relay:
     def send(self, update: Update, train: Train, moment: float) -> None:
         """What the cluster has made of a model sets out."""
         if update.ticket != self.held:
-            return  # the aggregator has sent another one meanwhile
+            self._lost(update, _TOO_LATE, moment)
+            return
         self.finished = update.ticket
         self._upload = _Upload(update=update, number=train.number, way=self._way_up(update, train.number, 0, moment))
 
@@ -145,6 +159,8 @@ class Relay:
         if not way.dropped or self._spec.on_drop == "give_up":
             self.drops += way.dropped
             self.held = 0  # if it was lost, the next heartbeat shows an answer that is not held any more
+            if way.dropped:
+                self._lost(upload.update, _GIVEN_UP, way.due)
             return
         self.drops += 1
         tick = self._spec.tick if self._spec.on_drop == "next_tick" else None

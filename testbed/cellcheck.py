@@ -22,11 +22,6 @@ def check(experiment: Experiment, source: str) -> None:
         remedy = "leave it out, or take asafl: with control = 'fixed' and calibrated = false, it is SAFL in a cell"
         raise ProfileError(source, "cell", f"{problem}: {remedy}")
     _check_places(experiment, source)
-    if grants and experiment.replay.trace is not None and experiment.replay.mode == "strict":
-        problem = (
-            f"is strict; {name} reckons with the moments at which devices ask for a grant, and strict repeats those"
-        )
-        raise ProfileError(source, "replay.mode", f"{problem} of updates only: take mode schedule")
     if experiment.strategy_parameters.get("memory") == "light":
         _check_memories(experiment, source)
 

@@ -179,9 +179,13 @@ def _check_rule(experiment: Experiment, source: str) -> None:
         rule.check(sum(group.count for group in experiment.devices))
     except ParameterError as error:
         raise ProfileError(source, f"strategy.{error.key}", error.problem) from None
-    if experiment.replay.mode == "strict" and not rule.repeatable:
-        problem = f"is strict; {experiment.strategy_name} has cluster heads, and nobody orders what arrives at them"
+    if experiment.replay.mode == "strict" and rule.unrepeatable:
+        problem = f"is strict; {experiment.strategy_name} cannot be repeated so: {rule.unrepeatable}"
         raise ProfileError(source, "replay.mode", f"{problem}: take replay.mode = 'schedule'")
+    for i, group in enumerate(experiment.devices):
+        if group.on_lost_download == "old_base" and not rule.keeps_old_base:
+            problem = f"is old_base; with {experiment.strategy_name}, a device waits until a lost model is sent again"
+            raise ProfileError(source, f"devices[{i}].on_lost_download", f"{problem}: take wait")
 
 
 def _check_ticks(group: Group, experiment: Experiment, source: str, key: str) -> None:

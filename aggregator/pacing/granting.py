@@ -45,6 +45,7 @@ class Granting(Collecting):
     """
 
     grants: ClassVar[bool] = True
+    unrepeatable: ClassVar[str] = "it reckons with the moments at which devices ask for a grant, which are no updates"
 
     rounds: int = param(1000, "T: rounds that the time budget is for", at_least=1)
     budget: float = param(100.0, "T_max: seconds for all of them", above=0)

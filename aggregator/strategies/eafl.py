@@ -22,8 +22,9 @@ Ablations
 Departures
     At each clustering all devices train on the current model. In the paper they do so at t = 0 only, and send later
     what they have. As in the paper, these updates serve for nothing but the clustering.
-    A clustering waits for all that can come, but no longer than ``patience``; who has sent nothing, or joins later,
-    goes where it was, or into the smallest cluster.
+    A clustering waits for all that can come, but no longer than ``patience``, and twice as long each time that there
+    are fewer gradients than clusters by then; who has sent nothing goes into the smallest cluster. Who joins later
+    goes where it was, or into the smallest.
     A head that has gone, or has not answered ``patience`` seconds after it was sent the model, is replaced by another
     member at random, and the cluster begins anew with the current model; what the old head held is lost. Each time in
     a row, the cluster is given twice as long: patience that is too short costs time, but does not stop the run. A
@@ -69,7 +70,8 @@ class EAFL(Strategy):
     """Clusters by gradients, with heads that are devices; two stages (Zhou et al., 2024)."""
 
     imports = ("sklearn.cluster",)
-    repeatable = False
+    unrepeatable = "it has cluster heads, and nobody orders what arrives at them"
+    keeps_old_base = False
 
     clusters: int = param(2, "N: clusters (the paper has 5 and 15)", at_least=1)
     every: int = param(100, "R: iterations from one clustering to the next", at_least=1)
@@ -85,6 +87,8 @@ class EAFL(Strategy):
     """Whose gradients are to come."""
     _closes_at: float | None = field(default=None, init=False, repr=False)
     """When devices are clustered with what is there; None: there are clusters, or nobody is there."""
+    _delays: int = field(default=0, init=False, repr=False)
+    """How often in a row there was too little by then."""
     _homes: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     """Device → its cluster, whether it is there or not."""
     _iterations: int = field(default=0, init=False, repr=False)
@@ -158,17 +162,19 @@ class EAFL(Strategy):
     def _collect(self, server: Server) -> Decision:
         """Ask all devices for a gradient."""
         self._clusters, self._gradients, self._homes, self._iterations = [], {}, {}, 0
-        self._awaited, self._closes_at = set(server.devices), server.now + self.patience
+        self._awaited, self._closes_at, self._delays = set(server.devices), server.now + self.patience, 0
         train = {device: self.job(device, server) for device in sorted(self._awaited)}
         return Decision(train=train, dissolve=True, wake_at=self._closes_at)
 
     def _cluster_if_due(self, server: Server, train: Sequence[str]) -> Decision:
         assert self._closes_at is not None
         overdue = server.now >= self._closes_at
-        if self._awaited and not (overdue and self._gradients):
-            # without a single gradient it goes on waiting: to begin again would restart everyone, for ever
+        if self._awaited and not (overdue and len(self._gradients) >= self.clusters):
+            if overdue:  # with too few to tell devices apart; to begin again would restart everyone, for ever
+                self._delays += 1
+                self._closes_at = server.now + self.patience * 2**self._delays
             jobs = {device: self.job(device, server) for device in train}
-            return Decision(train=jobs, wake_at=None if overdue else self._closes_at)
+            return Decision(train=jobs, wake_at=self._closes_at)
         if not self._gradients:
             self._closes_at = None
             return self._collect(server) if server.devices else Decision()
@@ -183,7 +189,8 @@ class EAFL(Strategy):
         self._homes = {device: each.number for each in self._clusters for device in each.members}
         self._gradients, self._awaited, self._closes_at = {}, set(), None
         every = self._lead(self._clusters, server)
-        return replace(every, clusters=found, groups=[self._group(each) for each in self._clusters])
+        groups = [self._group(each) for each in self._clusters]
+        return replace(every, clusters=[list(group.members) for group in groups], groups=groups)
 
     def _iterate_if_due(self, server: Server, changed: Sequence[_Cluster], lead: Sequence[_Cluster]) -> Decision:
         # one that has answered counts, although nobody may be left of it

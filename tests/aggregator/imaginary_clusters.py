@@ -26,6 +26,8 @@ class Place:
         self.greeted: set[str] = set()
         self.held = self.finished = 0
         self.ledger: list[trace.Event] = []
+        self.owners: dict[int, str] = {}
+        """Ticket → device."""
 
 
 class ClusteredFleet(Fleet):
@@ -148,6 +150,7 @@ class ClusteredFleet(Fleet):
     def _give(self, place: Place, name: str, train: Train | Group) -> None:
         assert isinstance(train, Train)
         member = self.devices[name]
+        place.owners[train.ticket] = name
         self._later(TRANSPORT_SECONDS, member, lambda: self._receive_from_head(member, train))
 
     def _receive_from_head(self, member: ImaginaryDevice, train: Train) -> None:
@@ -179,6 +182,12 @@ class ClusteredFleet(Fleet):
             self._return_if_gone(device)
             self._tell_books(device, place)
             self.engine.update(update, self.clock.now())
+            return
+        now, reason = self.clock.now(), "its head's upload was given up"
+        place.ledger += [
+            trace.Lost(t=now, device=place.owners[ticket], ticket=ticket, reason=reason)
+            for ticket, _, _ in update.merged
+        ]
 
     def _tell_books(self, device: ImaginaryDevice, place: Place) -> None:
         events, place.ledger[:] = list(place.ledger), []

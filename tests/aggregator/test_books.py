@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aggregator.books import Books
+from aggregator.tickets import Tally
 from testbed import trace
 from testbed.messages import Update, first_ticket
 from tests.aggregator.by_hand import vector
@@ -27,19 +28,28 @@ class Kept:
         self.books.enter(device, self.book if book is None else book, tables)
 
     def bring(self, lead: int, *tickets: int) -> None:
-        self.books.bring(
-            Update(
-                device="h", ticket=lead, version=0, delta=vector(1.0), samples=1, steps=1, started=0, finished=0, due=0,
-                loss=None, merged=tuple((ticket, 0.5, 1) for ticket in tickets),
-            )
-        )  # fmt: skip
+        self.books.bring(result(lead, *tickets))
 
     def kinds(self) -> list[str]:
         return [type(event).__name__ for event in self.events]
 
 
-def sent(ticket: int, device: str = "m") -> trace.Dispatched:
-    return trace.Dispatched(t=1.0, device=device, ticket=ticket, version=0, steps=4)
+def result(lead: int, *tickets: int, device: str = "h") -> Update:
+    return Update(
+        device=device, ticket=lead, version=0, delta=vector(1.0), samples=1, steps=1, started=0, finished=0, due=0,
+        loss=None, merged=tuple((ticket, 0.5, 1) for ticket in tickets),
+    )  # fmt: skip
+
+
+def sent(ticket: int, device: str = "m", steps: int = 4, lead: bool = False) -> trace.Dispatched:
+    return trace.Dispatched(t=1.0, device=device, ticket=ticket, version=0, steps=steps, lead=lead)
+
+
+def came(ticket: int, device: str = "m") -> trace.Arrived:
+    return trace.Arrived(
+        t=2.0, device=device, ticket=ticket, version=0, staleness=0, loss=None, due=2.0, bytes=4, received=2.0,
+        taken=2.0, started=1.0, finished=2.0,
+    )  # fmt: skip
 
 
 def lost(ticket: int, device: str = "m") -> trace.Lost:
@@ -50,6 +60,13 @@ def test_what_a_head_tells_is_recorded_and_its_jobs_are_counted() -> None:
     kept = Kept()
     kept.tell(sent(kept.first), sent(kept.first + 1, "h"), lost(kept.first))
     assert (kept.kinds(), kept.jobs, kept.books.in_flight) == (["Dispatched", "Dispatched", "Lost"], ["m", "h"], 1)
+
+
+def test_an_arrival_may_be_told_with_its_job_or_later() -> None:
+    kept = Kept()
+    kept.tell(sent(kept.first), came(kept.first), sent(kept.first + 1))
+    kept.tell(trace.Resent(t=1.0, device="m", ticket=kept.first + 1), came(kept.first + 1))
+    assert kept.kinds() == ["Dispatched", "Arrived", "Dispatched", "Resent", "Arrived"]
 
 
 def test_what_is_told_twice_counts_once() -> None:
@@ -97,6 +114,28 @@ def test_what_is_open_when_a_book_is_closed_is_settled_and_later_news_are_too_la
     assert kept.books.in_flight == 0
 
 
+def test_what_went_into_an_update_that_nobody_waits_for_is_lost_but_not_what_was_brought_before() -> None:
+    kept = Kept()
+    kept.tell(sent(kept.first), sent(kept.first + 1), sent(kept.first + 2))
+    kept.bring(7, kept.first)
+    kept.books.waste(result(7, kept.first, kept.first + 1), 3.0)
+    kept.books.waste(result(8, kept.first + 2, device="m"), 3.0)  # it is no head
+    assert [event.ticket for event in kept.events if isinstance(event, trace.Lost)] == [kept.first + 1]
+    kept.books.settle(7, 4.0, applied=True)
+    assert kept.kinds()[-1] == "Merged"
+    assert kept.books.in_flight == 1
+
+
+def test_what_becomes_of_the_tickets_of_heads_is_counted() -> None:
+    kept = Kept()
+    kept.tell(*(sent(kept.first + number) for number in range(5)), lost(kept.first))
+    kept.tell(trace.Rejected(t=2.0, device="m", ticket=kept.first + 1, reason="bad"))
+    kept.bring(7, kept.first + 2, kept.first + 3)
+    kept.books.settle(7, 3.0, applied=True)
+    kept.books.close_all(4.0)
+    assert kept.books.tally == Tally(dispatched=5, applied=2, rejected=1, lost=1, superseded=1)
+
+
 def test_with_the_same_head_the_book_stays_and_with_another_it_is_a_later_one() -> None:
     kept = Kept()
     assert kept.books.open(0, "h", ["h", "m", "n"], 1.0) == kept.book
@@ -113,6 +152,12 @@ def test_with_the_same_head_the_book_stays_and_with_another_it_is_a_later_one() 
         (lambda kept: kept.tell(sent(1)), "of others"),
         (lambda kept: kept.tell(sent(kept.first, "x")), "of others"),
         (lambda kept: kept.tell(sent(kept.first), sent(kept.first + 1, "x")), "of others"),
+        (lambda kept: kept.tell(sent(kept.first, lead=True)), "does not give out"),
+        (lambda kept: kept.tell(sent(kept.first, steps=0)), "does not give out"),
+        (lambda kept: kept.tell(came(kept.first)), "not open"),
+        (lambda kept: kept.tell(sent(kept.first), came(kept.first, "h")), "not open"),
+        (lambda kept: kept.tell(sent(kept.first), lost(kept.first), came(kept.first)), "not open"),
+        (lambda kept: kept.tell(trace.Resent(t=1.0, device="m", ticket=kept.first)), "not open"),
         (lambda kept: kept.tell(trace.Left(t=0.0, device="m", reason="")), "does not report"),
         (lambda kept: kept.books.enter("h", kept.book, [{"kind": "lost", "t": 0.0}]), "ticket|device|missing"),
     ],

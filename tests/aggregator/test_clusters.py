@@ -89,6 +89,8 @@ def test_with_lost_messages_the_books_balance_and_jobs_are_numbered_on() -> None
     assert counts["lost"] > 0
     assert fleet.engine.version > 10
     assert counts["in_flight"] == fleet.engine.in_flight + fleet.engine.books.in_flight
+    reasons = Counter(event.reason for event in of_kind(fleet, trace.Lost))  # type: ignore[attr-defined]
+    assert reasons["its head's upload was given up"] > 0
     told = Counter(event.device for event in of_kind(fleet, trace.Dispatched) if not event.lead)  # type: ignore[attr-defined]
     assert {name: fleet.engine.jobs_of(name) for name in NAMES} == dict(told)
 

@@ -148,10 +148,55 @@ def test_a_clustering_does_not_wait_for_ever_for_who_hangs() -> None:
     hand.update("b", *UP)
     hand.wake()
     [found] = hand.events(trace.Clustered)
-    assert (hand.now, found.clusters) == (5.0, [["a"], ["b"]])
+    assert (hand.now, found.clusters) == (5.0, [["a", "c"], ["b"]])  # with who sent nothing
     grouped = hand.events(trace.Grouped)
     assert sorted(name for event in grouped for name in event.members) == ["a", "b", "c"]
     assert [event.device for event in hand.events(trace.Superseded)] == ["c"]
+
+
+def test_a_clustering_goes_on_waiting_twice_as_long_while_gradients_are_fewer_than_clusters() -> None:
+    hand = ByHand(EAFL(clusters=2, patience=5.0), (0.0, 0.0))
+    hand.start(a=1, b=1, c=1, d=1)
+    hand.wake()
+    assert (hand.now, hand.engine.wake_at) == (5.0, 15.0)
+    hand.update("a", *RIGHT)
+    hand.wake()
+    assert (hand.now, hand.engine.wake_at, hand.events(trace.Clustered)) == (15.0, 35.0, [])
+    hand.update("c", *UP)
+    assert not hand.events(trace.Clustered)  # there is time for others
+    hand.update("b", *RIGHT)
+    hand.wake()
+    [found] = hand.events(trace.Clustered)
+    assert (hand.now, found.clusters) == (35.0, [["a", "b"], ["c", "d"]])
+
+
+def test_a_clustering_of_fewer_devices_than_clusters_waits_for_them_all() -> None:
+    hand = ByHand(EAFL(clusters=3, patience=5.0), (0.0, 0.0))
+    hand.start(a=1, b=1, c=1)
+    hand.update("a", *RIGHT)
+    hand.leave("c")
+    hand.wake()
+    assert not hand.events(trace.Clustered)
+    hand.update("b", *UP)
+    assert [event.clusters for event in hand.events(trace.Clustered)] == [[["a"], ["b"]]]
+
+
+@pytest.mark.parametrize("fate", ["unfit", "nobody waits for it"])
+def test_what_went_into_a_result_that_is_not_taken_is_settled_at_once(fate: str) -> None:
+    hand = clustered()
+    head, book = next((event.head, event.book) for event in hand.events(trace.Grouped))
+    ticket = first_ticket(book) + 1
+    sent = trace.Dispatched(t=0.0, device=head, ticket=ticket, version=0, steps=1)
+    hand.engine.books.enter(head, book, [trace.as_table(sent)])
+    lead = hand.train(head).ticket
+    update = Update(
+        device=head, ticket=lead if fate == "unfit" else lead + 10, version=0, delta=vector(np.nan, 0.0), samples=1,
+        steps=1, started=0, finished=0, due=0, loss=None, merged=((ticket, 1.0, 0),),
+    )  # fmt: skip
+    hand.engine.update(update, 1.0)
+    [gone] = hand.events(trace.Lost)
+    assert (gone.ticket, gone.device, gone.reason) == (ticket, head, "what its head made of it was not used")
+    assert hand.engine.books.in_flight == 0
 
 
 def test_purity_is_told_where_the_truth_is_known() -> None:
@@ -268,3 +313,33 @@ def test_a_model_of_the_same_version_sets_the_cluster_to_work_again() -> None:
     cluster.update("a", 4.0)
     cluster.adopt(5)
     assert (set(cluster.sent), cluster.engine.version) == ({"a"}, 5)
+
+
+def test_a_result_is_made_of_the_first_updates_and_the_others_have_their_turn_next() -> None:
+    cluster = Cluster(quorum=1)
+    first = dict(cluster.sent)
+    cluster.update("a", 4.0)
+    cluster.update("b", 8.0)
+    cluster.update("c", 2.0)
+    assert [ticket for ticket, _, _ in cluster.results[0][1]] == [first["a"].ticket]
+    cluster.adopt(6)
+    assert set(cluster.sent) == {"a"}  # the others' updates wait: they are used first
+    cluster.adopt(7)
+    assert set(cluster.sent) == {"b"}
+    assert [merged for _, merged in cluster.results[1:]] == [
+        ((first["b"].ticket, 1 / 2, 1),),
+        ((first["c"].ticket, 1 / 3, 2),),
+    ]
+    assert [list(delta) for delta, _ in cluster.results[1:]] == [[4.0], [pytest.approx(2 / 3)]]
+    check_conservation(cluster.engine)
+
+
+def test_an_update_that_waits_is_used_although_its_device_has_left() -> None:
+    cluster = Cluster(quorum=2)
+    for name in "abc":
+        cluster.update(name, 4.0)
+    cluster.engine.leave("c", "it is no member any more", 1.0)
+    cluster.engine.want(1, 1.0)
+    cluster.adopt(6)
+    assert len(cluster.results) == 2
+    assert set(cluster.sent) == {"a", "b"}

@@ -21,6 +21,7 @@ from testbed.loading import load
 from testbed.messages import (
     EVALUATOR,
     STOPPED,
+    Ask,
     Beat,
     Group,
     Hello,
@@ -234,6 +235,15 @@ def test_an_update_that_is_due_in_more_than_a_host_second_is_refused(
     ] * refused
     assert len(of(trace.Arrived, events)) == (not refused)
     assert any(isinstance(message, Refused) for _, message in world.said) == refused
+
+
+def test_a_request_under_a_rule_that_grants_no_rates_is_refused(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time, 1.0)
+    world.at(0.25, "host-1", Ask(device="host-1", ticket=1, due=0.25))
+    events = run(world, folder, monkeypatch)
+    assert [event.reason for event in of(trace.Refusal, events)] == ["a request for a rate, and this rule grants none"]
 
 
 FORGED = {

@@ -15,6 +15,7 @@ def test_a_cluster_by_hand() -> None:
     # |D| = 1, 3; staleness 0 and 1, that is τ = 1 and 2:  ¼·1·(8, 0) + ¾·½·(0, 16) = (2, 6)
     assert saa([vector(8, 0), vector(0, 16)], [1, 3], [0, 1]).tolist() == [2.0, 6.0]
     assert saa_weights([1, 3], [0, 1]) == [0.25, 0.375]
+    assert saa([vector(8, 0), vector(0, 16)], [1, 3], [0, 1], damped=False).tolist() == [4.0, 8.0]  # the plain mean
 
 
 def test_the_weights_of_stale_updates_do_not_add_up_to_one() -> None:

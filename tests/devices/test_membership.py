@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,8 +27,9 @@ JOB = Job(steps=2, batch=32)
 class Place:
     """A device, its place in a cluster, and what it has for the aggregator."""
 
-    def __init__(self, name: str, folder: Path, index: int) -> None:
-        spec = replace(SPEC, name=name, index=index, up=Direction(), down=Direction())
+    def __init__(self, name: str, folder: Path, index: int, **traits: Any) -> None:
+        plain: dict[str, Any] = {"up": Direction(), "down": Direction()}
+        spec = replace(SPEC, name=name, index=index, **plain | traits)
         config = DeviceConfig(
             spec=spec, core=0, endpoint="", seed=1, dilation=1.0, beat=1.0, job=JOB, heads=str(folder)
         )  # fmt: skip
@@ -49,9 +51,12 @@ class Place:
         self.ledgers += self.cluster.ledgers()
 
     @property
+    def events(self) -> list[trace.HeadEvent]:
+        return [trace.head_event(table) for ledger in self.ledgers for table in ledger.events]
+
+    @property
     def tickets(self) -> list[tuple[str, int]]:
-        events = [trace.head_event(table) for ledger in self.ledgers for table in ledger.events]
-        return [(event.device, event.ticket) for event in events if isinstance(event, trace.Dispatched)]
+        return [(event.device, event.ticket) for event in self.events if isinstance(event, trace.Dispatched)]
 
 
 @pytest.fixture
@@ -134,7 +139,7 @@ def test_members_go_on_although_their_head_is_silent(places: dict[str, Place]) -
     one.cluster.enter(group(3, "two"), 4.0)
     places["two"].cluster.enter(group(3, "two"), 4.0)
     places["two"].cluster.lead(lead(9), 4.0)
-    live_until({"one": one, "two": places["two"]}, lambda: len(places["two"].tickets) == 2, 4.0)
+    live_until({"one": one, "two": places["two"]}, lambda: len(places["two"].tickets) >= 2, 4.0)
 
 
 def test_a_head_is_told_who_is_no_member_any_more(places: dict[str, Place]) -> None:
@@ -143,9 +148,22 @@ def test_a_head_is_told_who_is_no_member_any_more(places: dict[str, Place]) -> N
     head, one = places["head"], places["one"]
     head.cluster.lead(lead(9), 0.0)
     both = {"head": head, "one": one}
-    now = live_until(both, lambda: len(head.tickets) == 2)
+    now = live_until(both, lambda: len(head.tickets) >= 2)
     now = live_until(both, lambda: one.device.state.value == "idle", now)
     assert not head.cluster.outbox
     head.cluster.enter(group(2, "head", quorum=2, members=("head", "one")), now)
     live_until(both, lambda: bool(head.cluster.outbox), now)
     assert len(head.cluster.outbox[0].merged) == 2
+
+
+def test_what_went_into_a_result_that_is_given_up_is_told_as_lost(tmp_path: Path) -> None:
+    head = Place("head", tmp_path, 0, up=Direction(drop=0.999999), on_drop="give_up")
+    head.cluster.enter(group(2, "head", quorum=1, members=("head",)), 0.0)
+    head.cluster.lead(lead(9), 0.0)
+    live_until({"head": head}, lambda: any(isinstance(event, trace.Lost) for event in head.events))
+    [lost] = [event for event in head.events if isinstance(event, trace.Lost)]
+    assert [(lost.device, lost.ticket)] == head.tickets
+    assert lost.reason == "its head's upload was given up"
+    beat = head.cluster.for_aggregator(head.device.beat())
+    assert (beat.ticket, beat.finished) == (0, 9)
+    head.cluster.leave()

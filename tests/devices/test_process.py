@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from devices import process
 from devices.process import DeviceProcess
+from testbed.clock import WallClock
 from testbed.faults import timetable
 from testbed.messages import Beat, Hello, Job, Message, Refused, Stop, Train, Update, Welcome
 from testbed.profile import Direction
@@ -211,3 +213,24 @@ def test_a_device_that_holds_still_is_not_stopped(time: Time, monkeypatch: pytes
     peer = ScriptedPeer(time, job(time))
     live(peer, throttle="pace", seconds_per_sample=0.125, suspend=1.0, suspend_max=9.0, suspend_by="hold")
     assert "suspended" in {beat.state for _, beat in peer.of(Beat)}
+
+
+# ---- waiting
+
+
+@pytest.mark.parametrize(("left", "sleeps"), [(0.0015, True), (0.5, False)])
+def test_the_last_moments_of_a_wait_are_slept_in_a_cluster_too(
+    time: Time, monkeypatch: pytest.MonkeyPatch, left: float, sleeps: bool
+) -> None:
+    waits: list[float] = []
+
+    def wait(timeout: float, ends: object, beside: object) -> None:
+        waits.append(timeout)
+
+    monkeypatch.setattr(process, "wait_for_any", wait)
+    waiting = DeviceProcess(CONFIG, TinyTask(), ScriptedPeer(time, []), cores=(3,))  # type: ignore[arg-type]
+    waiting._cluster = SimpleNamespace(ends=[None])  # type: ignore[assignment]  # a head, or a member
+    clock, began = WallClock(time.now, 1.0), time.now
+    assert waiting._wait(clock, left) is None
+    assert waits == ([] if sleeps else [pytest.approx(left - 0.001, abs=1e-5)])
+    assert time.now - began == pytest.approx(left if sleeps else 0.0, abs=1e-5)

@@ -17,8 +17,18 @@ from tests.devices.parts import LOST, SPEC, Script
 FIRST = LEAD_JOBS
 
 
-def relay(script: Script | None = None, dies_at: float = math.inf, **traits: Any) -> Relay:
-    return Relay(dataclasses.replace(SPEC, **traits), script or Script(), lead=0.05, dies_at=dies_at)
+Losses = list[tuple[int, str, float]]
+"""Ticket, reason and moment."""
+
+
+def relay(
+    script: Script | None = None, dies_at: float = math.inf, lost: Losses | None = None, **traits: Any
+) -> Relay:  # fmt: skip
+    def lose(update: Update, reason: str, moment: float) -> None:
+        if lost is not None:
+            lost.append((update.ticket, reason, moment))
+
+    return Relay(dataclasses.replace(SPEC, **traits), script or Script(), lose, lead=0.05, dies_at=dies_at)
 
 
 def model(ticket: int = 7, sent: float = 1.0, number: int = FIRST) -> Train:
@@ -81,22 +91,41 @@ def test_a_result_goes_to_the_transport_before_it_is_due_and_is_held_until_then(
     ("on_drop", "due"), [("retry", 3.0), ("next_tick", 4.5), ("give_up", None)]
 )  # lost at 2.5; ticks of 2 s
 def test_a_result_that_is_lost_is_sent_again_or_given_up(on_drop: str, due: float | None) -> None:
-    link = relay(Script(uploads={(FIRST, 0): LOST}), on_drop=on_drop)
+    lost: Losses = []
+    link = relay(Script(uploads={(FIRST, 0): LOST}), lost=lost, on_drop=on_drop)
     link.receive(model(), 1.0)
     link.take(1.25)
     link.send(result(), model(), 2.0)
     link.advance(10.0)
     assert [update.due for update in link.outbox] == ([] if due is None else [due])
     assert (link.held, link.finished, link.drops) == (0, 7, 1)
+    assert lost == ([(7, "its head's upload was given up", 2.5)] if due is None else [])
 
 
 def test_a_result_for_a_model_that_was_replaced_is_for_nobody() -> None:
-    link = relay()
+    lost: Losses = []
+    link = relay(lost=lost)
     link.receive(model(), 1.0)
     link.take(1.25)
     link.receive(model(ticket=8), 1.5)
     link.send(result(ticket=7), model(), 2.0)
     assert (link.up_due, link.held) == (math.inf, 8)
+    assert lost == [(7, "its head was sent another model meanwhile", 2.0)]
+
+
+@pytest.mark.parametrize(("moment", "came_through"), [(2.4, False), (2.5, True)])  # it is due at 2.5
+def test_a_result_that_is_on_its_way_when_another_model_comes_is_lost_unless_it_is_through(
+    moment: float, came_through: bool
+) -> None:
+    lost: Losses = []
+    link = relay(lost=lost)
+    link.receive(model(), 1.0)
+    link.take(1.25)
+    link.send(result(), model(), 2.0)
+    link.receive(model(ticket=8, sent=moment), moment)
+    assert (link.held, link.up_due) == (8, math.inf)
+    assert any(isinstance(event, Uploaded) for event in link.events) == came_through
+    assert lost == ([] if came_through else [(7, "its head was sent another model meanwhile", 2.4)])
 
 
 def test_what_would_be_due_after_its_death_is_never_sent() -> None:

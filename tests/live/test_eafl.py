@@ -66,7 +66,7 @@ def test_devices_with_the_same_labels_are_found_and_only_heads_talk_to_the_aggre
 
 
 def test_killing_a_head_does_not_end_the_run_and_what_it_held_is_counted(tmp_path: Path) -> None:
-    path = profile(tmp_path, devices=8, clusters=2, rule={"every": 1000}, stop={"versions": 40})
+    path = profile(tmp_path, devices=8, clusters=2, rule={"every": 1000}, stop={"versions": 25})
     with started(path) as run:
         run.wait_until_traced("merged", 4)
         killed = live_head(run)
@@ -82,7 +82,7 @@ def test_killing_a_head_does_not_end_the_run_and_what_it_held_is_counted(tmp_pat
     assert killed.head not in grouped[0].members
     after = [event for event in outcome.of_kind(trace.Merged) if event.device == grouped[0].head]
     assert len(after) >= 5
-    assert outcome.summary["stopped"] == "version 40 is reached"
+    assert outcome.summary["stopped"] == "version 25 is reached"
     gone = [event for event in outcome.of_kind(trace.Lost) if event.reason == "its head has gone"]
     assert {book_of(event.ticket) for event in gone} == {killed.book}
     check_books(outcome)
