@@ -41,37 +41,25 @@ def from_db(decibels: float) -> float:
     return float(10.0 ** (decibels / 10))
 
 
-def to_db(ratio: float) -> float:
-    return 10 * math.log10(ratio)
-
-
 def from_dbm(dbm: float) -> float:
     """Watts; 0 dBm is a milliwatt."""
     return from_db(dbm) / 1000
-
-
-def to_dbm(watts: float) -> float:
-    return to_db(watts * 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One cell, whose band all its devices share. The defaults are those of Table II."""
 
-    radius: float = param(500.0, "metres from the server to the edge of the cell", above=NEAREST)
-    bandwidth: float = param(10e6, "B: hertz that the devices share", above=0)
-    power: float = param(10.0, "p: what a device sends with, in dBm")
-    noise: float = param(1e-12, "σ²: noise in watts, over the whole band", above=0)
-    gain: float = param(-30.0, "h_0: gain at one metre, in dB")
+    radius: float = param(500.0, "metres from the server to the edge of the cell", above=NEAREST, at_most=1e6)
+    bandwidth: float = param(10e6, "B: hertz that the devices share", above=0, at_most=1e15)
+    power: float = param(10.0, "p: what a device sends with, in dBm", at_least=-200, at_most=200)
+    noise: float = param(1e-12, "σ²: noise in watts, over the whole band", at_least=1e-30, at_most=1e6)
+    gain: float = param(-30.0, "h_0: gain at one metre, in dB", at_least=-300, at_most=100)
 
     def __post_init__(self) -> None:
         for key, least in (("radius", NEAREST), ("bandwidth", 0.0), ("noise", 0.0)):
             if not least < getattr(self, key) < math.inf:
                 raise ParameterError(key, f"is {getattr(self, key):g}; it must be above {least:g}, and finite")
-
-    def places(self, devices: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
-        """Metres from the server, for so many devices that are anywhere in the cell."""
-        return np.array([self.place(part) for part in random.random(devices)])
 
     def place(self, part: float) -> float:
         """Metres from the server to a place; of the cell's area, this part (0 to 1) is nearer to it."""
@@ -94,42 +82,3 @@ class Cell:
 def fading(devices: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
     """ρ of so many devices in one round."""
     return np.maximum(random.exponential(1.0, devices), _DEEPEST_FADE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """The rest of Table II that differs between its two tasks."""
-
-    parameters: int
-    """Q."""
-    cycles_per_sample: float
-    """C_n: FLOPs ÷ 4, which is what a cycle does."""
-    seconds_per_round: float
-    """T_max/T."""
-
-    @property
-    def bits(self) -> float:
-        """Q·q of one upload."""
-        return float(self.parameters * BITS_PER_PARAMETER)
-
-    def compute_seconds(self, gigahertz: float) -> float:
-        """T^comp = I·A_b·C_n/f_n, eq. (6)."""
-        return STEPS * BATCH * self.cycles_per_sample / (gigahertz * 1e9)
-
-
-DEVICES: Final = 50
-BITS_PER_PARAMETER: Final = 32
-STEPS: Final = 8
-"""I."""
-BATCH: Final = 128
-"""A_b."""
-RATE: Final = 0.01
-"""η."""
-DIRICHLET: Final = 0.01
-"""α of the split."""
-GIGAHERTZ: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-"""f_n, one of these at random (section V)."""
-LENET5: Final = Setting(parameters=19_670, cycles_per_sample=124_274.5, seconds_per_round=0.1)
-"""On MNIST."""
-VGG11: Final = Setting(parameters=9_354_378, cycles_per_sample=76_415_682.5, seconds_per_round=10.0)
-"""On CIFAR-10."""
