@@ -20,7 +20,8 @@ run: $(READY)
 	$(BIN)/python run_testbed.py run profiles/experiments/quickstart.toml
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto -m "not live"
+	$(BIN)/python -m pytest -m live  # one at a time: their devices are timed
 
 lint: $(READY)
 	$(BIN)/ruff check $(SOURCES)
