@@ -88,7 +88,7 @@ class DeviceTotals:
         return self.energy.seconds[DEAD]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Made:
     """A version, and what went into it."""
 
@@ -282,7 +282,9 @@ def _count_merged(event: trace.Merged, total: Totals, owner: dict[int, str]) -> 
         device.applied += 1
         device.staleness.append(staleness)
         device.weight += total.leads[event.ticket] * abs(weight or 0.0)
-    total.made[-1].staleness.extend(event.staleness)
+    made = total.made[-1]
+    made.updates += len(event.tickets) - 1  # in the place of what the head made of them
+    made.staleness.extend(event.staleness)
 
 
 def _count_device(event: Event, total: Totals) -> None:

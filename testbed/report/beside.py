@@ -153,6 +153,14 @@ class _Profile(msgspec.Struct, frozen=True):
 def _asked(text: str) -> tuple[str, float | None]:
     """The task in one line, and the accuracy to be reached."""
     profile = msgspec.convert(tomllib.loads(text), type=_Profile)
-    name, parameters = name_and_parameters(profile.task)
-    listed = ", ".join(f"{key} {value}" for key, value in parameters.items())
-    return f"{name} ({listed})" if listed else name, profile.stop.target_accuracy
+    return _in_words(profile.task), profile.stop.target_accuracy
+
+
+def _in_words(named: str | dict[str, Any]) -> str:
+    """A name and its parameters; of a task, one of these (the split) is such a thing, too."""
+    name, parameters = name_and_parameters(named)
+    listed = ", ".join(
+        f"{key} {_in_words(value) if isinstance(value, dict) and 'name' in value else value}"
+        for key, value in parameters.items()
+    )
+    return f"{name} ({listed})" if listed else name

@@ -25,7 +25,7 @@ class LabelGroups(Split):
 
     def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
         demand(len(part), devices)
-        if not np.issubdtype(part.targets.dtype, np.integer):
+        if not part.has_classes:
             raise unfit("the targets of this data set are values, which have no labels; take another split")
         labels = np.unique(part.labels)
         most = min(len(labels), devices)

@@ -88,3 +88,10 @@ def test_a_task_is_told_in_one_line(tmp_path: Path, task: str, told: str) -> Non
     trace = write(tmp_path)
     (tmp_path / "profile.toml").write_text(f"task = {task}", encoding="utf-8")
     assert looked(trace) == (Beside(profile=f"task = {task}", task=told), [])
+
+
+def test_the_split_of_a_task_is_told_in_words(tmp_path: Path) -> None:
+    text = 'task = { name = "digits", split = { name = "dirichlet", alpha = 0.1 } }'
+    trace = write(tmp_path, beside=True)
+    (tmp_path / "profile.toml").write_text(text, encoding="utf-8")
+    assert looked(trace)[0].task == "digits (split dirichlet (alpha 0.1))"
