@@ -63,7 +63,9 @@ def test_without_a_cell_a_device_is_nowhere(tmp_path: Path) -> None:
     [
         ("cell.bandwidth=0", "cell.bandwidth is 0.0; it must be above 0"),
         ("cell.bandwidth=-1", "cell.bandwidth is -1.0; it must be above 0"),
-        ("cell.noise=0", "cell.noise is 0.0; it must be above 0"),
+        ("cell.noise=0", "cell.noise is 0.0; it must be at least 1e-30"),
+        ("cell.power=1e6", "cell.power is 1000000.0; it must be at least -200 and at most 200"),
+        ("cell.gain=-100000", "cell.gain is -100000.0; it must be at least -300"),
         ("cell.radius=1", "cell.radius is 1.0; it must be above 1"),
         ("cell.power=nan", "cell.power is nan; it must be finite"),
         ("cell.radios=3", "cell.radios is not a known key; did you mean 'radius'"),
@@ -109,8 +111,8 @@ def test_a_rule_that_grants_rates_is_not_replayed_strictly(tmp_path: Path) -> No
     recorded = f"replay.trace={tmp_path / 'trace.jsonl'}"
     load(tmp_path, recorded)
     message = refusal(tmp_path, recorded, "replay.mode=strict")
-    assert "replay.mode is strict; asafl reckons with the moments" in message
-    assert message.endswith("take mode schedule")
+    assert "replay.mode is strict; asafl cannot be repeated so: it reckons with the moments" in message
+    assert message.endswith("take replay.mode = 'schedule'")
 
 
 def test_the_rate_of_a_granted_uplink_may_change_by_the_script(tmp_path: Path) -> None:

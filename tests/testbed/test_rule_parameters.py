@@ -75,8 +75,13 @@ def test_there_are_no_more_clusters_than_devices(tmp_path: Path) -> None:
 def test_a_rule_with_cluster_heads_is_not_replayed_strictly(tmp_path: Path) -> None:
     replay = f'replay={{ trace = "{tmp_path}", mode = "strict" }}'
     message = refusal(tmp_path, '"eafl"', replay)
-    assert "replay.mode is strict; eafl has cluster heads" in message
+    assert "replay.mode is strict; eafl cannot be repeated so: it has cluster heads" in message
     assert "take replay.mode = 'schedule'" in message
+
+
+def test_members_of_a_cluster_wait_for_a_model_that_was_lost(tmp_path: Path) -> None:
+    message = refusal(tmp_path, '"eafl"', 'devices=[{ profile = "rpi4", count = 3, on_lost_download = "old_base" }]')
+    assert "devices[0].on_lost_download is old_base; with eafl, a device waits" in message
 
 
 # ---- ranges
