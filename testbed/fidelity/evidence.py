@@ -100,6 +100,8 @@ class _Gatherer:
     def __init__(self) -> None:
         self.evidence = Evidence()
         self._sent: dict[int, float] = {}
+        self._first_sent: dict[int, float] = {}
+        """A member of a cluster may tell of a download that was lost after its head told that it was sent again."""
         self._trips: dict[int, float] = {}
         """Seconds asked for the parts of a ticket's round trip so far, -inf where it was not a smooth one."""
         self._dilation = 1.0
@@ -176,7 +178,8 @@ class _Gatherer:
 
     def _downloaded(self, event: trace.Downloaded) -> None:
         # a suspended device takes a message up when it wakes: its way begins later, never earlier
-        self.evidence.too_early += event.sent < self._sent.get(event.ticket, 0.0) - 1e-6
+        sent = (self._first_sent if event.dropped else self._sent).get(event.ticket, 0.0)
+        self.evidence.too_early += event.sent < sent - 1e-6
         if not event.dropped:
             self._in_order(event.device, False, event.ticket)
         held = event.sent > self._sent.get(event.ticket, 0.0) + 1e-6  # it came while the device was suspended
@@ -220,7 +223,7 @@ class _Gatherer:
     def _ticket(self, event: Event) -> None:
         match event:
             case trace.Dispatched():
-                self._sent[event.ticket] = event.t
+                self._sent[event.ticket] = self._first_sent[event.ticket] = event.t
                 self._open.add(event.ticket)
                 self.evidence.dispatched += 1
                 if event.lead:  # what its cluster takes is no matter of the head

@@ -240,6 +240,14 @@ def test_a_way_that_began_before_it_was_sent_is_too_early() -> None:
     assert gather([dispatched(at=1.0), again, downloaded(sent=1.5)]).too_early == 1
 
 
+def test_that_a_download_was_lost_may_be_told_after_it_was_sent_again() -> None:
+    """By a member of a cluster, whose head has told first what it did about it."""
+    again = trace.Resent(t=2.0, device="a", ticket=1)
+    lost = downloaded(sent=1.0, dropped=True)
+    assert gather([dispatched(at=1.0), again, lost, downloaded(sent=2.0)]).too_early == 0
+    assert gather([dispatched(at=1.0), again, downloaded(sent=0.5, dropped=True)]).too_early == 1
+
+
 @pytest.mark.parametrize("make", [arrived, downloaded])
 def test_tickets_of_one_direction_of_a_device_only_grow(make: Any) -> None:
     assert gather([make(1), make(2), make(4), make(3, device="b")]).out_of_order == 0
