@@ -9,7 +9,7 @@ from typing import Any
 from testbed import plugins
 from testbed.data.dataset import DataSet, Indices
 from testbed.data.progress import SILENT, Progress
-from testbed.errors import ProfileError
+from testbed.errors import ProfileError, UserError
 from testbed.parameters import ParameterError, build
 from testbed.profile import Experiment
 from testbed.tasks import CATALOGUE
@@ -45,10 +45,15 @@ def dealt(experiment: Experiment, progress: Progress) -> tuple[DataSet, list[Ind
 def check(experiment: Experiment, progress: Progress) -> None:
     """Files are fetched and read, and the data is dealt, before any process starts.
 
-    Not of a task of the user's own: its data may take long, and the template makes it in any case.
+    The code of a user's own task may fail in any way: the template meets that again, and tells the user where.
     """
-    if experiment.task_name in CATALOGUE:
+    try:
         dealt(experiment, progress)
+    except UserError:
+        raise
+    except Exception:
+        if experiment.task_name in CATALOGUE:
+            raise
 
 
 @contextlib.contextmanager

@@ -94,8 +94,9 @@ def test_a_metric_that_is_no_accuracy_is_in_the_report(tmp_path: Path) -> None:
 # ---- what cannot be is told before any process starts
 
 
-def refused(folder: Path, task: dict[str, Any], devices: int = 3) -> str:
-    profile = write_profile(folder, task=task, devices=[{"profile": "rpi4", "count": devices}])
+def refused(folder: Path, task: dict[str, Any] | str, devices: int = 3) -> str:
+    fleet = [{"profile": "rpi4", "count": devices, "seconds_per_sample": 1e-3}]
+    profile = write_profile(folder, task=task, devices=fleet)
     with started(profile) as run:
         children: set[str] = set()
         while run.process.poll() is None:
@@ -122,6 +123,44 @@ def test_a_split_that_cannot_be_is_told_before_any_process_starts(
     tmp_path: Path, split: dict[str, Any] | str, devices: int, problem: str
 ) -> None:
     assert problem in refused(tmp_path, {"name": "digits", "split": split}, devices)
+
+
+OWN = """
+from dataclasses import dataclass
+import torch
+from torch.utils.data import TensorDataset
+from testbed.tasks.recipe import Recipe
+
+@dataclass(kw_only=True)
+class Spoilt(Recipe):
+    def data(self, setting):
+        points = torch.zeros(30, 2)
+        points[7, 1] = float("nan")
+        own = TensorDataset(points, torch.arange(30) % 2)
+        return own, own
+
+    def network(self, data):
+        return torch.nn.Linear(2, 2)
+
+@dataclass(kw_only=True)
+class Broken(Spoilt):
+    def data(self, setting):
+        raise LookupError("no such shelf")
+"""
+
+
+def test_data_of_ones_own_that_is_not_finite_is_told_before_any_process_starts(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    assert "the training data: the input of sample 7 is not finite" in refused(tmp_path, "own:Spoilt")
+
+
+def test_code_of_ones_own_that_fails_is_told_with_the_place_where(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    fleet = [{"profile": "rpi4", "count": 3, "seconds_per_sample": 1e-3}]
+    outcome = complete(write_profile(tmp_path, task="own:Broken", devices=fleet))
+    assert outcome.code == 1
+    assert "LookupError: no such shelf" in outcome.stderr.splitlines()[-1]
+    assert "own.py" in (outcome.folder / "logs" / "template.log").read_text(encoding="utf-8")
 
 
 def test_files_that_are_nowhere_are_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

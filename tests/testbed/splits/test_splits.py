@@ -106,7 +106,10 @@ def test_a_short_device_may_be_an_error() -> None:
 
 
 def test_nobody_short_is_no_error() -> None:
-    Dirichlet(alpha=1000.0, least=20, short="error").deal(classes(1000), 30, rng())
+    strict, filled = (Dirichlet(alpha=1000.0, least=20, short=short) for short in ("error", "fill"))
+    shards = strict.deal(classes(1000), 30, rng())
+    assert min(sizes(shards)) >= 20
+    assert all(np.array_equal(one, two) for one, two in zip(shards, filled.deal(classes(1000), 30, rng()), strict=True))
 
 
 def test_a_least_that_nobody_could_reach_is_refused() -> None:
