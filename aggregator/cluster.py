@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from aggregator.engine import Engine, Record, Send
+from aggregator.engine import Engine, Send
+from aggregator.office import Record
 from aggregator.strategy import Decision, Server, Strategy
 from aggregator.twostage import merge_weights, saa
 from testbed.messages import Job, Update, Vector
@@ -89,19 +90,20 @@ class ClusterEngine(Engine):
             rule, model, job=job, random=np.random.default_rng(0), send=send, record=record, version=version, book=book
         )
         self.rule, self._up = rule, up
-        self._jobs.update(jobs)
+        self._office.jobs.update(jobs)
 
     def adopt(self, model: Vector, version: int, job: Job, now: float) -> None:
         """The aggregator has a new model, or (of the same version) wants the cluster to work on this one again."""
         self.now, self.job = max(now, self.now), job
         if version != self.version:
-            self._history.append(model, version)
+            self._office.history.append(model, version)
         self._carry_out(self.rule.on_model(self), "a model from above")
 
     def count_on(self, jobs: Mapping[str, int]) -> None:
         """So many jobs were sent to devices, as far as the aggregator knows."""
+        known = self._office.jobs
         for device, count in jobs.items():
-            self._jobs[device] = max(count, self._jobs[device])
+            known[device] = max(count, known[device])
 
     def want(self, quorum: int, now: float) -> None:
         """So many updates are wanted from now on."""
@@ -114,8 +116,7 @@ class ClusterEngine(Engine):
             for number, weight in decision.applied.items():
                 ticket = self._awaiting(number, "merged")
                 merged.append((number, weight, self.version - ticket.base))
-                self.tally.applied += 1
-                self._settle(ticket)
+                self._office.apply(ticket, self.now)
             self._up(decision.up, tuple(merged))
             decision = replace(decision, up=None, applied={})
         super()._carry_out(decision, event)

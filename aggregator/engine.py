@@ -1,13 +1,12 @@
-"""The engine: versions, past models, tickets, who is busy. It carries out what a strategy decides. No I/O.
+"""The engine: who is present, who is busy, and what is decided. It carries out what a strategy wants. No I/O.
 
-Every Train carries a new ticket, and every ticket is settled exactly once: applied, rejected, lost, superseded, or
-(for the final model) delivered. What is not settled is in flight. An Update whose ticket is not open is ignored.
+Every Train carries a new ticket of its ``aggregator.office``, which settles each exactly once. An Update whose ticket
+is not open is ignored.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
@@ -15,13 +14,13 @@ from msgspec.structs import replace
 
 from aggregator.books import Books
 from aggregator.clustering import purity
-from aggregator.history import History
+from aggregator.office import Office, Record
 from aggregator.outlook import Blind
 from aggregator.strategy import Decision, DeviceInfo, Grouping, Outlook, Plan, Strategy
 from aggregator.tickets import Seat, Tally, Ticket
 from aggregator.vectors import is_finite
 from testbed import trace
-from testbed.messages import LEAD_JOBS, Ask, Beat, Grant, Group, Job, Train, Update, Vector, first_ticket
+from testbed.messages import Ask, Beat, Grant, Group, Job, Train, Update, Vector
 
 _BEATS_BEHIND = 5
 """After so many heartbeats, a Train that has not arrived was lost by the transport: on one host it takes no time."""
@@ -30,7 +29,6 @@ _LEAST_REMAINING = 1e-6
 """Seconds: a device that has not asked is not ready, however long ago it should have been."""
 
 Send = Callable[[str, Train | Grant | Group], None]
-Record = Callable[[trace.Event], None]
 
 
 class Stalled(RuntimeError):
@@ -53,20 +51,14 @@ class Engine:
         truth: Callable[[], Mapping[str, Hashable] | None] = lambda: None,
     ) -> None:  # fmt: skip
         """``truth``: what devices have in common that should be in one cluster, where that is known."""
-        self._strategy, self._send, self._record = strategy, send, record
-        self._history, self._truth = History(_frozen(model), version), truth
+        self._strategy, self._send, self._record, self._truth = strategy, send, record, truth
+        self._office = Office(_frozen(model), record, version=version, book=book)
         self._seats: dict[str, Seat] = {}
         self.known: dict[str, DeviceInfo] = {}
-        self._open: dict[int, Ticket] = {}
-        self._tickets, self._rounds = first_ticket(book), 0
-        self._jobs: Counter[str] = Counter()
-        self._leads: Counter[str] = Counter()
-        self.books = Books(record, self._count_job)
-        """Of the cluster heads."""
+        self._rounds = 0
         self._started = self._over = False
         self._gone: list[str] = []
         self._seeing_off = False
-        self.tally = Tally()
         self.job, self.random = job, random
         self.outlook: Outlook = Blind() if outlook is None else outlook
         self.now = 0.0
@@ -85,11 +77,11 @@ class Engine:
 
     @property
     def version(self) -> int:
-        return self._history.version
+        return self._office.history.version
 
     @property
     def model(self) -> Vector:
-        return self._history.model
+        return self._office.history.model
 
     @property
     def devices(self) -> Mapping[str, DeviceInfo]:
@@ -100,7 +92,7 @@ class Engine:
         return {name: seat.ticket.base for name, seat in self._seats.items() if seat.ticket is not None}
 
     def model_at(self, version: int) -> Vector:
-        return self._history.models[version]
+        return self._office.history.models[version]
 
     def staleness(self, update: Update) -> int:
         return self.version - update.version
@@ -119,19 +111,28 @@ class Engine:
         return max(left, _LEAST_REMAINING)
 
     @property
+    def tally(self) -> Tally:
+        return self._office.tally
+
+    @property
+    def books(self) -> Books:
+        """Of the cluster heads."""
+        return self._office.books
+
+    @property
     def in_flight(self) -> int:
-        return len(self._open)
+        return len(self._office.open)
 
     @property
     def models_kept(self) -> int:
-        return len(self._history.models)
+        return len(self._office.history.models)
 
     def is_present(self, device: str) -> bool:
         return device in self._seats
 
     def jobs_of(self, device: str) -> int:
         """Jobs that a device has been sent so far, in all its lives."""
-        return self._jobs[device]
+        return self._office.jobs[device]
 
     def ticket_of(self, device: str) -> int:
         """The ticket that a device is working on, 0 if it is idle or not there."""
@@ -170,9 +171,9 @@ class Engine:
         seat = self._seats.pop(device)
         self._record(trace.Left(t=now, device=device, reason=reason))
         if seat.ticket is not None:
-            self._lose(seat.ticket, reason)
+            self._office.lose(seat.ticket, reason, now)
         if seat.held is not None:
-            self._history.release(seat.held)
+            self._office.history.release(seat.held)
         self.books.close_of(device, now)
         if self._started:
             self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
@@ -190,16 +191,16 @@ class Engine:
         if ticket.train.lead:
             self.books.bring(update)
         if update.version == seat.held != ticket.base:
-            self._rebase(ticket, update.version)
+            self._office.rebase(ticket, update.version)
         problem = _unfit(update, ticket)
         if problem is not None:
-            self._reject(ticket, problem)
+            self._office.reject(ticket, problem, now)
             self._carry_out(self._strategy.on_ready(update.device, self), f"unfit update of {update.device}")
             return
         ticket.delivered = True
         self.outlook.heard(update)
         if seat.info.keeps_base and seat.held != ticket.base:
-            self._hold(seat, ticket.base)
+            self._office.keep(seat, ticket.base)
         self._record(
             trace.Arrived(
                 t=now, device=update.device, ticket=update.ticket, version=update.version,
@@ -244,10 +245,10 @@ class Engine:
         ticket, seat.beats_behind = seat.ticket, 0
         if beat.finished == ticket.number and ticket.train.job is None:
             seat.ticket = None
-            self._deliver(ticket)
+            self._office.deliver(ticket, now)
         elif beat.finished == ticket.number:
             seat.ticket = None
-            self._lose(ticket, "its upload was given up")
+            self._office.lose(ticket, "its upload was given up", now)
             self._carry_out(self._strategy.on_ready(beat.device, self), f"upload given up by {beat.device}")
         else:
             seat.trains_sent = beat.trains + 1
@@ -298,7 +299,7 @@ class Engine:
                 )
             )  # fmt: skip
         for number, reason in decision.rejected.items():
-            self._reject(self._awaiting(number, "rejected"), reason)
+            self._office.reject(self._awaiting(number, "rejected"), reason, self.now)
         self._regroup(decision)
         for device, job in decision.train.items():
             self._dispatch(device, job, lead=device in decision.leads)
@@ -332,7 +333,7 @@ class Engine:
 
     def _regroup(self, decision: Decision) -> None:
         if decision.dissolve:
-            self._tickets = first_ticket(self.books.close_all(self.now))
+            self._office.begin_book(self.now)
         if decision.clusters is not None:
             found = [list(members) for members in decision.clusters]
             truth = self._truth()
@@ -350,15 +351,13 @@ class Engine:
             )
         )  # fmt: skip
         told = Group(book=book, head=group.head, quorum=group.quorum, damped=group.damped)
-        members = tuple((name, self._seats[name].info.samples, self._jobs[name]) for name in group.members)
+        members = tuple((name, self._seats[name].info.samples, self.jobs_of(name)) for name in group.members)
         for name in group.members:
             seat = self._seats[name]
             if seat.ticket is not None and not (seat.ticket.train.lead and name == group.head):
-                self._supersede(seat)  # from now on it works for its head: nobody waits for what it did before
+                # from now on it works for its head: nobody waits for what it did before
+                self._office.supersede(seat, self.now)
             self._transmit(name, replace(told, members=members) if name == group.head else told)
-
-    def _count_job(self, device: str) -> None:
-        self._jobs[device] += 1
 
     def _see_off(self) -> None:
         """Tell the strategy of the devices that could not be reached; what it decides may find more of them."""
@@ -372,11 +371,11 @@ class Engine:
         self._seeing_off = False
 
     def _new_version(self, model: Vector, applied: Mapping[int, float]) -> None:
-        previous = self._history.version
-        if model.shape != self._history.model.shape or model.dtype != np.float32:
+        office, previous = self._office, self.version
+        if model.shape != self.model.shape or model.dtype != np.float32:
             raise BadDecision(f"{self._name} made a model of {model.dtype}{list(model.shape)}")
         # a rule may use an update again that was settled before, but none that has not come yet
-        fresh = [self._awaiting(number, "applied") for number in applied if number in self._open]
+        fresh = [self._awaiting(number, "applied") for number in applied if number in office.open]
         self._record(
             trace.Aggregated(
                 t=self.now, version=previous + 1, tickets=list(applied),
@@ -384,11 +383,10 @@ class Engine:
                 staleness=[previous - ticket.base for ticket in fresh],
             )
         )  # fmt: skip
-        self._history.append(_frozen(model))
+        office.history.append(_frozen(model))
         self.made = self.now
         for ticket in fresh:
-            self.tally.applied += 1
-            self._settle(ticket, applied=True)
+            office.apply(ticket, self.now)
 
     def _dispatch(self, device: str, job: Job | None, *, lead: bool = False) -> None:
         """Send the current model, with local work or (the final one) without."""
@@ -398,31 +396,13 @@ class Engine:
         steps = 0 if job is None else job.steps_over(seat.info.samples)
         if job is not None and (steps < 1 or job.batch < 0):
             raise BadDecision(f"{self._name} dispatched a job of {steps} steps of {job.batch} samples to {device}")
-        self._supersede(seat)
-        self._tickets = number = self._tickets + 1
-        version = self._history.version
-        train = Train(
-            ticket=number, number=LEAD_JOBS + self._leads[device] if lead else self._jobs[device], version=version,
-            sent=self.now, job=job, model=self._history.model, lead=lead,
-            grant=job is not None and self._strategy.grants,
+        self._office.supersede(seat, self.now)
+        train = self._office.issue(
+            seat, job, self.now, lead=lead, grant=job is not None and self._strategy.grants,
             taken=None if job is None else self._strategy.taken(device),
         )  # fmt: skip
-        seat.ticket = self._open[number] = Ticket(number=number, device=device, train=train, base=version)
         seat.trains_sent += 1
-        (self._leads if lead else self._jobs)[device] += job is not None
-        self._history.hold(version)
-        self.tally.dispatched += 1
-        self._record(
-            trace.Dispatched(t=self.now, device=device, ticket=number, version=version, steps=steps, lead=lead)
-        )
         self._transmit(device, train)
-
-    def _supersede(self, seat: Seat) -> None:
-        if seat.ticket is not None:
-            self.tally.superseded += 1
-            self._record(trace.Superseded(t=self.now, device=seat.info.name, ticket=seat.ticket.number))
-            self._settle(seat.ticket)
-            seat.ticket = None
 
     def _transmit(self, device: str, message: Train | Grant | Group) -> None:
         try:
@@ -431,44 +411,10 @@ class Engine:
             self._gone.append(device)  # told to the strategy after the decision in hand is carried out
 
     def _awaiting(self, number: int, verdict: str) -> Ticket:
-        ticket = self._open.get(number)
+        ticket = self._office.open.get(number)
         if ticket is None or not ticket.delivered:
             raise BadDecision(f"{self._name} {verdict} ticket {number}, which awaits no decision")
         return ticket
-
-    def _reject(self, ticket: Ticket, reason: str) -> None:
-        self.tally.rejected += 1
-        self._record(trace.Rejected(t=self.now, device=ticket.device, ticket=ticket.number, reason=reason))
-        self._settle(ticket)
-
-    def _lose(self, ticket: Ticket, reason: str) -> None:
-        self.tally.lost += 1
-        self._record(trace.Lost(t=self.now, device=ticket.device, ticket=ticket.number, reason=reason))
-        self._settle(ticket)
-
-    def _deliver(self, ticket: Ticket) -> None:
-        self.tally.delivered += 1
-        self._record(trace.Delivered(t=self.now, device=ticket.device, ticket=ticket.number))
-        self._settle(ticket)
-
-    def _settle(self, ticket: Ticket, *, applied: bool = False) -> None:
-        del self._open[ticket.number]
-        self._history.release(ticket.base)
-        if ticket.train.lead:
-            self.books.settle(ticket.number, self.now, applied=applied)
-
-    def _rebase(self, ticket: Ticket, version: int) -> None:
-        """The download was lost, and the device went on with the model that it had."""
-        self._history.hold(version)
-        self._history.release(ticket.base)
-        ticket.base = version
-
-    def _hold(self, seat: Seat, version: int) -> None:
-        """The device has this model now, and may come back to it."""
-        self._history.hold(version)
-        if seat.held is not None:
-            self._history.release(seat.held)
-        seat.held = version
 
     @property
     def _name(self) -> str:
