@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from devices.link import Transfer, next_tick, transfer
-from testbed.faults import Timetable, scripted
+from devices.link import Transfer, next_tick
+from devices.ways import Ways
+from testbed.faults import Timetable
 from testbed.fleet import DeviceSpec
 from testbed.messages import Train, Update
-from testbed.script import phases
 from testbed.trace import Downloaded, Event, Uploaded
 
 _GIVEN_UP = "its head's upload was given up"
@@ -50,8 +50,7 @@ class Relay:
         self, spec: DeviceSpec, timetable: Timetable, lost: Callable[[Update, str, float], None], *, lead: float,
         dies_at: float = math.inf,
     ) -> None:  # fmt: skip
-        self._spec, self._timetable, self._lost, self._lead, self._dies_at = spec, timetable, lost, lead, dies_at
-        self._rates = phases(spec.script, "rate")
+        self._spec, self._ways, self._lost, self._lead, self._dies_at = spec, Ways(spec, timetable), lost, lead, dies_at
         self._download: _Download | None = None
         self._upload: _Upload | None = None
         self._tried: tuple[int, int] = (0, 0)
@@ -75,10 +74,7 @@ class Relay:
             self._lost(self._upload.update, _TOO_LATE, now)
         self._tried = (train.ticket, self._tried[1] + 1 if self._tried[0] == train.ticket else 0)
         self.held, self._upload = train.ticket, None
-        gone, back = next(self._spec.absences(train.sent), (math.inf, math.inf))
-        moment = back if gone <= train.sent else train.sent  # nobody is there to receive it
-        fate = scripted(self._timetable.download(train.number, self._tried[1]), self._spec.script, moment)
-        way = transfer(self._spec.down, train.model.nbytes, fate, moment, self._spec.absences, self._rates)
+        way = self._ways.down(train, train.number, self._tried[1], self._ways.there(train.sent))
         self._download = _Download(train=train, attempt=self._tried[1], way=way, taken=now)
 
     def take(self, now: float) -> tuple[Train, float] | None:
@@ -109,7 +105,7 @@ class Relay:
             self._lost(update, _TOO_LATE, moment)
             return
         self.finished = update.ticket
-        self._upload = _Upload(update=update, number=train.number, way=self._way_up(update, train.number, 0, moment))
+        self._upload = _Upload(update=update, number=train.number, way=self._ways.up(update, train.number, 0, moment))
 
     def drop(self) -> None:
         """There is no cluster any more: what is on its way is for nobody."""
@@ -137,10 +133,6 @@ class Relay:
         """When :meth:`advance` is wanted."""
         return min(self._send_at(self._upload), self._upload.way.due) if self._upload is not None else math.inf
 
-    def _way_up(self, update: Update, number: int, attempt: int, moment: float) -> Transfer:
-        fate = scripted(self._timetable.upload(number, attempt), self._spec.script, moment)
-        return transfer(self._spec.up, update.delta.nbytes, fate, moment, self._spec.absences, self._rates)
-
     def _send_at(self, upload: _Upload) -> float:
         if upload.sent or upload.way.dropped or upload.way.due > self._dies_at:
             return math.inf
@@ -165,5 +157,5 @@ class Relay:
         self.drops += 1
         tick = self._spec.tick if self._spec.on_drop == "next_tick" else None
         moment = way.due if tick is None else next_tick(way.due, tick)
-        again = self._way_up(upload.update, upload.number, upload.attempt + 1, moment)
+        again = self._ways.up(upload.update, upload.number, upload.attempt + 1, moment)
         self._upload = _Upload(update=upload.update, number=upload.number, way=again, attempt=upload.attempt + 1)

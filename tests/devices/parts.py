@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from devices.computing import Steps, Stepwise, Trainer
-from devices.device import Device, Meter
+from devices.device import Device
+from devices.jobs import Meter
 from testbed.faults import Fate, Suspension, Timetable
 from testbed.fleet import DeviceSpec
 from testbed.messages import Ask, Grant, Job, Train, Update, Vector
