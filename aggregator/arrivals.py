@@ -35,6 +35,8 @@ class Arrivals:
 
     # nobody waits for his turn here: see aggregator.turns
 
+    taken = 0
+
     def holds(self, device: str, ticket: int) -> bool:
         return False
 

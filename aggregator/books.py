@@ -46,6 +46,9 @@ class _Brought:
 class Books:
     """Of all heads. ``count_job`` is told of each job that a head gives out."""
 
+    KEPT = ("tally", "_books", "_keepers", "_brought")
+    """What a checkpoint keeps of it."""
+
     def __init__(self, record: Callable[[trace.Event], None], count_job: Callable[[str], None]) -> None:
         self._tell, self._count_job = record, count_job
         self.tally = Tally()

@@ -15,6 +15,9 @@ class Deaths:
     The rest of the aggregator knows nothing of the script. It learns of a death as it would of any other.
     """
 
+    KEPT = ("_left",)
+    """What a checkpoint keeps of it."""
+
     def __init__(self, devices: Iterable[DeviceSpec], record: Callable[[trace.Event], None]) -> None:
         self._left = {
             device.name: events

@@ -11,6 +11,9 @@ from testbed.profile import StopWhen
 class Ending:
     """Is shown how far the run has come, and asked by others to end it. The first reason counts."""
 
+    KEPT = ("_lowest", "_scores_since")
+    """What a checkpoint keeps of it."""
+
     def __init__(self, when: StopWhen, recorded: Mapping[str, int] | None = None) -> None:
         """``recorded``: device → after how many of its jobs the run ends, since no more were recorded."""
         self._when, self._recorded = when, recorded or {}

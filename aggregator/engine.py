@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -20,7 +21,8 @@ from aggregator.strategy import Decision, DeviceInfo, Grouping, Outlook, Plan, S
 from aggregator.tickets import Seat, Tally, Ticket
 from aggregator.vectors import is_finite
 from testbed import trace
-from testbed.messages import Ask, Beat, Grant, Group, Job, Train, Update, Vector
+from testbed.messages import Ask, Base, Beat, Grant, Group, Job, Train, Update, Vector
+from testbed.statefile import pick, put
 
 _BEATS_BEHIND = 5
 """After so many heartbeats, a Train that has not arrived was lost by the transport: on one host it takes no time."""
@@ -28,7 +30,7 @@ _BEATS_BEHIND = 5
 _LEAST_REMAINING = 1e-6
 """Seconds: a device that has not asked is not ready, however long ago it should have been."""
 
-Send = Callable[[str, Train | Grant | Group], None]
+Send = Callable[[str, Train | Base | Grant | Group], None]
 
 
 class Stalled(RuntimeError):
@@ -144,6 +146,49 @@ class Engine:
         seat = self._seats.get(device)
         return seat.ticket.base if seat is not None and seat.ticket is not None else None
 
+    # ---- checkpoints
+
+    _KEPT = ("_seats", "known", "_rounds", "random", "now", "made", "wake_at", "wakes")
+
+    def state(self) -> dict[str, Any]:
+        """All that a run goes on from, the rule's own state included: a tree for ``testbed.statefile``."""
+        own = pick(self, self._KEPT)
+        return own | {"office": self._office.state(), "rule": dict(vars(self._strategy))}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Be as the engine was whose state this is. Devices are to be told: see :meth:`resume`."""
+        put(self._strategy, state.pop("rule"))
+        self._office.restore(state.pop("office"))
+        put(self, state)
+        self._started = True
+
+    def resume(self, now: float) -> None:
+        """The devices that were present are there again, and have forgotten everything.
+
+        Each is sent once more what it was working on: the same ticket, so the same job with the same batches and
+        faults, and the rule need not know. Where part of a rule's state was on the devices, they have left, all at
+        once, and join again.
+        """
+        if self._strategy.unrepeatable:
+            self._let_everybody_go("the run was interrupted", now)
+            return
+        self.now = now
+        for device, seat in self._seats.items():
+            seat.trains_sent = seat.beats_behind = seat.beats_waiting = 0
+            if seat.held is not None:
+                self._transmit(device, Base(version=seat.held, model=self.model_at(seat.held)))
+            if seat.ticket is not None:
+                self._send_again(seat, seat.ticket)
+        self._see_off()
+
+    def _let_everybody_go(self, reason: str, now: float) -> None:
+        """Nobody is there when the rule is told: it must send nothing to devices that it does not know to be gone."""
+        seats, self._seats, self.now = self._seats, {}, now
+        for device, seat in seats.items():
+            self._clear(device, seat, reason)
+        for device in seats:
+            self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
+
     # ---- events
 
     def start(self, now: float) -> None:
@@ -168,15 +213,17 @@ class Engine:
 
     def leave(self, device: str, reason: str, now: float) -> None:
         self.now = now
-        seat = self._seats.pop(device)
-        self._record(trace.Left(t=now, device=device, reason=reason))
-        if seat.ticket is not None:
-            self._office.lose(seat.ticket, reason, now)
-        if seat.held is not None:
-            self._office.history.release(seat.held)
-        self.books.close_of(device, now)
+        self._clear(device, self._seats.pop(device), reason)
         if self._started:
             self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
+
+    def _clear(self, device: str, seat: Seat, reason: str) -> None:
+        self._record(trace.Left(t=self.now, device=device, reason=reason))
+        if seat.ticket is not None:
+            self._office.lose(seat.ticket, reason, self.now)
+        if seat.held is not None:
+            self._office.history.release(seat.held)
+        self.books.close_of(device, self.now)
 
     def update(self, update: Update, now: float, *, received: float | None = None, taken: float | None = None) -> None:
         """An update counts as arrived ``now``; ``received`` and ``taken`` are for the trace, where they differ."""
@@ -251,11 +298,15 @@ class Engine:
             self._office.lose(ticket, "its upload was given up", now)
             self._carry_out(self._strategy.on_ready(beat.device, self), f"upload given up by {beat.device}")
         else:
-            seat.trains_sent = beat.trains + 1
-            self._record(trace.Resent(t=now, device=beat.device, ticket=ticket.number))
-            ticket.train = replace(ticket.train, sent=now)
-            self._transmit(beat.device, ticket.train)
+            seat.trains_sent = beat.trains
+            self._send_again(seat, ticket)
             self._see_off()
+
+    def _send_again(self, seat: Seat, ticket: Ticket) -> None:
+        seat.trains_sent += 1
+        self._record(trace.Resent(t=self.now, device=ticket.device, ticket=ticket.number))
+        ticket.train = replace(ticket.train, sent=self.now)
+        self._transmit(ticket.device, ticket.train)
 
     def _note_progress(self, seat: Seat, ticket: Ticket, beat: Beat) -> None:
         """A grant that does not arrive was lost by the transport, and is sent again as it was."""
@@ -404,7 +455,7 @@ class Engine:
         seat.trains_sent += 1
         self._transmit(device, train)
 
-    def _transmit(self, device: str, message: Train | Grant | Group) -> None:
+    def _transmit(self, device: str, message: Train | Base | Grant | Group) -> None:
         try:
             self._send(device, message)
         except ConnectionError:

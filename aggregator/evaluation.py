@@ -35,5 +35,11 @@ class Evaluation:
         self._asked, self._asked_at = version, now
         return Snapshot(version=version, made=made, model=model)
 
+    def restore(self, latest: Score | None) -> None:
+        """The run goes on from where this score was the last that was known."""
+        if latest is not None:
+            self.scored = self._asked = latest.version
+            self.latest = latest
+
     def take(self, score: Score) -> None:
         self.scored, self.latest = score.version, score

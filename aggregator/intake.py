@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from aggregator.arrivals import Arrivals
 from aggregator.deaths import Deaths
@@ -19,6 +20,7 @@ from testbed import trace
 from testbed.clock import WallClock
 from testbed.host import UsageMeter, is_computing, pressure_seconds
 from testbed.messages import KILLED, Ask, Beat, Hello, Ledger, Message, Score, Update, Welcome
+from testbed.statefile import pick, put
 from testbed.wire import BadMessage
 
 _FINE_SECONDS = 0.002
@@ -41,6 +43,21 @@ class Intake:
         self._usage = UsageMeter()
         self.running = False
         self._count_from(WallClock.starting_now())
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint, the engine's included. What is here and not due will be made once more."""
+        return {
+            "engine": self._engine.state(), "ending": pick(self._ending, Ending.KEPT),
+            "deaths": pick(self._deaths, Deaths.KEPT), "score": self._evaluation.latest,
+            "turns": self._arrivals.taken,
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._engine.restore(state["engine"])
+        put(self._ending, state["ending"])
+        put(self._deaths, state["deaths"])
+        self._evaluation.restore(state["score"])
+        self._arrivals.taken = state["turns"]
 
     def begin(self, clock: WallClock) -> None:
         """From now on, time is that of the run."""
@@ -215,10 +232,25 @@ class Intake:
         self._record(
             trace.Joined(t=now, device=name, pid=hello.pid, cores=list(hello.cores), samples=samples, watts=spec.watts)
         )
-        self._presence.heard(name, now)
-        self._peers.send(name, Welcome(origin=self.clock.origin))
+        self._greet(name, now)
         info = DeviceInfo(name=name, samples=samples, keeps_base=spec.on_lost_download == "old_base")
         self._engine.join(info, self._counting(now), trains)
+
+    def resume(self, now: float) -> None:
+        """Everybody who was present has been started again; and so has whoever had left before."""
+        for name in self._peers.fleet:
+            if name in self._peers.hellos and self._engine.is_present(name):
+                self._greet(name, now)
+        self._engine.resume(now)
+        for name in self._peers.fleet:
+            if name in self._peers.hellos and not self._engine.is_present(name):
+                self.join(self._peers.hellos[name], now)
+            elif self._engine.is_present(name):
+                self._presence.heard(name, now)  # or it will be missed: the script had killed it
+
+    def _greet(self, name: str, now: float) -> None:
+        self._presence.heard(name, now)
+        self._peers.send(name, Welcome(origin=self.clock.origin))
 
     def note_deaths(self, now: float) -> None:
         """For the trace: the rule learns of a death by silence, as it would of any other."""

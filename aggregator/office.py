@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from aggregator.books import Books
 from aggregator.history import History
 from aggregator.tickets import Seat, Tally, Ticket
 from testbed import trace
 from testbed.messages import LEAD_JOBS, Job, Train, Vector, first_ticket
+from testbed.statefile import pick, put
 
 Record = Callable[[trace.Event], None]
 
 
 class Office:
     """Of one engine. ``book``: the first of its tickets are those of this book."""
+
+    _KEPT = ("history", "open", "tally", "jobs", "_leads", "_last")
 
     def __init__(self, model: Vector, record: Record, *, version: int = 0, book: int = 0) -> None:
         self._record = record
@@ -33,6 +37,14 @@ class Office:
         self._last = first_ticket(book)
         self.books = Books(record, self._count_job)
         """Of the cluster heads."""
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return pick(self, self._KEPT) | {"books": pick(self.books, Books.KEPT)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        put(self.books, state.pop("books"))
+        put(self, state)
 
     def issue(
         self, seat: Seat, job: Job | None, now: float, *, lead: bool = False, grant: bool = False,

@@ -14,6 +14,7 @@ from testbed.messages import (
     KILLED,
     STOPPED,
     Ask,
+    Base,
     Beat,
     Grant,
     Group,
@@ -40,6 +41,7 @@ class Peers:
     def __init__(self, config: AggregatorConfig, size: int) -> None:
         self.fleet = {device.name: device for device in config.plan.devices}
         self.canaries = config.canaries
+        self._dead = config.resume.dead if config.resume is not None else frozenset()
         self.hellos: dict[str, Hello] = {}
         self.beats: dict[str, Beat] = {}
         self._size = size
@@ -54,7 +56,7 @@ class Peers:
     @property
     def missing(self) -> set[str]:
         """Those who have not said hello."""
-        return {*self.fleet, *self.canaries, EVALUATOR} - self.hellos.keys()
+        return {*self.fleet, *self.canaries, EVALUATOR} - self.hellos.keys() - self._dead
 
     def has_left(self, name: str) -> bool:
         """Whether it has said its last word, whoever wanted it so."""
@@ -62,7 +64,7 @@ class Peers:
 
     def is_dead(self, name: str) -> bool:
         """Whether the script has killed it, by its last word or because its process is gone."""
-        return self._was_killed(name) or not is_computing(self.hellos[name].pid)
+        return self._was_killed(name) or name not in self.hellos or not is_computing(self.hellos[name].pid)
 
     def _was_killed(self, name: str) -> bool:
         return name in self.beats and self.beats[name].state == KILLED
@@ -115,7 +117,7 @@ class Peers:
             return False
         return True
 
-    def send_to(self, device: str, message: Train | Grant | Group) -> None:
+    def send_to(self, device: str, message: Train | Base | Grant | Group) -> None:
         """As the engine wants it: raises ConnectionError if the device cannot be reached.
 
         What is sent to a device that the script has killed is lost on the way: nobody would tell at once on a network.

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from aggregator import status
+from aggregator import checkpoint, status
 from aggregator.arrivals import Arrivals
+from aggregator.checkpoint import Checkpoints
 from aggregator.ending import Ending
 from aggregator.engine import Engine
 from aggregator.evaluation import Evaluation
@@ -33,6 +34,7 @@ from testbed.messages import EVALUATOR, Stop, Welcome
 from testbed.parameters import build
 from testbed.profile import Experiment, StopWhen
 from testbed.replay import read_turns
+from testbed.resuming import CHECKPOINT, INTERRUPTED, saved, undo
 from testbed.roles import AggregatorConfig
 from testbed.tasks.task import Task
 
@@ -51,7 +53,7 @@ def main(config: AggregatorConfig, task: Task, ready: Callable[[str], None]) -> 
     settle(config.core, Priority.AGGREGATOR)
     keep_freed_memory()
     process = AggregatorProcess(config, task)
-    signal.signal(signal.SIGTERM, lambda *_: process.stop("interrupted"))
+    signal.signal(signal.SIGTERM, lambda *_: process.stop(INTERRUPTED))
     ready(process.endpoint)
     process.run()
 
@@ -62,7 +64,10 @@ class AggregatorProcess:
         self._config, self._experiment, self._task = config, experiment, task
         self._peers = Peers(config, task.size)
         self.endpoint = self._peers.endpoint
-        self._trace = trace.TraceWriter(Path(config.run_folder) / "trace.jsonl")
+        resume = config.resume
+        folder = Path(config.run_folder)
+        self._undone = 0 if resume is None else undo(folder, saved(folder))
+        self._trace = trace.TraceWriter(folder / "trace.jsonl")
         self._strategy = _strategy(experiment)
         self._engine = Engine(
             self._strategy, task.initial(), job=experiment.training,
@@ -75,6 +80,10 @@ class AggregatorProcess:
             self._peers, self._engine, self._evaluation, Presence(experiment.presence.timeout), self._ending,
             self._trace.write, arrivals,
         )  # fmt: skip
+        self._checkpoints = Checkpoints(folder, experiment.checkpoint, lambda: self._intake.host_now, self._trace.sync)
+        if resume is not None:
+            self._intake.restore(checkpoint.read(folder / CHECKPOINT, type(self._strategy).__module__))
+            self._checkpoints.begin_from(resume.at, self._engine.version)
 
     def stop(self, reason: str) -> None:
         """End the run at the next opportunity; the first reason counts."""
@@ -84,8 +93,9 @@ class AggregatorProcess:
         try:
             self._gather_fleet()
             if self._ending.reason is None:
-                self._start()
+                self._begin()
                 self._loop()
+                self._save_last()
                 if self._strategy.hands_out_final_model:
                     self._hand_out()
             self._finish()
@@ -103,10 +113,28 @@ class AggregatorProcess:
             if self._intake.clock.now() > _FLEET_SECONDS:
                 raise RuntimeError(f"{len(missing)} processes did not connect, {min(missing)} among them")
 
-    def _start(self) -> None:
-        experiment, plan = self._experiment, self._config.plan
-        clock = WallClock.starting_now(plan.dilation)
+    def _begin(self) -> None:
+        resume, dilation = self._config.resume, self._config.plan.dilation
+        clock = WallClock.starting_now(dilation) if resume is None else WallClock.showing(resume.at, dilation)
         self._intake.begin(clock)
+        for name in self._peers.canaries:
+            self._peers.send(name, Welcome(origin=clock.origin))
+        if resume is None:
+            self._start(clock)
+        else:
+            self._go_on(resume.at)
+
+    def _go_on(self, at: float) -> None:
+        self._trace.write(
+            trace.Resumed(
+                t=at, version=self._engine.version, undone=self._undone, dilation=self._config.plan.dilation,
+                started=_today(),
+            )
+        )  # fmt: skip
+        self._intake.resume(at)
+
+    def _start(self, clock: WallClock) -> None:
+        experiment, plan = self._experiment, self._config.plan
         self._trace.write(
             trace.Header(
                 t=0.0, schema=trace.SCHEMA, name=experiment.name, strategy=experiment.strategy_name,
@@ -114,11 +142,9 @@ class AggregatorProcess:
                 model_seed=experiment.model_seed, dilation=clock.dilation,
                 host=platform.platform(), replay=experiment.replay.mode if experiment.replay.trace else "",
                 demand=plan.demand, pressure=plan.survey.pressure,
-                started=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+                started=_today(),
             )
         )  # fmt: skip
-        for name in self._peers.canaries:
-            self._peers.send(name, Welcome(origin=clock.origin))
         for name in self._peers.fleet:
             self._intake.join(self._peers.hellos[name], 0.0)
         self._engine.start(0.0)
@@ -157,6 +183,14 @@ class AggregatorProcess:
         if intake.load.is_due(intake.host_now):
             self._trace.write(intake.load.report(intake.host_now, now))
         self._trace.flush()
+        if self._checkpoints.is_due(now, engine.version):
+            self._checkpoints.take(now, engine.version, self._trace.size, intake.state())
+
+    def _save_last(self) -> None:
+        """Before anything is wound up: a run that was interrupted, or is to last longer, goes on from here."""
+        now = max(self._intake.moment, self._engine.now)
+        self._trace.flush()
+        self._checkpoints.take_last(now, self._engine.version, self._trace.size, self._intake.state)
 
     def _show_status(self, now: float) -> None:
         status.write(
@@ -238,6 +272,10 @@ class AggregatorProcess:
         folder.mkdir(exist_ok=True)
         version = {"version": str(self._engine.version)}
         save_file(self._task.tensors(self._engine.model), folder / "final.safetensors", metadata=version)
+
+
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 def _truth(fleet: Iterable[DeviceSpec], task: Task) -> dict[str, tuple[int, ...]] | None:

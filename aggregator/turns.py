@@ -24,6 +24,15 @@ class Turns:
         self._turns, self._next, self._wakes = turns, 0, wakes
         self._here: dict[str, tuple[Update, float]] = {}
 
+    @property
+    def taken(self) -> int:
+        """Turns that are over."""
+        return self._next
+
+    @taken.setter
+    def taken(self, turns: int) -> None:
+        self._next = turns
+
     def add(self, update: Update | Ask, received: float) -> None:
         assert isinstance(update, Update)  # rules that grant rates are not replayed strictly
         self._here[update.device] = update, received

@@ -27,7 +27,7 @@ from devices.ways import NEVER, Ways
 from devices.work import Hang, State, Work
 from testbed.faults import Timetable
 from testbed.fleet import DeviceSpec
-from testbed.messages import Ask, Beat, Grant, Job, Train, Update
+from testbed.messages import Ask, Base, Beat, Grant, Job, Train, Update
 from testbed.script import Script
 from testbed.trace import Event, Scripted, Suspended, as_table
 
@@ -64,7 +64,7 @@ class Device:
         )  # fmt: skip
         self._uploads = Uploads(spec, self._ways, self._events.append)
         self._work: Work | None = None
-        self._base: Train | None = None
+        self._base: Train | Base | None = None
         """The model to go on with where a download is lost, if the device does so."""
         self._hang: Hang | None = None
         self._absences = spec.absences(begins)
@@ -89,6 +89,10 @@ class Device:
             self._inbox = train
         else:
             self._download(train, train.sent, now)
+
+    def receive_base(self, base: Base) -> None:
+        """In an earlier life, before the run was interrupted, this model was here."""
+        self._base = base
 
     def receive_grant(self, grant: Grant) -> None:
         """An upload begins when it was granted, or computed: not when this process saw the grant."""

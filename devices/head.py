@@ -14,7 +14,7 @@ from aggregator.arrivals import Arrivals
 from aggregator.cluster import ClusterEngine, HeadRule, Merged
 from aggregator.strategy import DeviceInfo
 from testbed import trace
-from testbed.messages import Beat, Grant, Group, Train, Update, Vector
+from testbed.messages import Base, Beat, Grant, Group, Train, Update, Vector
 from testbed.sockets import Hub, Unreachable
 from testbed.wire import BadMessage, Buffer, decode, encode, largest_frame
 
@@ -138,7 +138,7 @@ class Head:
 
     # ---- what goes out
 
-    def _send(self, device: str, message: Train | Grant | Group) -> None:
+    def _send(self, device: str, message: Train | Base | Grant | Group) -> None:
         if device == self._group.head and isinstance(message, Train):
             self._give(message)
             return

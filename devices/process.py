@@ -25,7 +25,7 @@ from testbed.clock import WallClock
 from testbed.cores import Priority, settle
 from testbed.faults import RecordedTimetable, Timetable, timetable
 from testbed.host import UsageMeter
-from testbed.messages import STOPPED, Grant, Group, Hello, Job, Refused, Stop, Train, Vector, Welcome
+from testbed.messages import STOPPED, Base, Grant, Group, Hello, Job, Refused, Stop, Train, Vector, Welcome
 from testbed.recording import read
 from testbed.roles import GRAIN_SECONDS, DeviceConfig
 from testbed.sockets import Peer, closing_peer, wait_for_any
@@ -105,7 +105,8 @@ class DeviceProcess:
             spec, _timetable(config), len(self._shard), worker.begin if worker else self._train,
             worker.usage if worker else UsageMeter(),
             lead=_LEAD_SECONDS / config.dilation, grain=GRAIN_SECONDS / config.dilation,
-            ahead=_AHEAD_SECONDS / config.dilation, begins=config.rejoining.at if config.rejoining is not None else 0.0,
+            ahead=_AHEAD_SECONDS / config.dilation,
+            begins=config.rejoining.at if config.rejoining is not None else config.begins,
         )  # fmt: skip
         self._cluster = Membership(config, task.size, self._device, _LEAD_SECONDS / config.dilation)
         self._telling = Telling(peer, self._device, self._cluster)
@@ -235,6 +236,8 @@ class DeviceProcess:
             else:
                 self._cluster.leave()
                 self._device.receive(message, now)
+        elif isinstance(message, Base):
+            self._device.receive_base(message)
         elif isinstance(message, Grant):
             self._device.receive_grant(message)
         elif isinstance(message, Group):

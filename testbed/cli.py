@@ -26,6 +26,7 @@ from testbed import (
     planner,
     plugins,
     preparation,
+    resuming,
     running,
     terminal,
 )
@@ -35,6 +36,7 @@ from testbed.dealing import command as dealing
 from testbed.errors import UserError
 from testbed.profile import Experiment, name_and_parameters
 from testbed.report import command as reporting
+from testbed.runfolder import RunFolder
 from testbed.sweep import command as sweeping
 from testbed.theory import command as theory
 from testbed.traces import command as tracing
@@ -52,6 +54,7 @@ examples:
   run_testbed.py trace import mahimahi LTE.down --up LTE.up --out mine
   run_testbed.py trace show runs/RUN --png delays.png
   run_testbed.py trace compare runs/RECORDED runs/REPLAYED
+  run_testbed.py resume runs/RUN
   run_testbed.py report runs/RUN --figures paper/figures
   run_testbed.py compare runs/*
   run_testbed.py sweep quickstart.toml --strategy fedavg,fedasync --seeds 5 --out runs/my-sweep
@@ -59,6 +62,12 @@ examples:
 
 exit codes: 0 done, 1 the run failed or a strict replay is another run, 2 wrong input, 130 Ctrl-C, 143 SIGTERM
 """
+
+
+_RESUME = (
+    "A run saves its state every checkpoint.seconds, and when it is interrupted. It goes on in its own folder and"
+    " emulated time: what was done after the checkpoint is undone, and devices begin anew with what they were doing."
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -107,18 +116,24 @@ def _running(commands: _Commands) -> None:
         "--out", type=Path, default=Path("runs"), metavar="DIR", help="folder for run folders (default: runs)"
     )
     run.add_argument(
-        "--no-admission", action="store_true",
-        help="run even if this host is too small; the certificate will say what became of the timing",
-    )  # fmt: skip
-    run.add_argument(
         "--compress", action="store_true", default=None, help="pack the trace (trace.jsonl.gz) when the run is over"
     )
     run.add_argument(
         "--tensorboard", action="store_true",
         help="write event files for TensorBoard, below the run folder, when the run is over",
     )  # fmt: skip
-    run.add_argument("--no-report", action="store_true", help="leave out report.html; the command report can make it")
-    _output_options(run)
+    _carrying_out(run)
+
+    resumed = commands.add_parser(
+        "resume", help="go on with a run that was interrupted, from its last checkpoint", description=_RESUME
+    )
+    resumed.set_defaults(command=_resume, tensorboard=False)
+    resumed.add_argument("run", type=Path, metavar="RUN", help="its folder, such as runs/NAME-YYYYmmdd-HHMMSS")
+    resumed.add_argument(
+        "--seconds", type=float, metavar="S", help="let it last longer: stop.seconds, counted from its beginning"
+    )
+    resumed.add_argument("--data-dir", type=Path, metavar="DIR", help=places.HELP)
+    _carrying_out(resumed)
 
     plan = commands.add_parser("plan", help="whether this host is large enough for an experiment, and what would fit")
     plan.set_defaults(command=_plan, compress=None)
@@ -131,6 +146,18 @@ def _running(commands: _Commands) -> None:
     )  # fmt: skip
     swept.set_defaults(command=sweeping.sweep)
     sweeping.add_options(swept)
+
+
+def _carrying_out(parser: argparse.ArgumentParser) -> None:
+    """Of commands that run an experiment."""
+    parser.add_argument(
+        "--no-admission", action="store_true",
+        help="run even if this host is too small; the certificate will say what became of the timing",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-report", action="store_true", help="leave out report.html; the command report can make it"
+    )
+    _output_options(parser)
 
 
 def _asking(commands: _Commands) -> None:
@@ -227,6 +254,16 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     return running.run(_experiment(options), options)
+
+
+def _resume(options: argparse.Namespace) -> int:
+    saved = resuming.saved(options.run)
+    folder = RunFolder.of(options.run)
+    given = {} if options.seconds is None else {"stop.seconds": options.seconds}
+    plugins.make_importable(Path.cwd(), resuming.source(options.run).parent)
+    experiment = loading.load(options.run / "profile.toml", [], given)
+    resuming.check(options.run, experiment, saved)
+    return running.resume(experiment, options, folder, saved)
 
 
 def _experiment(options: argparse.Namespace) -> Experiment:

@@ -20,6 +20,11 @@ class WallClock:
     def starting_now(cls, dilation: float = 1.0) -> WallClock:
         return cls(time.monotonic(), dilation)
 
+    @classmethod
+    def showing(cls, moment: float, dilation: float = 1.0) -> WallClock:
+        """A clock that shows this moment now: a run goes on where it was interrupted."""
+        return cls(time.monotonic() - moment * dilation, dilation)
+
     def now(self) -> float:
         return (time.monotonic() - self.origin) / self.dilation
 

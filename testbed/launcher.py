@@ -21,7 +21,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from testbed import cgroups, child, host, rapl, replay, script
+from testbed import cgroups, child, host, rapl, replay, resuming, script
 from testbed.cgroups import Quota
 from testbed.clock import WallClock
 from testbed.cores import CorePlan, yield_to_everybody
@@ -39,6 +39,7 @@ from testbed.roles import (
     DeviceConfig,
     EvaluatorConfig,
     Rejoining,
+    Resumption,
     RoleConfig,
 )
 from testbed.survey import Survey
@@ -80,11 +81,15 @@ class Launcher:
         view: View,
         admit: Callable[[Survey], Plan],
         started: Callable[[dict[str, int]], None],
+        resume_at: float | None = None,
     ) -> None:
-        """``admit`` says how the experiment is run, or refuses it; ``started`` is told everybody's pid."""
+        """``admit`` says how the experiment is run, or refuses it; ``started`` is told everybody's pid.
+
+        ``resume_at``: the run was interrupted, and goes on from the checkpoint that was made then.
+        """
         self._experiment, self._cores, self._view = experiment, cores, view
         self._admit, self._started = admit, started
-        self._run_folder, self._private = run_folder, private
+        self._run_folder, self._private, self._resume_at = run_folder, private, resume_at
         self._context = multiprocessing.get_context("forkserver")
         self._processes: dict[str, ForkServerProcess] = {}
         self._devices: dict[str, DeviceConfig] = {}
@@ -141,6 +146,7 @@ class Launcher:
             (device.script for device in plan.devices),
             last_word=_LAST_WORD_SECONDS / plan.dilation, boot=_BOOT_SECONDS / plan.dilation,
         )  # fmt: skip
+        resume = self._resumption(plan)
         experiment, canaries, quotas = self._experiment, self._canaries(plan), self._quotas(plan)
         names = [spec.name for spec in plan.devices]
         replayed = self._prepare_replay(names) if experiment.replay.trace is not None else None
@@ -150,6 +156,7 @@ class Launcher:
                 experiment=experiment, plan=plan, canaries=tuple(canaries), core=self._cores.aggregator,
                 endpoint=_endpoint(experiment.transport, self._private),
                 run_folder=str(self._run_folder), status_file=str(self._status_file), replay=replayed,
+                resume=resume,
             ),
         )  # fmt: skip
         for name, canary in canaries.items():  # alone: before the devices
@@ -166,10 +173,20 @@ class Launcher:
                 beat=experiment.presence.beat, job=experiment.training, quota=quotas.get(spec.name),
                 recording=replayed.recordings[spec.name] if replayed is not None else None,
                 recording_end=experiment.replay.end, heads=str(self._private),
+                begins=self._resume_at or 0.0,
             )  # fmt: skip
-            self._fork(spec.name, config)
             self._devices[spec.name] = config
+            if spec.name not in self._killed:
+                self._fork(spec.name, config)
             self._view.starting(number, len(plan.devices))
+
+    def _resumption(self, plan: Plan) -> Resumption | None:
+        """Of a run that goes on: what the script has done by then is done."""
+        if self._resume_at is None:
+            return None
+        self._killed.update(resuming.dead(plan.devices, self._resume_at))
+        self._acts = [act for act in self._acts if act.at > self._resume_at]
+        return Resumption(at=self._resume_at, dead=frozenset(self._killed))
 
     def _prepare_replay(self, names: list[str]) -> replay.Prepared:
         self._view.starting(0, len(names))  # a long trace takes some seconds
@@ -286,7 +303,7 @@ class Launcher:
         """Killed or failed; at a normal end, those still alive end with 0. What the script wants is no failure."""
         if self._killed.issuperset(self._devices) or any(act.do == "rejoin" for act in self._acts):
             return False
-        return all(self._processes[name].exitcode for name in self._devices)
+        return all(self._processes[name].exitcode for name in self._devices if name in self._processes)
 
     # ---- the script
 

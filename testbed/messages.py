@@ -144,6 +144,13 @@ class Train(Message, frozen=True, kw_only=True):
     lead: bool = False
 
 
+class Base(Message, frozen=True, kw_only=True):
+    """Aggregator → device that was started again: the model that you had, to go on with where a download is lost."""
+
+    version: Count
+    model: Vector
+
+
 class Update(Message, frozen=True, kw_only=True):
     """Device → aggregator: the result of one job. ``delta`` = local model − model of ``version``.
 

@@ -186,6 +186,7 @@ def summary(total: Totals, target: float | None = None) -> dict[str, Any]:
         "delivered": total.delivered,
         "in_flight": total.in_flight,
         "resent": total.resent,
+        "resumed": total.resumed,
         "ignored": total.ignored,
         "refused": total.refused,
         "scripted": total.scripted,

@@ -195,6 +195,15 @@ class Presence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """How often the state of a run is saved, so that ``resume`` can go on from it; and at its end, unless never."""
+
+    seconds: float | None = param(30.0, "emulated seconds from one to the next", above=0)
+    versions: int | None = param(None, "versions from one to the next, if that is sooner", at_least=1)
+    never: bool = param(False, "no checkpoints at all")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedEvent:
     """Something that befalls devices at a moment that is known before the run."""
 
@@ -261,6 +270,7 @@ class Experiment:
     transport: Transport = param(Transport(), "how processes talk")
     evaluation: Evaluation = param(Evaluation(), "how often models are scored")
     presence: Presence = param(Presence(), "heartbeats")
+    checkpoint: Checkpoint = param(Checkpoint(), "how often the run is saved")
     replay: Replay = param(Replay(), "a recorded run, met again")
     events: tuple[ScriptedEvent, ...] = param((), "what befalls devices at given moments, whatever the rule")
     compress: bool = param(False, "pack trace.jsonl (gzip) when the run is over and its results are written")

@@ -78,8 +78,8 @@ def gather(events: Iterable[Event], *, use: str) -> dict[str, dict[int, Recorded
     return found
 
 
-Change: TypeAlias = "tuple[Way, bool] | Hung | float"
-"""A transfer, and whether it went up; a suspension; or the seconds of a step."""
+Change: TypeAlias = "tuple[Way, bool] | Hung | float | None"
+"""A transfer, and whether it went up; a suspension; the seconds of a step; or, None, that it begins anew."""
 
 
 def _add(jobs: dict[int, RecordedJob], number: int, change: Change) -> None:
@@ -87,6 +87,8 @@ def _add(jobs: dict[int, RecordedJob], number: int, change: Change) -> None:
     if job is None:
         job = jobs[number] = RecordedJob(downloads=[], uploads=[])
     match change:
+        case None:
+            jobs[number] = RecordedJob(downloads=[], uploads=[])
         case Hung():
             job.hung = change
         case (way, bool(up)):
@@ -99,14 +101,22 @@ def _changes(events: Iterable[Event], use: str) -> Iterator[tuple[str, int, Chan
     """Device, number of its job, and what the trace says about it."""
     job_of: dict[str, dict[int, int]] = {}  # device → ticket → number of the job, for the last few
     final: set[int] = set()
+    begun: set[int] = set()  # tickets under way when the run was interrupted: they begin anew with the first download
+    resumed = False
     for event in events:
-        if isinstance(event, trace.Dispatched):
+        resumed = isinstance(event, trace.Resumed) or (resumed and isinstance(event, trace.Resent))
+        if resumed and isinstance(event, trace.Resent):
+            begun.add(event.ticket)
+        elif isinstance(event, trace.Dispatched):
             if event.steps == 0 or event.lead:
                 final.add(event.ticket)  # the final model is no job, nor is one for a cluster
         elif isinstance(event, trace.TransferEvent):
             if event.ticket in final:
                 continue
             tickets = job_of.setdefault(event.device, {})
+            if event.ticket in begun and isinstance(event, trace.Downloaded):
+                begun.remove(event.ticket)
+                yield event.device, event.job, None
             tickets[event.ticket] = event.job
             while len(tickets) > _JOBS_OPEN:
                 del tickets[next(iter(tickets))]

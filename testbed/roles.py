@@ -38,11 +38,23 @@ class DeviceConfig:
     recording: str | None = None
     """File with what befell its jobs in a recorded run, which is to befall them again."""
     recording_end: str = "loop"
+    begins: float = 0.0
+    """The moment at which the run begins for it: later than 0 where it was interrupted and goes on."""
     rejoining: Rejoining | None = None
     heads: str = ""
     """Folder with the endpoints of cluster heads."""
     quota: Quota | float | None = None
     """Share of a core for a process that only computes: by a control group, or by signals. None: paced, or free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumption:
+    """A run that was interrupted is to go on from its checkpoint."""
+
+    at: float
+    """Emulated seconds: how far it had come by then."""
+    dead: frozenset[str] = frozenset()
+    """Whom the script had killed by then: nobody waits for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +68,7 @@ class AggregatorConfig:
     run_folder: str
     status_file: str
     replay: Prepared | None = None
+    resume: Resumption | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

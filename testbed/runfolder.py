@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import fcntl
 import importlib.metadata
 import json
 import os
@@ -47,6 +48,26 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"--out {out}: cannot be written to: {error.strerror}; choose another folder") from None
 
+        self._lock()
+
+    @classmethod
+    def of(cls, path: Path) -> RunFolder:
+        """The folder of a run that is to go on. Raises UserError while it is still under way."""
+        folder = cls.__new__(cls)
+        folder.path, folder._made = path, []
+        folder._lock()
+        (path / "logs").mkdir(exist_ok=True)
+        return folder
+
+    def _lock(self) -> None:
+        """One run at a time in a folder. The kernel lets go of it when this process ends, however it ends."""
+        self._locked = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._locked)
+            raise UserError(f"{self.path}: this run is under way; wait for its end, or stop it by Ctrl-C") from None
+
     @property
     def trace(self) -> Path:
         return self.path / "trace.jsonl"
@@ -62,7 +83,10 @@ class RunFolder:
         text = tomli_w.dumps(as_table(experiment))
         (self.path / "profile.toml").write_text(text, encoding="utf-8")
 
-    def write_meta(self, experiment: Experiment, cores: CorePlan, plan: Plan, pids: Mapping[str, int]) -> None:
+    def write_meta(
+        self, experiment: Experiment, cores: CorePlan, plan: Plan, pids: Mapping[str, int], source: Path
+    ) -> None:
+        """``source``: the profile that it was started with."""
         meta = {
             "edgebed": testbed.__version__,
             "python": platform.python_version(),
@@ -73,6 +97,7 @@ class RunFolder:
                 "cores": os.cpu_count(),
                 "memory_bytes": psutil.virtual_memory().total,
             },
+            "profile": str(source.resolve()),
             "seed": experiment.seed,
             "data_seed": experiment.data_seed,
             "model_seed": experiment.model_seed,

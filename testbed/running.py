@@ -1,4 +1,4 @@
-"""The command ``run``: an experiment from its core plan to its results, and what a user is told on the way."""
+"""The commands ``run`` and ``resume``: an experiment from its core plan to its results, and what a user is told."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from testbed import (
     forking,
     launcher,
     live,
+    loading,
     opening,
     packing,
     planner,
     replaycheck,
+    resuming,
     room,
     scriptcheck,
     tensorboard,
@@ -34,6 +36,7 @@ from testbed.errors import UserError
 from testbed.planner import Plan
 from testbed.profile import Experiment
 from testbed.report import command as reporting
+from testbed.resuming import CHECKPOINT, Saved
 from testbed.runfolder import RunFolder
 from testbed.survey import Survey
 from testbed.trace import TraceError
@@ -41,6 +44,19 @@ from testbed.trace import TraceError
 
 def run(experiment: Experiment, options: argparse.Namespace) -> int:
     """Everything from here to the exit code; ``options`` are those of the command line."""
+    source = loading.located(options.profile)
+    return _run(experiment, options, lambda: RunFolder(options.out, experiment.name, datetime.now()), source, None)
+
+
+def resume(experiment: Experiment, options: argparse.Namespace, folder: RunFolder, saved: Saved) -> int:
+    """As :func:`run`, from the checkpoint of a run that was interrupted; it goes on in the same folder."""
+    return _run(experiment, options, lambda: folder, resuming.source(folder.path), saved)
+
+
+def _run(
+    experiment: Experiment, options: argparse.Namespace, place: Callable[[], RunFolder], source: Path,
+    saved: Saved | None,
+) -> int:  # fmt: skip
     devices = len(fleet.names(experiment))
     core_plan = cores.plan(cores.available_cores(), devices)
     room.check_room(devices)
@@ -49,13 +65,15 @@ def run(experiment: Experiment, options: argparse.Namespace) -> int:
     if options.tensorboard:
         tensorboard.check()
     console = Console(stderr=options.format == "json")
-    folder = RunFolder(options.out, experiment.name, datetime.now())
+    folder = place()
 
     def say(text: str) -> None:
         if not options.quiet:
             terminal.say(console, text)
 
     say(f"{experiment.name}: {experiment.strategy_name} over {devices} devices")
+    if saved is not None:
+        say(f"it goes on from version {saved.version}, at {saved.at:.1f} s")
     say(f"core plan: {core_plan}")
     for problem in scriptcheck.too_late(experiment):
         say(f"warning: {problem}")
@@ -64,14 +82,18 @@ def run(experiment: Experiment, options: argparse.Namespace) -> int:
         plan = planner.settled(experiment, survey, core_plan)
         if not plan.fits and not options.no_admission:
             raise planner.refusal(plan)
-        folder.write_profile(replace(experiment, dilation=plan.dilation))
+        if saved is None:
+            folder.write_profile(replace(experiment, dilation=plan.dilation))
         say(terminal.demand(plan))
         return plan
 
     try:
-        code, plan, host_energy = _carry_out(experiment, core_plan, folder, console, admit, quiet=options.quiet)
+        code, plan, host_energy = _carry_out(
+            experiment, core_plan, folder, console, admit, source, saved, quiet=options.quiet
+        )
     except UserError:
-        folder.remove()  # the run did not begin
+        if saved is None:
+            folder.remove()  # the run did not begin
         raise
     try:
         summary = folder.write_results(
@@ -90,6 +112,8 @@ def run(experiment: Experiment, options: argparse.Namespace) -> int:
         print(folder.path)
     else:
         terminal.show_summary(console, summary, folder.path)
+    if code and (folder.path / CHECKPOINT).exists() and not options.quiet:
+        say(f"run_testbed.py resume {folder.path} goes on from here")
     if not options.no_report:
         code = reporting.after_run(folder.path, console, quiet=options.quiet) or code
     if code == 0 and experiment.replay.mode == "strict" and "replay" in summary:
@@ -99,7 +123,7 @@ def run(experiment: Experiment, options: argparse.Namespace) -> int:
 
 def _carry_out(
     experiment: Experiment, core_plan: cores.CorePlan, folder: RunFolder, console: Console,
-    admit: Callable[[Survey], Plan], *, quiet: bool,
+    admit: Callable[[Survey], Plan], source: Path, saved: Saved | None, *, quiet: bool,
 ) -> tuple[int, Plan | None, dict[str, Any] | None]:  # fmt: skip
     """The exit code, the plan that was admitted if it came to that, and what the host used as far as it measured it."""
     view = live.view(console, Console(stderr=True), quiet=quiet)
@@ -112,7 +136,8 @@ def _carry_out(
     with forking.private_folder() as private:
         processes = launcher.Launcher(
             experiment, core_plan, folder.path, private, view, remember,
-            lambda pids: folder.write_meta(experiment, core_plan, admitted[0], pids),
+            lambda pids: folder.write_meta(experiment, core_plan, admitted[0], pids, source),
+            resume_at=saved.at if saved is not None else None,
         )  # fmt: skip
         code = 0
         try:

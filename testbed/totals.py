@@ -135,6 +135,7 @@ class Totals:
     books: set[int] = field(default_factory=set)
     """Of tickets that cluster heads give out."""
     resent: int = 0
+    resumed: int = 0
     ignored: int = 0
     refused: int = 0
     scripted: int = 0
@@ -230,6 +231,8 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
             total.has_final[event.device] = event.sent + event.obtained
         case trace.Resent():
             total.resent += 1
+        case trace.Resumed():
+            total.resumed += 1
         case trace.Ignored():
             total.ignored += 1
             late = total.devices.get(event.device)

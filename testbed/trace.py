@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -19,7 +20,20 @@ import msgspec
 
 from testbed.events.base import ComputeEvent, Event, Miss, TicketEvent, TransferEvent, Use
 from testbed.events.device import Abandoned, DeviceEvent, Downloaded, Scripted, Suspended, Trained, Uploaded
-from testbed.events.run import SCHEMA, UNITS, Canary, Header, Joined, Left, Load, Refusal, Scored, Stopped, Watts
+from testbed.events.run import (
+    SCHEMA,
+    UNITS,
+    Canary,
+    Header,
+    Joined,
+    Left,
+    Load,
+    Refusal,
+    Resumed,
+    Scored,
+    Stopped,
+    Watts,
+)
 from testbed.events.ticket import (
     Arrived,
     Asked,
@@ -66,6 +80,7 @@ __all__ = [
     "Refusal",
     "Rejected",
     "Resent",
+    "Resumed",
     "Round",
     "Scored",
     "Scripted",
@@ -163,6 +178,15 @@ class TraceWriter:
             self._file.write(b"\n".join(map(_encoder.encode, self._events)) + b"\n")
             self._file.flush()
             self._events.clear()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file: all that was flushed."""
+        return self._file.tell()
+
+    def sync(self) -> None:
+        """Have what was flushed on the disk."""
+        os.fsync(self._file.fileno())
 
     def close(self) -> None:
         self.flush()

@@ -21,7 +21,7 @@ SCHEMA = 1
 MAX_HEADER = 1 << 20
 _DTYPE = "<f4"
 _KINDS: dict[str, type[Message]] = {cls.__name__: cls for cls in Message.__subclasses__()}
-_VECTORS = {"Train": "model", "Update": "delta", "Snapshot": "model"}
+_VECTORS = {"Train": "model", "Base": "model", "Update": "delta", "Snapshot": "model"}
 """Which field of a message travels as a frame."""
 
 Buffer: TypeAlias = bytes | memoryview

@@ -112,6 +112,18 @@ class Scored(Event, frozen=True, kw_only=True):
     metrics: dict[str, Number]
 
 
+class Resumed(Event, frozen=True, kw_only=True):
+    """The run was interrupted, and goes on from here: ``t`` is when its checkpoint was made. What had been done since
+    is not in this trace any more (``undone``: how many events); devices begin anew with what they were doing.
+    """
+
+    version: int
+    undone: int
+    dilation: Number
+    started: str
+    """When it went on, by the host's calendar."""
+
+
 class Stopped(Event, frozen=True, kw_only=True):
     reason: str
     version: int

@@ -118,6 +118,10 @@ class _Gatherer:
                 evidence.header, self._dilation = event, event.dilation
             case trace.Stopped():
                 evidence.stopped = event
+            case trace.Resumed():  # devices begin anew, and may have told of what they now do once more
+                self._dilation = event.dilation
+                self._downloads.clear()
+                self._uploads.clear()
             case trace.Load():
                 evidence.loads.append(event)
             case trace.Canary():

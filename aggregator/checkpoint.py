@@ -1,0 +1,99 @@
+"""Checkpoints: all that a run goes on from, in one file that is replaced as a whole.
+
+The state is taken down between two messages, in a moment, and written by a thread meanwhile: models and updates are
+never written to again, so only sums in the making are copied. The trace is not part of it: a checkpoint tells how long
+the trace was, and what was appended since is set aside when a run goes on from there.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from testbed import statefile
+from testbed.profile import Checkpoint
+from testbed.resuming import CHECKPOINT
+from testbed.statefile import StateError
+
+MODULES = ("aggregator", "testbed.messages", "testbed.profile")
+"""Of which objects may be in a checkpoint, beside those of a user's own rule."""
+_SHARE = 0.1
+"""Writing takes no more than this share of the time: a large model is written less often than was asked for."""
+
+
+class Checkpoints:
+    """Of one run. ``clock`` tells host seconds; ``sync`` has the trace on the disk, as far as it goes."""
+
+    def __init__(
+        self, run_folder: Path, when: Checkpoint, clock: Callable[[], float], sync: Callable[[], None]
+    ) -> None:
+        self._path, self._when, self._clock, self._sync = run_folder / CHECKPOINT, when, clock, sync
+        self._taken_at, self._version = 0.0, 0
+        self._not_before = 0.0
+        """Host seconds."""
+        self._thread: threading.Thread | None = None
+        self._problem = ""
+
+    def is_due(self, now: float, version: int) -> bool:
+        if self._when.never or self._problem or self._writes or version == self._version:
+            return False
+        if self._clock() < self._not_before:
+            return False
+        seconds, versions = self._when.seconds, self._when.versions
+        by_time = seconds is not None and now - self._taken_at >= seconds
+        return by_time or (versions is not None and version - self._version >= versions)
+
+    def begin_from(self, now: float, version: int) -> None:
+        """The next one is due so much later than this."""
+        self._taken_at, self._version = now, version
+
+    def take(self, now: float, version: int, trace_bytes: int, state: Mapping[str, Any]) -> None:
+        """Take the state down, and have it written."""
+        self.begin_from(now, version)
+        try:
+            draft = statefile.draft(state)
+        except StateError as problem:
+            self._report(f"no checkpoints are made: {problem}")
+            return
+        notes = {"t": repr(now), "version": str(version), "trace_bytes": str(trace_bytes)}
+        self._thread = threading.Thread(target=self._write, args=(draft, notes), name="checkpoint")
+        self._thread.start()
+
+    def take_last(self, now: float, version: int, trace_bytes: int, state: Callable[[], Mapping[str, Any]]) -> None:
+        """The run is over: whatever the schedule says, and wait until it is written."""
+        self.wait()
+        if not self._when.never and not self._problem:
+            self.take(now, version, trace_bytes, state())
+            self.wait()
+
+    def wait(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    @property
+    def _writes(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _write(self, draft: statefile.Draft, notes: Mapping[str, str]) -> None:
+        began = self._clock()
+        try:
+            self._sync()
+            draft.write(self._path, notes)
+        except OSError as error:
+            self._report(f"a checkpoint cannot be written: {error.strerror}; the run goes on, with the one before")
+        took = self._clock() - began
+        self._not_before = began + took / _SHARE
+
+    def _report(self, problem: str) -> None:
+        """Once: a disk that is full stays full for a while, and a log on it would not help."""
+        if not self._problem:
+            print(problem, file=sys.stderr, flush=True)
+        self._problem = problem
+
+
+def read(path: Path, own: str) -> Any:
+    """The state in a checkpoint. ``own``: the module of the rule."""
+    return statefile.read(path, (*MODULES, own))
