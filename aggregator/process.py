@@ -183,14 +183,15 @@ class AggregatorProcess:
         if intake.load.is_due(intake.host_now):
             self._trace.write(intake.load.report(intake.host_now, now))
         self._trace.flush()
-        if self._checkpoints.is_due(now, engine.version):
+        if self._trace.problem is None and self._checkpoints.is_due(now, engine.version):
             self._checkpoints.take(now, engine.version, self._trace.size, intake.state())
 
     def _save_last(self) -> None:
         """Before anything is wound up: a run that was interrupted, or is to last longer, goes on from here."""
         now = max(self._intake.moment, self._engine.now)
         self._trace.flush()
-        self._checkpoints.take_last(now, self._engine.version, self._trace.size, self._intake.state)
+        if self._trace.problem is None:
+            self._checkpoints.take_last(now, self._engine.version, self._trace.size, self._intake.state)
 
     def _show_status(self, now: float) -> None:
         status.write(

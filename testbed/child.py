@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -29,7 +30,9 @@ def enter(role: str, config: Any, log: str, report: Connection | None = None) ->
         _tell(report, problem=str(error), user=True)
         sys.exit(2)
     except Exception as error:  # noqa: BLE001  the last line of defence of a process: told, logged, exit code 1
-        traceback.print_exc()
+        with contextlib.suppress(OSError):  # no room for it: the exit code tells
+            traceback.print_exc()
+            sys.stderr.flush()
         _tell(report, problem=f"{type(error).__name__}: {error}", user=False)
         sys.exit(1)
 
@@ -41,7 +44,11 @@ def _tell(report: Connection | None, **what: Any) -> None:
 
 
 def _log_to(path: str) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    """A process that has nowhere to write to does its work all the same."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError:
+        file = os.open(os.devnull, os.O_WRONLY)
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)

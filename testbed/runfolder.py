@@ -6,6 +6,7 @@ import contextlib
 import csv
 import fcntl
 import importlib.metadata
+import io
 import json
 import os
 import platform
@@ -47,6 +48,8 @@ class RunFolder:
             (self.path / "logs").mkdir()
         except OSError as error:
             raise UserError(f"--out {out}: cannot be written to: {error.strerror}; choose another folder") from None
+        self.unwritten: dict[str, str] = {}
+        """File → why it could not be written. It is complete or absent."""
 
         self._lock()
 
@@ -80,8 +83,13 @@ class RunFolder:
                 folder.rmdir()
 
     def write_profile(self, experiment: Experiment) -> None:
-        text = tomli_w.dumps(as_table(experiment))
-        (self.path / "profile.toml").write_text(text, encoding="utf-8")
+        """Before anybody is started: without room for this, there is none for a run."""
+        self._write("profile.toml", tomli_w.dumps(as_table(experiment)))
+        if self.unwritten:
+            why = self.unwritten["profile.toml"]
+            raise UserError(
+                f"--out {self.path.parent}: cannot be written to: {why}; make room, or choose another folder"
+            )
 
     def write_meta(
         self, experiment: Experiment, cores: CorePlan, plan: Plan, pids: Mapping[str, int], source: Path
@@ -130,7 +138,8 @@ class RunFolder:
             self._write_csv("rounds.csv", rounds.COLUMNS, counted)
         self._write_json("fidelity.json", certificate)
         if tensorboard:
-            write_tensorboard(total, self.path / TENSORBOARD)
+            with self._noting(TENSORBOARD):
+                write_tensorboard(total, self.path / TENSORBOARD)
         summary = metrics.summary(total, target) | {
             "host_energy": host_energy, "rounds": rounds.summary(counted), "fidelity": certificate,
         }  # fmt: skip
@@ -149,13 +158,31 @@ class RunFolder:
         return trace.read(self.trace, torn) if self.trace.exists() else iter(())
 
     def _write_json(self, name: str, table: Mapping[str, Any]) -> None:
-        (self.path / name).write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
+        self._write(name, json.dumps(table, indent=2) + "\n")
 
     def _write_csv(self, name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-        with (self.path / name).open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        self._write(name, text.getvalue())
+
+    def _write(self, name: str, text: str) -> None:
+        draft = self.path / f"{name}.new"
+        with self._noting(name):
+            try:
+                draft.write_text(text, encoding="utf-8", newline="")
+                os.replace(draft, self.path / name)
+            finally:
+                draft.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _noting(self, name: str) -> Iterator[None]:
+        """What cannot be written is no reason to do without the rest."""
+        try:
+            yield
+        except OSError as error:
+            self.unwritten[name] = error.strerror or str(error)
 
 
 def _certified(replayed: Replay, devices: Sequence[DeviceSpec], events: Iterator[Event]) -> dict[str, Any]:

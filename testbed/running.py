@@ -34,6 +34,7 @@ from testbed import (
 from testbed.data import showing
 from testbed.errors import UserError
 from testbed.planner import Plan
+from testbed.processes import RunFailed
 from testbed.profile import Experiment
 from testbed.report import command as reporting
 from testbed.resuming import CHECKPOINT, Saved
@@ -103,6 +104,8 @@ def _run(
     except TraceError as error:
         print(f"error: the trace cannot be read, so there are no results: {error}", file=sys.stderr)
         return 1
+    if folder.unwritten:
+        code = _own_up(folder)
     if experiment.compress:
         packed = _pack(folder.trace, console, quiet=options.quiet)  # of a run that failed, too
         code = code or packed
@@ -142,7 +145,7 @@ def _carry_out(
         code = 0
         try:
             processes.run()
-        except launcher.RunFailed as failure:
+        except RunFailed as failure:
             view.close()
             print(f"error: {failure}; what was recorded is kept", file=sys.stderr)
             code = 1
@@ -151,6 +154,14 @@ def _carry_out(
     if code == 0 and processes.interrupted_by is not None:
         code = 128 + processes.interrupted_by
     return code, admitted[0] if admitted else None, processes.host_energy
+
+
+def _own_up(folder: RunFolder) -> int:
+    """Some files of the results are missing. Gives the exit code."""
+    why = " and ".join(sorted(set(folder.unwritten.values())))
+    remedy = f"make room; the trace is kept, and run_testbed.py report {folder.path} makes a page of it"
+    print(f"error: {folder.path}: {', '.join(folder.unwritten)} cannot be written: {why}; {remedy}", file=sys.stderr)
+    return 1
 
 
 def _judge(certificate: dict[str, Any], stopped: str) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Union, get_args
 
 import msgspec
 
+from testbed.appending import Appender
 from testbed.events.base import ComputeEvent, Event, Miss, TicketEvent, TransferEvent, Use
 from testbed.events.device import Abandoned, DeviceEvent, Downloaded, Scripted, Suspended, Trained, Uploaded
 from testbed.events.run import (
@@ -103,6 +103,8 @@ __all__ = [
 ]
 
 _EVENTS_IN_MEMORY = 4096
+_MOST_KEPT_BYTES = 64 << 20
+"""Of lines that the disk has no room for."""
 
 
 def _leaves(cls: type[Event]) -> list[type[Event]]:
@@ -161,11 +163,26 @@ def canary_event(table: Mapping[str, Any]) -> Canary:
 
 
 class TraceWriter:
-    """Appends events. Lines are complete or absent, so a trace is readable after a crash."""
+    """Appends events. Lines are complete or absent, so a trace is readable after a crash.
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("ab")
+    What the disk has no room for is kept in memory and written when there is room again.
+    """
+
+    def __init__(self, path: Path, most_kept: int = _MOST_KEPT_BYTES) -> None:
+        self._file, self._most_kept = Appender(path), most_kept
         self._events: list[Event] = []
+        self.lost = 0
+        """Events that could not be written, to the last."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be written at the moment."""
+        return self._file.problem
+
+    @property
+    def full(self) -> bool:
+        """Whether more is kept in memory than should be: nothing is thrown away, but it is time to end."""
+        return self._file.kept > self._most_kept
 
     def write(self, event: Event) -> None:
         """Remember the event; many are encoded at once, with a warm cache, when they are flushed."""
@@ -175,22 +192,23 @@ class TraceWriter:
 
     def flush(self) -> None:
         if self._events:
-            self._file.write(b"\n".join(map(_encoder.encode, self._events)) + b"\n")
-            self._file.flush()
+            self._file.append(b"\n".join(map(_encoder.encode, self._events)) + b"\n")
             self._events.clear()
+        else:
+            self._file.push()
 
     @property
     def size(self) -> int:
         """Bytes of the file: all that was flushed."""
-        return self._file.tell()
+        return self._file.size
 
     def sync(self) -> None:
         """Have what was flushed on the disk."""
-        os.fsync(self._file.fileno())
+        self._file.sync()
 
     def close(self) -> None:
         self.flush()
-        self._file.close()
+        self.lost = self._file.close()
 
 
 def read(path: Path, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
