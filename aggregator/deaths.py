@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 
 from testbed import trace
 from testbed.fleet import DeviceSpec
-from testbed.profile import ScriptedEvent
+
+_ROUNDING = 1e-6
+"""Seconds. A device that rejoins waits for its moment, by the same clock; but two processes may round differently."""
 
 
 class Deaths:
@@ -15,7 +17,7 @@ class Deaths:
     The rest of the aggregator knows nothing of the script. It learns of a death as it would of any other.
     """
 
-    KEPT = ("_left",)
+    KEPT = ("_left", "_dead")
     """What a checkpoint keeps of it."""
 
     def __init__(self, devices: Iterable[DeviceSpec], record: Callable[[trace.Event], None]) -> None:
@@ -24,22 +26,33 @@ class Deaths:
             for device in devices
             if (events := [event for event in device.script if event.do in ("kill", "rejoin")])
         }
+        self._dead: set[str] = set()
+        """Who was killed, and has not rejoined."""
         self._record = record
+
+    def wanted(self, device: str, now: float) -> bool:
+        """Whether the script has it dead: then only its silence may tell."""
+        return device in self._dead or self._is_due(device, "kill", now)
 
     def look(self, now: float, is_dead: Callable[[str], bool]) -> None:
         """Whether somebody has been killed by now who was to be."""
-        for device, events in self._left.items():
-            if events and events[0].do == "kill" and events[0].at <= now and is_dead(device):
-                self._tell(events.pop(0), device, None)
+        for device in self._left:
+            if self._is_due(device, "kill", now) and is_dead(device):
+                self._tell(device, None)
 
     def rejoined(self, device: str, now: float) -> None:
-        """A device has said hello in the middle of a run: it must have died before."""
-        events = self._left.get(device, [])
-        if events and events[0].do == "kill" and events[0].at <= now:
-            self._tell(events.pop(0), device, None)
-        if events and events[0].do == "rejoin":
-            self._tell(events.pop(0), device, now)
+        """A device has said hello in the middle of a run: it must have died before, by the script or by itself."""
+        if self._is_due(device, "kill", now):
+            self._tell(device, None)
+        if self._is_due(device, "rejoin", now):
+            self._tell(device, now)
 
-    def _tell(self, event: ScriptedEvent, device: str, moment: float | None) -> None:
+    def _is_due(self, device: str, do: str, now: float) -> bool:
+        events = self._left.get(device, [])
+        return bool(events) and events[0].do == do and events[0].at <= now + _ROUNDING
+
+    def _tell(self, device: str, moment: float | None) -> None:
         """A killed device was silent from the moment on at which it was to be killed, whenever that showed."""
+        event = self._left[device].pop(0)
+        (self._dead.add if event.do == "kill" else self._dead.discard)(device)
         self._record(trace.Scripted(t=event.at if moment is None else moment, device=device, do=event.do))

@@ -14,6 +14,8 @@ class Evaluation:
         self._every = every
         self._asked = -1
         self._asked_at = -math.inf
+        self._snapshot: Snapshot | None = None
+        """That the evaluator is asked for. It is kept until the score is there: an evaluator may die over it."""
         self.scored = -1
         """The last version whose score is known."""
         self.latest: Score | None = None
@@ -33,7 +35,8 @@ class Evaluation:
         if version == self._asked:
             return None
         self._asked, self._asked_at = version, now
-        return Snapshot(version=version, made=made, model=model)
+        self._snapshot = Snapshot(version=version, made=made, model=model)
+        return self._snapshot
 
     def restore(self, latest: Score | None) -> None:
         """The run goes on from where this score was the last that was known."""
@@ -41,5 +44,15 @@ class Evaluation:
             self.scored = self._asked = latest.version
             self.latest = latest
 
-    def take(self, score: Score) -> None:
-        self.scored, self.latest = score.version, score
+    def again(self) -> Snapshot | None:
+        """There is a new evaluator: the snapshot that the one before it owes a score for, if it does."""
+        return self._snapshot
+
+    def take(self, score: Score) -> bool:
+        """Whether that is news. The score of an evaluator that has died may still be on its way when it is asked for
+        again, and is then known twice.
+        """
+        if not self.pending or score.version != self._asked:
+            return False
+        self.scored, self.latest, self._snapshot = score.version, score, None
+        return True

@@ -13,13 +13,13 @@ from aggregator.engine import Engine
 from aggregator.evaluation import Evaluation
 from aggregator.load import LoadMeter
 from aggregator.peers import Events, Peers
-from aggregator.presence import Presence
+from aggregator.presence import LOOK_SECONDS, Presence, Suspects
 from aggregator.strategy import DeviceInfo
 from aggregator.turns import Turns
 from testbed import trace
 from testbed.clock import WallClock
-from testbed.host import UsageMeter, is_computing, pressure_seconds
-from testbed.messages import KILLED, Ask, Beat, Hello, Ledger, Message, Score, Update, Welcome
+from testbed.host import DeathWatch, UsageMeter, is_computing, pressure_seconds
+from testbed.messages import EVALUATOR, KILLED, Ask, Beat, Hello, Ledger, Message, Score, Stop, Update, Welcome
 from testbed.statefile import pick, put
 from testbed.wire import BadMessage
 
@@ -40,6 +40,9 @@ class Intake:
         self._presence, self._ending, self._record = presence, ending, record
         self._arrivals = arrivals or Arrivals()
         self._deaths = Deaths(peers.fleet.values(), record)
+        self._suspects, self._watch = Suspects(), DeathWatch()
+        self._ended: set[str] = set()
+        """Devices whose process is known to have ended."""
         self._usage = UsageMeter()
         self.running = False
         self._count_from(WallClock.starting_now())
@@ -177,13 +180,17 @@ class Intake:
             self._note(events)
             if isinstance(message, Score):
                 self._take_score(message, now)
+            elif isinstance(message, Hello) and peer == EVALUATOR and self.running:
+                self._ask_again()
         elif isinstance(message, (Update, Ask, Beat)):
             if self.running:
                 self._take_from_device(message, events, now)
         elif isinstance(message, Ledger):
             if self.running:
                 self._engine.books.enter(message.device, message.book, message.events)
-        elif isinstance(message, Hello) and self.running and not self._ending.over:
+        elif isinstance(message, Hello) and self.running and self._ending.over:
+            self._peers.send(peer, Stop(reason=self._ending.reason or ""))  # it comes too late
+        elif isinstance(message, Hello) and self.running:
             self._deaths.rejoined(peer, now)
             if self._engine.is_present(peer):
                 self._engine.leave(peer, "it was restarted", self._counting(now))
@@ -198,10 +205,12 @@ class Intake:
         self._note(events)
         if self._ending.over or (isinstance(message, Beat) and message.state == KILLED):
             return
-        self._presence.heard(message.device, now)
-        if not self._engine.is_present(message.device):
-            # it had been silent for too long and is back; what it brings belongs to a ticket that is settled
-            self.join(self._peers.hellos[message.device], now, message.trains)
+        if message.device not in self._ended:  # or it is the last that a dead process had sent
+            self._presence.heard(message.device, now)
+            self._suspects.heard(message.device)
+            if not self._engine.is_present(message.device):
+                # it had been silent for too long and is back; what it brings belongs to a ticket that is settled
+                self.join(self._peers.hellos[message.device], now, message.trains)
         late = self._arrivals.settled(message.device, self._engine.ticket_of(message.device))
         if late is not None:
             self._engine.update(late, self._counting(now))
@@ -217,9 +226,16 @@ class Intake:
             self._engine.beat(message, self._counting(now))
 
     def _take_score(self, score: Score, now: float) -> None:
-        self._evaluation.take(score)
+        if not self._evaluation.take(score):
+            return
         self._record(trace.Scored(t=now, version=score.version, made=score.made, metrics=score.metrics))
         self._ending.look_at_score(score.metrics)
+
+    def _ask_again(self) -> None:
+        """There is a new evaluator, for one that died: what that owed is asked of this one."""
+        owed = self._evaluation.again()
+        if owed is not None:
+            self._peers.send(EVALUATOR, owed)
 
     def _note(self, events: Events) -> None:
         for event in events:
@@ -250,16 +266,38 @@ class Intake:
 
     def _greet(self, name: str, now: float) -> None:
         self._presence.heard(name, now)
+        self._suspects.heard(name)
+        self._ended.discard(name)
+        self._watch.watch(name, self._peers.hellos[name].pid)
         self._peers.send(name, Welcome(origin=self.clock.origin))
 
     def note_deaths(self, now: float) -> None:
         """For the trace: the rule learns of a death by silence, as it would of any other."""
         self._deaths.look(now, self._peers.is_dead)
 
-    def let_the_silent_go(self, now: float) -> None:
+    def let_the_lost_go(self, now: float) -> None:
+        """Whose process has ended, and who has been silent for too long."""
         self.note_deaths(now)
+        for device in self._watch.ended():
+            if not self._deaths.wanted(device, now):  # of a phone that fell into the water, nobody is told at once
+                self._ended.add(device)
+                self._let_go(device, "its process has ended", now)
         for device in self._presence.silent(now):
-            if is_computing(self._peers.hellos[device].pid) and not self._peers.has_left(device):
-                self._presence.heard(device, now)  # one local step may take longer than the time-out
-            elif self._engine.is_present(device):
-                self._engine.leave(device, "it was silent for too long", self._counting(now))
+            if not self._is_excused(device, now):
+                self._let_go(device, "it was silent for too long", now)
+
+    def _is_excused(self, device: str, now: float) -> bool:
+        """One local step may take longer than the time-out."""
+        pid = self._peers.hellos[device].pid
+        if self._peers.has_left(device) or not is_computing(pid):
+            return False
+        computes = self._suspects.computes(device, pid, self.host_now)
+        if computes is None:
+            self._presence.doubt(device, now, LOOK_SECONDS / self.clock.dilation)
+        elif computes:
+            self._presence.heard(device, now)
+        return computes is not False
+
+    def _let_go(self, device: str, reason: str, now: float) -> None:
+        if self._engine.is_present(device):
+            self._engine.leave(device, reason, self._counting(now))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import math
+import os
 import platform
 import signal
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from aggregator import checkpoint, status
@@ -42,6 +46,8 @@ _HOUSEKEEPING_SECONDS = 0.1
 _STATUS_SECONDS = 0.25
 _FAREWELL_SECONDS = 3.0
 _LAST_SCORE_SECONDS = 30.0
+_NEW_EVALUATOR_SECONDS = 5.0
+"""After its death, a new one is forked in a second or two, unless it keeps dying."""
 _FLEET_SECONDS = 300.0
 _CHORE_SECONDS = 0.005
 """Replacing the status file takes a millisecond, and three on a bad day."""
@@ -56,6 +62,10 @@ def main(config: AggregatorConfig, task: Task, ready: Callable[[str], None]) -> 
     signal.signal(signal.SIGTERM, lambda *_: process.stop(INTERRUPTED))
     ready(process.endpoint)
     process.run()
+
+
+class Unwritten(Exception):
+    """The run is over, and something that it should leave behind could not be written."""
 
 
 class AggregatorProcess:
@@ -75,6 +85,9 @@ class AggregatorProcess:
             outlook=_outlook(config, task), truth=lambda: _truth(self._peers.fleet.values(), task),
         )  # fmt: skip
         self._evaluation = Evaluation(experiment.evaluation.every)
+        self._unwritten: dict[str, str] = {}
+        """File → why it could not be written."""
+        self._status_missed = False
         self._ending, arrivals = _ending(config), _arrivals(config)
         self._intake = Intake(
             self._peers, self._engine, self._evaluation, Presence(experiment.presence.timeout), self._ending,
@@ -103,6 +116,10 @@ class AggregatorProcess:
             self._trace.close()
             self._save_model()
             self._peers.close()
+        if self._trace.lost:
+            self._note_unwritten("trace.jsonl", f"{self._trace.problem}; {self._trace.lost} events are missing")
+        if self._unwritten:
+            raise Unwritten("; ".join(f"{name} could not be written: {why}" for name, why in self._unwritten.items()))
 
     # ---- before
 
@@ -176,13 +193,16 @@ class AggregatorProcess:
 
     def _keep_house(self, now: float) -> None:
         engine, intake = self._engine, self._intake
-        intake.let_the_silent_go(now)
+        intake.let_the_lost_go(now)
         snapshot = self._evaluation.next(engine.version, engine.made, engine.model, now)
         if snapshot is not None:
             self._peers.send(EVALUATOR, snapshot)
         if intake.load.is_due(intake.host_now):
             self._trace.write(intake.load.report(intake.host_now, now))
         self._trace.flush()
+        if self._trace.full:
+            self._note_unwritten("trace.jsonl", f"{self._trace.problem}, for too long")
+            self._ending.interrupt(f"the trace could not be written: {self._trace.problem}")
         if self._trace.problem is None and self._checkpoints.is_due(now, engine.version):
             self._checkpoints.take(now, engine.version, self._trace.size, intake.state())
 
@@ -194,10 +214,21 @@ class AggregatorProcess:
             self._checkpoints.take_last(now, self._engine.version, self._trace.size, self._intake.state)
 
     def _show_status(self, now: float) -> None:
-        status.write(
-            Path(self._config.status_file), now, self._intake.clock, self._engine, self._evaluation,
-            self._peers.beats, self._peers.fleet,
-        )  # fmt: skip
+        problem = self._trace.problem
+        told = f"trace.jsonl cannot be written: {problem}; events are kept in memory: make room" if problem else ""
+        try:
+            status.write(
+                Path(self._config.status_file), now, self._intake.clock, self._engine, self._evaluation,
+                self._peers.beats, self._peers.fleet, told,
+            )  # fmt: skip
+        except OSError as error:  # a view that stands still is no reason to end the run
+            with contextlib.suppress(OSError):
+                if not self._status_missed:
+                    print(f"{error.filename} cannot be written: {error.strerror}", file=sys.stderr, flush=True)
+            self._status_missed = True
+
+    def _note_unwritten(self, name: str, why: str) -> None:
+        self._unwritten.setdefault(name, why)
 
     # ---- after
 
@@ -259,20 +290,33 @@ class AggregatorProcess:
         """The final model is scored, whatever the schedule says."""
         engine, evaluation, clock = self._engine, self._evaluation, self._intake.clock
         patience = clock.now() + _LAST_SCORE_SECONDS / clock.dilation
-        evaluator = self._peers.hellos[EVALUATOR].pid
-        # a score that is due will never come from an evaluator that has died
-        while evaluation.scored != engine.version and clock.now() < patience and is_computing(evaluator):
+        while evaluation.scored != engine.version and clock.now() < patience and self._is_evaluator_there():
             if not evaluation.pending:
                 snapshot = evaluation.last(engine.version, engine.made, engine.model, clock.now())
-                if snapshot is not None and not self._peers.send(EVALUATOR, snapshot):
-                    return
+                if snapshot is not None:
+                    self._peers.send(EVALUATOR, snapshot)
             self._intake.receive(_HOUSEKEEPING_SECONDS)
+
+    def _is_evaluator_there(self) -> bool:
+        """A score that is due will never come from an evaluator that has died; from the next one it will."""
+        clock = self._intake.clock
+        patience = clock.now() + _NEW_EVALUATOR_SECONDS / clock.dilation
+        while not is_computing(self._peers.hellos[EVALUATOR].pid):
+            if self._ending.interrupted or clock.now() > patience:
+                return False
+            self._intake.receive(_HOUSEKEEPING_SECONDS)
+        return True
 
     def _save_model(self) -> None:
         folder = Path(self._config.run_folder) / "checkpoints"
-        folder.mkdir(exist_ok=True)
-        version = {"version": str(self._engine.version)}
-        save_file(self._task.tensors(self._engine.model), folder / "final.safetensors", metadata=version)
+        draft, version = folder / "final.new", {"version": str(self._engine.version)}
+        try:
+            folder.mkdir(exist_ok=True)
+            save_file(self._task.tensors(self._engine.model), draft, metadata=version)
+            os.replace(draft, folder / "final.safetensors")
+        except (OSError, SafetensorError) as error:
+            draft.unlink(missing_ok=True)
+            self._note_unwritten("checkpoints/final.safetensors", str(error))
 
 
 def _today() -> str:

@@ -16,7 +16,7 @@ from testbed.messages import KILLED, Beat
 
 def write(
     path: Path, now: float, clock: WallClock, engine: Engine, evaluation: Evaluation, beats: Mapping[str, Beat],
-    fleet: Iterable[str],
+    fleet: Iterable[str], problem: str = "",
 ) -> None:  # fmt: skip
     devices = {}
     for name in fleet:
@@ -34,6 +34,8 @@ def write(
         "dilation": clock.dilation,
         "origin": clock.origin,
         "version": engine.version,
+        "scored": evaluation.scored,
+        "problem": problem,
         "metrics": evaluation.latest.metrics if evaluation.latest is not None else {},
         "tally": {name: getattr(engine.tally, name) + getattr(engine.books.tally, name) for name in Tally.__slots__},
         "devices": devices,

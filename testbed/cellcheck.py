@@ -47,7 +47,10 @@ def _check_memories(experiment: Experiment, source: str) -> None:
         if group.on_lost_download == "old_base":
             problem = "is old_base; with memory = 'light', a device learns from the model that is lost what was taken"
             raise ProfileError(source, f"devices[{i}].on_lost_download", f"{problem}: take wait, or {remedy}")
+    forgetful = "with memory = 'light', what a process that is killed knows is lost for good"
     for i, event in enumerate(experiment.events):
         if event.do == "rejoin":
-            problem = "is rejoin; with memory = 'light', what a process that is killed knows is lost for good"
-            raise ProfileError(source, f"events[{i}].do", f"{problem}: {remedy}")
+            raise ProfileError(source, f"events[{i}].do", f"is rejoin; {forgetful}: {remedy}")
+    if experiment.presence.restart not in ("never", 0):
+        problem = f"is {experiment.presence.restart}; {forgetful}: take never, or {remedy}"
+        raise ProfileError(source, "presence.restart", problem)

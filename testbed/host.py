@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import select
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,12 +64,61 @@ def keeps_account() -> bool:
         os.close(own)
 
 
+_IDLE_STATES = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+
+
 def is_computing(pid: int) -> bool:
     """Whether a process runs: not dead, not frozen."""
     try:
-        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, psutil.STATUS_STOPPED)
+        return psutil.Process(pid).status() not in _IDLE_STATES
     except psutil.NoSuchProcess:
         return False
+
+
+class DeathWatch:
+    """Which processes have ended, however many are watched, for the price of one look (pidfd).
+
+    A kernel that has no such files tells nothing: then nobody is known to have ended.
+    """
+
+    def __init__(self) -> None:
+        self._ended = select.epoll()
+        self._name_of: dict[int, str] = {}
+        self._file_of: dict[str, int] = {}
+        self._gone: set[str] = set()
+        """Who had ended before it could be watched."""
+
+    def watch(self, name: str, pid: int) -> None:
+        """From now on, the process of this name is this one."""
+        self._forget(name)
+        try:
+            file = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._gone.add(name)
+        except OSError:
+            return
+        else:
+            self._ended.register(file, select.EPOLLIN)
+            self._name_of[file], self._file_of[name] = name, file
+
+    def ended(self) -> list[str]:
+        """Those that have ended since the last look; each is told once."""
+        found = [*self._gone, *(self._name_of[file] for file, _ in self._ended.poll(0))]
+        for name in found:
+            self._forget(name)
+        return found
+
+    def close(self) -> None:
+        for name in list(self._file_of):
+            self._forget(name)
+        self._ended.close()
+
+    def _forget(self, name: str) -> None:
+        self._gone.discard(name)
+        file = self._file_of.pop(name, None)
+        if file is not None:
+            del self._name_of[file]
+            os.close(file)  # and it is not watched any more
 
 
 def pressure_seconds() -> float | None:

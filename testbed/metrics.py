@@ -190,6 +190,7 @@ def summary(total: Totals, target: float | None = None) -> dict[str, Any]:
         "ignored": total.ignored,
         "refused": total.refused,
         "scripted": total.scripted,
+        "restarts": total.restarts,
         "scores": scores(total),
         "final_accuracy": accuracies[-1] if accuracies else None,
         "best_accuracy": max(accuracies) if accuracies else None,

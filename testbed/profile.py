@@ -192,6 +192,11 @@ class Presence:
 
     beat: float = param(1.0, "seconds between heartbeats", at_least=0.05)
     timeout: float = param(10.0, "a device silent for this many seconds has left", above=0)
+    restart: int | str = param(
+        "never", "whether a device whose process dies unasked is forked anew: never, always, or so many times;"
+        " in a strict replay, never",
+        at_least=0, choices=("never", "always"),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,6 +140,10 @@ class Totals:
     refused: int = 0
     scripted: int = 0
     """Events of the profile that took effect, counted for each device."""
+    restarts: int = 0
+    """Processes that were forked anew for one that had died unasked."""
+    rejoining: set[str] = field(default_factory=set)
+    """Devices that the script has just brought back: their next life is no restart."""
     seconds: float = 0.0
     reasons: Counter[str] = field(default_factory=Counter)
     """Why updates were rejected or lost."""
@@ -183,6 +187,11 @@ def _join(event: trace.Joined, total: Totals) -> None:
     device = total.devices.get(event.device)
     if device is None:
         device = total.devices[event.device] = DeviceTotals(energy=total.energy.devices[event.device])
+    elif (
+        device.pid != event.pid and event.device not in total.rejoining
+    ):  # one that was only silent is the same process
+        total.restarts += 1
+    total.rejoining.discard(event.device)
     device.pid, device.core, device.samples = event.pid, next(iter(event.cores), None), event.samples
 
 
@@ -242,6 +251,8 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
             total.refused += 1
         case trace.Scripted():
             total.scripted += 1
+            if event.do == "rejoin":
+                total.rejoining.add(event.device)
         case trace.Scored():
             total.scores.append(event)
         case trace.Stopped():

@@ -100,7 +100,7 @@ def test_a_rule_does_not_import_another(file: str) -> None:
     assert not [module for module in IMPORTS[file] if below(module, "aggregator.strategies")]
 
 
-CLOCKS = ("calibration", "clock", "forking", "hostmeter", "launcher", "live", "sweep/running")
+CLOCKS = ("calibration", "clock", "forking", "hostmeter", "live", "processes", "sweep/running", "watching")
 """Who looks at the host's own clock: time as an argument, waiting for processes, and measuring the host."""
 
 

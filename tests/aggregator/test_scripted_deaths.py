@@ -74,7 +74,7 @@ def test_a_device_that_rejoins_goes_on_with_the_number_of_the_next_job(
     lively(world, until=0.4)
     if last_word:
         world.beat("host-1", 0.5, state=KILLED)
-    world.at(0.75, "host-1", Hello(device="host-1", pid=os.getpid() + 1, cores=(1,), samples=5))
+    world.at(0.75, "host-1", Hello(device="host-1", pid=os.getppid(), cores=(1,), samples=5))
     events = run(world, folder, monkeypatch, script((0.5, "kill"), (0.75, "rejoin")), "presence.timeout=10")
     told = [(type(event).__name__, getattr(event, "device", None), event.t) for event in events]
     kinds = [kind for kind, device, moment in told if device == "host-1" and moment > 0]
@@ -84,7 +84,7 @@ def test_a_device_that_rejoins_goes_on_with_the_number_of_the_next_job(
     assert rejoined.t == pytest.approx(0.75, abs=SOON)
     assert [event.reason for event in of(trace.Lost, events)] == ["it was restarted"]
     assert [event.pid for event in of(trace.Joined, events) if event.device == "host-1"] == [
-        os.getpid(), os.getpid() + 1,
+        os.getpid(), os.getppid(),
     ]  # fmt: skip
     assert [said.number for peer, said in world.said if peer == "host-1" and isinstance(said, Train)] == [0, 1]
 
