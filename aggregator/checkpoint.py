@@ -82,8 +82,8 @@ class Checkpoints:
         try:
             self._sync()
             draft.write(self._path, notes)
-        except OSError as error:
-            self._report(f"a checkpoint cannot be written: {error.strerror}; the run goes on, with the one before")
+        except (OSError, StateError) as error:
+            self._report(f"checkpoints cannot be written: {error}; the run goes on without them")
         took = self._clock() - began
         self._not_before = began + took / _SHARE
 

@@ -39,37 +39,28 @@ _PACKAGES = ("torch", "numpy", "pyzmq", "msgpack", "msgspec", "psutil", "rich", 
 class RunFolder:
     """Creates and fills the folder of one run."""
 
-    def __init__(self, out: Path, name: str, now: datetime) -> None:
-        stem = f"{name}-{now:%Y%m%d-%H%M%S}"
-        self._made = [folder for folder in (out, *out.parents) if not folder.exists()]
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            self.path = _make_new(out, stem)
-            (self.path / "logs").mkdir()
-        except OSError as error:
-            raise UserError(f"--out {out}: cannot be written to: {error.strerror}; choose another folder") from None
+    def __init__(self, path: Path, made: Sequence[Path] = ()) -> None:
+        """``made``: folders above it that were made for it. Raises UserError while a run is under way in it."""
+        self.path, self._made = path, made
         self.unwritten: dict[str, str] = {}
         """File → why it could not be written. It is complete or absent."""
-
-        self._lock()
+        self._lock = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it when this process ends
+        except BlockingIOError:
+            os.close(self._lock)
+            raise UserError(f"{path}: this run is under way; wait for its end, or stop it by Ctrl-C") from None
+        (path / "logs").mkdir(exist_ok=True)
 
     @classmethod
-    def of(cls, path: Path) -> RunFolder:
-        """The folder of a run that is to go on. Raises UserError while it is still under way."""
-        folder = cls.__new__(cls)
-        folder.path, folder._made = path, []
-        folder._lock()
-        (path / "logs").mkdir(exist_ok=True)
-        return folder
-
-    def _lock(self) -> None:
-        """One run at a time in a folder. The kernel lets go of it when this process ends, however it ends."""
-        self._locked = os.open(self.path, os.O_RDONLY)
+    def new(cls, out: Path, name: str, now: datetime) -> RunFolder:
+        """For a run that begins."""
+        made = [folder for folder in (out, *out.parents) if not folder.exists()]
         try:
-            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._locked)
-            raise UserError(f"{self.path}: this run is under way; wait for its end, or stop it by Ctrl-C") from None
+            out.mkdir(parents=True, exist_ok=True)
+            return cls(_make_new(out, f"{name}-{now:%Y%m%d-%H%M%S}"), made)
+        except OSError as error:
+            raise UserError(f"--out {out}: cannot be written to: {error.strerror}; choose another folder") from None
 
     @property
     def trace(self) -> Path:

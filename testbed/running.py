@@ -46,7 +46,7 @@ from testbed.trace import TraceError
 def run(experiment: Experiment, options: argparse.Namespace) -> int:
     """Everything from here to the exit code; ``options`` are those of the command line."""
     source = loading.located(options.profile)
-    return _run(experiment, options, lambda: RunFolder(options.out, experiment.name, datetime.now()), source, None)
+    return _run(experiment, options, lambda: RunFolder.new(options.out, experiment.name, datetime.now()), source, None)
 
 
 def resume(experiment: Experiment, options: argparse.Namespace, folder: RunFolder, saved: Saved) -> int:

@@ -9,6 +9,7 @@ modules that the reader names, and calls none of their code: their fields are pu
 from __future__ import annotations
 
 import collections
+import contextlib
 import importlib
 import json
 import os
@@ -52,12 +53,21 @@ class Draft:
     arrays: dict[str, npt.NDArray[Any]]
 
     def write(self, path: Path, notes: Mapping[str, str]) -> None:
-        """Replace the file as a whole: a crash leaves the old one or the new one. ``notes``: see :func:`notes_of`."""
+        """Replace the file as a whole: a crash leaves the old one or the new one. ``notes``: see :func:`notes_of`.
+
+        Raises StateError where it cannot be written, and then leaves the old one.
+        """
         draft = path.with_suffix(".new")
-        save_file(self.arrays, draft, metadata={**notes, _TREE: json.dumps(self.tree)})
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        try:
+            path.parent.mkdir(exist_ok=True)
+            save_file(self.arrays, draft, metadata={**notes, _TREE: json.dumps(self.tree)})
+            with draft.open("rb") as file:
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        except (OSError, SafetensorError) as error:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            raise StateError(str(error)) from None
 
 
 def draft(tree: Any) -> Draft:

@@ -45,6 +45,7 @@ MESSAGES: tuple[messages.Message, ...] = (
         ticket=7, version=3, sent=1.25, job=messages.Job(steps=4, lr=0.25, proximal=0.5),
         model=vector(1.0, -2.0, 0.5), grant=True, taken=4,
     ),
+    messages.Base(version=2, model=vector(0.5, 1.0, -1.0)),
     messages.Update(
         device="rpi4-1", ticket=7, version=3, delta=vector(0.0, 1e-30, 3.0), samples=120, steps=4,
         started=1.5, finished=2.75, due=3.5, loss=0.125, merged=((6, 0.5, 1),),
@@ -73,6 +74,7 @@ EVENTS: tuple[trace.Event, ...] = (
     trace.Left(t=9.0, device="a", reason="silent"),
     trace.Dispatched(t=0.5, device="a", ticket=1, version=0, steps=10),
     trace.Resent(t=1.0, device="a", ticket=1),
+    trace.Resumed(t=1.5, version=3, undone=12, dilation=2.0, started="2026-01-01T00:00:00.000+00:00"),
     trace.Downloaded(
         t=1.5, device="a", ticket=1, job=0, attempt=0, sent=0.99, asked=0.5, obtained=0.51, bytes=400, dropped=True
     ),

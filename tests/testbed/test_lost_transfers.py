@@ -175,7 +175,7 @@ def test_another_word_for_it_is_refused_with_those_that_there_are(tmp_path: Path
 )
 def test_a_stored_profile_loads_to_the_same_experiment(tmp_path: Path, group: str) -> None:
     experiment = load(tmp_path, group, "strategy.interval=1.5", "stop={seconds = 5, patience = 3}")
-    folder = RunFolder(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))
+    folder = RunFolder.new(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))
     folder.write_profile(experiment)
     again = loading.load(folder.path / "profile.toml")
     assert again == experiment

@@ -132,6 +132,8 @@ def test_the_summary_has_each_figure_right() -> None:
         "delivered": 0,
         "in_flight": 2,  # 7, 8
         "resent": 1,
+        "resumed": 0,
+        "restarts": 0,
         "ignored": 1,
         "refused": 1,
         "scripted": 0,

@@ -56,7 +56,7 @@ def keys(table: Mapping[str, Any], above: str = "") -> Iterator[str]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A folder with every file that results can have, and the summary."""
     tmp_path = tmp_path_factory.mktemp("run")
-    folder = RunFolder(tmp_path / "runs", "demo", datetime(2024, 1, 2, 3, 4, 5))
+    folder = RunFolder.new(tmp_path / "runs", "demo", datetime(2024, 1, 2, 3, 4, 5))
     writer = TraceWriter(folder.trace)
     for event in EVENTS:
         writer.write(event)

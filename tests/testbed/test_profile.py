@@ -239,7 +239,7 @@ def test_the_last_of_several_settings_of_a_key_holds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("overrides", [(), ("strategy.lam=0.5", "devices[0].profile=host", "stop.target_accuracy=0.9")])
 def test_a_stored_profile_loads_to_the_same_experiment(tmp_path: Path, overrides: tuple[str, ...]) -> None:
     experiment = loading.load(QUICKSTART, overrides)
-    folder = RunFolder(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))
+    folder = RunFolder.new(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))
     folder.write_profile(experiment)
     again = loading.load(folder.path / "profile.toml")
     assert again == experiment

@@ -347,7 +347,7 @@ def test_a_stored_profile_with_a_replay_loads_to_the_same_experiment(
     chosen = {"mode": "strict", "end": "resample", "use": "asked", "devices": "order"}
     first = experiment(tmp_path, recorded(tmp_path), **chosen)
     assert first.replay == Replay(trace=str(tmp_path / "recorded"), **chosen)
-    folder = RunFolder(tmp_path / "runs", first.name, datetime(2024, 1, 2, 3, 4, 5))
+    folder = RunFolder.new(tmp_path / "runs", first.name, datetime(2024, 1, 2, 3, 4, 5))
     folder.write_profile(first)
     monkeypatch.chdir("/")
     assert loading.load(folder.path / "profile.toml") == first

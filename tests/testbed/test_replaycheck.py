@@ -244,7 +244,7 @@ def test_a_recording_that_has_vanished_meanwhile_costs_the_certificate_and_nothi
 
 
 def folder_of(out: Path, events: Sequence[trace.Event]) -> RunFolder:
-    folder = RunFolder(out, "again", datetime(2024, 1, 2, 3, 4, 5))
+    folder = RunFolder.new(out, "again", datetime(2024, 1, 2, 3, 4, 5))
     writer = TraceWriter(folder.trace)
     for event in events:
         writer.write(event)
@@ -270,7 +270,7 @@ def test_a_run_that_replays_nothing_has_no_such_certificate(tmp_path: Path, repl
 
 
 def test_a_replay_that_did_not_begin_has_results_too(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "runs", "again", datetime(2024, 1, 2, 3, 4, 5))
+    folder = RunFolder.new(tmp_path / "runs", "again", datetime(2024, 1, 2, 3, 4, 5))
     run = recorded(tmp_path, RECORDED)
     assert "replay" not in folder.write_results((), Replay(trace=str(run)))  # it was interrupted before it was planned
     assert folder.write_results([device_spec("a")], Replay(trace=str(run)))["replay"]["arrivals"] == 0

@@ -91,7 +91,7 @@ def test_the_summary_is_the_last_row_in_short() -> None:
 
 
 def folder_of(out: Path, events: list[Event]) -> RunFolder:
-    folder = RunFolder(out, "demo", datetime(2024, 1, 2, 3, 4, 5))
+    folder = RunFolder.new(out, "demo", datetime(2024, 1, 2, 3, 4, 5))
     writer = TraceWriter(folder.trace)
     for event in events:
         writer.write(event)

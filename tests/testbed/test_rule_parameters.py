@@ -176,6 +176,6 @@ def test_a_stored_profile_with_all_its_parameters_loads_to_the_same_experiment(t
     experiment = load(tmp_path, f'"{rule}"', *interval, *cell)
     unset = {name for name, each in inspect.signature(cls).parameters.items() if each.default is None}
     assert experiment.strategy_parameters.keys() == inspect.signature(cls).parameters.keys() - unset
-    folder = RunFolder(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))
+    folder = RunFolder.new(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))
     folder.write_profile(experiment)
     assert loading.load(folder.path / "profile.toml") == experiment

@@ -23,13 +23,13 @@ MOMENT = datetime(2024, 1, 2, 3, 4, 5)
 
 
 def test_a_run_folder_is_called_after_run_and_moment(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "deep" / "down", "demo", MOMENT)
+    folder = RunFolder.new(tmp_path / "deep" / "down", "demo", MOMENT)
     assert folder.path == tmp_path / "deep" / "down" / "demo-20240102-030405"
     assert (folder.path / "logs").is_dir()
 
 
 def test_runs_of_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
-    paths = [RunFolder(tmp_path, "demo", MOMENT).path for _ in range(3)]
+    paths = [RunFolder.new(tmp_path, "demo", MOMENT).path for _ in range(3)]
     assert [path.name for path in paths] == [f"demo-20240102-030405{tail}" for tail in ("", "-2", "-3")]
     assert all(path.is_dir() for path in paths)
 
@@ -40,19 +40,19 @@ def test_a_folder_that_cannot_be_written_to_is_refused_with_a_remedy(tmp_path: P
     (tmp_path / "file").write_text("")
     out = tmp_path / "file" / tail
     with pytest.raises(UserError, match=r"cannot be written to: .*; choose another folder") as caught:
-        RunFolder(out, "demo", MOMENT)
+        RunFolder.new(out, "demo", MOMENT)
     assert str(caught.value).startswith(f"--out {out}: ")
 
 
 def test_a_run_that_did_not_begin_leaves_nothing(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path, "demo", MOMENT)
+    folder = RunFolder.new(tmp_path, "demo", MOMENT)
     (folder.path / "logs" / "a.log").write_text("x")
     folder.remove()
     assert list(tmp_path.iterdir()) == []
 
 
 def filled(out: Path) -> RunFolder:
-    folder = RunFolder(out, "demo", MOMENT)
+    folder = RunFolder.new(out, "demo", MOMENT)
     writer = TraceWriter(folder.trace)
     for event in EVENTS:
         writer.write(event)
@@ -98,14 +98,14 @@ def test_the_certificate_is_in_a_file_of_its_own_and_in_the_summary(tmp_path: Pa
 
 
 def test_a_run_without_a_trace_has_results_too(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path, "demo", MOMENT)
+    folder = RunFolder.new(tmp_path, "demo", MOMENT)
     summary = folder.write_results(())
     assert (summary["dispatched"], summary["fidelity"]["verdict"]) == (0, "not measured")
     assert rows(folder.path / "metrics.csv") == []
 
 
 def test_logs_with_nothing_in_them_are_removed(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path, "demo", MOMENT)
+    folder = RunFolder.new(tmp_path, "demo", MOMENT)
     for name, text in (("quiet", ""), ("loud", "a problem")):
         (folder.path / "logs" / f"{name}.log").write_text(text)
     folder.write_results(())
@@ -114,11 +114,12 @@ def test_logs_with_nothing_in_them_are_removed(tmp_path: Path) -> None:
 
 def test_what_a_run_was_made_of_is_recorded(tmp_path: Path) -> None:
     experiment = loading.load(write_profile(tmp_path, f"seed = 5\n{MINIMAL}"))
-    folder = RunFolder(tmp_path, "demo", MOMENT)
+    folder = RunFolder.new(tmp_path, "demo", MOMENT)
     step = StepTime(samples=32, seconds=0.002, alone=0.0015, slow=0.003)
     survey = Survey(parameters=1000, samples=(100,), steps=(step,), crowd={1: 1}, governor="powersave")
     cores = plan([0, 1], 1)
-    folder.write_meta(experiment, cores, planner.plan(experiment, survey, cores, 2.0), {"aggregator": 41, "rpi4-1": 42})
+    pids = {"aggregator": 41, "rpi4-1": 42}
+    folder.write_meta(experiment, cores, planner.plan(experiment, survey, cores, 2.0), pids, tmp_path / "mine.toml")
     meta = json.loads((folder.path / "meta.json").read_text(encoding="utf-8"))
     assert meta["seed"] == 5
     assert meta["core_plan"] == {"aggregator": 1, "evaluator": 1, "devices": [0]}
@@ -127,6 +128,7 @@ def test_what_a_run_was_made_of_is_recorded(tmp_path: Path) -> None:
     assert 0 < meta["demand"]["1"] < 1
     assert meta["calibration"]["steps"] == [{"samples": 32, "seconds": 0.002, "alone": 0.0015, "slow": 0.003}]
     assert meta["calibration"]["crowd"] == {"1": 1}
+    assert meta["profile"] == str(tmp_path / "mine.toml")
     assert meta["pids"] == {"launcher": os.getpid(), "aggregator": 41, "rpi4-1": 42}
     assert {"torch", "numpy", "pyzmq"} <= meta["packages"].keys()
     assert meta["host"]["memory_bytes"] > 0
