@@ -203,9 +203,12 @@ class DeviceProcess:
                 frames = self._peer.receive(0)
 
     def _freeze_if_told(self, clock: WallClock) -> None:
-        """Once for each suspension: whoever wakes us early with SIGCONT has something to say."""
+        """Once for each suspension: whoever wakes us early with SIGCONT has something to say.
+
+        A head is woken for a result that was on its way when it was stopped: it is due all the same.
+        """
         until = self._device.frozen_until
-        if until is not None and until != self._frozen_until:
+        if until is not None and (until := min(until, self._cluster.due())) != self._frozen_until:
             self._frozen_until = until
             freeze(clock.host_seconds(until - clock.now()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -206,6 +207,21 @@ def test_a_device_that_is_woken_early_stays_awake_and_suspended(time: Time, monk
     peer, [(began, seconds)] = suspended(time, monkeypatch, 0.25)
     awake = [beat for moment, beat in peer.of(Beat) if began + 0.25 * seconds < moment < began + seconds]
     assert {beat.state for beat in awake} == {"suspended"}
+
+
+def test_a_head_that_is_stopped_goes_on_in_time_for_a_result_that_was_on_its_way(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen: list[float] = []
+    monkeypatch.setattr(process, "freeze", lambda seconds: (frozen.append(seconds), time.sleep(seconds)))
+    head = DeviceProcess(CONFIG, TinyTask(), ScriptedPeer(time, []), cores=(3,))  # type: ignore[arg-type]
+    head._device = SimpleNamespace(frozen_until=5.0)  # type: ignore[assignment]
+    moments = iter([2.0, 2.0, math.inf])  # its cluster has something to send, and then nothing any more
+    head._cluster = SimpleNamespace(due=lambda: next(moments))  # type: ignore[assignment]
+    clock = WallClock(time.now, 1.0)
+    for _ in range(3):
+        head._freeze_if_told(clock)
+    assert frozen == pytest.approx([2.0, 3.0], abs=1e-3)
 
 
 def test_a_device_that_holds_still_is_not_stopped(time: Time, monkeypatch: pytest.MonkeyPatch) -> None:

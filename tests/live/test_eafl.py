@@ -11,19 +11,22 @@ import numpy as np
 import pytest
 
 from aggregator.clustering import cluster, heads
-from testbed import trace
+from testbed import cgroups, trace
 from testbed.messages import book_of
 from tests.live.runs import Outcome, Run, complete, started, write_profile
 
 pytestmark = pytest.mark.live
 
 
-def profile(folder: Path, *, devices: int, clusters: int, rule: dict[str, Any] | None = None, **changes: Any) -> Path:
+def profile(
+    folder: Path, *, clusters: int, devices: int = 4, rule: dict[str, Any] | None = None,
+    fleet: list[dict[str, Any]] | None = None, **changes: Any,
+) -> Path:  # fmt: skip
     strategy = {"name": "eafl", "clusters": clusters, "every": 5, "phi": 0.6, "patience": 60.0} | (rule or {})
     settings = {
         "strategy": strategy, "task": {"name": "digits", "split": {"name": "label-groups", "groups": clusters}},
         "training": {"steps": 4, "batch": 16, "lr": 0.1}, "presence": {"beat": 0.25, "timeout": 2.0},
-        "devices": [{"profile": "rpi4", "link": "wifi", "count": devices}],
+        "devices": fleet or [{"profile": "rpi4", "link": "wifi", "count": devices}],
     }  # fmt: skip
     return write_profile(folder, **settings | changes)
 
@@ -113,4 +116,85 @@ def test_a_head_that_hangs_is_replaced_after_its_patience_although_its_heart_bea
     back = [event for event in outcome.of_kind(trace.Arrived) if event.device == head and event.t > hangs_at + 3.0]
     assert back
     assert all(book_of(event.ticket) >= second.book for event in back)
+    check_books(outcome)
+
+
+@pytest.mark.parametrize(("patience", "timeout"), [(60.0, 2.0), (2.0, 60.0)], ids=["timeout", "patience"])
+def test_a_head_that_is_stopped_is_replaced_and_a_member_again_when_it_goes_on(
+    patience: float, timeout: float, tmp_path: Path
+) -> None:
+    """By SIGSTOP: it neither serves nor beats. Whichever of the two times is shorter, it is replaced then."""
+    path = profile(
+        tmp_path, devices=8, clusters=2, rule={"every": 1000, "patience": patience},
+        presence={"beat": 0.25, "timeout": timeout},
+    )  # fmt: skip
+    with started(path) as run:
+        run.wait_until_traced("merged", 4)
+        old = live_head(run)
+        process = run.members()[old.head]
+        process.suspend()
+        run.wait_until_traced("grouped", 3)
+        process.resume()
+        run.wait_for(lambda: works_for_another(run, old), "its work for the new head")
+        run.process.send_signal(signal.SIGINT)
+        outcome = run.finish()
+    assert (outcome.code, outcome.stderr) == (130, "")
+    new = next(event for event in outcome.of_kind(trace.Grouped) if event.cluster == old.cluster and event != old)
+    assert new.head in set(old.members) - {old.head}
+    left = [(event.device, event.t) for event in outcome.of_kind(trace.Left)]
+    assert left == ([(old.head, new.t)] if timeout < patience else [])  # at once, when it was noticed
+    if patience < timeout:
+        sent = [event.t for event in outcome.of_kind(trace.Dispatched) if event.lead and event.device == old.head]
+        assert new.t - sent[-1] == pytest.approx(patience, rel=0.25)
+    else:
+        known = [event.t for event in outcome.of_kind(trace.Trained) if event.device == old.head and event.t < new.t]
+        assert 0.9 * timeout < new.t - known[-1] < 2 * timeout  # (the end of a job is known a little ahead)
+    # the others of its cluster go on with the new head, and what the old one had given out is lost and nothing else
+    after = [event for event in outcome.of_kind(trace.Arrived) if book_of(event.ticket) == new.book]
+    assert {event.device for event in after} >= set(old.members) - {old.head}
+    assert outcome.of_kind(trace.Merged)[-1].t > new.t
+    lost = {event.ticket: event.device for event in outcome.of_kind(trace.Lost)}
+    assert {book_of(ticket) for ticket, device in lost.items() if device != old.head} == {old.book}
+    merged = [ticket for event in outcome.of_kind(trace.Merged) for ticket in event.tickets]
+    assert len(set(merged)) == len(merged)
+    assert not lost.keys() & set(merged)
+    check_books(outcome)
+
+
+def works_for_another(run: Run, old: trace.Grouped) -> bool:
+    """Whether who was a head sends updates to its successor."""
+    events = [event for event in trace.read(run.folder / "trace.jsonl") if isinstance(event, trace.Arrived)]
+    return any(event.device == old.head and book_of(event.ticket) > old.book for event in events)
+
+
+@pytest.mark.parametrize("throttle", ["signal", "cgroup"])
+def test_heads_and_members_may_be_slowed_from_outside(throttle: str, tmp_path: Path) -> None:
+    if throttle == "cgroup":
+        try:
+            with cgroups.find().fence(2**22 - 1):
+                pass
+        except cgroups.Unavailable as why:
+            pytest.skip(str(why))
+    slowed = {"name": "d", "profile": {"throttle": throttle, "of_host": 0.1}, "link": "wifi", "count": 4}
+    outcome = complete(profile(tmp_path, fleet=[slowed], clusters=2, stop={"versions": 12}))
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert outcome.summary["stopped"] == "version 12 is reached"
+    own = [event for event in outcome.of_kind(trace.Merged) if len(event.tickets) > 1]
+    assert {event.device for event in own} <= {event.head for event in outcome.of_kind(trace.Grouped)}
+    assert all(event.checks == 0 for event in outcome.of_kind(trace.Trained))  # nobody paced their steps
+    check_books(outcome)
+
+
+def test_heads_that_are_suspended_by_signal_pass_results_on_all_the_same(tmp_path: Path) -> None:
+    """A result that was on its way when its head was stopped is there when it is due, as if the head only waited."""
+    sleepy = {"suspend": 0.5, "suspend_max": 1.0, "suspend_by": "signal"}
+    fleet = [{"profile": "rpi4", "link": "wifi", "count": 4, **sleepy}]
+    outcome = complete(
+        profile(tmp_path, fleet=fleet, clusters=2, stop={"versions": 12}, presence={"beat": 0.25, "timeout": 60.0})
+    )
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert outcome.summary["stopped"] == "version 12 is reached"
+    heads_of = {event.head for event in outcome.of_kind(trace.Grouped)}
+    assert heads_of & {event.device for event in outcome.of_kind(trace.Suspended)}
+    assert not outcome.of_kind(trace.Left)
     check_books(outcome)
