@@ -1,9 +1,9 @@
 """The life of a device as a state machine: messages and the time go in, updates and events come out. No I/O.
 
-A job is downloaded, trained (paced, perhaps suspended in the middle) and uploaded, where the rule wants it so only when
-it has granted a rate. A Train that comes while the
-device is busy downloads beside the old work and replaces it when it is there; if that download is lost, the old
-work goes on. A Train without a job is the final model, which ends all work.
+A job is downloaded (``downloads.py``), trained (``jobs.py``: paced, perhaps suspended in the middle) and uploaded
+(``uploads.py``), where the rule wants it so only when it has granted a rate; here is what follows when on what. A Train
+that comes while the device is busy downloads beside the old work and replaces it when it is there; if that download is
+lost, the old work goes on. A Train without a job is the final model, which ends all work.
 
 A device that is away by its availability trace, or hangs by the script, stands still wherever it is. When that will be
 is known beforehand: transfers are due after it from the start, deadlines of computing move when it is over.

@@ -11,6 +11,7 @@ from testbed import listing, metrics, plugins, rounds, trace
 from testbed.errors import UserError
 from testbed.report import beside
 from testbed.report.beside import Beside
+from testbed.report.clusters import Clusters
 from testbed.report.lanes import Lanes, Painter
 from testbed.totals import Totals
 from testbed.trace import Event
@@ -42,6 +43,8 @@ class RunData:
     wasted: dict[str, dict[str, float]]
     """Device → fate of tickets → joules; of devices with a power model."""
     lanes: Lanes
+    clusters: Clusters
+    """Of rules that make clusters with heads; else there are none in it."""
     beside: Beside
     missing: list[str]
     """What is not in this trace though it happened."""
@@ -88,11 +91,12 @@ def gather(place: Path) -> RunData:
     """Everything about a run, by its folder or its trace. Raises UserError."""
     path = reading.file_of(place)
     missing: list[str] = []
-    painter = Painter()
+    painter, clusters = Painter(), Clusters()
     kept: list[Event] = []
 
     def watch(events: Iterable[Event]) -> Iterator[Event]:
         for event in painter.watch(events):
+            clusters.take(event)
             if isinstance(event, trace.Joined | trace.Round):
                 kept.append(event)
             yield event
@@ -111,7 +115,8 @@ def gather(place: Path) -> RunData:
             for name, device in total.energy.devices.items()
             if device.watts is not None
         },
-        lanes=painter.lanes(list(total.devices), total.seconds), beside=found, missing=missing, notes=notes,
+        lanes=painter.lanes(list(total.devices), total.seconds), clusters=clusters, beside=found,
+        missing=missing, notes=notes,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ _MOST_DOTS = 600
 _MOST_MARKED = 20
 _MOST_BARS = 40
 _COLOURS = {"accuracy": BLUE, "loss": VERMILLION}
-_BAND = "Line: median; band: from the 10th to the 90th percentile."
+BAND = "Line: median; band: from the 10th to the 90th percentile."
 
 
 def learning(run: RunData) -> Iterator[Picture]:
@@ -51,12 +51,12 @@ def staleness(run: RunData) -> Iterator[Picture]:
     if not points:
         return
     figure, axes = over_time(seconds=run.total.seconds, label="staleness (versions)")
-    _band(axes, points, run.total.seconds, PURPLE)
+    banded(axes, points, run.total.seconds, PURPLE)
     top = max(1.0, axes.get_ylim()[1])
     axes.set_ylim(-0.03 * top, top)  # a line at 0, as synchronous rules have it, is not hidden by the axis
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     mean, most = run.summary["mean_staleness"], run.summary["max_staleness"]
-    gist = f"Of {plural(len(points), 'applied update')}: {number(mean)} on average, {most} at most. {_BAND}"
+    gist = f"Of {plural(len(points), 'applied update')}: {number(mean)} on average, {most} at most. {BAND}"
     yield Picture(name="staleness", title="Staleness over time", gist=gist, figure=figure)
 
     figure, axes = axes_of()
@@ -80,12 +80,12 @@ def local_loss(run: RunData) -> Iterator[Picture]:
     if not points:
         return
     figure, axes = over_time(seconds=run.total.seconds, label="local loss")
-    _band(axes, points, run.total.seconds, ORANGE)
+    banded(axes, points, run.total.seconds, ORANGE)
     axes.set_ylim(bottom=min(0.0, min(loss for _, loss in points)))
     first, last = (np.mean([losses[place][1] for losses in run.losses.values()]) for place in (0, -1))
     gist = (
         f"Mean loss in the local steps of {plural(len(points), 'update')}: {number(float(first))} in the first of each"
-        f" device, {number(float(last))} in the last. {_BAND}"
+        f" device, {number(float(last))} in the last. {BAND}"
     )
     yield Picture(name="local-loss", title="Local loss over time", gist=gist, figure=figure)
 
@@ -96,22 +96,19 @@ def versions(run: RunData) -> Iterator[Picture]:
     for name, column, title, label, colour in (
         ("updates-per-version", "new_updates", "New updates per version", "K_t (updates)", SKY),
         ("latency", "latency_s", "Latency of versions", "seconds since the version before", GREEN),
-        ("time-usage", "time_usage", "Time usage", "of the time for all rounds", PURPLE),
     ):
-        if run.versions[0][column] is None:
-            continue  # rules that plan no rounds
         points = [(row["time_s"], row[column]) for row in run.versions]
         figure, axes = over_time(seconds=run.total.seconds, label=label)
-        _band(axes, points, run.total.seconds, colour)
+        banded(axes, points, run.total.seconds, colour)
         axes.set_ylim(bottom=0)
         values = [value for _, value in points]
         mean, unit = sum(values) / len(values), " s" if column == "latency_s" else ""
         most = f"{number(max(values))}{unit} at most"
-        gist = f"{number(mean)}{unit} on average over {plural(len(points), 'version')}, {most}. {_BAND}"
+        gist = f"{number(mean)}{unit} on average over {plural(len(points), 'version')}, {most}. {BAND}"
         yield Picture(name=name, title=title, gist=gist, figure=figure)
 
 
-def _band(axes: Axes, points: Sequence[tuple[float, float]], seconds: float, colour: str) -> None:
+def banded(axes: Axes, points: Sequence[tuple[float, float]], seconds: float, colour: str) -> None:
     """Quantiles; beside them, where that is not too many, each value."""
     found = band(points, seconds)
     if len(points) <= _MOST_DOTS:

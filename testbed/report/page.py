@@ -60,4 +60,4 @@ def _own(name: str) -> Markup:
 def _shown(section: Section) -> dict[str, Any]:
     # matplotlib and ElementTree have escaped what a user named
     figures = [(picture, Markup(inline.svg(picture))) for picture in section.pictures]  # noqa: S704
-    return {"title": section.title, "note": section.note, "figures": figures}
+    return {"title": section.title, "note": section.note, "figures": figures, "tables": section.tables}

@@ -29,6 +29,14 @@ class Cell(NamedTuple):
     order: str
 
 
+class Table(NamedTuple):
+    """Of a section: text in all cells."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
 class Column(NamedTuple):
     title: str
     cells: list[Cell]

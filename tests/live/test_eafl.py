@@ -198,3 +198,26 @@ def test_heads_that_are_suspended_by_signal_pass_results_on_all_the_same(tmp_pat
     assert heads_of & {event.device for event in outcome.of_kind(trace.Suspended)}
     assert not outcome.of_kind(trace.Left)
     check_books(outcome)
+
+
+def test_heads_are_reached_whatever_the_transport_to_the_aggregator_is(tmp_path: Path) -> None:
+    outcome = complete(profile(tmp_path, clusters=2, stop={"versions": 8}, transport={"kind": "tcp"}))
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert [len(event.tickets) for event in outcome.of_kind(trace.Aggregated)] == [2] * 8
+    assert outcome.of_kind(trace.Merged)
+    check_books(outcome)
+
+
+@pytest.mark.parametrize("without", ["gdc", "saa", "dsa"])
+def test_each_part_of_the_rule_can_be_left_out(without: str, tmp_path: Path) -> None:
+    outcome = complete(
+        profile(tmp_path, clusters=2, rule={without: False, "every": 4, "phi": 1.0}, stop={"versions": 10})
+    )
+    assert (outcome.code, outcome.stderr) == (0, "")
+    clusterings, versions = outcome.of_kind(trace.Clustered), outcome.of_kind(trace.Aggregated)
+    assert (len(clusterings) == 1) == (without == "gdc")
+    assert {len(event.tickets) for event in versions} == ({1} if without == "dsa" else {2})
+    if without == "saa":
+        merged = outcome.of_kind(trace.Merged)
+        assert all(event.weights == pytest.approx([1 / len(event.weights)] * len(event.weights)) for event in merged)
+    check_books(outcome)

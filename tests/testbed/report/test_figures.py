@@ -62,8 +62,13 @@ def test_a_rule_that_plans_rounds_has_a_figure_of_the_time_that_it_used(tmp_path
     )
     planned = [event for one in SMALL for event in ((one, plan) if isinstance(one, trace.Header) else (one,))]
     figures = drawn(tmp_path, planned)
-    assert list(figures) == [*EVERY, "time-usage"]
-    assert "of the time for all rounds" in texts(figures["time-usage"])
+    of_rounds = ["round-latency", "degree", "queue", "round-staleness", "time-usage"]
+    assert list(figures) == [*EVERY[:2], *of_rounds, *EVERY[2:]]
+    assert [texts(figures[name])[-1] for name in of_rounds] == [
+        "T_t (seconds)", "K_t (updates)", "q_t (seconds)", "mean staleness (versions)", "seconds so far ÷ T_max"
+    ]  # fmt: skip
+    assert figures["round-latency"].gist == "3.5 s on average, 4 s at most."
+    assert figures["time-usage"].gist.startswith("38 % of the time budget was used up after 2 rounds.")
 
 
 def test_each_metric_has_a_figure_and_a_harmless_name(tmp_path: Path) -> None:
