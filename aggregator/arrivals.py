@@ -14,9 +14,15 @@ class Arrivals:
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Update | Ask, float]] = []
         self._count = 0
+        self._keys: set[tuple[type, str, int]] = set()
+
+    def has(self, update: Update | Ask) -> bool:
+        """Whether the same is here already: one for each device and ticket is enough."""
+        return _key(update) in self._keys
 
     def add(self, update: Update | Ask, received: float) -> None:
         self._count += 1
+        self._keys.add(_key(update))
         heapq.heappush(self._heap, (update.due, self._count, update, received))
 
     @property
@@ -31,6 +37,7 @@ class Arrivals:
         if self.next_due > min(now, wake_at):
             return None
         due, _, update, received = heapq.heappop(self._heap)
+        self._keys.discard(_key(update))
         return update, received, max(due, received)
 
     # nobody waits for his turn here: see aggregator.turns
@@ -55,3 +62,7 @@ class Arrivals:
     @property
     def turn(self) -> None:
         return None
+
+
+def _key(update: Update | Ask) -> tuple[type, str, int]:
+    return type(update), update.device, update.ticket

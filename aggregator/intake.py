@@ -11,9 +11,11 @@ from aggregator.deaths import Deaths
 from aggregator.ending import Ending
 from aggregator.engine import Engine
 from aggregator.evaluation import Evaluation
+from aggregator.limits import Limits
 from aggregator.load import LoadMeter
 from aggregator.peers import Events, Peers
 from aggregator.presence import LOOK_SECONDS, Presence, Suspects
+from aggregator.refusals import Refusals
 from aggregator.strategy import DeviceInfo
 from aggregator.turns import Turns
 from testbed import trace
@@ -34,11 +36,13 @@ class Intake:
 
     def __init__(
         self, peers: Peers, engine: Engine, evaluation: Evaluation, presence: Presence, ending: Ending,
-        record: Callable[[trace.Event], None], arrivals: Arrivals | Turns | None = None,
+        record: Callable[[trace.Event], None], arrivals: Arrivals | Turns | None = None, *, rate: float = math.inf,
     ) -> None:  # fmt: skip
+        """``rate``: messages that are taken of a peer per host second."""
         self._peers, self._engine, self._evaluation = peers, engine, evaluation
         self._presence, self._ending, self._record = presence, ending, record
         self._arrivals = arrivals or Arrivals()
+        self._limits, self._refusals = Limits(peers.names, rate), Refusals(record)
         self._deaths = Deaths(peers.fleet.values(), record)
         self._suspects, self._watch = Suspects(), DeathWatch()
         self._ended: set[str] = set()
@@ -162,17 +166,30 @@ class Intake:
         """Take one message, waiting up to ``timeout`` host seconds for it."""
         began = self.host_now
         incoming = self._peers.receive(timeout)
-        self.load.waited(self.host_now - began)
+        heard = self.host_now
+        self.load.waited(heard - began)
         if incoming is None:
+            return
+        peer, frames = incoming
+        if not self._limits.allow(peer, heard):
+            if self._refusals.add(peer, self._limits.reason, self.moment, heard):
+                self._peers.refuse(peer, self._limits.reason)
             return
         # what a device says now must not overtake its update: it would tell of a job that was given up
         self._catch_up()
-        peer, frames = incoming
         try:
             message, events = self._peers.read(peer, frames)
             self._take(peer, message, events)
         except (BadMessage, trace.TraceError) as problem:
-            self._record(self._peers.refuse(peer, str(problem), self.moment))
+            self._limits.charge(peer)
+            self._refusals.add(peer, str(problem), self.moment, heard)
+            self._peers.refuse(peer, str(problem))
+
+    def tell_refusals(self, now: float, *, last: bool = False) -> None:
+        """What was refused since, for the trace: messages, and connections."""
+        for (peer, reason), count in self._peers.account().items():
+            self._refusals.add(peer, reason, now, self.host_now, count)
+        self._refusals.tell(now, self.host_now, last=last)
 
     def _take(self, peer: str, message: Message, events: Events) -> None:
         now = self.moment
@@ -202,6 +219,8 @@ class Intake:
         if not isinstance(message, Beat) and self.clock.host_seconds(message.due - now) > _LONGEST_LEAD_SECONDS:
             kind = "an update" if isinstance(message, Update) else "a request"
             raise BadMessage(f"{kind} that is due long after it was sent")
+        if not isinstance(message, Beat) and self._arrivals.has(message):
+            raise BadMessage(f"{type(message).__name__} of ticket {message.ticket}, which is here already")
         self._note(events)
         if self._ending.over or (isinstance(message, Beat) and message.state == KILLED):
             return

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections import Counter
 from collections.abc import Sequence
 
 from testbed import trace
+from testbed.door import CUT_OFF, IMPOSTOR, Account
 from testbed.host import is_computing
 from testbed.messages import (
     EVALUATOR,
@@ -30,7 +32,7 @@ from testbed.roles import AggregatorConfig
 from testbed.sockets import Hub, Incoming, Unreachable
 from testbed.wire import BadMessage, Buffer, decode, encode, largest_frame
 
-_LONGEST_NAME, _LONGEST_REASON = 100, 300
+_LONGEST_REASON = 300
 
 Events = Sequence[trace.Event]
 
@@ -45,7 +47,9 @@ class Peers:
         self.hellos: dict[str, Hello] = {}
         self.beats: dict[str, Beat] = {}
         self._size = size
-        self._hub = Hub(config.endpoint, max_bytes=largest_frame(size))
+        self._cut_off: list[tuple[str, int]] = []
+        """Peers whose connection has ended, and the process behind it."""
+        self._hub = Hub(config.endpoint, max_bytes=largest_frame(size), allow=config.allow)
         self.endpoint = self._hub.endpoint
 
     def close(self) -> None:
@@ -54,9 +58,13 @@ class Peers:
     # ---- who is there
 
     @property
+    def names(self) -> set[str]:
+        return {*self.fleet, *self.canaries, EVALUATOR}
+
+    @property
     def missing(self) -> set[str]:
         """Those who have not said hello."""
-        return {*self.fleet, *self.canaries, EVALUATOR} - self.hellos.keys() - self._dead
+        return self.names - self.hellos.keys() - self._dead
 
     def has_left(self, name: str) -> bool:
         """Whether it has said its last word, whoever wanted it so."""
@@ -84,6 +92,8 @@ class Peers:
 
     def read(self, peer: str, frames: list[Buffer]) -> tuple[Message, Events]:
         """What was said, and the events that it tells of. Raises BadMessage or TraceError if it may not be said."""
+        if peer.startswith(IMPOSTOR):
+            raise BadMessage("the key of another device")
         message = decode(frames, self._size)
         events: Events = ()
         if peer in self.fleet:
@@ -95,17 +105,43 @@ class Peers:
         elif not isinstance(message, (Hello, Beat, Score)):
             raise BadMessage(f"a {type(message).__name__} that an evaluator may not send")
         if isinstance(message, Hello):
-            self.hellos[peer] = message
+            self._greet(peer, message)
             self.beats.pop(peer, None)  # of an earlier life
         elif isinstance(message, Beat):
             self.beats[peer] = message
         return message, events
 
-    def refuse(self, peer: str, reason: str, now: float) -> trace.Refusal:
-        """Tell a peer that its message was not taken; what the trace is to say about it."""
+    def _greet(self, peer: str, hello: Hello) -> None:
+        known = self.hellos.get(peer)
+        if known is not None and known.pid != hello.pid and self._lives(peer, known.pid):
+            raise BadMessage(f"a Hello of another process, and process {known.pid} is alive")
+        self._note_connections()  # before it is forgotten whose they were
+        self.hellos[peer] = hello
+
+    def account(self) -> Account:
+        """Of connections that came to nothing, since the last time. That of a process which has ended is none.
+
+        A connection ends a moment before its process does: what ended just now is told the next time.
+        """
+        account: Account = Counter((peer, CUT_OFF) for peer, pid in self._cut_off if self._lives(peer, pid))
+        self._cut_off.clear()
+        account.update(self._note_connections())
+        return account
+
+    def _note_connections(self) -> Account:
+        account = self._hub.account()
+        for peer, reason in list(account):
+            if reason == CUT_OFF:
+                count = account.pop((peer, reason))
+                self._cut_off += [(peer, self.hellos[peer].pid)] * (count if peer in self.hellos else 0)
+        return account
+
+    def _lives(self, peer: str, pid: int) -> bool:
+        return is_computing(pid) and not self.has_left(peer)
+
+    def refuse(self, peer: str, reason: str) -> None:
+        """Tell a peer that its message was not taken."""
         self.send(peer, Refused(reason=reason[:_LONGEST_REASON]))
-        printable = peer.encode("ascii", "backslashreplace").decode()  # the name of a stranger may be any bytes
-        return trace.Refusal(t=now, peer=printable[:_LONGEST_NAME], reason=reason[:_LONGEST_REASON])
 
     # ---- messages out
 

@@ -91,7 +91,7 @@ class AggregatorProcess:
         self._ending, arrivals = _ending(config), _arrivals(config)
         self._intake = Intake(
             self._peers, self._engine, self._evaluation, Presence(experiment.presence.timeout), self._ending,
-            self._trace.write, arrivals,
+            self._trace.write, arrivals, rate=experiment.transport.rate,
         )  # fmt: skip
         self._checkpoints = Checkpoints(folder, experiment.checkpoint, lambda: self._intake.host_now, self._trace.sync)
         if resume is not None:
@@ -194,6 +194,7 @@ class AggregatorProcess:
     def _keep_house(self, now: float) -> None:
         engine, intake = self._engine, self._intake
         intake.let_the_lost_go(now)
+        intake.tell_refusals(now)
         snapshot = self._evaluation.next(engine.version, engine.made, engine.model, now)
         if snapshot is not None:
             self._peers.send(EVALUATOR, snapshot)
@@ -259,6 +260,7 @@ class AggregatorProcess:
             intake.note_deaths(ended)
             self._score_last()
         self._say_goodbye(peers.hellos.keys() & {EVALUATOR}, reason)
+        intake.tell_refusals(ended, last=True)
         if intake.running:
             self._trace.write(intake.load.report(intake.host_now, ended))
         self._trace.write(

@@ -33,6 +33,10 @@ class Turns:
     def taken(self, turns: int) -> None:
         self._next = turns
 
+    def has(self, update: Update | Ask) -> bool:
+        """Whether the same is here already."""
+        return self.holds(update.device, update.ticket)
+
     def add(self, update: Update | Ask, received: float) -> None:
         assert isinstance(update, Update)  # rules that grant rates are not replayed strictly
         self._here[update.device] = update, received

@@ -33,7 +33,8 @@ def main(config: CanaryConfig, task: Task, ready: Callable[[str], None]) -> None
     count = min(_ALONE_MOST, max(_ALONE_LEAST, round(_ALONE_SECONDS / song.seconds)))
     alone = sum(song.timed() for _ in range(count)) / count
     ready(config.name)
-    with closing_peer(config.endpoint, config.name, max_bytes=largest_frame(task.size)) as peer:
+    limit = largest_frame(task.size)
+    with closing_peer(config.endpoint, config.name, max_bytes=limit, badge=config.badge) as peer:
         hello = Hello(device=config.name, pid=os.getpid(), cores=cores, samples=0)
         peer.send(encode(hello), timeout=_CONNECT_SECONDS)
         _sing(config, peer, task.size, song, alone)

@@ -94,6 +94,8 @@ class Head:
     def take(self, update: Update, now: float) -> None:
         """What a member, perhaps the head itself, has made of a job."""
         engine = self._engine
+        if update.ticket in self._early:
+            return  # it is here already
         if engine is not None and update.ticket == engine.ticket_of(update.device):
             self._early.add(update.ticket)
             self._arrivals.add(update, now)

@@ -15,7 +15,7 @@ from devices.head import Head
 from devices.relay import Relay
 from devices.work import State
 from testbed.faults import timetable
-from testbed.messages import Ask, Beat, Group, Ledger, Train, Update, book_of
+from testbed.messages import MOST_EVENTS, Ask, Beat, Group, Ledger, Train, Update, book_of
 from testbed.roles import DeviceConfig
 from testbed.sockets import Hub, Peer, Unreachable
 from testbed.trace import as_table
@@ -23,7 +23,6 @@ from testbed.wire import decode, encode, largest_frame
 
 _RETRY_SECONDS = 0.02
 """Host seconds: a head may open its endpoint a moment after its members were told of it."""
-_EVENTS_AT_ONCE = 1000
 
 
 class Membership:
@@ -150,8 +149,8 @@ class Membership:
         events, self._head.ledger = self._head.ledger, []
         name, book = self._config.spec.name, self._group.book
         return [
-            Ledger(device=name, book=book, events=tuple(events[at : at + _EVENTS_AT_ONCE]))
-            for at in range(0, len(events), _EVENTS_AT_ONCE)
+            Ledger(device=name, book=book, events=tuple(events[at : at + MOST_EVENTS]))
+            for at in range(0, len(events), MOST_EVENTS)
         ]
 
     # ---- the head, and what goes to it

@@ -56,10 +56,10 @@ class Killed(Exception):
 
 def main(config: DeviceConfig, task: Task) -> None:
     """Live until the run is over."""
-    cores = settle(config.core, Priority.DEVICE)
+    cores, limit = settle(config.core, Priority.DEVICE), largest_frame(task.size)
     with (
         _own_process(config, task) as worker,  # it forks: before the socket, which brings threads
-        closing_peer(config.endpoint, config.spec.name, max_bytes=largest_frame(task.size)) as peer,
+        closing_peer(config.endpoint, config.spec.name, max_bytes=limit, badge=config.badge) as peer,
     ):
         DeviceProcess(config, task, peer, cores, worker).run()
 

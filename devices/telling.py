@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from devices.device import Device
 from devices.membership import Membership
-from testbed.messages import Ask, Beat, Ledger, Update
+from testbed.messages import MOST_EVENTS, Ask, Beat, Ledger, Update
 from testbed.sockets import Peer, Unreachable
 from testbed.wire import encode
 
@@ -49,12 +49,16 @@ class Telling:
         self._tell_ledgers(timeout=1.0)
         last = self._cluster.for_aggregator(self._device.beat())
         self._cluster.leave()
+        self._events, last = self._events + last.events, replace(last, events=())
+        while len(self._events) > MOST_EVENTS:
+            self._tell(last, timeout=1.0)
         self._tell(replace(last, state=state), timeout=1.0)
 
     def _tell(self, message: Update | Ask | Beat, timeout: float = 0.0) -> None:
         self._events += message.events
-        self._peer.send(encode(replace(message, events=self._events, trains=self.trains)), timeout)
-        self._events = ()
+        told = self._events[:MOST_EVENTS]
+        self._peer.send(encode(replace(message, events=told, trains=self.trains)), timeout)
+        self._events = self._events[len(told) :]
 
     def _tell_ledgers(self, timeout: float = 0.0) -> None:
         self._ledgers += self._cluster.ledgers()

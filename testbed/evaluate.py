@@ -19,7 +19,8 @@ _WAIT_SECONDS = 1.0
 def main(config: EvaluatorConfig, task: Task) -> None:
     """Score what comes until the run is over. A loss that is not finite is left out: it is no number to report."""
     cores = settle(config.core, Priority.EVALUATOR)
-    with closing_peer(config.endpoint, EVALUATOR, max_bytes=largest_frame(task.size)) as peer:
+    limit = largest_frame(task.size)
+    with closing_peer(config.endpoint, EVALUATOR, max_bytes=limit, badge=config.badge) as peer:
         hello = Hello(device=EVALUATOR, pid=os.getpid(), cores=cores, samples=0)
         peer.send(encode(hello), timeout=_CONNECT_SECONDS)
         while True:

@@ -16,9 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from testbed import cgroups, host, replay, resuming, script
+from testbed import badges, cgroups, endpoints, host, replay, resuming, script
 from testbed.cgroups import Quota
 from testbed.cores import CorePlan, yield_to_everybody
+from testbed.door import new_pair
 from testbed.errors import UserError
 from testbed.fleet import DeviceSpec
 from testbed.forking import prepared_template
@@ -26,7 +27,7 @@ from testbed.messages import EVALUATOR
 from testbed.planner import Plan
 from testbed.preparation import TemplateFailed, answer, order
 from testbed.processes import AGGREGATOR, Processes, RunFailed
-from testbed.profile import Experiment, Transport
+from testbed.profile import Experiment
 from testbed.roles import GRAIN_SECONDS, AggregatorConfig, CanaryConfig, DeviceConfig, EvaluatorConfig, Resumption
 from testbed.supervision import Agenda
 from testbed.survey import Survey
@@ -114,21 +115,23 @@ class Launcher:
         names = [spec.name for spec in plan.devices]
         replayed = self._prepare_replay(names) if experiment.replay.trace is not None else None
         status_file = self._private / "status.json"
+        encrypted = endpoints.is_encrypted(experiment.transport)
+        allow, badge = badges.issue([*names, *canaries, EVALUATOR], new_pair if encrypted else None)
         endpoint = self._processes.fork_and_hear(
             AGGREGATOR,
             AggregatorConfig(
                 experiment=experiment, plan=plan, canaries=tuple(canaries), core=self._cores.aggregator,
-                endpoint=_endpoint(experiment.transport, self._private),
+                endpoint=endpoints.endpoint(experiment.transport, self._private), allow=allow,
                 run_folder=str(self._run_folder), status_file=str(status_file), replay=replayed,
                 resume=resume,
             ),
             self._is_interrupted,
         )  # fmt: skip
-        evaluator = EvaluatorConfig(core=self._cores.evaluator, endpoint=endpoint)
+        evaluator = EvaluatorConfig(core=self._cores.evaluator, endpoint=endpoint, badge=badge[EVALUATOR])
         devices = {
             spec.name: DeviceConfig(
                 spec=spec if replayed is None else _as_recorded(spec, replayed), core=core,
-                endpoint=endpoint, seed=experiment.seed, dilation=plan.dilation,
+                endpoint=endpoint, badge=badge[spec.name], seed=experiment.seed, dilation=plan.dilation,
                 beat=experiment.presence.beat, job=experiment.training, quota=quotas.get(spec.name),
                 recording=replayed.recordings[spec.name] if replayed is not None else None,
                 recording_end=experiment.replay.end, heads=str(self._private),
@@ -138,7 +141,8 @@ class Launcher:
         }  # fmt: skip
         dead = resume.dead if resume is not None else frozenset()
         self._fork_fleet(
-            {name: replace(canary, endpoint=endpoint) for name, canary in canaries.items()}, evaluator,
+            {name: replace(canary, endpoint=endpoint, badge=badge[name]) for name, canary in canaries.items()},
+            evaluator,
             {name: device for name, device in devices.items() if name not in dead},
         )  # fmt: skip
         acts = script.acts(
@@ -256,9 +260,3 @@ def _pinned(core: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
         with contextlib.suppress(PermissionError):  # the way back is for root only; what is left to do is short
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-
-
-def _endpoint(transport: Transport, private: Path) -> str:
-    if transport.kind == "ipc":
-        return f"ipc://{private}/hub"
-    return f"tcp://127.0.0.1:{transport.port or '*'}"

@@ -13,7 +13,7 @@ from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
 
-from testbed import cellcheck, fleet, plugins, scriptcheck, speed
+from testbed import cellcheck, endpoints, fleet, plugins, scriptcheck, speed
 from testbed.errors import ProfileError, UserError, nearest
 from testbed.parameters import ParameterError, as_table, build
 from testbed.profile import (
@@ -104,6 +104,7 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
         speed.check(resolved, profile, experiment, source, key)
         groups.append(resolved)
     experiment = replace(experiment, devices=tuple(groups), replay=_found_replay(experiment, groups, source, folder))
+    endpoints.check(experiment.transport, source)
     cellcheck.check(experiment, source)
     scriptcheck.check(experiment, fleet.members(experiment), source)
     return experiment

@@ -25,6 +25,9 @@ Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 """A finite float: the bounds keep NaN and the infinities out."""
 Rate: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
+MOST_EVENTS = 1000
+Events: TypeAlias = Annotated[tuple[dict[Text, Any], ...], msgspec.Meta(max_length=MOST_EVENTS)]
+"""As tables: see testbed.trace. What does not fit into one message goes with the next."""
 
 EVALUATOR = "evaluator"
 """The name under which the evaluator process connects. No device has it: theirs end in a number."""
@@ -110,7 +113,7 @@ class Hello(Message, frozen=True, kw_only=True):
 
     device: Text
     pid: Count
-    cores: tuple[Count, ...]
+    cores: Annotated[tuple[Count, ...], msgspec.Meta(max_length=4096)]
     samples: Count
 
 
@@ -174,7 +177,7 @@ class Update(Message, frozen=True, kw_only=True):
     """As in a heartbeat."""
     merged: tuple[tuple[Count, Number, Count], ...] = ()
     """Of a cluster head: ticket, weight and staleness of each update that went into it."""
-    events: tuple[dict[Text, Any], ...] = ()
+    events: Events = ()
 
 
 class Ask(Message, frozen=True, kw_only=True):
@@ -188,7 +191,7 @@ class Ask(Message, frozen=True, kw_only=True):
     due: Number
     trains: Count = 0
     """As in a heartbeat."""
-    events: tuple[dict[Text, Any], ...] = ()
+    events: Events = ()
 
 
 class Grant(Message, frozen=True, kw_only=True):
@@ -214,7 +217,7 @@ class Beat(Message, frozen=True, kw_only=True):
     trains: Count = 0
     progress: Number = 0.0
     drops: Count = 0
-    events: tuple[dict[Text, Any], ...] = ()
+    events: Events = ()
 
 
 class Group(Message, frozen=True, kw_only=True):
@@ -238,7 +241,7 @@ class Ledger(Message, frozen=True, kw_only=True):
 
     device: Text
     book: Count
-    events: tuple[dict[Text, Any], ...]
+    events: Events
 
 
 class Snapshot(Message, frozen=True, kw_only=True):

@@ -200,6 +200,7 @@ def summary(total: Totals, target: float | None = None) -> dict[str, Any]:
         "max_staleness": max(staleness, default=None),
         "updates_per_second": round(total.applied / total.seconds, 3) if total.seconds else None,
         "reasons": dict(total.reasons.most_common(_MOST_REASONS)),
+        "refusals": dict(total.refusals.most_common(_MOST_REASONS)),
         "computing": computing(total),
         "abandoned_s": round(sum(device.abandoned_s for device in total.devices.values()), 3),
         "bytes_up": sum(device.bytes_up for device in total.devices.values()),

@@ -175,8 +175,16 @@ class StopWhen:
 class Transport:
     """How processes talk."""
 
-    kind: str = param("ipc", "ipc: unix sockets; tcp: loopback", choices=("ipc", "tcp"))
+    kind: str = param("ipc", "ipc: unix sockets in a private folder; tcp", choices=("ipc", "tcp"))
+    host: str = param("127.0.0.1", "TCP address to listen at, one of this machine's; * for all of them")
     port: int = param(0, "TCP port; 0 takes a free one", at_least=0, at_most=65535)
+    encrypt: bool | None = param(
+        None, "CURVE, with keys that are made for the run; unset: where others than this machine reach transport.host"
+    )
+    rate: float = param(
+        10_000.0, "messages per host second that the aggregator takes of one peer; a bad one counts as a hundred",
+        at_least=10,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from testbed.badges import AllowList, Badge
 from testbed.cgroups import Quota
 from testbed.fleet import DeviceSpec
 from testbed.messages import Job
@@ -41,6 +42,7 @@ class DeviceConfig:
     begins: float = 0.0
     """The moment at which the run begins for it: later than 0 where it was interrupted and goes on."""
     rejoining: Rejoining | None = None
+    badge: Badge | None = None
     heads: str = ""
     """Folder with the endpoints of cluster heads."""
     quota: Quota | float | None = None
@@ -67,6 +69,8 @@ class AggregatorConfig:
     endpoint: str
     run_folder: str
     status_file: str
+    allow: AllowList | None = None
+    """None: anybody is who he says that he is."""
     replay: Prepared | None = None
     resume: Resumption | None = None
 
@@ -76,6 +80,7 @@ class EvaluatorConfig:
     role = "testbed.evaluate:main"
     core: int
     endpoint: str
+    badge: Badge | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +96,7 @@ class CanaryConfig:
     """Host seconds that so many steps of so many samples are paced to."""
     every: float
     """Host seconds from one time to the next."""
+    badge: Badge | None = None
 
 
 RoleConfig = DeviceConfig | AggregatorConfig | EvaluatorConfig | CanaryConfig

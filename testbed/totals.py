@@ -147,6 +147,8 @@ class Totals:
     seconds: float = 0.0
     reasons: Counter[str] = field(default_factory=Counter)
     """Why updates were rejected or lost."""
+    refusals: Counter[str] = field(default_factory=Counter)
+    """Why messages and connections were refused."""
 
     @property
     def staleness(self) -> list[int]:
@@ -248,7 +250,8 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
             if late is not None and late.trained == event.ticket:  # finished before the newer model was there
                 late.waste(event.ticket, late.last_job_s)
         case trace.Refusal():
-            total.refused += 1
+            total.refused += event.count
+            total.refusals[event.reason] += event.count
         case trace.Scripted():
             total.scripted += 1
             if event.do == "rejoin":

@@ -54,7 +54,8 @@ def encode(message: Message) -> list[Buffer]:
 def decode(frames: Sequence[Buffer], size: int) -> Message:
     """The message in ``frames``; a vector must have exactly ``size`` numbers. Raises :class:`BadMessage`."""
     if not 1 <= len(frames) <= 2:
-        raise BadMessage(f"{len(frames)} frames; a message has one or two")
+        more = " or more" if frames else ""  # sockets keep no more than show that it is none
+        raise BadMessage(f"{len(frames)} frames{more}; a message has one or two")
     if len(frames[0]) > MAX_HEADER:
         raise BadMessage(f"header of {len(frames[0])} bytes; at most {MAX_HEADER} are allowed")
     try:

@@ -11,7 +11,8 @@ from testbed.compare.runs import Run
 _MOST_NAMED = 3
 _UNSET, _UNKNOWN = "unset", "?"
 _SEEDS = {"seed", "data_seed", "model_seed"}
-_NO_DIFFERENCE = {"name", "dilation", "compress", "replay.trace", "replay.mode", "transport.port", *_SEEDS}
+_TRANSPORT = {"transport.host", "transport.port", "transport.encrypt", "transport.rate"}
+_NO_DIFFERENCE = {"name", "dilation", "compress", "replay.trace", "replay.mode", *_TRANSPORT, *_SEEDS}
 """Keys in which replicas of one experiment may differ. Time is emulated, so that the dilation does not matter."""
 _WORDS = ("title", "source")
 """Last words of keys that only explain."""

@@ -72,10 +72,14 @@ class Left(Event, frozen=True, kw_only=True):
 
 
 class Refusal(Event, frozen=True, kw_only=True):
-    """A message that was not one, or that came from nobody we know."""
+    """A message that was not one, or too many, or that came from nobody we know; or a connection that came to nothing.
+
+    ``stranger/`` stands before what a peer calls itself that is none of ours; ``count`` is of the same in a second.
+    """
 
     peer: str
     reason: str
+    count: int = 1
 
 
 class Load(Event, frozen=True, kw_only=True):

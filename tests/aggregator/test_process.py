@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +108,9 @@ class World:
         self.time.now = limit
         return None
 
+    def account(self) -> Counter[tuple[str, str]]:
+        return Counter()
+
     def close(self) -> None:
         pass
 
@@ -135,7 +139,7 @@ def prepare(
     )
     experiment = load(profile, settings)
     plan = planner.plan(experiment, Survey(samples=(5, 5)), cores.plan([0, 1], 2), world.dilation)
-    monkeypatch.setattr("aggregator.peers.Hub", lambda endpoint, max_bytes: world)
+    monkeypatch.setattr("aggregator.peers.Hub", lambda endpoint, max_bytes, allow: world)
     config = AggregatorConfig(
         experiment=experiment, plan=plan, canaries=world.canaries, core=0, endpoint="",
         run_folder=str(folder), status_file=str(folder / "status.json"),

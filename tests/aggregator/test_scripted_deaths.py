@@ -74,6 +74,7 @@ def test_a_device_that_rejoins_goes_on_with_the_number_of_the_next_job(
     lively(world, until=0.4)
     if last_word:
         world.beat("host-1", 0.5, state=KILLED)
+    monkeypatch.setattr("aggregator.peers.is_computing", lambda pid: False)  # the processes are ours, and alive
     world.at(0.75, "host-1", Hello(device="host-1", pid=os.getppid(), cores=(1,), samples=5))
     events = run(world, folder, monkeypatch, script((0.5, "kill"), (0.75, "rejoin")), "presence.timeout=10")
     told = [(type(event).__name__, getattr(event, "device", None), event.t) for event in events]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import zmq
@@ -90,3 +92,26 @@ def test_whoever_waits_at_several_ends_wakes_when_something_is_said_at_one(hub: 
     finally:
         os.close(reader)
         os.close(writer)
+
+
+def test_a_message_of_no_end_of_frames_is_cut_short_and_the_next_one_is_whole(hub: Hub, peer: Peer) -> None:
+    peer.send([b"x"] * 5000, timeout=PATIENCE)
+    peer.send([b"head", b"body"], timeout=PATIENCE)
+    name, frames = received(hub)
+    assert (name, len(frames)) == ("rpi4-1", 3)  # one more than a message may have
+    began, early = time.monotonic(), 0
+    while (incoming := hub.receive(PATIENCE)) is None:
+        early += 1
+        assert time.monotonic() - began < PATIENCE
+    assert early >= 3  # it was skipped in pieces, so that others get a word in
+    assert [bytes(frame) for frame in incoming[1]] == [b"head", b"body"]
+
+
+def test_only_its_owner_may_use_a_unix_socket(tmp_path: Path) -> None:
+    before = os.umask(0)
+    hub = Hub(f"ipc://{tmp_path}/hub", max_bytes=1000)
+    try:
+        assert stat.S_IMODE((tmp_path / "hub").stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
+        hub.close()
