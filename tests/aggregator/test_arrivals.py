@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.arrivals import Arrivals
-from testbed.messages import Update
+from testbed.messages import Ask, Update
 
 
 def update(ticket: int, due: float) -> Update:
@@ -99,3 +99,14 @@ def test_nobody_waits_for_his_turn() -> None:
     assert arrivals.settled("a", 2) is None
     assert arrivals.allows_wake(1e9)
     assert not arrivals.is_over(9, math.inf)
+
+
+def test_one_update_is_held_for_each_device_and_ticket_until_it_is_given_out() -> None:
+    arrivals, same = Arrivals(), update(1, 0.5)
+    assert not arrivals.has(same)
+    arrivals.add(same, 0.0)
+    assert arrivals.has(update(1, 0.7))
+    assert not arrivals.has(update(2, 0.5))
+    assert not arrivals.has(Ask(device="a", ticket=1, due=0.5))  # a request is another thing than the update
+    assert arrivals.pop(1.0, math.inf) is not None
+    assert not arrivals.has(same)

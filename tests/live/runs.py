@@ -21,6 +21,7 @@ from testbed import trace
 from testbed.traces import reading
 
 ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "run_testbed.py"
 PATIENCE = 90.0
 _LOOK_SECONDS = 0.05
 
@@ -102,9 +103,11 @@ class Outcome:
 class Run:
     """A run under way."""
 
-    def __init__(self, profile: Path, out: Path, options: tuple[str, ...], *, report: bool = False) -> None:
+    def __init__(
+        self, profile: Path, out: Path, options: tuple[str, ...], *, report: bool = False, program: Path = PROGRAM
+    ) -> None:
         options = options if report else ("--no-report", *options)  # it takes seconds, and has tests of its own
-        command = [sys.executable, str(ROOT / "run_testbed.py"), "run", str(profile), "--out", str(out), *options]
+        command = [sys.executable, str(program), "run", str(profile), "--out", str(out), *options]
         self._out = out
         self.process = subprocess.Popen(
             command,
@@ -133,7 +136,7 @@ class Run:
     def wait_until_traced(self, kind: str, count: int = 1) -> None:
         """Until the trace has ``count`` events of a kind: then the fleet is at work."""
         word = f'{{"kind":"{kind}",'
-        self.wait_for(lambda: self._trace().count(word) >= count, f"{count} × {kind}")
+        self.wait_for(lambda: self.traced().count(word) >= count, f"{count} × {kind}")
 
     def wait_until_at_work(self) -> None:
         """Until the live view would show a device in training, although updates come more often than heartbeats."""
@@ -164,7 +167,7 @@ class Run:
         folder = folders[0] if folders else self._out
         return Outcome(code=self.process.returncode, stdout=stdout, stderr=stderr, folder=folder)
 
-    def _trace(self) -> str:
+    def traced(self) -> str:
         files = list(self._out.glob("*/trace.jsonl"))
         return files[0].read_text(encoding="utf-8") if files else ""
 
@@ -172,15 +175,15 @@ class Run:
 def command(*words: str) -> Result:
     """What the command line says to anything that is not a run."""
     return subprocess.run(
-        [sys.executable, str(ROOT / "run_testbed.py"), *words], capture_output=True, text=True, timeout=PATIENCE,
+        [sys.executable, str(PROGRAM), *words], capture_output=True, text=True, timeout=PATIENCE,
         env=os.environ | {"COLUMNS": "200"}, check=False,
     )  # fmt: skip
 
 
 @contextlib.contextmanager
-def started(profile: Path, *options: str, report: bool = False) -> Iterator[Run]:
+def started(profile: Path, *options: str, report: bool = False, program: Path = PROGRAM) -> Iterator[Run]:
     """A run into ``runs`` beside the profile; ended by force if the test fails half-way."""
-    run = Run(profile, profile.parent / "runs", options, report=report)
+    run = Run(profile, profile.parent / "runs", options, report=report, program=program)
     try:
         yield run
     finally:

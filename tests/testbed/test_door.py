@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -131,9 +132,7 @@ def test_who_has_a_key_that_is_not_on_the_list_is_not_heard_and_counted(encrypte
     theirs, ours = others["rpi4-1"].keys, badges["rpi4-1"].keys
     assert theirs is not None
     assert ours is not None
-    wrong = Badge(
-        id=badges["rpi4-1"].id, keys=type(ours)(public=theirs.public, secret=theirs.secret, server=ours.server)
-    )
+    wrong = Badge(id=badges["rpi4-1"].id, keys=dataclasses.replace(theirs, server=ours.server))
     with dealer(hub, wrong) as stranger:
         stranger.send(b"hello")
         account = accounted(hub, lambda account: account.total() > 0)

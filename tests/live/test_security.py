@@ -1,0 +1,163 @@
+"""Encrypted runs: what they hide, and whom they do not let in."""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+import zmq
+
+from testbed import trace
+from testbed.badges import Badge, issue
+from testbed.door import new_pair, show
+from testbed.messages import Beat, Refused
+from testbed.wire import decode, encode
+from tests.live import leaky
+from tests.live.runs import Outcome, Run, complete, started, write_profile
+from tests.live.test_strangers import ANSWER_MS, listening_port, model_size, update
+
+pytestmark = pytest.mark.live
+
+ENCRYPTED = {"kind": "tcp", "encrypt": True}
+FLOOD = 20_000
+
+
+def refusals(outcome: Outcome) -> Counter[tuple[str, str]]:
+    counted: Counter[tuple[str, str]] = Counter()
+    for refusal in outcome.of_kind(trace.Refusal):
+        counted[refusal.peer, refusal.reason] += refusal.count
+    return counted
+
+
+def assert_unharmed(outcome: Outcome) -> None:
+    summary, counted = outcome.summary, outcome.recount()
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert counted == {key: summary[key] for key in counted}
+    assert all(int(row["applied"]) > 2 for row in outcome.csv("devices.csv"))
+    assert summary["refused"] == refusals(outcome).total() == sum(summary["refusals"].values())
+
+
+@contextlib.contextmanager
+def leaking(profile: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Run, dict[str, Badge]]]:
+    """A run that is at work, and the badges of its peers."""
+    file = profile.parent / "badges.json"
+    monkeypatch.setenv(leaky.FILE, str(file))
+    with started(profile, program=Path(leaky.__file__)) as run:
+        run.wait_until_traced("downloaded", 3)
+        yield run, msgspec.json.decode(file.read_bytes(), type=dict[str, Badge])
+
+
+@contextlib.contextmanager
+def connected(port: int, badge: Badge) -> Iterator[zmq.Socket[bytes]]:
+    with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+        dealer.setsockopt(zmq.LINGER, 0)
+        dealer.setsockopt(zmq.SNDTIMEO, ANSWER_MS)
+        show(dealer, badge)
+        dealer.connect(f"tcp://127.0.0.1:{port}")
+        yield dealer
+
+
+@pytest.mark.parametrize("kind", ["ipc", "tcp"])
+def test_an_encrypted_run_learns_and_its_keys_are_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    profile = write_profile(tmp_path, transport=ENCRYPTED | {"kind": kind}, stop={"seconds": 5}, compress=False)
+    with leaking(profile, monkeypatch) as (run, badges):
+        outcome = run.finish()
+    assert_unharmed(outcome)
+    assert outcome.summary["refused"] == 0
+    assert outcome.summary["final_accuracy"] > 0.5
+    assert set(badges) >= {"rpi4-1", "rpi4-2", "rpi4-3", "evaluator"}
+    secrets = [word for badge in badges.values() for word in (badge.id.encode(), badge.keys and badge.keys.secret)]
+    for file in outcome.folder.rglob("*"):
+        if file.is_file():
+            content = file.read_bytes()
+            assert not [secret for secret in secrets if secret is None or secret in content], file
+
+
+def test_the_sockets_of_a_run_are_its_owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "tmp"
+    home.mkdir()
+    monkeypatch.setenv("TMPDIR", str(home))
+    profile = write_profile(
+        tmp_path, strategy={"name": "eafl", "clusters": 2, "every": 15}, transport=ENCRYPTED, stop={"seconds": 8},
+        devices=[{"profile": "rpi4", "link": "wifi", "count": 4}],
+    )  # fmt: skip
+    with started(profile) as run:
+        # heads have Unix sockets, whatever the transport: all devices are processes of this machine
+        run.wait_for(lambda: list(home.glob("edgebed-*/head-*")), "a cluster head's socket")
+        modes = {
+            path.name.partition("-")[0]: stat.S_IMODE(path.stat().st_mode)
+            for path in (*home.glob("edgebed-*"), *home.glob("edgebed-*/head-*"))
+        }
+        outcome = run.finish()
+    assert modes == {"edgebed": 0o700, "head": 0o600}
+    assert outcome.code == 0
+    assert outcome.summary["refused"] == 0
+
+
+def test_who_has_no_key_a_wrong_key_or_a_stolen_id_is_refused_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = write_profile(tmp_path, transport=ENCRYPTED, stop={"seconds": 8})
+    with leaking(profile, monkeypatch) as (run, badges):
+        port, size = listening_port(run), model_size(run)
+        mine, other = badges["rpi4-1"].keys, issue(["rpi4-1"], new_pair)[1]["rpi4-1"].keys
+        assert mine is not None
+        assert other is not None
+        forged = [bytes(frame) for frame in encode(msgspec.structs.replace(update(size), device="rpi4-2"))]
+        with (
+            connected(port, Badge(id=badges["rpi4-2"].id)) as keyless,
+            connected(port, Badge(id=badges["rpi4-2"].id, keys=replace(other, server=mine.server))) as wrong,
+        ):
+            for stranger in (keyless, wrong):
+                stranger.send_multipart(forged)
+            run.wait_until_traced("refusal", 2)
+            assert not keyless.poll(0)
+            assert not wrong.poll(0)
+        with connected(port, Badge(id=badges["rpi4-2"].id, keys=mine)) as thief:
+            thief.send_multipart(forged)
+            run.wait_for(lambda: "the key of another device" in run.traced(), "a stolen id")
+        outcome = run.finish()
+    assert_unharmed(outcome)
+    counted = refusals(outcome)
+    assert counted["stranger/", "a handshake without a key of this run"] >= 1
+    assert counted["stranger/", "a key that is not on the list"] >= 1
+    assert counted["impostor/rpi4-1 as rpi4-2", "the key of another device"] >= 1
+    assert outcome.summary["ignored"] == outcome.summary["rejected"] == 0  # nothing of it reached the rule
+
+
+def test_a_device_that_floods_is_dropped_counted_and_told_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under the badge of a device: one of ours that has gone mad, and takes the place of the process that had it."""
+    profile = write_profile(tmp_path, transport={"kind": "tcp", "rate": 100}, stop={"seconds": 8})
+    with leaking(profile, monkeypatch) as (run, badges):
+        with connected(listening_port(run), badges["rpi4-3"]) as mad:
+            beat = encode(Beat(device="rpi4-3", state="idle"))
+            for number in range(FLOOD):
+                mad.send_multipart([b"garbage"] if number % 2 else [bytes(frame) for frame in beat])
+            assert mad.poll(ANSWER_MS)
+            answer = decode(mad.recv_multipart(), 0)
+        outcome = run.finish()
+    assert isinstance(answer, Refused)
+    assert outcome.code == 0
+    summary, counted = outcome.summary, refusals(outcome)
+    assert counted["rpi4-3", "more than 100 messages a second; a bad one counts as 100"] > FLOOD / 2
+    assert len(outcome.of_kind(trace.Refusal)) < 100
+    applied = {row["device"]: int(row["applied"]) for row in outcome.csv("devices.csv")}
+    assert min(applied["rpi4-1"], applied["rpi4-2"]) > 2
+    assert outcome.recount() == {key: summary[key] for key in outcome.recount()}
+
+
+def test_plain_traffic_beyond_this_machine_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    outcome = complete(write_profile(tmp_path, transport={"kind": "tcp", "host": "*", "encrypt": False}))
+    assert outcome.code == 2
+    assert "transport.encrypt is false, and others reach transport.host = '*': leave it out" in outcome.stderr
+    assert not outcome.folder.exists()
