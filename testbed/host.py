@@ -108,11 +108,6 @@ class DeathWatch:
             self._forget(name)
         return found
 
-    def close(self) -> None:
-        for name in list(self._file_of):
-            self._forget(name)
-        self._ended.close()
-
     def _forget(self, name: str) -> None:
         self._gone.discard(name)
         file = self._file_of.pop(name, None)

@@ -75,3 +75,21 @@ def test_the_latest_score_is_known(evaluation: Evaluation) -> None:
     asked(evaluation, 3, 0.0)
     evaluation.take(score(3, 0.75))
     assert (evaluation.scored, evaluation.latest, evaluation.pending) == (3, score(3, 0.75), False)
+
+
+def test_what_is_owed_is_asked_again_as_it_was(evaluation: Evaluation) -> None:
+    assert evaluation.again() is None
+    snapshot = evaluation.next(3, 1.5, MODEL, 2.0)
+    assert evaluation.again() is snapshot is not None
+    assert evaluation.pending
+    evaluation.take(score(3))
+    assert evaluation.again() is None
+
+
+def test_a_score_is_news_once_and_only_if_it_was_asked_for(evaluation: Evaluation) -> None:
+    assert not evaluation.take(score(3))
+    asked(evaluation, 3, 0.0)
+    assert not evaluation.take(score(2))
+    assert evaluation.take(score(3))
+    assert not evaluation.take(score(3))
+    assert evaluation.scored == 3

@@ -142,11 +142,15 @@ class Run:
         """Until the live view would show a device in training, although updates come more often than heartbeats."""
 
         def states() -> set[str]:
-            files = list(Path(os.environ["TMPDIR"]).glob("edgebed-*/status.json"))
-            status = json.loads(files[0].read_text(encoding="utf-8")) if files else {"devices": {}}
-            return {state for state, *_ in status["devices"].values()}
+            return {state for state, *_ in self.status().get("devices", {}).values()}
 
         self.wait_for(lambda: "training" in states(), "a device in training")
+
+    def status(self) -> dict[str, Any]:
+        """What the live view is shown; nothing before the run has begun."""
+        files = list(Path(os.environ["TMPDIR"]).glob("edgebed-*/status.json"))
+        status: dict[str, Any] = json.loads(files[0].read_text(encoding="utf-8")) if files else {}
+        return status
 
     def members(self) -> dict[str, psutil.Process]:
         """The processes of the run by name. Each writes to the log of its name; the template to none."""

@@ -104,16 +104,6 @@ def test_the_death_of_a_pillar_fails_the_run_and_the_record_is_kept(
     assert accounts_balance(outcome)
 
 
-def test_the_death_of_the_evaluator_fails_the_run_but_the_model_is_saved(tmp_path: Path) -> None:
-    outcome = end(tmp_path, "evaluator", signal.SIGKILL)
-    assert outcome.code == 1
-    assert "evaluator" in outcome.stderr
-    assert "SIGKILL" in outcome.stderr
-    assert accounts_balance(outcome)
-    assert len(outcome.of_kind(trace.Stopped)) == 1
-    assert (outcome.folder / "checkpoints" / "final.safetensors").is_file()
-
-
 def test_the_death_of_a_device_costs_its_work_and_the_run_goes_on(tmp_path: Path) -> None:
     profile = write_profile(tmp_path, presence={"beat": 0.25, "timeout": 2.0}, stop={"seconds": 8})
     with started(profile) as run:

@@ -104,6 +104,8 @@ def test_a_device_that_uploads_differences_may_not_forget_what_the_server_has(tm
     text = f"{RULE}\n{DEVICES}\n[cell]\n{events}"
     load(tmp_path, text=text)
     assert "events[1].do is rejoin; with memory = 'light'" in refusal(tmp_path, light, text=text)
+    load(tmp_path, "presence.restart=always")
+    assert "presence.restart is always; with memory = 'light'" in refusal(tmp_path, light, "presence.restart=always")
 
 
 def test_a_rule_that_grants_rates_is_not_replayed_strictly(tmp_path: Path) -> None:

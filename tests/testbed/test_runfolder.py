@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from testbed import loading, planner
 from testbed.cores import plan
@@ -17,6 +18,7 @@ from testbed.runfolder import RunFolder
 from testbed.survey import StepTime, Survey
 from testbed.trace import TraceWriter
 from tests.testbed.examples import MINIMAL, device_spec, write_profile
+from tests.testbed.histories import joined, scripted
 from tests.testbed.test_metrics import EVENTS
 
 MOMENT = datetime(2024, 1, 2, 3, 4, 5)
@@ -132,3 +134,34 @@ def test_what_a_run_was_made_of_is_recorded(tmp_path: Path) -> None:
     assert meta["pids"] == {"launcher": os.getpid(), "aggregator": 41, "rpi4-1": 42}
     assert {"torch", "numpy", "pyzmq"} <= meta["packages"].keys()
     assert meta["host"]["memory_bytes"] > 0
+
+
+def test_results_that_cannot_be_written_are_named_and_the_others_are_there(tmp_path: Path) -> None:
+    folder = filled(tmp_path)
+    for name in ("versions.csv.new", "summary.json.new"):  # root may write anywhere, but not over a folder
+        (folder.path / name).mkdir()
+    summary = folder.write_results([device_spec("a"), device_spec("b")])
+    assert summary["applied"] == 3
+    assert folder.unwritten == dict.fromkeys(("versions.csv", "summary.json"), "Is a directory")
+    assert (folder.path / "devices.csv").is_file()
+    assert not (folder.path / "summary.json").exists()
+
+
+def test_a_profile_that_cannot_be_written_is_refused_before_anybody_is_started(tmp_path: Path) -> None:
+    experiment = loading.load(write_profile(tmp_path, MINIMAL))
+    folder = RunFolder(tmp_path / "runs", "demo", MOMENT)
+    (folder.path / "profile.toml.new").mkdir()
+    with pytest.raises(UserError, match="cannot be written to: Is a directory; make room, or choose another folder"):
+        folder.write_profile(experiment)
+
+
+def test_a_life_that_nobody_asked_for_is_a_restart_and_a_return_is_none(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "demo", MOMENT)
+    writer = TraceWriter(folder.trace)
+    for event in (
+        joined(), joined(at=2.0), scripted("kill", 3.0), scripted("rejoin", 4.0),
+        replace(joined(at=4.0), pid=2), replace(joined(at=5.0), pid=3), replace(joined(at=6.0), pid=3),
+    ):  # fmt: skip
+        writer.write(event)
+    writer.close()
+    assert folder.write_results([device_spec("a")])["restarts"] == 1
