@@ -20,6 +20,7 @@ from aggregator.strategy import DeviceInfo
 from aggregator.turns import Turns
 from testbed import trace
 from testbed.clock import WallClock
+from testbed.events.run import PROCESS_ENDED
 from testbed.host import DeathWatch, UsageMeter, is_computing, pressure_seconds
 from testbed.messages import EVALUATOR, KILLED, Ask, Beat, Hello, Ledger, Message, Score, Stop, Update, Welcome
 from testbed.statefile import pick, put
@@ -300,7 +301,7 @@ class Intake:
         for device in self._watch.ended():
             if not self._deaths.wanted(device, now):  # of a phone that fell into the water, nobody is told at once
                 self._ended.add(device)
-                self._let_go(device, "its process has ended", now)
+                self._let_go(device, PROCESS_ENDED, now)
         for device in self._presence.silent(now):
             if not self._is_excused(device, now):
                 self._let_go(device, "it was silent for too long", now)

@@ -117,7 +117,7 @@ class AggregatorProcess:
             self._save_model()
             self._peers.close()
         if self._trace.lost:
-            self._note_unwritten("trace.jsonl", f"{self._trace.problem}; {self._trace.lost} events are missing")
+            self._unwritten["trace.jsonl"] = f"{self._trace.problem}; {self._trace.lost} events are missing"
         if self._unwritten:
             raise Unwritten("; ".join(f"{name} could not be written: {why}" for name, why in self._unwritten.items()))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from testbed import trace
 from testbed.energy import APPLIED, DELIVERED, DeviceEnergy, Ledger
+from testbed.events.run import PROCESS_ENDED
 from testbed.messages import book_of
 from testbed.timeline import ABANDONED, COMPUTING, DEAD, DOWNLOAD, SUSPENDED, UPLOAD, WAITING, Timeline
 from testbed.trace import Event
@@ -143,7 +144,7 @@ class Totals:
     restarts: int = 0
     """Processes that were forked anew for one that had died unasked."""
     rejoining: set[str] = field(default_factory=set)
-    """Devices that the script has just brought back: their next life is no restart."""
+    """Devices that the script, or the resumption of the run, has brought back: that life is no restart."""
     seconds: float = 0.0
     reasons: Counter[str] = field(default_factory=Counter)
     """Why updates were rejected or lost."""
@@ -189,10 +190,8 @@ def _join(event: trace.Joined, total: Totals) -> None:
     device = total.devices.get(event.device)
     if device is None:
         device = total.devices[event.device] = DeviceTotals(energy=total.energy.devices[event.device])
-    elif (
-        device.pid != event.pid and event.device not in total.rejoining
-    ):  # one that was only silent is the same process
-        total.restarts += 1
+    elif device.pid != event.pid and event.device not in total.rejoining:
+        total.restarts += 1  # (one that was only silent is the same process)
     total.rejoining.discard(event.device)
     device.pid, device.core, device.samples = event.pid, next(iter(event.cores), None), event.samples
 
@@ -244,6 +243,9 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
             total.resent += 1
         case trace.Resumed():
             total.resumed += 1
+            total.rejoining.update(total.devices)
+        case trace.Left() if event.reason == PROCESS_ENDED:
+            total.rejoining.discard(event.device)
         case trace.Ignored():
             total.ignored += 1
             late = total.devices.get(event.device)

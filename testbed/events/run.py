@@ -66,9 +66,13 @@ class Joined(Event, frozen=True, kw_only=True):
     watts: Watts | None = None
 
 
+PROCESS_ENDED = "its process has ended"
+
+
 class Left(Event, frozen=True, kw_only=True):
     device: str
     reason: str
+    """:data:`PROCESS_ENDED` where that was known, and nobody had wanted it so."""
 
 
 class Refusal(Event, frozen=True, kw_only=True):

@@ -8,9 +8,10 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from testbed import trace
+from testbed import statefile, trace
 from testbed.appending import Appender
 from testbed.trace import TraceWriter
 
@@ -122,3 +123,16 @@ def test_a_trace_counts_what_it_could_not_write(tmp_path: Path) -> None:
     torn: list[int] = []
     assert list(trace.read(path, torn.append)) == [event(number) for number in range(4)]
     assert torn == []
+
+
+def test_a_state_that_finds_no_room_is_told_and_the_one_before_is_kept(tmp_path: Path) -> None:
+    path, state = tmp_path / "checkpoints" / "latest", statefile.draft({"model": np.ones(1000, np.float32)})
+    state.write(path, {"version": "1"})  # the folder is made with it
+
+    def work() -> None:
+        limit(100)
+        with pytest.raises(statefile.StateError, match="File too large"):
+            state.write(path, {"version": "2"})
+
+    in_child(work)
+    assert statefile.notes_of(path)["version"] == "1"

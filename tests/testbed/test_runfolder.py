@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from testbed import loading, planner
+from testbed import loading, planner, trace
 from testbed.cores import plan
 from testbed.errors import UserError
+from testbed.events.run import PROCESS_ENDED
 from testbed.runfolder import RunFolder
 from testbed.survey import StepTime, Survey
 from testbed.trace import TraceWriter
@@ -165,3 +166,16 @@ def test_a_life_that_nobody_asked_for_is_a_restart_and_a_return_is_none(tmp_path
         writer.write(event)
     writer.close()
     assert folder.write_results([device_spec("a")])["restarts"] == 1
+
+
+@pytest.mark.parametrize(("reason", "restarts"), [("it was silent for too long", 0), (PROCESS_ENDED, 1)])
+def test_in_a_run_that_was_resumed_every_process_is_another_one_and_no_restart(
+    tmp_path: Path, reason: str, restarts: int
+) -> None:
+    folder = RunFolder(tmp_path, "demo", MOMENT)
+    writer = TraceWriter(folder.trace)
+    resumed = trace.Resumed(t=3.0, version=0, undone=0, dilation=1.0, started="")
+    for event in (joined(), resumed, trace.Left(t=4.0, device="a", reason=reason), replace(joined(at=5.0), pid=2)):
+        writer.write(event)
+    writer.close()
+    assert folder.write_results([device_spec("a")])["restarts"] == restarts
