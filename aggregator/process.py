@@ -317,7 +317,8 @@ class AggregatorProcess:
             save_file(self._task.tensors(self._engine.model), draft, metadata=version)
             os.replace(draft, folder / "final.safetensors")
         except (OSError, SafetensorError) as error:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                draft.unlink()
             self._note_unwritten("checkpoints/final.safetensors", str(error))
 
 

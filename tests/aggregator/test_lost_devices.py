@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.presence import LOOK_SECONDS, Presence, Suspects
+from aggregator.process import Unwritten
 from testbed import trace
 from testbed.host import DeathWatch, Usage, is_computing
 from testbed.messages import EVALUATOR, Hello, Score, Snapshot, Stop, Train
@@ -235,3 +236,25 @@ def test_a_status_that_cannot_be_written_is_told_once_and_the_run_goes_on(
     events = run(World(time), folder, monkeypatch)
     assert of(trace.Stopped, events)[0].reason == "2 seconds are over"
     assert capsys.readouterr().err.count("status.new cannot be written: Is a directory") == 1
+
+
+def test_a_trace_that_finds_no_room_for_too_long_ends_the_run_with_a_reason(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = time.now
+    monkeypatch.setattr(trace.TraceWriter, "full", property(lambda writer: time.now - began > 1.0))
+    monkeypatch.setattr(trace.TraceWriter, "problem", "No space left on device")
+    with pytest.raises(Unwritten, match=r"^trace.jsonl could not be written: No space left on device, for too long$"):
+        run(World(time), folder, monkeypatch)
+    [stopped] = of(trace.Stopped, list(trace.read(folder / "trace.jsonl")))  # there was room in the end
+    assert stopped.reason == "the trace could not be written: No space left on device"
+    assert stopped.t == pytest.approx(1.0, abs=0.2)
+
+
+def test_a_model_that_cannot_be_written_fails_the_run_and_the_trace_is_kept(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "checkpoints").write_text("in the way", encoding="utf-8")
+    with pytest.raises(Unwritten, match=r"^checkpoints/final.safetensors could not be written: .*File exists"):
+        run(World(time), folder, monkeypatch)
+    assert of(trace.Stopped, list(trace.read(folder / "trace.jsonl")))[0].reason == "2 seconds are over"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from testbed import loading, planner, trace
+from testbed import loading, planner, running, trace
 from testbed.cores import plan
 from testbed.errors import UserError
 from testbed.events.run import PROCESS_ENDED
@@ -137,7 +137,9 @@ def test_what_a_run_was_made_of_is_recorded(tmp_path: Path) -> None:
     assert meta["host"]["memory_bytes"] > 0
 
 
-def test_results_that_cannot_be_written_are_named_and_the_others_are_there(tmp_path: Path) -> None:
+def test_results_that_cannot_be_written_are_named_and_the_others_are_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = filled(tmp_path)
     for name in ("versions.csv.new", "summary.json.new"):  # root may write anywhere, but not over a folder
         (folder.path / name).mkdir()
@@ -146,6 +148,12 @@ def test_results_that_cannot_be_written_are_named_and_the_others_are_there(tmp_p
     assert folder.unwritten == dict.fromkeys(("versions.csv", "summary.json"), "Is a directory")
     assert (folder.path / "devices.csv").is_file()
     assert not (folder.path / "summary.json").exists()
+    assert running._own_up(folder) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(
+        f"error: {folder.path}: versions.csv, summary.json cannot be written: Is a directory; make room"
+    )
+    assert told.endswith(f"run_testbed.py report {folder.path} makes a page of it\n")
 
 
 def test_a_profile_that_cannot_be_written_is_refused_before_anybody_is_started(tmp_path: Path) -> None:
