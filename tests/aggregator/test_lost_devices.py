@@ -45,6 +45,7 @@ def test_a_device_whose_process_has_ended_is_missed_at_once_and_its_last_words_c
     world = World(time)
     lively(world, until=0.4)
     world.at(0.5, "host-1", hello("host-1", dead_pid()))  # it is dead before anybody has looked
+    monkeypatch.setattr("aggregator.peers.is_computing", lambda pid: False)  # and so is the one before it
 
     def answer(device: str, train: Train) -> None:
         if device == "host-1" and train.number == 1:

@@ -137,7 +137,6 @@ def test_the_summary_has_each_figure_right() -> None:
         "ignored": 1,
         "refused": 1,
         "scripted": 0,
-        "restarts": 0,
         "scores": {
             "accuracy": {"last": 0.5, "lowest": 0.5, "highest": 0.8},
             "loss": {"last": 1.25, "lowest": 1.25, "highest": 1.25},

@@ -158,14 +158,14 @@ def test_results_that_cannot_be_written_are_named_and_the_others_are_there(
 
 def test_a_profile_that_cannot_be_written_is_refused_before_anybody_is_started(tmp_path: Path) -> None:
     experiment = loading.load(write_profile(tmp_path, MINIMAL))
-    folder = RunFolder(tmp_path / "runs", "demo", MOMENT)
+    folder = RunFolder.new(tmp_path / "runs", "demo", MOMENT)
     (folder.path / "profile.toml.new").mkdir()
     with pytest.raises(UserError, match="cannot be written to: Is a directory; make room, or choose another folder"):
         folder.write_profile(experiment)
 
 
 def test_a_life_that_nobody_asked_for_is_a_restart_and_a_return_is_none(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path, "demo", MOMENT)
+    folder = RunFolder.new(tmp_path, "demo", MOMENT)
     writer = TraceWriter(folder.trace)
     for event in (
         joined(), joined(at=2.0), scripted("kill", 3.0), scripted("rejoin", 4.0),
@@ -180,7 +180,7 @@ def test_a_life_that_nobody_asked_for_is_a_restart_and_a_return_is_none(tmp_path
 def test_in_a_run_that_was_resumed_every_process_is_another_one_and_no_restart(
     tmp_path: Path, reason: str, restarts: int
 ) -> None:
-    folder = RunFolder(tmp_path, "demo", MOMENT)
+    folder = RunFolder.new(tmp_path, "demo", MOMENT)
     writer = TraceWriter(folder.trace)
     resumed = trace.Resumed(t=3.0, version=0, undone=0, dilation=1.0, started="")
     for event in (joined(), resumed, trace.Left(t=4.0, device="a", reason=reason), replace(joined(at=5.0), pid=2)):
