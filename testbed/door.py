@@ -6,6 +6,9 @@ and reads the account.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket as socketlib
 from collections import Counter
 from typing import Any
 
@@ -103,7 +106,21 @@ class Door:
         if self._speakers.get(connection) != peer:
             self._read_monitor()  # another connection may have had this number before, and its end waits there
             self._speakers[connection] = peer
+            if name is not None:
+                self._look_for_the_evicted(name, connection, give_back=peer != name)
         return peer
+
+    def _look_for_the_evicted(self, name: str, connection: int, *, give_back: bool) -> None:
+        """Whoever claims an id gets it, and the connection that had it leads nowhere from then on, without an end.
+
+        If the key is another's, we end it: the one whose it is will connect anew, and have its id back.
+        """
+        for old in [number for number, who in self._speakers.items() if who == name and number != connection]:
+            if give_back:
+                _hang_up(old)
+            else:
+                self._speakers[old] = STRANGER
+                self._account[name, CUT_OFF] += 1
 
     def routing(self, peer: str) -> str | None:
         """The id to answer to; None for whoever has another's id: that is not where an answer belongs."""
@@ -167,6 +184,11 @@ class Door:
             self._failed -= 1
         elif speaker is None:
             self._account[STRANGER, _SILENT] += 1
+
+
+def _hang_up(number: int) -> None:
+    with contextlib.suppress(OSError), socketlib.socket(fileno=os.dup(number)) as connection:  # it may have ended
+        connection.shutdown(socketlib.SHUT_RDWR)
 
 
 def show(socket: zmq.Socket[bytes], badge: Badge) -> None:

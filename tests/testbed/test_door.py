@@ -149,6 +149,35 @@ def test_the_key_of_one_with_the_id_of_another_is_nobody(encrypted: Guests) -> N
             hub.send(peer, [b"go away"])
 
 
+def test_who_lost_his_place_to_an_impostor_has_it_back(encrypted: Guests) -> None:
+    hub, badges = encrypted
+    with dealer(hub, badges["rpi4-2"]) as device:
+        device.send(b"hello")
+        assert received(hub)[0] == "rpi4-2"
+        with dealer(hub, Badge(id=badges["rpi4-2"].id, keys=badges["rpi4-1"].keys)) as impostor:
+            impostor.send(b"hello")
+            assert received(hub)[0] == "impostor/rpi4-1 as rpi4-2"
+            account = accounted(hub, lambda account: account.total() > 0)
+            assert account == {("rpi4-2", CUT_OFF): 1}
+            device.send(b"here I am")
+            assert received(hub)[0] == "rpi4-2"
+            hub.send("rpi4-2", [b"welcome back"])
+            assert device.poll(int(PATIENCE * 1000))
+            assert not impostor.poll(0)
+
+
+def test_a_place_that_is_taken_with_the_whole_badge_is_noticed(plain: Guests) -> None:
+    hub, badges = plain
+    with dealer(hub, badges["rpi4-1"]) as device, dealer(hub, badges["rpi4-2"]) as other:
+        for socket in (device, other):
+            socket.send(b"hello")
+            received(hub)
+        with dealer(hub, badges["rpi4-1"]) as twin:
+            twin.send(b"hello")
+            assert received(hub)[0] == "rpi4-1"
+            assert hub.account() == {("rpi4-1", CUT_OFF): 1}
+
+
 def test_who_sends_too_large_a_frame_is_cut_off_and_counted_under_his_name(plain: Guests) -> None:
     hub, badges = plain
     with dealer(hub, badges["rpi4-1"]) as device:
