@@ -47,6 +47,7 @@ class Peers:
         self.hellos: dict[str, Hello] = {}
         self.beats: dict[str, Beat] = {}
         self._size = size
+        self._account: Account = Counter()
         self._cut_off: list[tuple[str, int]] = []
         """Peers whose connection has ended, and the process behind it."""
         self._hub = Hub(config.endpoint, max_bytes=largest_frame(size), allow=config.allow)
@@ -125,16 +126,17 @@ class Peers:
         """
         account: Account = Counter((peer, CUT_OFF) for peer, pid in self._cut_off if self._lives(peer, pid))
         self._cut_off.clear()
-        account.update(self._note_connections())
+        self._note_connections()
+        account.update(self._account)
+        self._account.clear()
         return account
 
-    def _note_connections(self) -> Account:
-        account = self._hub.account()
-        for peer, reason in list(account):
-            if reason == CUT_OFF:
-                count = account.pop((peer, reason))
-                self._cut_off += [(peer, self.hellos[peer].pid)] * (count if peer in self.hellos else 0)
-        return account
+    def _note_connections(self) -> None:
+        for (peer, reason), count in self._hub.account().items():
+            if reason != CUT_OFF:
+                self._account[peer, reason] += count
+            elif peer in self.hellos:
+                self._cut_off += [(peer, self.hellos[peer].pid)] * count
 
     def _lives(self, peer: str, pid: int) -> bool:
         return is_computing(pid) and not self.has_left(peer)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from testbed import trace
+from testbed.door import CUT_OFF
 from testbed.messages import MOST_EVENTS, Beat, Hello, Refused, Train
 from testbed.wire import BadMessage, decode, encode
-from tests.aggregator.test_process import World, folder, of, run, time
+from tests.aggregator.test_process import World, folder, of, prepare, run, time
 from tests.devices.parts import Time
 
-__all__ = ["folder", "time"]
+__all__ = ["folder", "time"]  # fixtures
 
 
 def test_an_update_that_is_sent_again_before_it_is_due_counts_once(
@@ -65,6 +67,22 @@ def test_a_peer_that_says_too_much_is_told_once_a_second_and_counted(
     told = [peer for peer, message in world.said if isinstance(message, Refused)]
     assert told.count("host-1") == 1
     assert of(trace.Stopped, events)[0].reason
+
+
+def test_connections_are_counted_and_those_of_processes_that_have_ended_are_not(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, strange = World(time), ("stranger/", "a handshake that failed")
+    peers = prepare(world, folder, monkeypatch)._peers
+    monkeypatch.setattr("aggregator.peers.is_computing", lambda pid: pid != 20)
+    for name, pid in (("host-1", 10), ("host-2", 20)):
+        peers.read(name, encode(Hello(device=name, pid=pid, cores=(1,), samples=5)))
+    news = [Counter({strange: 2, ("host-1", CUT_OFF): 1, ("host-2", CUT_OFF): 1})]
+    monkeypatch.setattr(world, "account", lambda: news.pop() if news else Counter())
+    # forked anew: what had ended by then was the connection of the process before
+    peers.read("host-2", encode(Hello(device="host-2", pid=30, cores=(1,), samples=5)))
+    assert peers.account() == {strange: 2, ("host-1", CUT_OFF): 1}
+    assert peers.account() == {}
 
 
 def test_a_message_with_more_events_than_a_device_sends_at_once_is_refused() -> None:
