@@ -151,6 +151,7 @@ def test_the_summary_has_each_figure_right() -> None:
         "max_staleness": 1,
         "updates_per_second": 0.375,
         "reasons": {"rejected: zero": 1, "lost: gave up": 1},
+        "refusals": {"unknown device": 1},
         "computing": {"asked_s": 3.8, "obtained_s": 5.0, "slowest": "b", "slowest_ratio": 1.5789},
         "abandoned_s": 1.0,
         "bytes_up": 1260,

@@ -22,8 +22,8 @@ from tests.testbed.test_tensorboard import HEADER
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 FREE = {
-    "scores": "<metric>", "to_accuracy": "<level>", "reasons": "<reason>", "energy.by_phase_j": "<phase>",
-    "energy.wasted_by_fate_j": "<fate>", "host_energy.joules": "<package>",
+    "scores": "<metric>", "to_accuracy": "<level>", "reasons": "<reason>", "refusals": "<reason>",
+    "energy.by_phase_j": "<phase>", "energy.wasted_by_fate_j": "<fate>", "host_energy.joules": "<package>",
 }  # fmt: skip
 """Tables whose keys are no names of ours."""
 ELSEWHERE = ("fidelity", "replay")
@@ -32,7 +32,8 @@ EVENTS: list[trace.Event] = [
     HEADER, histories.joined(), histories.sent(1), histories.download(1, 0.0, 1.0), histories.trained(1, 3.0, 2.0),
     histories.made(1, 4.0, 1), histories.scored(1, 4.0, 0.75), Round(t=4.0, number=1, devices=["a"], seconds=[3.0]),
     histories.sent(2, 4.0), trace.Lost(t=5.0, device="a", ticket=2, reason="gave up"), histories.upload(2, 4.0, 5.0),
-    histories.sent(3, 5.0, steps=0), histories.download(3, 5.0, 6.0), histories.stopped(8.0),
+    histories.sent(3, 5.0, steps=0), histories.download(3, 5.0, 6.0),
+    trace.Refusal(t=7.0, peer="stranger/x", reason="unknown device"), histories.stopped(8.0),
 ]  # fmt: skip
 """Something of everything that may be in a summary."""
 
@@ -82,7 +83,7 @@ def test_every_key_of_the_summary_is_told(run: tuple[Path, dict[str, Any]]) -> N
     assert documented("`summary.json`") == found
     assert {place for place in found if "<" in place} == {
         "to_accuracy.<level>.seconds", "to_accuracy.<level>.joules", "to_accuracy.<level>.bytes", "reasons.<reason>",
-        "scores.<metric>.last", "scores.<metric>.lowest", "scores.<metric>.highest",
+        "refusals.<reason>", "scores.<metric>.last", "scores.<metric>.lowest", "scores.<metric>.highest",
         "energy.by_phase_j.<phase>", "energy.wasted_by_fate_j.<fate>", "host_energy.joules.<package>",
     }  # fmt: skip
 
