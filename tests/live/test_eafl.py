@@ -185,8 +185,7 @@ def test_heads_and_members_may_be_slowed_from_outside(throttle: str, tmp_path: P
     check_books(outcome)
 
 
-def test_heads_that_are_suspended_by_signal_pass_results_on_all_the_same(tmp_path: Path) -> None:
-    """A result that was on its way when its head was stopped is there when it is due, as if the head only waited."""
+def test_heads_that_are_suspended_by_signal_go_on_and_the_books_balance(tmp_path: Path) -> None:
     sleepy = {"suspend": 0.5, "suspend_max": 1.0, "suspend_by": "signal"}
     fleet = [{"profile": "rpi4", "link": "wifi", "count": 4, **sleepy}]
     outcome = complete(
