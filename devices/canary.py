@@ -19,7 +19,7 @@ from testbed.roles import CanaryConfig
 from testbed.sockets import Peer, Unreachable, closing_peer
 from testbed.tasks.task import Task
 from testbed.trace import Canary, as_table
-from testbed.wire import decode, encode, largest_frame
+from testbed.wire import encode, heard, largest_frame
 
 _CONNECT_SECONDS = 60.0
 _ALONE_SECONDS = 0.3
@@ -48,8 +48,7 @@ def _sing(config: CanaryConfig, peer: Peer, size: int, song: _Song, alone: float
     while True:
         # until the run begins, only a message can change anything
         left = _CONNECT_SECONDS if clock is None else max(0.0, due - host.now())
-        frames = peer.receive(left)
-        message = decode(frames, size) if frames is not None else None
+        message = heard(peer.receive(left), size)
         if isinstance(message, Stop):
             return
         if isinstance(message, Welcome):

@@ -19,7 +19,7 @@ from testbed.messages import MOST_EVENTS, Ask, Beat, Group, Ledger, Train, Updat
 from testbed.roles import DeviceConfig
 from testbed.sockets import Hub, Peer, Unreachable
 from testbed.trace import as_table
-from testbed.wire import decode, encode, largest_frame
+from testbed.wire import encode, heard, largest_frame
 
 _RETRY_SECONDS = 0.02
 """Host seconds: a head may open its endpoint a moment after its members were told of it."""
@@ -164,7 +164,7 @@ class Membership:
 
     def _hear_boss(self, boss: Peer, now: float) -> None:
         while (frames := boss.receive(0)) is not None:
-            message = decode(frames, self._size)
+            message = heard(frames, self._size)
             if isinstance(message, Train):
                 self._trains += 1
                 self._device.receive(message, now)

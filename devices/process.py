@@ -30,7 +30,7 @@ from testbed.recording import read
 from testbed.roles import GRAIN_SECONDS, DeviceConfig
 from testbed.sockets import Peer, closing_peer, wait_for_any
 from testbed.tasks.task import Task
-from testbed.wire import Buffer, decode, encode, largest_frame
+from testbed.wire import Buffer, encode, heard, largest_frame
 
 _CONNECT_SECONDS = 60.0
 _FINE_SECONDS = 0.002
@@ -142,8 +142,7 @@ class DeviceProcess:
             return True
         clock = WallClock(rejoining.origin, self._config.dilation)
         while (left := clock.host_seconds(rejoining.at - clock.now())) > _FINE_SECONDS:
-            frames = self._peer.receive(left - _FINE_SECONDS / 2)
-            if frames is not None and isinstance(decode(frames, self._task.size), Stop):
+            if isinstance(heard(self._peer.receive(left - _FINE_SECONDS / 2), self._task.size), Stop):
                 return False  # (a Train is for who was killed: nobody is there to take it)
         clock.sleep_until(rejoining.at)
         return True
@@ -152,8 +151,7 @@ class DeviceProcess:
         """The device is silent; its process is about to be killed. If the run ends before, it need not be."""
         self._telling.beat()
         while True:
-            frames = self._peer.receive(_CONNECT_SECONDS)
-            if frames is not None and isinstance(decode(frames, self._task.size), Stop):
+            if isinstance(heard(self._peer.receive(_CONNECT_SECONDS), self._task.size), Stop):
                 return
 
     def _join(self) -> WallClock | None:
@@ -162,8 +160,7 @@ class DeviceProcess:
         hello = Hello(device=name, pid=os.getpid(), cores=self._cores, samples=len(self._shard))
         self._peer.send(encode(hello), timeout=_CONNECT_SECONDS)
         while True:
-            frames = self._peer.receive(timeout=_CONNECT_SECONDS)
-            message = decode(frames, self._task.size) if frames is not None else None
+            message = heard(self._peer.receive(timeout=_CONNECT_SECONDS), self._task.size)
             if isinstance(message, Welcome):
                 return WallClock(message.origin, self._config.dilation)
             if isinstance(message, Stop):
@@ -231,7 +228,7 @@ class DeviceProcess:
         return self._peer.receive(0)
 
     def _take(self, frames: list[Buffer], now: float) -> None:
-        message = decode(frames, self._task.size)
+        message = heard(frames, self._task.size)
         if isinstance(message, Train):
             self._telling.trains += 1
             if message.lead:

@@ -10,7 +10,7 @@ from testbed.messages import EVALUATOR, STOPPED, Beat, Hello, Score, Snapshot, S
 from testbed.roles import EvaluatorConfig
 from testbed.sockets import closing_peer
 from testbed.tasks.task import Task
-from testbed.wire import decode, encode, largest_frame
+from testbed.wire import encode, heard, largest_frame
 
 _CONNECT_SECONDS = 60.0
 _WAIT_SECONDS = 1.0
@@ -24,10 +24,7 @@ def main(config: EvaluatorConfig, task: Task) -> None:
         hello = Hello(device=EVALUATOR, pid=os.getpid(), cores=cores, samples=0)
         peer.send(encode(hello), timeout=_CONNECT_SECONDS)
         while True:
-            frames = peer.receive(_WAIT_SECONDS)
-            if frames is None:
-                continue
-            message = decode(frames, task.size)
+            message = heard(peer.receive(_WAIT_SECONDS), task.size)
             if isinstance(message, Stop):
                 peer.send(encode(Beat(device=EVALUATOR, state=STOPPED)), timeout=_WAIT_SECONDS)
                 return

@@ -8,6 +8,7 @@ enforced by msgspec.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -79,6 +80,20 @@ def decode(frames: Sequence[Buffer], size: int) -> Message:
         return msgspec.convert(header, type=_KINDS[kind])
     except (msgspec.ValidationError, RecursionError) as error:
         raise BadMessage(f"{kind}: {error}") from None
+
+
+def heard(frames: Sequence[Buffer] | None, size: int) -> Message | None:
+    """What was said to a process that listens to one other, if anything was.
+
+    What is no message is passed over, and noted in the log of the process: there is nobody who could be told.
+    """
+    if frames is None:
+        return None
+    try:
+        return decode(frames, size)
+    except BadMessage as problem:
+        print(f"passed over what is no message: {problem}", file=sys.stderr)
+        return None
 
 
 def _take_vector(header: dict[str, Any], frames: Sequence[Buffer], size: int) -> Vector:
