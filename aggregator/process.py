@@ -36,7 +36,7 @@ from testbed.fleet import DeviceSpec
 from testbed.host import is_computing
 from testbed.messages import EVALUATOR, Stop, Welcome
 from testbed.parameters import build
-from testbed.profile import Experiment, StopWhen
+from testbed.profile import Checkpoint, Experiment, StopWhen
 from testbed.replay import read_turns
 from testbed.resuming import CHECKPOINT, INTERRUPTED, saved, undo
 from testbed.roles import AggregatorConfig
@@ -93,7 +93,8 @@ class AggregatorProcess:
             self._peers, self._engine, self._evaluation, Presence(experiment.presence.timeout), self._ending,
             self._trace.write, arrivals, rate=experiment.transport.rate,
         )  # fmt: skip
-        self._checkpoints = Checkpoints(folder, experiment.checkpoint, lambda: self._intake.host_now, self._trace.sync)
+        when = experiment.checkpoint if self._strategy.resumable else Checkpoint(never=True)
+        self._checkpoints = Checkpoints(folder, when, lambda: self._intake.host_now, self._trace.sync)
         if resume is not None:
             self._intake.restore(checkpoint.read(folder / CHECKPOINT, type(self._strategy).__module__))
             self._checkpoints.begin_from(resume.at, self._engine.version)

@@ -171,6 +171,11 @@ class Strategy(abc.ABC):
     keeps_old_base: ClassVar[bool] = True
     """Whether its devices may go on with the model that they have, where a download is lost."""
 
+    @property
+    def resumable(self) -> bool:
+        """Whether a run can go on from a checkpoint, which has nothing of what is on the devices."""
+        return True
+
     def check(self, devices: int) -> None:  # noqa: B027  most rules fit every fleet
         """Raise ``testbed.parameters.ParameterError`` for what does not fit a fleet of so many devices."""
 

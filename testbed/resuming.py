@@ -51,8 +51,8 @@ def saved(folder: Path) -> Saved:
         )
     except FileNotFoundError:
         raise UserError(
-            f"{folder}: has no checkpoint; the run ended before its first one (checkpoint.seconds), or wanted none:"
-            " run it again"
+            f"{folder}: has no checkpoint; the run was killed before its first (checkpoint.seconds), wanted none, or"
+            " has a rule whose state is on the devices (memory = light): run it again"
         ) from None
     except (StateError, KeyError, ValueError) as error:
         raise UserError(f"{path}: cannot be read: {error}; run the experiment again") from None

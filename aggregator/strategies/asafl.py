@@ -69,6 +69,10 @@ class ASAFL(Granting):
         return self._heard.get(device, 0) if self.memory == "light" else None
 
     @property
+    def resumable(self) -> bool:
+        return self.memory == "full"  # Algorithm 4: the devices have the other half
+
+    @property
     def outlasts_a_return(self) -> bool:
         return self.memory == "full"  # Algorithm 4: nothing may be undecided when a device is told what was taken
 

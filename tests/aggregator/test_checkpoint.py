@@ -119,6 +119,11 @@ def test_where_devices_know_more_than_the_rule_they_leave_and_join_again(name: s
     check_conservation(second.engine)
 
 
+def test_a_rule_that_has_half_of_its_state_on_the_devices_cannot_be_resumed() -> None:
+    assert rule("asafl").resumable
+    assert not CATALOGUE["asafl"](rounds=5, budget=5.0, memory="light").resumable
+
+
 def test_a_device_that_keeps_its_base_is_given_it_back(tmp_path: Path) -> None:
     first = begun("audg")
     seat = first.engine._seats["a"]

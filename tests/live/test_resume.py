@@ -1,0 +1,135 @@
+"""A run is interrupted, by Ctrl-C or by kill -9, and goes on from its checkpoint."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import trace
+from testbed.resuming import CHECKPOINT
+from tests.live.leftovers import nothing_left_over
+from tests.live.runs import Outcome, Run, command, complete, started, write_profile
+
+pytestmark = pytest.mark.live
+
+FLEET: list[dict[str, Any]] = [
+    {"profile": "rpi4", "link": "wifi", "count": 2, "drop": 0.2, "suspend": 0.3, "suspend_max": 0.2},
+    {"profile": "phone-low", "name": "phone", "link": "5g", "count": 2, "drop": 0.2},
+]
+RULES: dict[str, dict[str, Any]] = {
+    "fedasync": {"strategy": "fedasync", "devices": FLEET},
+    # devices that go on with the model that they have where a download is lost, which they must be given back
+    "psurdg": {
+        "strategy": {"name": "psurdg", "interval": 0.4},
+        "devices": [{"profile": "rpi4", "link": "wifi", "count": 4, "phi": 0.6, "drop": 0.2}],
+        "training": {"steps": 1, "batch": 32, "lr": 0.1},
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def no_leftovers() -> Iterator[None]:
+    with nothing_left_over():
+        yield
+
+
+def resume(folder: Path, *options: str) -> Outcome:
+    result = command("resume", str(folder), "--no-report", *options)
+    return Outcome(code=result.returncode, stdout=result.stdout, stderr=result.stderr, folder=folder)
+
+
+def wait_until_saved(run: Run) -> None:
+    """Until there is a checkpoint, and more has happened since."""
+    run.wait_for(lambda: list(run._out.glob(f"*/{CHECKPOINT}")), "a checkpoint")
+    made = run.traced().count('{"kind":"aggregated",')
+    run.wait_until_traced("aggregated", made + 2)
+
+
+def killed(profile: Path, *options: str) -> Path:
+    """The folder of a run of which everything was killed at one blow."""
+    with started(profile, *options) as run:
+        wait_until_saved(run)
+        folder = run.folder
+        run.process.send_signal(signal.SIGKILL)
+        run.process.wait()
+    return folder
+
+
+def check_books(outcome: Outcome) -> None:
+    """No version is missing or made twice, no ticket ends twice, and the summary says what the trace says."""
+    versions = [event.version for event in outcome.of_kind(trace.Aggregated)]
+    assert versions == list(range(1, len(versions) + 1))
+    recount = outcome.recount()
+    assert {name: outcome.summary[name] for name in recount} == recount
+    assert recount["dispatched"] == sum(count for name, count in recount.items() if name != "dispatched")
+
+
+def model(outcome: Outcome) -> str:
+    [stopped] = outcome.of_kind(trace.Stopped)
+    return stopped.model
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_strict_replay_that_was_killed_ends_with_the_recorded_model(rule: str, tmp_path: Path) -> None:
+    (tmp_path / "recorded").mkdir()
+    recorded = complete(write_profile(tmp_path / "recorded", stop={"seconds": 5.0}, **RULES[rule]))
+    assert recorded.code == 0, recorded.stderr
+    strict = ("--replay", str(recorded.folder), "--replay-mode", "strict", "--set", "checkpoint.versions=2")
+    folder = killed(write_profile(tmp_path, stop={"seconds": 5.0}, **RULES[rule]), *strict)
+    outcome = resume(folder)
+    assert outcome.code == 0, outcome.stderr  # 1, if it had been another run in anything that is certified
+    assert model(outcome) == model(recorded)
+    [resumed] = outcome.of_kind(trace.Resumed)
+    assert 0 < resumed.version < outcome.summary["versions"]
+    assert resumed.undone == (folder / "undone-1.jsonl").read_bytes().count(b"\n") > 0
+    check_books(outcome)
+
+
+def test_a_run_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
+    with started(write_profile(tmp_path, strategy="fedbuff", devices=FLEET)) as run:
+        run.wait_until_traced("aggregated", 3)
+        told = command("resume", str(run.folder))
+        assert told.returncode == 2
+        assert "this run is under way" in told.stderr
+        run.process.send_signal(signal.SIGINT)
+        interrupted = run.finish()
+    assert interrupted.code == 128 + signal.SIGINT
+    assert f"resume {interrupted.folder} goes on from here" in " ".join(interrupted.stdout.split())
+    seconds, versions = interrupted.summary["seconds"], interrupted.summary["versions"]
+    outcome = resume(interrupted.folder, "--seconds", str(seconds + 3))
+    assert outcome.code == 0, outcome.stderr
+    [resumed] = outcome.of_kind(trace.Resumed)
+    assert resumed.version == versions  # nothing was lost
+    assert abs(resumed.t - seconds) < 0.5
+    assert outcome.summary["versions"] > versions
+    assert outcome.summary["seconds"] == pytest.approx(seconds + 3, abs=0.5)
+    assert outcome.summary["resumed"] == 1
+    check_books(outcome)
+
+    ended = resume(interrupted.folder)
+    assert ended.code == 2
+    assert "this run has ended" in ended.stderr
+
+
+def test_a_run_with_cluster_heads_that_was_killed_goes_on_with_new_ones(tmp_path: Path) -> None:
+    rule = {"name": "eafl", "clusters": 2, "every": 4, "phi": 0.5, "patience": 20.0}
+    changes = {"strategy": rule, "devices": [{"profile": "rpi4", "link": "wifi", "count": 6}]}
+    profile = write_profile(tmp_path, checkpoint={"versions": 1}, **changes)
+    folder = killed(profile)
+    outcome = resume(folder, "--seconds", str(_reached(folder) + 6))
+    assert outcome.code == 0, outcome.stderr
+    [resumed] = outcome.of_kind(trace.Resumed)
+    assert outcome.summary["versions"] > resumed.version >= 1
+    left = [event for event in outcome.of_kind(trace.Left) if event.reason == "the run was interrupted"]
+    assert len(left) == 6
+    assert [event for event in outcome.of_kind(trace.Grouped) if event.t > resumed.t]
+    check_books(outcome)
+
+
+def _reached(folder: Path) -> float:
+    """Emulated seconds of the last event."""
+    return max(event.t for event in trace.read(folder / "trace.jsonl"))
