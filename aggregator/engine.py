@@ -182,12 +182,15 @@ class Engine:
         self._see_off()
 
     def _let_everybody_go(self, reason: str, now: float) -> None:
-        """Nobody is there when the rule is told: it must send nothing to devices that it does not know to be gone."""
+        """The rule is told one by one, when nobody is there: what it wants of those whom it does not know to be gone
+        yet is not done.
+        """
         seats, self._seats, self.now = self._seats, {}, now
         for device, seat in seats.items():
             self._clear(device, seat, reason)
         for device in seats:
-            self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
+            decision = self._strategy.on_leave(device, self)
+            self._carry_out(replace(decision, train={}, leads=(), groups=(), plan=None), f"leave of {device}")
 
     # ---- events
 

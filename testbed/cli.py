@@ -257,8 +257,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
-    saved = resuming.saved(options.run)
+    resuming.check_folder(options.run)
     folder = RunFolder(options.run)
+    saved = resuming.saved(options.run)
     given = {} if options.seconds is None else {"stop.seconds": options.seconds}
     plugins.make_importable(Path.cwd(), resuming.source(options.run).parent)
     experiment = loading.load(options.run / "profile.toml", [], given)

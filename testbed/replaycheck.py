@@ -54,7 +54,7 @@ def met(events: Iterable[Event], name_of: Mapping[str, str] | None = None, use: 
     Of a transfer, the seconds count in which the device was there: when it is away is a matter of the clock. What an
     upload takes that was granted a rate in the replay is the rule's will, and not to be met again.
     """
-    found, job_of, counts, granted = Met(), {}, dict[str, int](), set[int]()
+    found, job_of, counts, granted, final = Met(), {}, dict[str, int](), set[int](), set[int]()
     for event in events:
         if isinstance(event, trace.Stopped):
             found.model = event.model
@@ -65,7 +65,9 @@ def met(events: Iterable[Event], name_of: Mapping[str, str] | None = None, use: 
             continue
         name = name_of[device] if name_of is not None else device
         match event:
-            case trace.Downloaded() | trace.Uploaded():
+            case trace.Dispatched() if event.steps == 0:
+                final.add(event.ticket)  # the final model is no job: nothing was recorded for it to meet
+            case trace.Downloaded() | trace.Uploaded() if event.ticket not in final:
                 job_of[event.ticket] = event.job
                 kind = "upload" if isinstance(event, trace.Uploaded) else "download"
                 seconds = event.obtained if name_of is None else event.asked

@@ -39,10 +39,14 @@ class Saved:
     trace_bytes: int
 
 
-def saved(folder: Path) -> Saved:
-    """The checkpoint of a run folder. Raises UserError where there is none to go on from."""
+def check_folder(folder: Path) -> None:
+    """Raises UserError where no run has begun."""
     if not (folder / "profile.toml").is_file():
         raise UserError(f"{folder}: is no run folder; name one, such as runs/NAME-YYYYmmdd-HHMMSS")
+
+
+def saved(folder: Path) -> Saved:
+    """The checkpoint of a run folder. Raises UserError where there is none to go on from."""
     path = folder / CHECKPOINT
     try:
         notes = statefile.notes_of(path)

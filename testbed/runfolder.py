@@ -50,7 +50,6 @@ class RunFolder:
         except BlockingIOError:
             os.close(self._lock)
             raise UserError(f"{path}: this run is under way; wait for its end, or stop it by Ctrl-C") from None
-        (path / "logs").mkdir(exist_ok=True)
 
     @classmethod
     def new(cls, out: Path, name: str, now: datetime) -> RunFolder:
@@ -58,7 +57,9 @@ class RunFolder:
         made = [folder for folder in (out, *out.parents) if not folder.exists()]
         try:
             out.mkdir(parents=True, exist_ok=True)
-            return cls(_make_new(out, f"{name}-{now:%Y%m%d-%H%M%S}"), made)
+            path = _make_new(out, f"{name}-{now:%Y%m%d-%H%M%S}")
+            (path / "logs").mkdir()
+            return cls(path, made)
         except OSError as error:
             raise UserError(f"--out {out}: cannot be written to: {error.strerror}; choose another folder") from None
 

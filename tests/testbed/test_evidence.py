@@ -309,3 +309,14 @@ def test_a_round_trip_of_a_device_that_waited_for_a_grant_is_not_late() -> None:
     due = DOWN + COMPUTE + 3.0 + UP
     found = gather([header(), dispatched(), downloaded(), trained(), waiting, arrived(t=due, due=due, taken=due)])
     assert found.computed["a"].trips == [(due, due)]
+
+
+def test_what_devices_do_once_more_in_a_resumed_run_is_counted_once() -> None:
+    resumed = trace.Resumed(t=2.0, version=0, undone=3, dilation=2.0, started="")
+    again = trace.Resent(t=2.0, device="a", ticket=1)
+    first = [dispatched(), downloaded(), trained(), uploaded()]  # it was on its way when everything ended
+    second = [downloaded(sent=2.0), trained(end=3.25), uploaded(sent=3.25), arrived(at=3.75)]
+    found = gather([header(), *first, resumed, again, *second])
+    assert found.bytes_wrong == 0
+    assert found.too_early == 0
+    assert [each.sent for each in found.deliveries if each.up] == [3.25]

@@ -339,3 +339,17 @@ def test_behind_its_end_or_where_it_is_empty_a_recording_leaves_everything_to_ch
 @pytest.mark.parametrize(("steps", "after"), [(10, 3), (4, 3), (3, 2), (2, 1), (1, 0)])
 def test_a_job_of_fewer_steps_hangs_before_its_last_at_the_latest(steps: int, after: int) -> None:
     assert Suspension(at=0.0, seconds=1.5, steps=3).after(steps) == after
+
+
+def test_a_job_that_begins_anew_when_the_run_is_resumed_is_what_it_was_then() -> None:
+    resumed = trace.Resumed(t=1.0, version=0, undone=0, dilation=1.0, started="")
+    events = [
+        down(1, 0, 0.5), trained(1), up(1, 0, 0.25, dropped=True), down(2, 0, 2.0, device="b"),
+        resumed, trace.Resent(t=1.0, device="a", ticket=1),
+        down(1, 0, 0.5), trained(1), up(1, 0, 0.25, dropped=True), up(1, 0, 0.75, attempt=1),
+        trace.Resent(t=2.0, device="b", ticket=2), down(2, 0, 1.0, attempt=1, device="b"),
+    ]  # fmt: skip
+    found = recording.gather(events, use="obtained")
+    assert found["a"][0].downloads == [Way(0.5, False)]
+    assert found["a"][0].uploads == [Way(0.25, True), Way(0.75, False)]
+    assert found["b"][0].downloads == [Way(2.0, False), Way(1.0, False)]  # sent again, as at any other time

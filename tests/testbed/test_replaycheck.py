@@ -104,6 +104,12 @@ def test_work_that_was_thrown_away_is_not_compared() -> None:
     assert list(met([down(1, 0, 0.5), abandoned(1, 2, 1.0)]).seconds) == [("download", "a", 0, 0)]
 
 
+def test_the_final_model_is_no_job_and_is_not_compared() -> None:
+    final = trace.Dispatched(t=5.0, device="a", ticket=9, version=3, steps=0)
+    found = met([down(1, 0, 0.5), final, down(9, 1, 0.25, dropped=True), down(9, 1, 0.25, attempt=1)])
+    assert list(found.lost) == [("download", "a", 0, 0)]
+
+
 # ---- figures
 
 

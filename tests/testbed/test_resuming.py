@@ -71,7 +71,7 @@ def test_a_trace_that_was_packed_is_unpacked(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is no run folder; name one"):
-        resuming.saved(tmp_path)
+        resuming.check_folder(tmp_path)
 
 
 def test_a_run_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
