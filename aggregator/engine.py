@@ -13,22 +13,17 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from aggregator.books import Books
 from aggregator.clustering import purity
 from aggregator.office import Office, Record
-from aggregator.outlook import Blind
 from aggregator.strategy import Decision, DeviceInfo, Grouping, Outlook, Plan, Strategy
-from aggregator.tickets import Seat, Tally, Ticket
+from aggregator.tickets import Seat, Ticket
 from aggregator.vectors import is_finite
+from aggregator.view import BadDecision, View
 from testbed import trace
 from testbed.messages import Ask, Base, Beat, Grant, Group, Job, Train, Update, Vector
-from testbed.statefile import pick, put
 
 _BEATS_BEHIND = 5
 """After so many heartbeats, a Train that has not arrived was lost by the transport: on one host it takes no time."""
-
-_LEAST_REMAINING = 1e-6
-"""Seconds: a device that has not asked is not ready, however long ago it should have been."""
 
 Send = Callable[[str, Train | Base | Grant | Group], None]
 
@@ -40,12 +35,8 @@ class Stalled(RuntimeError):
         super().__init__(f"{strategy} stalled after {event}: devices are present, none is busy, no wake is set")
 
 
-class BadDecision(RuntimeError):
-    """A rule decided something that cannot be carried out."""
-
-
-class Engine:
-    """Feeds events to a strategy and acts on its decisions; also the strategy's view of the run (``Server``)."""
+class Engine(View):
+    """Feeds events to a strategy and acts on its decisions."""
 
     def __init__(
         self, strategy: Strategy, model: Vector, *, job: Job, random: np.random.Generator, send: Send, record: Record,
@@ -53,113 +44,20 @@ class Engine:
         truth: Callable[[], Mapping[str, Hashable] | None] = lambda: None,
     ) -> None:  # fmt: skip
         """``truth``: what devices have in common that should be in one cluster, where that is known."""
-        self._strategy, self._send, self._record, self._truth = strategy, send, record, truth
-        self._office = Office(_frozen(model), record, version=version, book=book)
-        self._seats: dict[str, Seat] = {}
-        self.known: dict[str, DeviceInfo] = {}
+        super().__init__(strategy, Office(_frozen(model), record, version=version, book=book), job, random, outlook)
+        self._send, self._record, self._truth = send, record, truth
         self._rounds = 0
         self._started = self._over = False
         self._gone: list[str] = []
         self._seeing_off = False
-        self.job, self.random = job, random
-        self.outlook: Outlook = Blind() if outlook is None else outlook
-        self.now = 0.0
-        self.made = 0.0
-        """When the current version came to be."""
-        self.wake_at: float | None = None
-        self.wakes = 0
-        """How often the rule was woken."""
 
-    # ---- the strategy's view
-
-    @property
-    def grants(self) -> bool:
-        """Whether devices upload only when they are granted a rate."""
-        return self._strategy.grants
-
-    @property
-    def version(self) -> int:
-        return self._office.history.version
-
-    @property
-    def model(self) -> Vector:
-        return self._office.history.model
-
-    @property
-    def devices(self) -> Mapping[str, DeviceInfo]:
-        return {name: seat.info for name, seat in self._seats.items()}
-
-    @property
-    def busy(self) -> Mapping[str, int]:
-        return {name: seat.ticket.base for name, seat in self._seats.items() if seat.ticket is not None}
-
-    def model_at(self, version: int) -> Vector:
-        return self._office.history.models[version]
-
-    def staleness(self, update: Update) -> int:
-        return self.version - update.version
-
-    def remaining(self, device: str, *, by_beats: bool = False) -> float:
-        ticket = self._seats[device].ticket
-        if ticket is None or ticket.train.job is None:
-            raise BadDecision(f"{self._name} wants to know how long {device} will compute, which does not")
-        if ticket.asked:
-            return 0.0
-        seconds = self.outlook.seconds(device, ticket.train.job)
-        left = ticket.train.sent + seconds - self.now
-        if by_beats and ticket.progress is not None:
-            moment, progress = ticket.progress
-            left = moment + (1 - progress) * seconds - self.now
-        return max(left, _LEAST_REMAINING)
-
-    @property
-    def tally(self) -> Tally:
-        return self._office.tally
-
-    @property
-    def books(self) -> Books:
-        """Of the cluster heads."""
-        return self._office.books
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._office.open)
-
-    @property
-    def models_kept(self) -> int:
-        return len(self._office.history.models)
-
-    def is_present(self, device: str) -> bool:
-        return device in self._seats
-
-    def jobs_of(self, device: str) -> int:
-        """Jobs that a device has been sent so far, in all its lives."""
-        return self._office.jobs[device]
-
-    def ticket_of(self, device: str) -> int:
-        """The ticket that a device is working on, 0 if it is idle or not there."""
-        seat = self._seats.get(device)
-        return seat.ticket.number if seat is not None and seat.ticket is not None else 0
-
-    def base_of(self, device: str) -> int | None:
-        """Version a device is training on, None if it is idle."""
-        seat = self._seats.get(device)
-        return seat.ticket.base if seat is not None and seat.ticket is not None else None
-
-    # ---- checkpoints
-
-    _KEPT = ("_seats", "known", "_rounds", "random", "now", "made", "wake_at", "wakes")
+    # ---- going on
 
     def state(self) -> dict[str, Any]:
-        """All that a run goes on from, the rule's own state included: a tree for ``testbed.statefile``."""
-        own = pick(self, self._KEPT)
-        return own | {"office": self._office.state(), "rule": dict(vars(self._strategy))}
+        return super().state() | {"_rounds": self._rounds}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Be as the engine was whose state this is. Devices are to be told: see :meth:`resume`."""
-        put(self._strategy, state.pop("rule"))
-        self._office.restore(state.pop("office"))
-        put(self, state)
+        super().restore(state)
         self._started = True
 
     def resume(self, now: float) -> None:
@@ -469,10 +367,6 @@ class Engine:
         if ticket is None or not ticket.delivered:
             raise BadDecision(f"{self._name} {verdict} ticket {number}, which awaits no decision")
         return ticket
-
-    @property
-    def _name(self) -> str:
-        return type(self._strategy).__name__
 
 
 def _unfit(update: Update, ticket: Ticket) -> str | None:

@@ -83,8 +83,7 @@ def _run(
         plan = planner.settled(experiment, survey, core_plan)
         if not plan.fits and not options.no_admission:
             raise planner.refusal(plan)
-        if saved is None:
-            folder.write_profile(replace(experiment, dilation=plan.dilation))
+        folder.write_profile(replace(experiment, dilation=plan.dilation))
         say(terminal.demand(plan))
         return plan
 

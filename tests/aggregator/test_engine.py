@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from aggregator.engine import BadDecision
 from aggregator.strategies.fedasync import FedAsync
 from aggregator.strategy import Decision, Server, Strategy
+from aggregator.view import BadDecision
 from testbed import trace
 from testbed.messages import Job, Update, Vector
 from tests.aggregator.by_hand import ByHand, check_conservation, check_memory, vector

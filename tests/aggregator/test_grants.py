@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import pytest
 
-from aggregator.engine import BadDecision, Stalled
+from aggregator.engine import Stalled
 from aggregator.outlook import Blind, InCell
 from aggregator.strategy import Decision, Plan, Server, Strategy
+from aggregator.view import BadDecision
 from testbed import trace
 from testbed.messages import Job, Update
 from testbed.profile import Direction
