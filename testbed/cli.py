@@ -132,6 +132,9 @@ def _running(commands: _Commands) -> None:
     resumed.add_argument(
         "--seconds", type=float, metavar="S", help="let it last longer: stop.seconds, counted from its beginning"
     )
+    resumed.add_argument(
+        "--dilation", metavar="K|auto", help="host seconds per emulated second from here on (default: as before)"
+    )
     resumed.add_argument("--data-dir", type=Path, metavar="DIR", help=places.HELP)
     _carrying_out(resumed)
 
@@ -260,7 +263,8 @@ def _resume(options: argparse.Namespace) -> int:
     resuming.check_folder(options.run)
     folder = RunFolder(options.run)
     saved = resuming.saved(options.run)
-    given = {} if options.seconds is None else {"stop.seconds": options.seconds}
+    changed = {"stop.seconds": options.seconds, "dilation": _number_or_word(options.dilation)}
+    given = {key: value for key, value in changed.items() if value is not None}
     plugins.make_importable(Path.cwd(), resuming.source(options.run).parent)
     experiment = loading.load(options.run / "profile.toml", [], given)
     resuming.check(options.run, experiment, saved)

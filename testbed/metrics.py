@@ -45,7 +45,7 @@ def metric_rows(total: Totals) -> list[dict[str, Any]]:
     moved = _moved(total, [score.made for score in scores])
     return [
         {
-            "time_s": round(score.made, 4), "host_s": round(score.made * total.dilation, 4), "version": score.version,
+            "time_s": round(score.made, 4), "host_s": round(total.host_seconds(score.made), 4), "version": score.version,
             "joules": spent, "bytes": size, **_scored(score.metrics),
         }
         for score, spent, size in zip(scores, joules, moved, strict=True)
@@ -174,7 +174,7 @@ def summary(total: Totals, target: float | None = None) -> dict[str, Any]:
         "seed": total.header.seed if total.header else None,
         "devices": len(total.devices),
         "seconds": round(total.seconds, 3),
-        "host_seconds": round(total.seconds * total.dilation, 3),
+        "host_seconds": round(total.host_seconds(total.seconds), 3),
         "dilation": total.dilation,
         "stopped": total.stopped.reason if total.stopped else "the aggregator ended early",
         "versions": total.versions,

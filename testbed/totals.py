@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -137,6 +139,8 @@ class Totals:
     """Of tickets that cluster heads give out."""
     resent: int = 0
     resumed: int = 0
+    dilations: list[tuple[float, float]] = field(default_factory=list)
+    """From which moment on, at which dilation: where the run was resumed."""
     ignored: int = 0
     refused: int = 0
     scripted: int = 0
@@ -158,6 +162,15 @@ class Totals:
     @property
     def dilation(self) -> float:
         return self.header.dilation if self.header is not None else 1.0
+
+    def host_seconds(self, moment: float) -> float:
+        """What the run took on the host by then. A run that was resumed may have gone on at another dilation."""
+        changes = [(0.0, self.dilation), *self.dilations, (math.inf, 1.0)]
+        return sum(
+            (min(moment, until) - since) * dilation
+            for (since, dilation), (until, _) in itertools.pairwise(changes)
+            if since < moment
+        )
 
     @property
     def in_flight(self) -> int:
@@ -243,6 +256,7 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
             total.resent += 1
         case trace.Resumed():
             total.resumed += 1
+            total.dilations.append((event.t, event.dilation))
             total.rejoining.update(total.devices)
         case trace.Left() if event.reason == PROCESS_ENDED:
             total.rejoining.discard(event.device)

@@ -23,6 +23,7 @@ from testbed.trace import (
     Refusal,
     Rejected,
     Resent,
+    Resumed,
     Scored,
     Stopped,
     Superseded,
@@ -541,3 +542,11 @@ def test_every_metric_has_a_column_and_none_takes_the_place_of_ours() -> None:
     [row] = rows = metrics.metric_rows(totals([joined("a", 1), scored]))
     assert (row["perplexity"], row["bytes"], row["metric_bytes"], row["time_s"]) == (12.5, 0, 7.0, 3.0)
     assert metrics.metric_columns(rows) == [*metrics.METRIC_COLUMNS, "perplexity", "metric_bytes"]
+
+
+def test_host_seconds_of_a_run_that_went_on_at_another_dilation_are_those_it_took() -> None:
+    header = Header(t=0.0, schema=trace.SCHEMA, name="n", strategy="s", seed=1, dilation=2.0, started="", host="h")
+    resumed = [Resumed(t=t, version=0, undone=0, dilation=k, started="") for t, k in ((4.0, 1.0), (6.0, 3.0))]
+    total = totals([header, *resumed, Stopped(t=10.0, reason="over", version=0, in_flight=0)])
+    assert [total.host_seconds(moment) for moment in (0.0, 3.0, 5.0, 10.0)] == [0.0, 6.0, 9.0, 22.0]
+    assert metrics.summary(total)["host_seconds"] == 22.0
