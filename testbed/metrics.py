@@ -45,8 +45,8 @@ def metric_rows(total: Totals) -> list[dict[str, Any]]:
     moved = _moved(total, [score.made for score in scores])
     return [
         {
-            "time_s": round(score.made, 4), "host_s": round(total.host_seconds(score.made), 4), "version": score.version,
-            "joules": spent, "bytes": size, **_scored(score.metrics),
+            "time_s": round(score.made, 4), "host_s": round(total.host_seconds(score.made), 4),
+            "version": score.version, "joules": spent, "bytes": size, **_scored(score.metrics),
         }
         for score, spent, size in zip(scores, joules, moved, strict=True)
     ]  # fmt: skip

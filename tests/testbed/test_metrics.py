@@ -545,7 +545,10 @@ def test_every_metric_has_a_column_and_none_takes_the_place_of_ours() -> None:
 
 
 def test_host_seconds_of_a_run_that_went_on_at_another_dilation_are_those_it_took() -> None:
-    header = Header(t=0.0, schema=trace.SCHEMA, name="n", strategy="s", seed=1, dilation=2.0, started="", host="h")
+    header = Header(
+        t=0.0, schema=trace.SCHEMA, name="n", strategy="s", seed=1, dilation=2.0, demand=0.5, pressure=None,
+        started="", host="h",
+    )  # fmt: skip
     resumed = [Resumed(t=t, version=0, undone=0, dilation=k, started="") for t, k in ((4.0, 1.0), (6.0, 3.0))]
     total = totals([header, *resumed, Stopped(t=10.0, reason="over", version=0, in_flight=0)])
     assert [total.host_seconds(moment) for moment in (0.0, 3.0, 5.0, 10.0)] == [0.0, 6.0, 9.0, 22.0]
