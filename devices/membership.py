@@ -75,8 +75,8 @@ class Membership:
         self._relay.drop()
 
     def lead(self, train: Train, now: float) -> None:
-        """A model for the cluster; not if the aggregator has another head in mind meanwhile."""
-        if self._head is not None:
+        """A model for the cluster; not if the aggregator has another head in mind meanwhile. One is to be trained."""
+        if self._head is not None and train.job is not None:
             self._relay.receive(train, now)
 
     # ---- meanwhile

@@ -20,10 +20,27 @@ if TYPE_CHECKING:
 else:
     Vector = Any  # vectors travel beside the header, and are checked where they are taken from their frame
 
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_TICKET_BITS = 24
+_MANY = 1 << 53
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_MANY)]
+"""No more than every reader of JSON tells apart: so what is counted on, and added up, has room in a message again."""
+Some: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+"""Steps of a job, samples of a device, the number of a process: 0 would be none, or (of processes) all of ours."""
+Samples: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+"""Of somebody who may have none: an evaluator."""
+Few: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 22)]
+"""So many times all samples of a device are no more than a Count."""
+Book: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=_MANY >> _TICKET_BITS)]
 Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 """A finite float: the bounds keep NaN and the infinities out."""
-Rate: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
+Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
+Rate: TypeAlias = Annotated[float, msgspec.Meta(ge=1e-9, le=1e300)]
+Factor: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
+"""Of vectors in single precision."""
+Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Moment: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+"""On the host's clock: a wait until then is one that the system calls can be asked for."""
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
 MOST_EVENTS = 1000
 Events: TypeAlias = Annotated[tuple[dict[Text, Any], ...], msgspec.Meta(max_length=MOST_EVENTS)]
@@ -39,7 +56,6 @@ KILLED = "killed"
 """State in the last word of a device that the script kills. No sign of life: it only brings what was not told yet."""
 
 
-_TICKET_BITS = 24
 LEAD_JOBS = 1 << 30
 """Numbers from here on are those of models that go through a cluster head: so they meet no fate of its own jobs."""
 
@@ -57,21 +73,21 @@ def book_of(ticket: int) -> int:
 class Job:
     """Local training as a device is told to do it. Travels with each dispatch, so a rule may change it."""
 
-    steps: Count = param(10, "local SGD steps per job (ignored if epochs is set)", at_least=1)
-    epochs: Count = param(0, "local epochs per job; 0 means: use steps", at_least=0)
+    steps: Some = param(10, "local SGD steps per job (ignored if epochs is set)", at_least=1, below=1 << 31)
+    epochs: Few = param(0, "local epochs per job; 0 means: use steps", at_least=0, below=1 << 22)
     batch: Count = param(32, "samples per step; 0 means: all that the device has", at_least=0)
-    lr: Number = param(0.05, "local learning rate", above=0)
+    lr: Factor = param(0.05, "local learning rate", above=0, at_most=1e30)
     lr_schedule: str = param(
         "constant", "how the rate falls within a job: not at all, or lr/√(e + 1) in local epoch e (from 0)",
         choices=("constant", "inverse-sqrt"),
     )  # fmt: skip
-    lr_decay: Number = param(
+    lr_decay: Share = param(
         1.0, "how the rate falls from job to job: lr·lr_decay^n in the device's job n (from 0)", above=0, at_most=1
     )
     """AsyncFedED has a "decay rate" of 0.995 and does not say per what. Here it is per job, as elsewhere by round.
     Rules whose equations have the local rate η take ``lr`` for it: with a decay, gradients −Δ/η fade as Δ does."""
-    momentum: Number = param(0.0, "local momentum", at_least=0, below=1)
-    proximal: Number = param(0.0, "μ of the proximal term (μ/2)·‖x − x_base‖²", at_least=0)
+    momentum: Share = param(0.0, "local momentum", at_least=0, below=1)
+    proximal: Factor = param(0.0, "μ of the proximal term (μ/2)·‖x − x_base‖²", at_least=0, at_most=1e30)
 
     def steps_over(self, samples: int) -> int:
         """Steps this job takes on a device that has ``samples`` samples."""
@@ -112,15 +128,15 @@ class Hello(Message, frozen=True, kw_only=True):
     """Device → aggregator, once: who I am, and what I read back of my own limits."""
 
     device: Text
-    pid: Count
+    pid: Some
     cores: Annotated[tuple[Count, ...], msgspec.Meta(max_length=4096)]
-    samples: Count
+    samples: Samples
 
 
 class Welcome(Message, frozen=True, kw_only=True):
     """Aggregator → device: the run begins; ``origin`` is time zero on CLOCK_MONOTONIC."""
 
-    origin: Number
+    origin: Moment
 
 
 class Train(Message, frozen=True, kw_only=True):
@@ -164,7 +180,7 @@ class Update(Message, frozen=True, kw_only=True):
     ticket: Count
     version: Count
     delta: Vector
-    samples: Count
+    samples: Samples
     steps: Count
     started: Number
     finished: Number
@@ -227,20 +243,20 @@ class Group(Message, frozen=True, kw_only=True):
     head is told its ``members``: name, samples, and how many jobs each was sent before.
     """
 
-    book: Count
+    book: Book
     head: Text
     quorum: Count = 1
     """Updates that the head waits for."""
     damped: bool = True
     """Whether stale updates weigh less."""
-    members: tuple[tuple[Text, Count, Count], ...] = ()
+    members: tuple[tuple[Text, Some, Count], ...] = ()
 
 
 class Ledger(Message, frozen=True, kw_only=True):
     """Cluster head → aggregator: what became of the tickets of its book."""
 
     device: Text
-    book: Count
+    book: Book
     events: Events
 
 

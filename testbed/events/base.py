@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from testbed.messages import Number
+from testbed.messages import Number, Positive
 
 
 class Miss(msgspec.Struct, frozen=True, array_like=True):
@@ -13,7 +13,7 @@ class Miss(msgspec.Struct, frozen=True, array_like=True):
     """
 
     check: int
-    asked: Number
+    asked: Positive
     late: Number
 
 

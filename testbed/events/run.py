@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from testbed.events.base import Event
-from testbed.messages import Number
+from testbed.messages import Number, Positive
 
 SCHEMA = 4
 UNITS = "seconds, bytes, versions"
@@ -108,7 +108,7 @@ class Canary(Event, frozen=True, kw_only=True):
 
     core: int
     asked: Number
-    alone: Number
+    alone: Positive
     obtained: Number
 
 

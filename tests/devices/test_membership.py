@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from devices.device import Device
@@ -109,6 +110,17 @@ def test_a_cluster_works_and_its_head_sends_one_result(places: dict[str, Place])
     head.cluster.lead(lead(10, version=5), now)
     live_until(places, lambda: bool(head.cluster.outbox), now)
     assert len(head.tickets) == 6
+
+
+def test_a_head_is_led_by_models_that_are_to_be_trained_only(places: dict[str, Place]) -> None:
+    head = places["head"]
+    head.cluster.enter(group(2, "head", quorum=1, members=("head",)), 0.0)
+    head.cluster.lead(msgspec.structs.replace(lead(9), job=None), 0.0)
+    head.live(1.0)
+    assert head.tickets == []
+    head.cluster.lead(lead(10), 1.0)
+    live_until({"head": head}, lambda: bool(head.cluster.outbox), 1.0)
+    assert [result.ticket for result in head.cluster.outbox] == [10]
 
 
 def test_with_another_head_the_cluster_begins_anew_and_old_work_is_for_nobody(places: dict[str, Place]) -> None:

@@ -130,6 +130,24 @@ def test_a_refused_device_says_why_it_ends(time: Time) -> None:
         live(peer)
 
 
+class NoisyPeer(ScriptedPeer):
+    """Says something that is no message before each that is one."""
+
+    noise = True
+
+    def receive(self, timeout: float) -> list[Buffer] | None:
+        self.noise = not self.noise
+        return super().receive(timeout) if self.noise else [b"\xc1"]
+
+
+def test_what_is_no_message_is_passed_over_and_noted(time: Time, capsys: pytest.CaptureFixture[str]) -> None:
+    peer = NoisyPeer(time, job(time))
+    live(peer)
+    assert isinstance(peer.told[0], Hello)
+    assert len(peer.of(Update)) == 1
+    assert "passed over what is no message: the header is not msgpack" in capsys.readouterr().err
+
+
 # ---- when
 
 

@@ -160,6 +160,7 @@ def test_a_whole_number_of_seconds_is_taken_as_seconds() -> None:
         {"obtained": True},
         {"misses": [[2, 0.5]]},
         {"misses": [[2, 0.5, math.nan]]},
+        {"misses": [[2, 0.0, 0.1]]},  # shares of it are what is told
         {"misses": None},
         {"use": {"cpu": 1.0, "waited": 0.5}},
         {"use": {"cpu": 1.0, "waited": 0.5, "stolen": math.inf}},
@@ -184,3 +185,10 @@ def test_a_device_event_with_a_wrong_field_is_refused(changes: dict[Any, Any]) -
 def test_a_device_event_without_one_of_its_fields_is_refused(missing: str) -> None:
     with pytest.raises(TraceError):
         device_event({key: value for key, value in TRAINED.items() if key != missing})
+
+
+def test_a_canary_that_took_no_time_alone_is_refused() -> None:
+    note = as_table(trace.Canary(t=1.0, core=1, asked=0.02, alone=0.02, obtained=0.021))
+    assert trace.canary_event(note).alone == 0.02
+    with pytest.raises(TraceError, match="alone"):
+        trace.canary_event(note | {"alone": 0.0})  # shares of it are what is told

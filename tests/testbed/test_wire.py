@@ -173,6 +173,9 @@ WRONG_VALUES: list[tuple[str, str, Any]] = [
     ("Hello", "device", 5),
     ("Hello", "device", b"rpi4-1"),
     ("Hello", "device", "x" * 1001),
+    ("Hello", "pid", 0),  # a signal to it would be one to everybody of ours
+    ("Hello", "pid", 2**31),
+    ("Hello", "samples", 2**31),
     ("Hello", "cores", 1),
     ("Hello", "cores", [True]),
     ("Hello", "cores", [-1]),
@@ -181,10 +184,16 @@ WRONG_VALUES: list[tuple[str, str, Any]] = [
     ("Welcome", "origin", False),
     ("Welcome", "origin", math.nan),
     ("Welcome", "origin", math.inf),
+    ("Welcome", "origin", 1e13),
     ("Train", "job", []),
     ("Train", "job", "final"),
     ("Update", "loss", -math.inf),
     ("Update", "ticket", False),
+    ("Update", "ticket", 2**53 + 1),
+    ("Grant", "rate", 5e-324),
+    ("Group", "book", 2**29),  # its tickets would have no room in a message
+    ("Group", "members", [["a", 0, 0]]),
+    ("Ledger", "book", 2**29),
     ("Update", "events", {}),
     ("Update", "events", [1]),
     ("Update", "events", None),
@@ -203,7 +212,13 @@ def test_a_field_of_the_wrong_type_is_refused_by_name(kind: str, field: str, val
     assert f"$.{field}" in message
 
 
-@pytest.mark.parametrize(("field", "value"), [("steps", True), ("lr", math.nan), ("lr", "1"), ("batch", -1)])
+WRONG_JOBS = [
+    ("steps", True), ("steps", 0), ("epochs", 2**22), ("batch", -1), ("lr", math.nan), ("lr", "1"), ("lr", 1e31),
+    ("lr_decay", 1.5), ("momentum", -0.5), ("proximal", 1e31),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value"), WRONG_JOBS)
 def test_a_wrong_field_of_a_job_is_refused_by_name(field: str, value: object) -> None:
     header = header_of("Train")
     header["job"][field] = value
