@@ -25,12 +25,15 @@ _SHARE = 0.1
 
 
 class Checkpoints:
-    """Of one run. ``clock`` tells host seconds; ``sync`` has the trace on the disk, as far as it goes."""
+    """Of one run, whose rule is of the module ``own``. ``clock`` tells host seconds, ``sync`` has what there is of the
+    trace on the disk.
+    """
 
     def __init__(
-        self, run_folder: Path, when: Checkpoint, clock: Callable[[], float], sync: Callable[[], None]
+        self, run_folder: Path, when: Checkpoint, clock: Callable[[], float], sync: Callable[[], None], own: str
     ) -> None:
         self._path, self._when, self._clock, self._sync = run_folder / CHECKPOINT, when, clock, sync
+        self._modules = (*MODULES, own)
         self._taken_at, self._version = 0.0, 0
         self._not_before = 0.0
         """Host seconds."""
@@ -38,7 +41,7 @@ class Checkpoints:
         self._problem = ""
 
     def is_due(self, now: float, version: int) -> bool:
-        if self._when.never or self._problem or self._writes or version == self._version:
+        if self._when.never or self._writes or version == self._version:
             return False
         if self._clock() < self._not_before:
             return False
@@ -54,9 +57,9 @@ class Checkpoints:
         """Take the state down, and have it written."""
         self.begin_from(now, version)
         try:
-            draft = statefile.draft(state)
+            draft = statefile.draft(state, self._modules)
         except StateError as problem:
-            self._report(f"no checkpoints are made: {problem}")
+            self._report(f"no checkpoint was made: {problem}")
             return
         notes = {"t": repr(now), "version": str(version), "trace_bytes": str(trace_bytes)}
         self._thread = threading.Thread(target=self._write, args=(draft, notes), name="checkpoint")
@@ -65,7 +68,7 @@ class Checkpoints:
     def take_last(self, now: float, version: int, trace_bytes: int, state: Callable[[], Mapping[str, Any]]) -> None:
         """The run is over: whatever the schedule says, and wait until it is written."""
         self.wait()
-        if not self._when.never and not self._problem:
+        if not self._when.never:
             self.take(now, version, trace_bytes, state())
             self.wait()
 
@@ -83,13 +86,13 @@ class Checkpoints:
             self._sync()
             draft.write(self._path, notes)
         except (OSError, StateError) as error:
-            self._report(f"checkpoints cannot be written: {error}; the run goes on without them")
+            self._report(f"a checkpoint cannot be written: {error}; it is tried again when the next one is due")
         took = self._clock() - began
         self._not_before = began + took / _SHARE
 
     def _report(self, problem: str) -> None:
-        """Once: a disk that is full stays full for a while, and a log on it would not help."""
-        if not self._problem:
+        """Each once: a disk that is full stays full for a while, and a log on it would not help."""
+        if problem != self._problem:
             print(problem, file=sys.stderr, flush=True)
         self._problem = problem
 

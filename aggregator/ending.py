@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from testbed.profile import StopWhen
+from testbed.resuming import TIME_IS_OVER
 
 
 class Ending:
@@ -45,7 +46,7 @@ class Ending:
 
     def look_at_time(self, now: float) -> None:
         if now >= self.at:
-            self.ask(f"{self.at:g} seconds are over")
+            self.ask(f"{self.at:g} {TIME_IS_OVER}")
 
     def look_at_version(self, version: int) -> None:
         versions = self._when.versions

@@ -83,7 +83,7 @@ class Intake:
     @property
     def moment(self) -> float:
         """Now, as the trace counts: nothing passes before the run has begun."""
-        return self.clock.now() if self.running else 0.0
+        return self.clock.now() if self.running else self._engine.now
 
     def _counting(self, now: float) -> float:
         """The moment from which what is heard now counts: a strict replay may stand still, until it is over."""
@@ -280,6 +280,7 @@ class Intake:
         self._engine.resume(now)
         for name in self._peers.fleet:
             if name in self._peers.hellos and not self._engine.is_present(name):
+                self._deaths.rejoined(name, now)
                 self.join(self._peers.hellos[name], now)
             elif self._engine.is_present(name):
                 self._presence.heard(name, now)  # or it will be missed: the script had killed it
@@ -308,10 +309,10 @@ class Intake:
 
     def _is_excused(self, device: str, now: float) -> bool:
         """One local step may take longer than the time-out."""
-        pid = self._peers.hellos[device].pid
-        if self._peers.has_left(device) or not is_computing(pid):
+        hello = self._peers.hellos.get(device)
+        if hello is None or self._peers.has_left(device) or not is_computing(hello.pid):
             return False
-        computes = self._suspects.computes(device, pid, self.host_now)
+        computes = self._suspects.computes(device, hello.pid, self.host_now)
         if computes is None:
             self._presence.doubt(device, now, LOOK_SECONDS / self.clock.dilation)
         elif computes:

@@ -76,13 +76,15 @@ class Peers:
         return self._was_killed(name) or name not in self.hellos or not is_computing(self.hellos[name].pid)
 
     def _was_killed(self, name: str) -> bool:
+        if name not in self.hellos and name in self._dead:
+            return True  # before the run was interrupted
         return name in self.beats and self.beats[name].state == KILLED
 
     def wake_the_frozen(self) -> None:
         """A device that is suspended by SIGSTOP cannot hear that the run is over."""
         for name, device in self.fleet.items():
             if device.suspend_by == "signal" and name in self.hellos:
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(OSError):  # it has ended, or is not ours
                     os.kill(self.hellos[name].pid, signal.SIGCONT)
 
     # ---- messages in

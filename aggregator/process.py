@@ -32,14 +32,16 @@ from aggregator.turns import Turns
 from testbed import plugins, trace
 from testbed.clock import WallClock
 from testbed.cores import Priority, keep_freed_memory, settle
+from testbed.errors import UserError
 from testbed.fleet import DeviceSpec
 from testbed.host import is_computing
 from testbed.messages import EVALUATOR, Stop, Welcome
 from testbed.parameters import build
 from testbed.profile import Checkpoint, Experiment, StopWhen
 from testbed.replay import read_turns
-from testbed.resuming import CHECKPOINT, INTERRUPTED, saved, undo
+from testbed.resuming import CHECKPOINT, INTERRUPTED, UNWRITABLE, saved, undo
 from testbed.roles import AggregatorConfig
+from testbed.statefile import StateError
 from testbed.tasks.task import Task
 
 _HOUSEKEEPING_SECONDS = 0.1
@@ -76,7 +78,6 @@ class AggregatorProcess:
         self.endpoint = self._peers.endpoint
         resume = config.resume
         folder = Path(config.run_folder)
-        self._undone = 0 if resume is None else undo(folder, saved(folder))
         self._trace = trace.TraceWriter(folder / "trace.jsonl")
         self._strategy = _strategy(experiment)
         self._engine = Engine(
@@ -94,9 +95,13 @@ class AggregatorProcess:
             self._trace.write, arrivals, rate=experiment.transport.rate,
         )  # fmt: skip
         when = experiment.checkpoint if self._strategy.resumable else Checkpoint(never=True)
-        self._checkpoints = Checkpoints(folder, when, lambda: self._intake.host_now, self._trace.sync)
+        own = type(self._strategy).__module__
+        self._checkpoints = Checkpoints(folder, when, lambda: self._intake.host_now, self._trace.sync, own)
         if resume is not None:
-            self._intake.restore(checkpoint.read(folder / CHECKPOINT, type(self._strategy).__module__))
+            try:
+                self._intake.restore(checkpoint.read(folder / CHECKPOINT, own))
+            except StateError as problem:
+                raise UserError(f"{problem}; it was made by another version, or with another rule") from None
             self._checkpoints.begin_from(resume.at, self._engine.version)
 
     def stop(self, reason: str) -> None:
@@ -143,10 +148,12 @@ class AggregatorProcess:
             self._go_on(resume.at)
 
     def _go_on(self, at: float) -> None:
+        """Everybody is there: only now is anything undone."""
+        folder = Path(self._config.run_folder)
         self._trace.write(
             trace.Resumed(
-                t=at, version=self._engine.version, undone=self._undone, dilation=self._config.plan.dilation,
-                started=_today(),
+                t=at, version=self._engine.version, undone=undo(folder, saved(folder)),
+                dilation=self._config.plan.dilation, started=_today(),
             )
         )  # fmt: skip
         self._intake.resume(at)
@@ -204,8 +211,9 @@ class AggregatorProcess:
         self._trace.flush()
         if self._trace.full:
             self._note_unwritten("trace.jsonl", f"{self._trace.problem}, for too long")
-            self._ending.interrupt(f"the trace could not be written: {self._trace.problem}")
-        if self._trace.problem is None and self._checkpoints.is_due(now, engine.version):
+            self._ending.interrupt(f"{UNWRITABLE}: {self._trace.problem}")
+        going_on = self._trace.problem is None and self._ending.reason is None
+        if going_on and self._checkpoints.is_due(now, engine.version):
             self._checkpoints.take(now, engine.version, self._trace.size, intake.state())
 
     def _save_last(self) -> None:

@@ -22,8 +22,8 @@ from testbed.statefile import StateError
 
 CHECKPOINT = "checkpoints/latest.safetensors"
 TRACE = "trace.jsonl"
-INTERRUPTED = "interrupted"
-"""Reason for the end of a run that somebody stopped."""
+INTERRUPTED, UNWRITABLE, TIME_IS_OVER = "interrupted", "the trace could not be written", "seconds are over"
+"""Reasons for the end of a run, or parts of them: such a run can go on."""
 _CHUNK = 1 << 20
 _MOMENT = 1e-3
 
@@ -69,10 +69,20 @@ def saved(folder: Path) -> Saved:
 def check(folder: Path, experiment: Experiment, of: Saved) -> None:
     """Raises UserError where there is nothing left to do. A run that was interrupted says so, or says nothing."""
     seconds, reason = experiment.stop.seconds, _ended(folder, of)
-    if reason is None or reason == INTERRUPTED:
+    if reason is None or reason == INTERRUPTED or reason.startswith(UNWRITABLE):
         return
+    if not reason.endswith(TIME_IS_OVER):
+        raise UserError(f"{folder}: this run has ended ({reason}); there is nothing left to do")
     if seconds is None or seconds <= of.at + _MOMENT:
         raise UserError(f"{folder}: this run has ended ({reason}); --seconds S lets it last longer")
+
+
+def is_possible(folder: Path, experiment: Experiment) -> bool:
+    try:
+        check(folder, experiment, saved(folder))
+    except UserError:
+        return False
+    return True
 
 
 def source(folder: Path) -> Path:

@@ -37,7 +37,7 @@ from testbed.planner import Plan
 from testbed.processes import RunFailed
 from testbed.profile import Experiment
 from testbed.report import command as reporting
-from testbed.resuming import CHECKPOINT, Saved
+from testbed.resuming import Saved
 from testbed.runfolder import RunFolder
 from testbed.survey import Survey
 from testbed.trace import TraceError
@@ -95,6 +95,8 @@ def _run(
         if saved is None:
             folder.remove()  # the run did not begin
         raise
+    if plan is None and saved is not None:
+        return code  # it was interrupted before it went on: its results are what they were
     try:
         summary = folder.write_results(
             plan.devices if plan is not None else (), experiment.replay, target=experiment.stop.target_accuracy,
@@ -114,7 +116,7 @@ def _run(
         print(folder.path)
     else:
         terminal.show_summary(console, summary, folder.path)
-    if code and (folder.path / CHECKPOINT).exists() and not options.quiet:
+    if code and resuming.is_possible(folder.path, experiment):
         say(f"run_testbed.py resume {folder.path} goes on from here")
     if not options.no_report:
         code = reporting.after_run(folder.path, console, quiet=options.quiet) or code

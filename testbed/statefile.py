@@ -1,6 +1,6 @@
 """A tree of objects in one file and back, without pickle: plain values as JSON, arrays beside it, types by name.
 
-The file is a safetensors file: the arrays are its tensors, and its metadata holds the tree. An object that stands in
+The file is a safetensors file: the arrays are its tensors, and its metadata holds the tree. What stands in
 several places of the tree is written once and is one object again afterwards: a model that ten tickets are based on
 takes the room of one. Reading constructs nothing but arrays, random generators, plain containers and objects of the
 modules that the reader names, and calls none of their code: their fields are put back as they were.
@@ -26,8 +26,12 @@ from safetensors.numpy import save_file
 
 _TREE = "tree"
 _PLAIN = (str, int, float, bool, type(None))
-_SEQUENCES: dict[str, Any] = {cls.__name__: cls for cls in (tuple, set, frozenset, collections.deque)}
+_FIXED: dict[str, Any] = {cls.__name__: cls for cls in (tuple, frozenset)}
+_GROWING: dict[str, Any] = {cls.__name__: cls for cls in (list, set, collections.deque)}
 _MAPS: dict[str, Any] = {cls.__name__: cls for cls in (dict, collections.Counter)}
+_GENERATORS: dict[str, Any] = {
+    cls.__name__: cls for cls in (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
+}
 
 
 class StateError(ValueError):
@@ -70,10 +74,16 @@ class Draft:
             raise StateError(str(error)) from None
 
 
-def draft(tree: Any) -> Draft:
-    """Takes the tree down. Arrays that nobody may write to are referred to, all others are copied."""
-    writer = _Writer()
-    return Draft(tree=writer.take(tree, "state"), arrays=writer.arrays)
+def draft(tree: Any, modules: Collection[str]) -> Draft:
+    """Takes the tree down. Arrays that nobody may write to are referred to, all others are copied.
+
+    ``modules``: as for :func:`read`. Raises StateError for what could not be read again, with its place.
+    """
+    writer = _Writer(tuple(modules))
+    try:
+        return Draft(tree=writer.take(tree, "state"), arrays=writer.arrays)
+    except RecursionError:
+        raise StateError("state is nested too deeply, or in itself") from None
 
 
 def notes_of(path: Path) -> dict[str, str]:
@@ -96,45 +106,48 @@ def read(path: Path, modules: Collection[str]) -> Any:
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, modules: tuple[str, ...]) -> None:
+        self._modules = modules
         self.arrays: dict[str, npt.NDArray[Any]] = {}
         self._seen: dict[int, tuple[int, Any]] = {}
         """Identity → number; and the object, which must not be freed while its identity counts."""
 
     def take(self, value: Any, place: str) -> Any:
+        kind = type(value).__name__
         if type(value) in _PLAIN:
             return value
-        if type(value) is list:
-            return [self.take(each, place) for each in value]
-        kind = type(value).__name__
-        if type(value) is _MAPS.get(kind):
-            items = [[self.take(key, place), self.take(each, f"{place}[{key!r}]")] for key, each in value.items()]
-            return {"map": kind, "items": items}
-        if type(value) is _SEQUENCES.get(kind):
-            return {"of": kind, "items": [self.take(each, place) for each in value]}
         if isinstance(value, np.generic):
             return {"number": value.dtype.str, "value": value.item()}
-        if isinstance(value, np.random.Generator):
-            return {"random": type(value.bit_generator).__name__, "state": _plain(value.bit_generator.state)}
-        return self._once(value, place)
-
-    def _once(self, value: Any, place: str) -> Any:
+        if type(value) is _FIXED.get(kind):
+            return {"fixed": kind, "items": self._all(value, place)}
         if id(value) in self._seen:
             return {"again": self._seen[id(value)][0]}
         number = len(self._seen)
         self._seen[id(value)] = number, value
+        return {"id": number} | self._describe(value, kind, number, place)
+
+    def _describe(self, value: Any, kind: str, number: int, place: str) -> dict[str, Any]:
+        if type(value) is _GROWING.get(kind):
+            return {"of": kind, "items": self._all(value, place)}
+        if type(value) is _MAPS.get(kind):
+            items = [[self.take(key, place), self.take(each, f"{place}[{key!r}]")] for key, each in value.items()]
+            return {"map": kind, "items": items}
         if isinstance(value, np.ndarray):
-            frozen = not value.flags.writeable and value.flags.c_contiguous
-            self.arrays[str(number)] = value if frozen else value.copy()
-            return {"array": number, "frozen": not value.flags.writeable}
-        fields = _fields(value)
+            frozen = not value.flags.writeable
+            self.arrays[str(number)] = value if frozen and value.flags.c_contiguous else value.copy()
+            return {"array": number, "frozen": frozen}
+        if isinstance(value, np.random.Generator) and type(value.bit_generator).__name__ in _GENERATORS:
+            return {"random": type(value.bit_generator).__name__, "state": _plain(value.bit_generator.state)}
+        fields = _fields(value) if _is_of(type(value).__module__, self._modules) else None
         if fields is None:
             raise StateError(f"{place} is a {type(value).__module__}.{type(value).__qualname__}, which cannot be kept")
-        name = f"{type(value).__module__}:{type(value).__qualname__}"
         return {
-            "object": number, "type": name,
+            "object": f"{type(value).__module__}:{type(value).__qualname__}",
             "fields": {key: self.take(each, f"{place}.{key}") for key, each in fields.items()},
-        }  # fmt: skip
+        }
+
+    def _all(self, values: Iterable[Any], place: str) -> list[Any]:
+        return [self.take(each, place) for each in values]
 
 
 class _Reader:
@@ -143,41 +156,53 @@ class _Reader:
         self._seen: dict[int, Any] = {}
 
     def take(self, node: Any) -> Any:
-        if isinstance(node, list):
-            return [self.take(each) for each in node]
         if not isinstance(node, dict):
             return node
         if "again" in node:
             return self._seen[node["again"]]
-        if "map" in node:
-            return _MAPS[node["map"]]({self.take(key): self.take(each) for key, each in node["items"]})
-        if "of" in node:
-            return _SEQUENCES[node["of"]](self.take(each) for each in node["items"])
         if "number" in node:
             return np.dtype(node["number"]).type(node["value"])
-        if "random" in node:
-            generator: np.random.BitGenerator = _bit_generators()[node["random"]]()
-            generator.state = node["state"]
-            return np.random.Generator(generator)
+        if "fixed" in node:
+            return _FIXED[node["fixed"]](self.take(each) for each in node["items"])
+        return self._make(node, node["id"])
+
+    def _make(self, node: Mapping[str, Any], number: int) -> Any:
+        """What has an identity is known by its number before it is filled: it may be part of itself."""
+        if "of" in node:
+            growing = self._seen[number] = _GROWING[node["of"]]()
+            add = growing.add if isinstance(growing, set) else growing.append
+            for each in node["items"]:
+                add(self.take(each))
+            return growing
+        if "map" in node:
+            table = self._seen[number] = _MAPS[node["map"]]()
+            for key, each in node["items"]:
+                table[self.take(key)] = self.take(each)
+            return table
         if "array" in node:
-            array = self._seen[node["array"]] = self._tensor(str(node["array"]))
+            array = self._seen[number] = self._tensor(str(node["array"]))
             array.flags.writeable = not node["frozen"]
             return array
-        return self._object(node)
+        if "random" in node:
+            bits = _GENERATORS[node["random"]]()
+            bits.state = node["state"]
+            generator = self._seen[number] = np.random.Generator(bits)
+            return generator
+        return self._object(node, number)
 
-    def _object(self, node: Mapping[str, Any]) -> Any:
-        cls = self._type(node["type"])
+    def _object(self, node: Mapping[str, Any], number: int) -> Any:
+        cls = self._type(node["object"])
         if issubclass(cls, msgspec.Struct):  # frozen: it can only be made whole
-            whole = self._seen[node["object"]] = cls(**{key: self.take(each) for key, each in node["fields"].items()})
+            whole = self._seen[number] = cls(**{key: self.take(each) for key, each in node["fields"].items()})
             return whole
-        made = self._seen[node["object"]] = object.__new__(cls)
+        made = self._seen[number] = object.__new__(cls)
         for key, each in node["fields"].items():
             object.__setattr__(made, key, self.take(each))
         return made
 
     def _type(self, name: str) -> type:
         module, _, path = name.partition(":")
-        if not any(module == each or module.startswith(f"{each}.") for each in self._modules):
+        if not _is_of(module, self._modules):
             raise StateError(f"it holds a {name}, which is no part of a run's state")
         found: Any = importlib.import_module(module)
         for part in path.split("."):
@@ -187,11 +212,15 @@ class _Reader:
         return found
 
 
+def _is_of(module: str, modules: Iterable[str]) -> bool:
+    return any(module == each or module.startswith(f"{each}.") for each in modules)
+
+
 def _fields(value: Any) -> dict[str, Any] | None:
-    """What makes up an object; None where that cannot be told: functions, files, types."""
+    """What makes up an object; None where its fields are not all of it: containers, functions, types."""
     if isinstance(value, msgspec.Struct):
         return {name: getattr(value, name) for name in value.__struct_fields__}
-    if callable(value) or type(value).__module__ == "builtins":
+    if callable(value) or isinstance(value, (*_PLAIN[:3], dict, list, tuple, set, frozenset)):
         return None
     slots = [name for cls in type(value).__mro__ for name in vars(cls).get("__slots__", ())]
     own = {name: getattr(value, name) for name in slots if hasattr(value, name)}
@@ -203,7 +232,3 @@ def _plain(state: Any) -> Any:
     if isinstance(state, Mapping):
         return {key: _plain(each) for key, each in state.items()}
     return state.tolist() if isinstance(state, (np.ndarray, np.generic)) else state
-
-
-def _bit_generators() -> dict[str, Callable[[], np.random.BitGenerator]]:
-    return {cls.__name__: cls for cls in (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)}

@@ -106,4 +106,6 @@ def _take_vector(header: dict[str, Any], frames: Sequence[Buffer], size: int) ->
         raise BadMessage(f"wrong shape: the model has {size} numbers")
     if len(frames[1]) != 4 * size:
         raise BadMessage(f"vector frame of {len(frames[1])} bytes; {4 * size} were announced")
-    return np.frombuffer(frames[1], dtype=np.float32)
+    vector = np.frombuffer(frames[1], dtype=np.float32)
+    vector.flags.writeable = False  # ZeroMQ's buffers could be written to; a message may not
+    return vector

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aggregator import checkpoint
-from aggregator.checkpoint import Checkpoints
+from aggregator.checkpoint import MODULES, Checkpoints
 from aggregator.strategies import CATALOGUE
 from aggregator.strategy import Strategy
 from testbed import statefile, trace
@@ -55,7 +55,7 @@ def play(hand: ByHand, steps: range) -> None:
 
 def save(hand: ByHand, folder: Path) -> Path:
     path = folder / "state.safetensors"
-    statefile.draft(hand.engine.state()).write(path, {})
+    statefile.draft(hand.engine.state(), MODULES).write(path, {})
     return path
 
 
@@ -159,7 +159,7 @@ class Scribe:
         self.host = 0.0
         self.synced = 0
         self.path = folder / CHECKPOINT
-        self.checkpoints = Checkpoints(folder, Checkpoint(**when), lambda: self.host, self._sync)  # type: ignore[arg-type]
+        self.checkpoints = Checkpoints(folder, Checkpoint(**when), lambda: self.host, self._sync, "aggregator")  # type: ignore[arg-type]
 
     def _sync(self) -> None:
         self.synced += 1
@@ -205,16 +205,18 @@ def test_writing_takes_a_tenth_of_the_time_at_most(tmp_path: Path) -> None:
     assert scribe.checkpoints.is_due(2.0, 2)
 
 
-def test_a_disk_without_room_ends_checkpoints_and_not_the_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_disk_without_room_is_told_once_and_tried_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "checkpoints").write_text("a file where the folder should be")
     scribe = Scribe(tmp_path, versions=1).checkpoints
     for version in (1, 2):
         scribe.take(1.0, version, 0, {})
         scribe.wait()
-        assert not scribe.is_due(100.0, 100)
-    assert capsys.readouterr().err.count("checkpoints cannot be written") == 1
+    assert capsys.readouterr().err.count("a checkpoint cannot be written") == 1
+    (tmp_path / "checkpoints").unlink()
+    assert scribe.is_due(1.0, 3)
+    scribe.take(1.0, 3, 0, {"engine": 3})
+    scribe.wait()
+    assert checkpoint.read(tmp_path / CHECKPOINT, "aggregator") == {"engine": 3}
 
 
 def test_a_rule_that_keeps_what_cannot_be_kept_runs_on_without_checkpoints(
@@ -228,13 +230,13 @@ def test_a_rule_that_keeps_what_cannot_be_kept_runs_on_without_checkpoints(
 
 def test_a_state_with_objects_of_others_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state"
-    statefile.draft([Path("x")]).write(path, {})
+    statefile.draft([Path("x")], ("pathlib",)).write(path, {})
     with pytest.raises(StateError, match="no part of a run's state"):
         checkpoint.read(path, "my_rule")
 
 
 def test_a_train_that_is_read_back_is_whole(tmp_path: Path) -> None:
     path, train = tmp_path / "state", Train(ticket=3, version=2, sent=1.5, job=Job(lr=0.5), model=vector(1.0, 2.0))
-    statefile.draft(train).write(path, {})
+    statefile.draft(train, MODULES).write(path, {})
     found = checkpoint.read(path, "aggregator")
     assert (found.ticket, found.job, found.model.tolist()) == (3, Job(lr=0.5), [1.0, 2.0])

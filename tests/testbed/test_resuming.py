@@ -28,7 +28,7 @@ def run_folder(folder: Path, trace: bytes = BEFORE + AFTER, *, notes: dict[str, 
     write_profile(folder, MINIMAL, "profile.toml")
     (folder / "trace.jsonl").write_bytes(trace)
     saved = {"t": "12.5", "version": "7", "trace_bytes": str(len(BEFORE))} if notes is None else notes
-    statefile.draft([]).write(folder / resuming.CHECKPOINT, saved)
+    statefile.draft([], ()).write(folder / resuming.CHECKPOINT, saved)
     return folder
 
 
@@ -97,7 +97,10 @@ def test_a_run_without_a_trace_is_refused(tmp_path: Path) -> None:
         resuming.saved(tmp_path)
 
 
-@pytest.mark.parametrize("end", [b"", stopped("interrupted"), b'{"kind":"stop'])
+FULL = stopped("the trace could not be written: No space left on device")
+
+
+@pytest.mark.parametrize("end", [b"", stopped("interrupted"), FULL, b'{"kind":"stop'])
 def test_a_run_that_was_interrupted_or_killed_may_go_on(end: bytes, tmp_path: Path) -> None:
     folder = run_folder(tmp_path, BEFORE + AFTER + end)
     resuming.check(folder, loading.load(folder / "profile.toml"), resuming.saved(folder))
@@ -111,6 +114,14 @@ def test_a_run_that_has_ended_goes_on_only_if_it_is_to_last_longer(tmp_path: Pat
         with pytest.raises(UserError, match=r"has ended \(12\.5 seconds are over\); --seconds S"):
             resuming.check(folder, experiment, saved)
     resuming.check(folder, loading.load(folder / "profile.toml", [], {"stop.seconds": 20.0}), saved)
+
+
+def test_a_run_that_ended_by_anything_else_does_not_go_on(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, BEFORE + stopped("version 7 is reached"))
+    experiment = loading.load(folder / "profile.toml", [], {"stop.seconds": 600.0})
+    with pytest.raises(UserError, match=r"has ended \(version 7 is reached\); there is nothing left"):
+        resuming.check(folder, experiment, resuming.saved(folder))
+    assert not resuming.is_possible(folder, experiment)
 
 
 def test_where_the_profile_was_is_remembered(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,13 @@ class Plain:
     kept: Vector | None = None
 
 
+class Own(dict[str, int]):
+    """Its fields are not all of it."""
+
+
 def there_and_back(tree: Any, folder: Path) -> Any:
     path = folder / "state.safetensors"
-    statefile.draft(tree).write(path, {})
+    statefile.draft(tree, OURS).write(path, {})
     return statefile.read(path, OURS)
 
 
@@ -72,7 +76,7 @@ def test_arrays_come_back_bit_by_bit(kind: type, tmp_path: Path) -> None:
 def test_an_array_that_nobody_may_write_to_is_not_copied_and_stays_so(tmp_path: Path) -> None:
     array = np.ones(3, np.float32)
     array.flags.writeable = False
-    [drafted] = statefile.draft([array]).arrays.values()
+    [drafted] = statefile.draft([array], OURS).arrays.values()
     assert drafted is array
     with pytest.raises(ValueError, match="read-only"):
         there_and_back([array], tmp_path)[0][0] = 2
@@ -80,7 +84,7 @@ def test_an_array_that_nobody_may_write_to_is_not_copied_and_stays_so(tmp_path: 
 
 def test_a_draft_is_of_its_moment(tmp_path: Path) -> None:
     array, path = np.ones(3, np.float32), tmp_path / "state"
-    draft = statefile.draft({"sum": array})
+    draft = statefile.draft({"sum": array}, OURS)
     array += 1
     draft.write(path, {})
     assert statefile.read(path, OURS)["sum"].tolist() == [1, 1, 1]
@@ -89,10 +93,18 @@ def test_a_draft_is_of_its_moment(tmp_path: Path) -> None:
 def test_what_was_one_object_is_one_object_again(tmp_path: Path) -> None:
     model = np.zeros(2, np.float32)
     train = Train(ticket=1, version=0, sent=0.0, job=Job(), model=model)
-    tree = {"model": model, "trains": [train, train], "by name": {"a": train}, "held": Slotted("x", train)}
+    shared = [1]
+    tree = {
+        "lists": (shared, shared),
+        "model": model,
+        "trains": [train, train],
+        "by name": {"a": train},
+        "held": Slotted("x", train),
+    }
     found = there_and_back(tree, tmp_path)
     assert found["trains"][0] is found["trains"][1] is found["by name"]["a"] is found["held"].inner
     assert found["trains"][0].model is found["model"]
+    assert found["lists"][0] is found["lists"][1]
 
 
 def test_an_object_may_be_part_of_itself(tmp_path: Path) -> None:
@@ -110,24 +122,40 @@ def test_a_generator_goes_on_where_it_was(bits: Any, tmp_path: Path) -> None:
     assert found.normal(size=5).tolist() == random.normal(size=5).tolist()
 
 
-@pytest.mark.parametrize("value", [lambda: 1, print, open, object(), type, b"bytes", iter([])])
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda: 1,
+        print,
+        open,
+        object(),
+        type,
+        b"bytes",
+        iter([]),
+        defaultdict(int),
+        OrderedDict(),
+        Path("x"),
+        Own(a=1),
+        np.random.Generator(np.random.MT19937(1)),
+    ],
+)
 def test_what_cannot_be_kept_is_told_with_its_place(value: Any) -> None:
     with pytest.raises(StateError, match=r"state\['rule'\]\.inner is a .* which cannot be kept"):
-        statefile.draft({"rule": Slotted("a", value)})
+        statefile.draft({"rule": Slotted("a", value)}, OURS)
 
 
 def test_notes_are_read_without_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "state"
-    statefile.draft([1]).write(path, {"version": "7"})
+    statefile.draft([1], OURS).write(path, {"version": "7"})
     assert statefile.notes_of(path)["version"] == "7"
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "state"
-    statefile.draft([1]).write(path, {})
+    statefile.draft([1], OURS).write(path, {})
     (tmp_path / "state.new").mkdir()  # so that the draft cannot be written
     with pytest.raises(StateError):
-        statefile.draft([2]).write(path, {})
+        statefile.draft([2], OURS).write(path, {})
     assert statefile.read(path, OURS) == [1]
 
 
@@ -140,17 +168,17 @@ def forged(folder: Path, tree: Any) -> Path:
 @pytest.mark.parametrize("name", ["os:system", "subprocess:Popen", "builtins:eval", "testbed.messages_evil:Job", ""])
 def test_no_type_of_others_is_made(name: str, tmp_path: Path) -> None:
     with pytest.raises(StateError, match="no part of a run's state"):
-        statefile.read(forged(tmp_path, {"object": 0, "type": name, "fields": {}}), OURS)
+        statefile.read(forged(tmp_path, {"id": 0, "object": name, "fields": {}}), OURS)
 
 
 @pytest.mark.parametrize(
     "tree",
     [
-        {"object": 0, "type": "testbed.messages:first_ticket", "fields": {}},
-        {"object": 0, "type": "testbed.messages:Nothing", "fields": {}},
-        {"object": 0, "type": "testbed.messages:Train", "fields": {"nonsense": 1}},
-        {"again": 5}, {"array": 3, "frozen": False}, {"random": "Evil", "state": {}}, {"map": "x", "items": []},
-        {"of": "list", "items": 3}, {},
+        {"id": 0, "object": "testbed.messages:first_ticket", "fields": {}},
+        {"id": 0, "object": "testbed.messages:Nothing", "fields": {}},
+        {"id": 0, "object": "testbed.messages:Train", "fields": {"nonsense": 1}},
+        {"again": 5}, {"id": 0, "array": 3, "frozen": False}, {"id": 0, "random": "Evil", "state": {}},
+        {"id": 0, "map": "x", "items": []}, {"id": 0, "of": "list", "items": 3}, {},
     ],
 )  # fmt: skip
 def test_a_forged_tree_is_refused(tree: Any, tmp_path: Path) -> None:
@@ -166,3 +194,14 @@ def test_any_other_file_is_refused(tmp_path: Path) -> None:
             read(path)
     with pytest.raises(FileNotFoundError):
         statefile.notes_of(tmp_path / "nothing")
+
+
+def test_a_list_may_be_in_itself_and_what_is_too_deep_is_told(tmp_path: Path) -> None:
+    knot: list[Any] = []
+    knot.append(knot)
+    found = there_and_back(knot, tmp_path)
+    assert found[0] is found
+    for _ in range(100_000):
+        knot = [knot]
+    with pytest.raises(StateError, match="nested too deeply"):
+        statefile.draft(knot, OURS)
