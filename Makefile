@@ -14,7 +14,7 @@ ifneq ($(wildcard $(REAL)/traces),)
 export EDGEBED_TRACES ?= $(REAL)/traces
 endif
 
-.PHONY: run test lint bench format clean
+.PHONY: run test lint bench chaos format clean
 
 run: $(READY)
 	$(BIN)/python run_testbed.py run profiles/experiments/quickstart.toml
@@ -30,6 +30,10 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m tests.benchmarks
+
+chaos: $(READY)
+	$(BIN)/python -m tests.chaos --write docs/reliability.md
+	$(BIN)/python -m tests.chaos fuzz --write docs/reliability.md
 
 format: $(READY)
 	$(BIN)/ruff check --fix $(SOURCES)

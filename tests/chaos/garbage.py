@@ -1,0 +1,87 @@
+"""Senders of garbage at the endpoint of a run: strangers, under any name, with anything; bounded in count and time."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import zmq
+
+from testbed import trace
+from testbed.messages import Hello, Update
+from testbed.wire import largest_frame
+from tests.chaos.corpus import Frames, frames_of, real_frames
+from tests.chaos.mutation import Mutator
+
+_FEW = 20
+_FLOOD = 2000
+_FLOOD_SECONDS = 0.5
+_LINGER_MS = 200
+_TAIL_BYTES = 1 << 16
+
+
+class Garbage:
+    """``endpoint``: where the aggregator listens; ``size``: numbers in its model. Counts frames by kind."""
+
+    def __init__(self, endpoint: str, size: int, log: Path, dice: random.Random) -> None:
+        self._endpoint, self._size, self._log, self._dice = endpoint, size, log, dice
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.sent: Counter[str] = Counter()
+
+    def close(self) -> None:
+        self._context.destroy(linger=0)
+
+    def send(self, kind: str, device: str) -> None:
+        """As a stranger, or under the name of a device."""
+        messages = self._messages(kind, device)
+        name = device.encode() if kind in ("forged", "replayed") else self._dice.choice((None, b"stranger"))
+        socket = self._context.socket(zmq.DEALER)
+        socket.setsockopt(zmq.RECONNECT_IVL, -1)
+        socket.setsockopt(zmq.SNDTIMEO, int(1000 * _FLOOD_SECONDS))
+        if name is not None:
+            socket.setsockopt(zmq.ROUTING_ID, name)
+        socket.connect(self._endpoint)
+        until = time.monotonic() + _FLOOD_SECONDS
+        try:
+            for frames in messages:
+                if time.monotonic() >= until:
+                    break
+                socket.send_multipart(frames)
+                self.sent[kind] += 1
+        except zmq.Again:
+            pass  # the aggregator takes no more of it, or has hung up
+        finally:
+            socket.close(_LINGER_MS)
+
+    def _messages(self, kind: str, device: str) -> list[Frames]:
+        dice, corpus = self._dice, real_frames(self._size, device)
+        if kind == "random":
+            return [[dice.randbytes(dice.randrange(200)) for _ in range(dice.randint(1, 3))] for _ in range(_FEW)]
+        if kind == "huge":
+            limit = largest_frame(self._size)
+            return [[bytes(limit - 1)], [*corpus[0], bytes(limit)], [bytes(limit + 1)]]
+        if kind == "flood":
+            return [dice.choice(corpus)] * _FLOOD
+        if kind == "replayed":
+            return self._replayed(device) * 3
+        mutator = Mutator(dice, corpus, plausible=0.3)
+        claimed = [frames_of(Hello(device=device, pid=1, cores=(0,), samples=1))] if kind == "forged" else []
+        return claimed + [frames for frames in (mutator.next() for _ in range(_FEW)) if frames]
+
+    def _replayed(self, device: str) -> list[Frames]:
+        """An update that the aggregator has taken, as the trace tells of it, once more."""
+        with self._log.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
+            lines = [line for line in file.read().splitlines()[1:-1] if line.startswith(b'{"kind":"arrived"')]
+        if not lines:
+            return []
+        seen = msgspec.json.decode(self._dice.choice(lines), type=trace.Arrived)
+        update = Update(
+            device=device, ticket=seen.ticket, version=seen.version, delta=np.ones(self._size, np.float32), samples=1,
+            steps=1, started=0.0, finished=seen.due, due=seen.due, loss=seen.loss,
+        )  # fmt: skip
+        return [frames_of(msgspec.structs.replace(update, device=name)) for name in (device, seen.device)]

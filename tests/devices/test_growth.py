@@ -1,0 +1,65 @@
+"""A device that has done thousands of jobs holds no more than one that has done hundreds."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from devices.process import DeviceProcess
+from testbed.messages import Job, Stop, Train, Update, Welcome
+from testbed.wire import Buffer, decode, encode
+from tests.devices.parts import Time
+from tests.devices.test_process import CONFIG, LINKS
+from tests.devices.tiny import TinyTask
+
+LOOKS = (300, 1300)
+
+
+class Tireless:
+    """An aggregator that answers each update with the next job; counts what is allocated after so many."""
+
+    def __init__(self, time: Time) -> None:
+        self._time, self._updates = time, 0
+        self._queue = [encode(Welcome(origin=time.now)), self._next()]
+        self.blocks: list[int] = []
+
+    def _next(self) -> list[Buffer]:
+        number, model = self._updates + 1, np.zeros(TinyTask.SIZE, np.float32)
+        return encode(Train(ticket=number, number=number, version=number, sent=0.0, job=Job(steps=1), model=model))
+
+    def send(self, frames: Sequence[Buffer], timeout: float = 0.0) -> None:
+        if not isinstance(decode(frames, TinyTask.SIZE), Update):
+            return
+        self._updates += 1
+        self._queue.append(self._next() if self._updates < LOOKS[-1] else encode(Stop(reason="enough")))
+        if self._updates in LOOKS:
+            gc.collect()
+            self.blocks.append(sys.getallocatedblocks())
+
+    def receive(self, timeout: float) -> list[Buffer] | None:
+        if self._queue:
+            return [bytes(frame) for frame in self._queue.pop(0)]
+        self._time.sleep(timeout)
+        return None
+
+
+class Forgetful(TinyTask):
+    def gradient(self, samples: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
+        self.batches.clear()  # it remembers them for others
+        return super().gradient(samples)
+
+
+def test_jobs_leave_nothing_behind_in_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = Time()
+    monkeypatch.setattr("testbed.clock.time", time)
+    spec = dataclasses.replace(CONFIG.spec, throttle="pace", seconds_per_sample=0.01, **LINKS)
+    peer = Tireless(time)
+    DeviceProcess(dataclasses.replace(CONFIG, spec=spec), Forgetful(), peer, cores=(1,)).run()  # type: ignore[arg-type]
+    before, after = peer.blocks
+    # a list, a table or an event of every job would be one block each, at the least
+    assert after - before < (LOOKS[1] - LOOKS[0]) / 10
