@@ -1,0 +1,191 @@
+"""The aggregator's side of fuzzing: the decoder, what peers may say, and a whole process under every rule.
+
+Each target takes so many frames that are mostly none, and must neither fail nor hang.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aggregator.peers import Peers
+from aggregator.strategies import CATALOGUE
+from aggregator.strategy import Strategy
+from testbed import cores, planner, trace
+from testbed.fleet import DeviceSpec
+from testbed.loading import load
+from testbed.messages import EVALUATOR, Train, Update
+from testbed.roles import AggregatorConfig
+from testbed.runfolder import RunFolder
+from testbed.survey import Survey
+from testbed.wire import BadMessage, Buffer, decode
+from tests.aggregator.test_grants import OnRequest
+from tests.aggregator.test_process import World, prepare
+from tests.benchmarks.rules import PARAMETERS
+from tests.chaos.corpus import Frames, frames_of, real_frames
+from tests.chaos.mutation import Mutator
+from tests.devices.parts import Time
+from tests.devices.tiny import TinyTask
+from tests.live.runs import Outcome
+
+SIZE = TinyTask.SIZE
+AT_ONCE = 500
+"""Frames for one process: then it ends and is looked at, and another begins."""
+_REAL_SHARE = 0.2
+"""Of what devices answer, so much is what they should: so that a run goes on among all the rest."""
+
+
+class Wrong(AssertionError):
+    """Nothing was raised, but what is there afterwards is not right."""
+
+
+@dataclasses.dataclass
+class Fed:
+    """What became of frames so far."""
+
+    frames: int = 0
+    read: int = 0
+    refused: Counter[str] = dataclasses.field(default_factory=Counter)
+    last: Frames = dataclasses.field(default_factory=list)
+    """The last one: it is to blame if anything fails."""
+    seen: Callable[[int], None] = lambda count: None
+
+    def take(self, frames: Frames) -> Frames:
+        self.frames, self.last = self.frames + 1, frames
+        self.seen(self.frames)
+        return frames
+
+    def refuse(self, reason: str, count: int = 1) -> None:
+        self.refused[reason] += count
+
+
+Target = Callable[[random.Random, int, Fed, Path], dict[str, int]]
+"""Takes a seed's dice, a number of frames, what is to be told, and a folder; gives the mutations by kind."""
+
+
+# ---- what is read, and by whom
+
+
+def decoder(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, int]:
+    mutator = Mutator(dice, real_frames(SIZE, "rpi-1"))
+    for _ in range(frames):
+        _read(fed, lambda data: decode(data, SIZE), mutator.next())
+    return mutator.kinds
+
+
+def peers(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, int]:
+    """Everybody whom an aggregator knows, and some whom it does not."""
+    mutator = Mutator(dice, real_frames(SIZE, "host-1"))
+    who = ("host-1", "host-1", "host-1", "canary@1", EVALUATOR, "stranger", "\udcff\udc00", "")
+    hub = Peers(_config(folder), SIZE)
+    try:
+        for _ in range(frames):
+            peer = dice.choice(who)
+            _read(fed, lambda data, peer=peer: hub.read(peer, data), mutator.next())  # type: ignore[misc]
+    finally:
+        hub.close()
+    return mutator.kinds
+
+
+def _read(fed: Fed, reader: Callable[[list[Buffer]], object], frames: Frames) -> None:
+    try:
+        reader([*fed.take(frames)])
+    except (BadMessage, trace.TraceError) as problem:
+        fed.refuse(str(problem))
+    else:
+        fed.read += 1
+
+
+def _config(folder: Path) -> AggregatorConfig:
+    profile = folder / "fuzz.toml"
+    profile.write_text('strategy = "fedasync"\ndevices = [{ profile = "host", count = 2 }]', encoding="utf-8")
+    experiment = load(profile)
+    plan = planner.plan(experiment, Survey(samples=(5, 5)), cores.plan([0, 1], 2), 1.0)
+    return AggregatorConfig(
+        experiment=experiment, plan=plan, canaries=("canary@1",), core=0, endpoint=f"ipc://{folder}/hub",
+        run_folder=str(folder), status_file=str(folder / "status.json"),
+    )  # fmt: skip
+
+
+# ---- the aggregator
+
+
+class Crowd(World):
+    """Devices that answer as they should now and then, among peers that say anything."""
+
+    def __init__(self, time: Time, dice: random.Random, mutator: Mutator, frames: int, fed: Fed) -> None:
+        super().__init__(time, canary=True)
+        self._dice, self._mutator, self._left, self._fed = dice, mutator, frames, fed
+        self._answers: dict[str, Frames] = {}
+        self.on_train = self._answer
+
+    def _answer(self, device: str, train: Train) -> None:
+        update = Update(
+            device=device, ticket=train.ticket, version=train.version, delta=train.model * 0.5, samples=5, steps=1,
+            started=train.sent, finished=train.sent, due=train.sent, loss=0.5, trains=1,
+        )  # fmt: skip
+        self._answers[device] = frames_of(update)
+        if self._dice.random() < _REAL_SHARE:
+            self.update(device, train, at=train.sent + 0.01, due=train.sent + 0.01)
+
+    def receive(self, timeout: float) -> tuple[str, list[Buffer]] | None:
+        if self._left == 0 or self._dice.random() < 0.3:
+            return super().receive(timeout)
+        self._left -= 1
+        self.time.now += 1e-4
+        del self.said[:-100]
+        peer = self._dice.choice(("host-1", "host-2", "host-1", "host-2", "canary@1", EVALUATOR, "stranger"))
+        answer = self._answers.get(peer)
+        frames = self._mutator.of(answer) if answer and self._dice.random() < 0.5 else self._mutator.next()
+        return peer, [*self._fed.take(frames)]
+
+
+def aggregator(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, int]:
+    """A whole process, under each rule in turn. Afterwards its books balance, and its results can be made."""
+    mutator = Mutator(dice, [*real_frames(SIZE, "host-1"), *real_frames(SIZE, "host-2")], plausible=0.5)
+    for number, rule in enumerate(itertools.cycle(_rules())):
+        if fed.frames >= frames:
+            return mutator.kinds
+        path = folder / f"run-{number}"
+        path.mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            time = Time()
+            patch.setattr("testbed.clock.time", time)
+            patch.setattr("aggregator.process._truth", lambda fleet, task: None)  # the task has one device's data
+            crowd = Crowd(time, dice, mutator, min(AT_ONCE, frames - fed.frames), fed)
+            # what comes too often is dropped unread: not here
+            settings = ("stop.seconds=1.0", "stop.delivery=0.5", "transport.rate=1e15")
+            process = prepare(crowd, path, patch, *settings, rule=rule())
+            process.run()
+        run = RunFolder(path)
+        _look_at(run, list(process._peers.fleet.values()), fed)
+        os.close(run._lock)
+        shutil.rmtree(path)
+    raise AssertionError("there are rules")
+
+
+def _rules() -> list[Callable[[], Strategy]]:
+    named = [name for name in CATALOGUE if name != "asafl"]  # it needs a radio cell; in its place:
+    return [*(lambda name=name: CATALOGUE[name](**PARAMETERS.get(name, {})) for name in named), OnRequest]  # type: ignore[misc]
+
+
+def _look_at(run: RunFolder, devices: list[DeviceSpec], fed: Fed) -> None:
+    count = Outcome(code=0, stdout="", stderr="", folder=run.path).recount()
+    settled = sum(number for name, number in count.items() if name != "dispatched")
+    if settled != count["dispatched"]:
+        raise Wrong(f"{count} does not add up")
+    summary = run.write_results(devices)
+    if any(summary[name] != number for name, number in count.items()):
+        raise Wrong(f"the summary has {summary}, the trace {count}")
+    for event in trace.read(run.trace):
+        if isinstance(event, trace.Refusal):
+            fed.refuse(event.reason, event.count)
+    fed.read = fed.frames - fed.refused.total()
