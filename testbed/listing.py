@@ -18,6 +18,7 @@ from testbed import loading, plugins
 from testbed.messages import Job
 from testbed.parameters import describe
 from testbed.profile import (
+    Checkpoint,
     DeviceProfile,
     Direction,
     Evaluation,
@@ -106,7 +107,7 @@ def _keys(options: argparse.Namespace) -> list[dict[str, Any]]:
         "[devices.link.up], [devices.link.down]": Direction,
         "[devices.link.power]": Radio, "[cell]": Cell, "[training]": Job,
         "[stop]": StopWhen, "[transport]": Transport, "[evaluation]": Evaluation, "[presence]": Presence,
-        "[replay]": Replay, "[[events]]": ScriptedEvent,
+        "[checkpoint]": Checkpoint, "[replay]": Replay, "[[events]]": ScriptedEvent,
     }  # fmt: skip
     return [
         {"name": name, "title": (cls.__doc__ or "").splitlines()[0], "parameters": list(describe(cls)), "details": []}

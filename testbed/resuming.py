@@ -41,6 +41,8 @@ class Saved:
 
 def check_folder(folder: Path) -> None:
     """Raises UserError where no run has begun."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: there is no such folder; runs are kept in runs/, or where --out said")
     if not (folder / "profile.toml").is_file():
         raise UserError(f"{folder}: is no run folder; name one, such as runs/NAME-YYYYmmdd-HHMMSS")
 
@@ -69,12 +71,19 @@ def saved(folder: Path) -> Saved:
 def check(folder: Path, experiment: Experiment, of: Saved) -> None:
     """Raises UserError where there is nothing left to do. A run that was interrupted says so, or says nothing."""
     seconds, reason = experiment.stop.seconds, _ended(folder, of)
+    if reason is None or not reason.endswith(TIME_IS_OVER):
+        _check_moment(folder, seconds, of)
     if reason is None or reason == INTERRUPTED or reason.startswith(UNWRITABLE):
         return
     if not reason.endswith(TIME_IS_OVER):
         raise UserError(f"{folder}: this run has ended ({reason}); there is nothing left to do")
     if seconds is None or seconds <= of.at + _MOMENT:
-        raise UserError(f"{folder}: this run has ended ({reason}); --seconds S lets it last longer")
+        raise UserError(f"{folder}: this run has ended ({reason}); a larger --seconds S lets it last longer")
+
+
+def _check_moment(folder: Path, seconds: float | None, of: Saved) -> None:
+    if seconds is not None and seconds < of.at:
+        raise UserError(f"{folder}: this run has come to {of.at:.1f} s already; --seconds must be above that")
 
 
 def is_possible(folder: Path, experiment: Experiment) -> bool:

@@ -33,6 +33,10 @@ from testbed.tensorboard import write as write_tensorboard
 from testbed.totals import totals
 from testbed.trace import Event, TraceError
 
+_RESULTS = (
+    "metrics.csv", "versions.csv", "devices.csv", "rounds.csv", "fidelity.json", "summary.json", "replay.json",
+    "report.html",
+)  # fmt: skip
 _PACKAGES = ("torch", "numpy", "pyzmq", "msgpack", "msgspec", "psutil", "rich", "safetensors")
 
 
@@ -73,6 +77,11 @@ class RunFolder:
         with contextlib.suppress(OSError):  # another run may have moved in
             for folder in self._made:
                 folder.rmdir()
+
+    def forget_results(self) -> None:
+        """They are of a run that goes on: should it be killed, nobody must take them for its results."""
+        for name in _RESULTS:
+            (self.path / name).unlink(missing_ok=True)
 
     def write_profile(self, experiment: Experiment) -> None:
         """Before anybody is started: without room for this, there is none for a run."""

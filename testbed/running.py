@@ -81,6 +81,9 @@ def _run(
 
     def admit(survey: Survey) -> Plan:
         plan = planner.settled(experiment, survey, core_plan)
+        if saved is not None and not plan.fits and options.dilation is None and not options.no_admission:
+            # emulated time is the same at any dilation: who was admitted once is not sent away now
+            plan = planner.settled(replace(experiment, dilation="auto"), survey, core_plan)
         if not plan.fits and not options.no_admission:
             raise planner.refusal(plan)
         folder.write_profile(replace(experiment, dilation=plan.dilation))
@@ -137,10 +140,15 @@ def _carry_out(
         admitted.append(admit(survey))
         return admitted[0]
 
+    def started(pids: dict[str, int]) -> None:
+        folder.write_meta(experiment, core_plan, admitted[0], pids, source)
+        if saved is not None:
+            folder.forget_results()
+
     with forking.private_folder() as private:
         processes = launcher.Launcher(
             experiment, core_plan, folder.path, private, view, remember,
-            lambda pids: folder.write_meta(experiment, core_plan, admitted[0], pids, source),
+            started,
             resume_at=saved.at if saved is not None else None,
         )  # fmt: skip
         code = 0

@@ -151,11 +151,14 @@ def show_summary(console: Console, summary: dict[str, Any], path: Path) -> None:
     fates = ("applied", "rejected", "lost", "superseded", *(["delivered"] if final else []), "in_flight")
     account = " + ".join(f"{summary[key]} {key}" for key in fates)
     say(console, f"stopped: {summary['stopped']}")
-    host = f" ({summary['host_seconds']} s on this host)" if summary["dilation"] != 1.0 else ""
+    host = f" ({summary['host_seconds']} s on this host)" if summary["host_seconds"] != summary["seconds"] else ""
     say(console, f"{shown} after {summary['versions']} versions in {summary['seconds']} s{host}")
     say(console, f"{summary['dispatched']} dispatched = {account}")
     for reason, count in summary["reasons"].items():
         say(console, f"  {count} {reason}")
+    mended = {"devices started again": summary["restarts"], "times resumed": summary["resumed"]}
+    if any(mended.values()):
+        say(console, ", ".join(f"{count} {what}" for what, count in mended.items() if count))
     computing = summary["computing"]
     if computing is not None:
         asked, obtained = computing["asked_s"], computing["obtained_s"]

@@ -161,11 +161,16 @@ class Totals:
 
     @property
     def dilation(self) -> float:
+        """The last one: a run that was resumed may have gone on at another."""
+        return self.dilations[-1][1] if self.dilations else self._first_dilation
+
+    @property
+    def _first_dilation(self) -> float:
         return self.header.dilation if self.header is not None else 1.0
 
     def host_seconds(self, moment: float) -> float:
-        """What the run took on the host by then. A run that was resumed may have gone on at another dilation."""
-        changes = [(0.0, self.dilation), *self.dilations, (math.inf, 1.0)]
+        """What the run took on the host by then."""
+        changes = [(0.0, self._first_dilation), *self.dilations, (math.inf, 1.0)]
         return sum(
             (min(moment, until) - since) * dilation
             for (since, dilation), (until, _) in itertools.pairwise(changes)

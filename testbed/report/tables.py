@@ -46,7 +46,7 @@ class Column(NamedTuple):
 def facts(run: RunData) -> list[tuple[str, str]]:
     """What was run."""
     header, summary = run.header, run.summary
-    dilated = f", {seconds(summary['host_seconds'])} on the host (dilation {number(header.dilation)})"
+    dilated = f", {seconds(summary['host_seconds'])} on the host (dilation {number(run.total.dilation)})"
     parameters = ", ".join(f"{key} {value}" for key, value in header.parameters.items())
     rows = [
         ("rule", f"{header.strategy} ({parameters})" if parameters else header.strategy),
@@ -57,10 +57,18 @@ def facts(run: RunData) -> list[tuple[str, str]]:
         ("devices", number(summary["devices"])),
         ("time", f"{seconds(summary['seconds'])} emulated{dilated}"),
         ("began", f"{header.started[:19].replace('T', ' ')} UTC on {header.host}"),
+        ("resumed", _resumed(run)),
+        ("devices started again", number(summary["restarts"]) if summary["restarts"] else ""),
         ("stopped", summary["stopped"] if run.total.stopped else "the trace has no end"),
         ("energy of the host", _host_energy(run)),
     ]
     return [(name, text) for name, text in rows if text]
+
+
+def _resumed(run: RunData) -> str:
+    """Where the run went on after it was interrupted."""
+    moments = ", ".join(seconds(moment) for moment, _ in run.total.dilations)
+    return f"from a checkpoint, at {moments}" if moments else ""
 
 
 def _seeds(header: Header) -> str:

@@ -111,9 +111,15 @@ def test_a_run_that_has_ended_goes_on_only_if_it_is_to_last_longer(tmp_path: Pat
     saved = resuming.saved(folder)
     for seconds in (12.5, 10.0):
         experiment = loading.load(folder / "profile.toml", [], {"stop.seconds": seconds})
-        with pytest.raises(UserError, match=r"has ended \(12\.5 seconds are over\); --seconds S"):
+        with pytest.raises(UserError, match=r"has ended \(12\.5 seconds are over\); a larger --seconds S"):
             resuming.check(folder, experiment, saved)
     resuming.check(folder, loading.load(folder / "profile.toml", [], {"stop.seconds": 20.0}), saved)
+
+
+def test_a_run_does_not_go_back(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    with pytest.raises(UserError, match=r"has come to 12\.5 s already; --seconds must be above"):
+        resuming.check(folder, loading.load(folder / "profile.toml", [], {"stop.seconds": 5.0}), resuming.saved(folder))
 
 
 def test_a_run_that_ended_by_anything_else_does_not_go_on(tmp_path: Path) -> None:

@@ -149,9 +149,16 @@ def test_a_summary_of_a_task_without_accuracy_has_its_other_metrics() -> None:
     assert "accuracy not measured after 0 versions" in shown(terminal.show_summary, summary(), Path("x"))
 
 
+def test_a_summary_tells_what_had_to_be_mended() -> None:
+    text = shown(terminal.show_summary, summary(restarts=2, resumed=1), Path("x"))
+    assert "2 devices started again, 1 times resumed" in text
+    assert "resumed" not in shown(terminal.show_summary, summary(), Path("x"))
+
+
 def test_a_summary_says_how_the_run_ended_and_where_its_results_are() -> None:
     changes = {
         "stopped": "8 seconds are over", "final_accuracy": 0.5, "best_accuracy": 0.75, "versions": 3, "seconds": 8.0,
+        "host_seconds": 8.0,
         "dispatched": 8, "applied": 3, "rejected": 1, "lost": 1, "superseded": 1, "in_flight": 2,
         "reasons": {"lost: gave up": 1},
         "computing": {"asked_s": 4.0, "obtained_s": 5.0, "slowest": "a", "slowest_ratio": 1.25},

@@ -40,6 +40,15 @@ def test_a_bare_trace_says_what_is_not_known(tmp_path: Path) -> None:
     assert told["stopped"] == "the trace has no end"
 
 
+def test_what_was_mended_is_said_and_nothing_where_nothing_was(tmp_path: Path, small: RunData) -> None:
+    (tmp_path / "other").mkdir()
+    resumed = trace.Resumed(t=7.5, version=0, undone=2, dilation=4.0, started="")
+    told = dict(tables.facts(gathered(tmp_path / "other", [*SMALL[:-1], resumed, SMALL[-1]])))
+    assert told["resumed"] == "from a checkpoint, at 7.5 s"
+    assert "dilation 4" in told["time"]
+    assert not {"resumed", "devices started again"} & dict(tables.facts(small)).keys()
+
+
 def test_the_key_figures(small: RunData) -> None:
     cards = {card.name: (card.value, card.more) for card in tables.cards(small)}
     assert cards["final accuracy"] == ("0.750", "best 0.750")
