@@ -11,6 +11,8 @@ import psutil
 _START_UP = 0.1
 """Share of what was sampled that is left out: buffers are filled and code is loaded there."""
 _LEAST_SAMPLES = 5
+_LEAST_SECONDS = 60.0
+"""Of a device's life: in a shorter one, all is start-up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +67,8 @@ class Meter:
 
     def of_devices(self) -> list[Growth]:
         """Of each life that was long enough; per host second."""
-        return [each for samples in self.devices.values() if (each := growth(*samples)) is not None]
+        long = [samples for samples in self.devices.values() if samples[0][-1] - samples[0][0] >= _LEAST_SECONDS]
+        return [each for samples in long if (each := growth(*samples)) is not None]
 
 
 def _own(process: psutil.Process) -> float | None:

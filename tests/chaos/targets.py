@@ -9,9 +9,9 @@ import dataclasses
 import itertools
 import os
 import random
-import shutil
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -154,8 +154,7 @@ def aggregator(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict
     for number, rule in enumerate(itertools.cycle(_rules())):
         if fed.frames >= frames:
             return mutator.kinds
-        path = folder / f"run-{number}"
-        path.mkdir()
+        run = RunFolder.new(folder, f"fuzz-{number}", datetime.now(UTC))
         with pytest.MonkeyPatch.context() as patch:
             time = Time()
             patch.setattr("testbed.clock.time", time)
@@ -163,12 +162,11 @@ def aggregator(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict
             crowd = Crowd(time, dice, mutator, min(AT_ONCE, frames - fed.frames), fed)
             # what comes too often is dropped unread: not here
             settings = ("stop.seconds=1.0", "stop.delivery=0.5", "transport.rate=1e15")
-            process = prepare(crowd, path, patch, *settings, rule=rule())
+            process = prepare(crowd, run.path, patch, *settings, rule=rule())
             process.run()
-        run = RunFolder(path)
         _look_at(run, list(process._peers.fleet.values()), fed)
         os.close(run._lock)
-        shutil.rmtree(path)
+        run.remove()
     raise AssertionError("there are rules")
 
 
