@@ -40,7 +40,7 @@ class Garbage:
         messages = self._messages(kind, device)
         name = device.encode() if kind in ("forged", "replayed") else self._dice.choice((None, b"stranger"))
         socket = self._context.socket(zmq.DEALER)
-        socket.setsockopt(zmq.RECONNECT_IVL, -1)
+        # (it may connect again: without that, RECONNECT_IVL -1, a linger hangs for ever where the other end is gone)
         socket.setsockopt(zmq.SNDTIMEO, int(1000 * _FLOOD_SECONDS))
         if name is not None:
             socket.setsockopt(zmq.ROUTING_ID, name)
