@@ -110,6 +110,8 @@ class Peers:
         if isinstance(message, Hello):
             self._greet(peer, message)
             self.beats.pop(peer, None)  # of an earlier life
+        elif peer not in self.hellos:
+            raise BadMessage("it has not said hello")
         elif isinstance(message, Beat):
             self.beats[peer] = message
         return message, events

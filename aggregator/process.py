@@ -269,6 +269,8 @@ class AggregatorProcess:
             intake.note_deaths(ended)
             self._score_last()
         self._say_goodbye(peers.hellos.keys() & {EVALUATOR}, reason)
+        if not intake.running and self._config.resume is not None:
+            return  # it was interrupted before it went on: its trace ends as it did
         intake.tell_refusals(ended, last=True)
         if intake.running:
             self._trace.write(intake.load.report(intake.host_now, ended))

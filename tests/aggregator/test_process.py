@@ -36,7 +36,7 @@ from testbed.messages import (
     Update,
     Welcome,
 )
-from testbed.roles import AggregatorConfig
+from testbed.roles import AggregatorConfig, Resumption
 from testbed.survey import Survey
 from testbed.trace import as_table
 from testbed.wire import Buffer, decode, encode
@@ -56,7 +56,10 @@ class World:
 
     endpoint = "nowhere"
 
-    def __init__(self, time: Time, dilation: float = 1.0, overslept: float = 0.0, canary: bool = False) -> None:
+    def __init__(
+        self, time: Time, dilation: float = 1.0, overslept: float = 0.0, canary: bool = False,
+        devices: Sequence[str] = ("host-1", "host-2"),
+    ) -> None:  # fmt: skip
         self.time, self.dilation, self.overslept = time, dilation, overslept
         self.canaries = ("canary@1",) if canary else ()
         self.said: list[tuple[str, Message]] = []
@@ -64,7 +67,7 @@ class World:
         self.on_train: Callable[[str, Train], None] = lambda device, train: None
         self._origin = time.now
         self._queue: list[tuple[float, int, str, list[Buffer]]] = []
-        for name in ("host-1", "host-2", *self.canaries, EVALUATOR):
+        for name in (*devices, *self.canaries, EVALUATOR):
             self.at(0.0, name, Hello(device=name, pid=os.getpid(), cores=(1,), samples=5))
 
     def at(self, moment: float, peer: str, message: Message) -> None:
@@ -128,8 +131,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def prepare(
-    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, rule: Strategy | None = None
-) -> AggregatorProcess:
+    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, rule: Strategy | None = None,
+    resume: Resumption | None = None,
+) -> AggregatorProcess:  # fmt: skip
     """The process for a run over two devices that are not throttled, with a rule that takes every update."""
     if rule is not None:
         monkeypatch.setattr("aggregator.process._strategy", lambda experiment: rule)
@@ -142,7 +146,7 @@ def prepare(
     monkeypatch.setattr("aggregator.peers.Hub", lambda endpoint, max_bytes, allow: world)
     config = AggregatorConfig(
         experiment=experiment, plan=plan, canaries=world.canaries, core=0, endpoint="",
-        run_folder=str(folder), status_file=str(folder / "status.json"),
+        run_folder=str(folder), status_file=str(folder / "status.json"), resume=resume,
     )  # fmt: skip
     return AggregatorProcess(config, TinyTask())
 
