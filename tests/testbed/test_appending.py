@@ -126,7 +126,7 @@ def test_a_trace_counts_what_it_could_not_write(tmp_path: Path) -> None:
 
 
 def test_a_state_that_finds_no_room_is_told_and_the_one_before_is_kept(tmp_path: Path) -> None:
-    path, state = tmp_path / "checkpoints" / "latest", statefile.draft({"model": np.ones(1000, np.float32)})
+    path, state = tmp_path / "checkpoints" / "latest", statefile.draft({"model": np.ones(1000, np.float32)}, ())
     state.write(path, {"version": "1"})  # the folder is made with it
 
     def work() -> None:
