@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -28,6 +29,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=Settings.seed)
     parser.add_argument("--write", type=Path, metavar="FILE", help="document with marks for what was measured")
     choice = parser.parse_args(words)
+    for number in (signal.SIGINT, signal.SIGTERM):  # whoever is told to stop ends its run first
+        signal.signal(number, signal.default_int_handler)
     command = " ".join(["python -m tests.chaos", *words])
     try:
         if choice.what == "fuzz":

@@ -47,8 +47,16 @@ class Comings:
                     pass
 
     def missed(self, done: Sequence[Done], bound: float) -> Noticed:
-        """From the deed until the device was said to have left."""
-        return self._noticed([(each.moment, self._left[each.deed.device]) for each in done], bound)
+        """From the deed until the device was said to have left. Who was not there, nobody could miss."""
+        there = [each for each in done if self.was_there(each)]
+        return self._noticed([(each.moment, self._left[each.deed.device]) for each in there], bound)
+
+    def was_there(self, done: Done) -> bool:
+        """Or its process had been forked after a death, and had not said hello."""
+        came, went = (
+            [at for at in moments[done.deed.device] if at < done.moment] for moments in (self._joined, self._left)
+        )
+        return bool(came) and (not went or came[-1] > went[-1])
 
     def back(self, done: Sequence[Done], bound: float) -> Noticed:
         """From the thaw of devices that had left until they were there again."""

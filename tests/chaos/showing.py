@@ -41,6 +41,8 @@ class Progress:
 def chaos(settings: Settings, progress: Progress) -> list[Line]:
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         seen = running.carry_out(settings, Path(folder), progress)
+        if seen.interrupted:
+            raise KeyboardInterrupt  # its run has ended; half of one proves nothing
         found = verdict.lines(seen)
         if seen.outcome.code != 0:
             print(f"\n{seen.outcome.stderr}", file=sys.stderr)

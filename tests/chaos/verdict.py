@@ -38,7 +38,7 @@ def lines(seen: Seen) -> list[Line]:
         *_books(seen, events),
         *_notice(seen, comings),
         *_memory(seen),
-        *_doings(seen),
+        *_doings(seen, comings),
     ]
 
 
@@ -155,14 +155,15 @@ def _mib(amount: float) -> str:
     return f"{amount / (1 << 20):.1f} MiB"
 
 
-def _doings(seen: Seen) -> list[Line]:
+def _doings(seen: Seen, comings: Comings) -> list[Line]:
     kinds, summary = Counter(done.deed.do for done in seen.done), seen.outcome.summary
+    absent = sum(not comings.was_there(done) for done in seen.done)
     sent = ", ".join(f"{count:,} {kind}" for kind, count in sorted(seen.garbage.items()))
     return [
         Line(what="devices killed; started again", measured=f"{kinds['kill']}; {summary['restarts']}"),
         Line(what="devices frozen", measured=f"{kinds['freeze']}"),
         Line(what="evaluators killed", measured=f"{seen.blinded}"),
-        Line(what="deeds whose victim was not there", measured=f"{seen.missed}"),
+        Line(what="deeds whose victim was not there", measured=f"{seen.missed + absent}"),
         Line(what="messages that are none, sent", measured=f"{seen.garbage.total():,}: {sent}"),
         Line(what="refusals counted", measured=f"{summary['refused']:,}"),
         Line(what="updates lost, rejected", measured=f"{summary['lost']:,}, {summary['rejected']:,}"),
