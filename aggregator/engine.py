@@ -20,6 +20,7 @@ from aggregator.tickets import Seat, Ticket
 from aggregator.vectors import is_finite
 from aggregator.view import BadDecision, View
 from testbed import trace
+from testbed.events.run import UNREACHABLE
 from testbed.messages import Ask, Base, Beat, Grant, Group, Job, Train, Update, Vector
 
 _BEATS_BEHIND = 5
@@ -319,7 +320,7 @@ class Engine(View):
         while self._gone:
             device = self._gone.pop()
             if device in self._seats:
-                self.leave(device, "it cannot be reached", self.now)
+                self.leave(device, UNREACHABLE, self.now)
         self._seeing_off = False
 
     def _new_version(self, model: Vector, applied: Mapping[int, float]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from testbed import trace
 from testbed.energy import APPLIED, DELIVERED, DeviceEnergy, Ledger
-from testbed.events.run import PROCESS_ENDED
+from testbed.events.run import PROCESS_ENDED, UNREACHABLE
 from testbed.messages import book_of
 from testbed.timeline import ABANDONED, COMPUTING, DEAD, DOWNLOAD, SUSPENDED, UPLOAD, WAITING, Timeline
 from testbed.trace import Event
@@ -263,7 +263,7 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
             total.resumed += 1
             total.dilations.append((event.t, event.dilation))
             total.rejoining.update(total.devices)
-        case trace.Left() if event.reason == PROCESS_ENDED:
+        case trace.Left() if event.reason in (PROCESS_ENDED, UNREACHABLE):
             total.rejoining.discard(event.device)
         case trace.Ignored():
             total.ignored += 1

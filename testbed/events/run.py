@@ -66,13 +66,15 @@ class Joined(Event, frozen=True, kw_only=True):
     watts: Watts | None = None
 
 
-PROCESS_ENDED = "its process has ended"
+PROCESS_ENDED, UNREACHABLE = "its process has ended", "it cannot be reached"
 
 
 class Left(Event, frozen=True, kw_only=True):
     device: str
     reason: str
-    """:data:`PROCESS_ENDED` where that was known, and nobody had wanted it so."""
+    """:data:`PROCESS_ENDED` where that was known and nobody had wanted it so; :data:`UNREACHABLE` if something was to
+    be sent to it just before that was seen.
+    """
 
 
 class Refusal(Event, frozen=True, kw_only=True):
