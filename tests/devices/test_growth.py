@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tests.devices.parts import Time
 from tests.devices.test_process import CONFIG, LINKS
 from tests.devices.tiny import TinyTask
 
-LOOKS = (300, 1300)
+LOOKS = (300, 800, 1300, 1800)
 
 
 class Tireless:
@@ -60,6 +61,6 @@ def test_jobs_leave_nothing_behind_in_a_device(monkeypatch: pytest.MonkeyPatch) 
     spec = dataclasses.replace(CONFIG.spec, throttle="pace", seconds_per_sample=0.01, **LINKS)
     peer = Tireless(time)
     DeviceProcess(dataclasses.replace(CONFIG, spec=spec), Forgetful(), peer, cores=(1,)).run()  # type: ignore[arg-type]
-    before, after = peer.blocks
-    # a list, a table or an event of every job would be one block each, at the least
-    assert after - before < (LOOKS[1] - LOOKS[0]) / 10
+    # a list, a table or an event of every job would be one block each, at the least, all the time; what others in this
+    # process allocate (pytest, its worker's threads, caches) comes now and then
+    assert min(after - before for before, after in pairwise(peer.blocks)) < (LOOKS[1] - LOOKS[0]) / 10
