@@ -14,7 +14,7 @@ ifneq ($(wildcard $(REAL)/traces),)
 export EDGEBED_TRACES ?= $(REAL)/traces
 endif
 
-.PHONY: run test lint bench chaos format clean
+.PHONY: run test lint bench chaos papers format clean
 
 run: $(READY)
 	$(BIN)/python run_testbed.py run profiles/experiments/quickstart.toml
@@ -34,6 +34,10 @@ bench: $(READY)
 chaos: $(READY)
 	$(BIN)/python -m tests.chaos --write docs/reliability.md
 	$(BIN)/python -m tests.chaos fuzz --write docs/reliability.md
+
+# PAPER=audg|afl|asafl|asyncfeded|eafl: one of them
+papers: $(READY)
+	$(BIN)/python -m testbed.papers $(PAPER)
 
 format: $(READY)
 	$(BIN)/ruff check --fix $(SOURCES)

@@ -61,8 +61,9 @@ def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] 
 
 def located(path: Path) -> Path:
     """The file of an experiment; one that ships with the project is found by its name."""
-    if path.parent == Path() and path.stem in catalogue("experiments") and not path.exists():
-        return CATALOGUE / "experiments" / f"{path.stem}.toml"
+    shipped = (CATALOGUE / "experiments" / path).with_suffix(".toml")
+    if not path.is_absolute() and not path.exists() and shipped.is_file():
+        return shipped
     return path
 
 

@@ -104,7 +104,7 @@ CLOCKS = ("calibration", "clock", "forking", "hostmeter", "live", "processes", "
 """Who looks at the host's own clock: time as an argument, waiting for processes, and measuring the host."""
 
 
-DRAWN = ("dealing/heatmap", "report/drawing", "report/fleetlanes", "report/overtime", "traces/plotting")
+DRAWN = ("dealing/heatmap", "papers/*", "report/drawing", "report/fleetlanes", "report/overtime", "traces/plotting")
 """Figures. They are imported when one is made, and not by whoever might want one."""
 
 

@@ -1,0 +1,81 @@
+"""The papers' experiments at a small scale, and docs/papers.md: what the papers print beside what was measured.
+
+Finished runs are not repeated: interrupted, the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from testbed import terminal
+from testbed.errors import UserError
+from testbed.papers import writing
+from testbed.papers.catalogue import PAPERS
+from testbed.papers.programme import Programme
+from testbed.sweep.progress import duration
+from testbed.sweep.running import Runner
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m testbed.papers", description=__doc__)
+    parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)}; default: all of them")
+    parser.add_argument("--out", type=Path, default=Path("runs/papers"), metavar="DIR", help="folder for the runs")
+    parser.add_argument("--document", type=Path, default=Path("docs/papers.md"), metavar="FILE", help="to be written")
+    parser.add_argument("--dry-run", action="store_true", help="only list the runs that are still to be done")
+    parser.add_argument("--write-only", action="store_true", help="run nothing: write about the runs that there are")
+    options = parser.parse_args(words)
+    unknown = [name for name in options.papers if name not in PAPERS]
+    if unknown:
+        parser.error(f"{unknown[0]!r} is no paper; there are {', '.join(PAPERS)}")
+    try:
+        return _carry_out(options, Console())
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _carry_out(options: argparse.Namespace, console: Console) -> int:
+    with Runner() as runner:
+        programmes = [
+            Programme(PAPERS[name], options.out.resolve() / name, console, runner) for name in options.papers or PAPERS
+        ]
+        for programme in programmes:
+            if options.dry_run:
+                _list(programme, console)
+            elif options.write_only:
+                programme.read()
+            else:
+                terminal.say(console, f"{programme.paper.name}: {programme.paper.title}")
+                programme.carry_out()
+            if runner.interrupted_by is not None:
+                terminal.say(console, "interrupted; the same command goes on from here")
+                return 128 + runner.interrupted_by
+    if options.dry_run:
+        return 0
+    writing.write(options.document, programmes)
+    terminal.say(console, f"written: {options.document}")
+    for programme in programmes:
+        if programme.left_out:
+            terminal.say(console, f"{programme.paper.name}: {len(programme.left_out)} runs were left out, see above")
+        for name, reason in programme.failed.items():
+            print(f"error: {name} failed, {reason}; the same command tries it again", file=sys.stderr)
+    return 1 if any(programme.failed for programme in programmes) else 0
+
+
+def _list(programme: Programme, console: Console) -> None:
+    waiting = programme.waiting()
+    for job in waiting:
+        replayed = f" --replay={job.replays}" if job.replays else ""
+        terminal.say(console, f"{programme.paper.name}/{job.name}: {' '.join(job.words())}{replayed}")
+    known = [job.experiment().stop.seconds for job in waiting]
+    least = sum(seconds for seconds in known if seconds is not None)
+    told = f"at least {duration(least)} of emulated time" if least else "as long as their profiles say"
+    terminal.say(console, f"{programme.paper.name}: {len(waiting)} runs to do, {told}, and a few seconds to start each")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
