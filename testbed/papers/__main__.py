@@ -72,8 +72,8 @@ def _list(programme: Programme, console: Console) -> None:
         replayed = f" --replay={job.replays}" if job.replays else ""
         terminal.say(console, f"{programme.paper.name}/{job.name}: {' '.join(job.words())}{replayed}")
     known = [job.experiment().stop.seconds for job in waiting]
-    least = sum(seconds for seconds in known if seconds is not None)
-    told = f"at least {duration(least)} of emulated time" if least else "as long as their profiles say"
+    most = sum(seconds for seconds in known if seconds is not None)
+    told = f"at most {duration(most)} of emulated time" if None not in known else "as long as their profiles say"
     terminal.say(console, f"{programme.paper.name}: {len(waiting)} runs to do, {told}, and a few seconds to start each")
 
 
