@@ -1,0 +1,115 @@
+"""AFL against Sync-FL on its paper's two convex tasks, for several fractions C of devices in flight."""
+
+from __future__ import annotations
+
+from testbed.papers import afl_claims, afl_costs, afl_pictures
+from testbed.papers.afl_judging import told
+from testbed.papers.afl_rounds import (
+    AFL,
+    EARLY,
+    FALLING,
+    FRACTIONS,
+    SYNC,
+    TARGETS,
+    TASKS,
+    Key,
+    Tracks,
+    runs_of,
+    track,
+    unrest,
+)
+from testbed.papers.chapter import Chapter, Grid
+from testbed.papers.job import Job
+from testbed.papers.numbers import spread
+from testbed.papers.paper import Chosen, Paper
+from testbed.papers.result import Results
+
+SEEDS = (1, 2, 3)
+_DEVICES = 10
+_ROUNDS = {AFL: 80, SYNC: 20, FALLING: 20}
+_SETTING = f"""\
+As in the paper: both tasks and their data (2000 samples, 10 inputs), 10 devices, a Dirichlet split with 0.5, α = 0.01,
+C = 0.2, 0.5 and 0.9. Smaller: {_ROUNDS[AFL]} rounds of AFL and {_ROUNDS[SYNC]} of Sync-FL instead of 400 and 1000, and
+4 local epochs in batches of 128 instead of 50 (SVM: 100) in batches of 32. The initial rate is 0.05 instead of 0.001
+(0.0005): epochs × rate ÷ batch is what it is in the paper, so that a job moves its model as far, at a constant rate.
+Nothing was searched for. A device has at least 64 samples, and the time, power and Wi-Fi of a Raspberry Pi 3B+, at 0.8
+host seconds per emulated one; the paper's clients are coroutines on a laptop.
+
+AFL is the rule of the paper's text: the mean of every device's latest model, made anew at each arrival, and somebody
+else is started at once. A round is C·N arrivals; a fast device may come twice in one. Sync-FL keeps a constant local
+rate, and met the delays that AFL's run of the same C and seed had recorded. Loss is on 500 further samples. *Unrest* of
+a loss is the mean change of its change from round to round, in its logarithm, over the later half of a run."""
+
+
+def jobs(_: Chosen) -> list[Job]:
+    found = []
+    for task in TASKS:
+        for seed in SEEDS:
+            for fraction in FRACTIONS:
+                recorded = Key(task, AFL, fraction, seed)
+                found.append(_job(recorded))
+                found.append(_job(Key(task, SYNC, fraction, seed), recorded))
+                if fraction == 0.5:
+                    found.append(_job(Key(task, FALLING, fraction, seed), recorded))
+    return found
+
+
+def _job(key: Key, recorded: Key | None = None) -> Job:
+    per_round = round(key.fraction * _DEVICES) if key.rule == AFL else 1
+    settings: dict[str, object] = {"strategy.fraction": key.fraction, "stop.versions": _ROUNDS[key.rule] * per_round}
+    if key.rule == FALLING:
+        settings["training.lr_schedule"] = "inverse-sqrt"
+    return Job(
+        name=key.name, profile=f"afl/small-{key.task}.toml", seed=key.seed, rule="" if key.rule == AFL else SYNC,
+        settings=settings, replays=recorded.name if recorded else "",
+    )  # fmt: skip
+
+
+def chapter(results: Results, _: Chosen) -> Chapter:
+    done = {key: results[key.name] for key in _keys() if key.name in results}
+    tracks = {key: track(result, TARGETS[key.task]) for key, result in done.items()}
+    return Chapter(
+        setting=_SETTING,
+        rows=[*afl_claims.rows(tracks), *afl_costs.rows(tracks)],
+        grids=[_grid(tracks, task) for task in TASKS] if tracks else [],
+        pictures=afl_pictures.pictures(done, tracks) if tracks else [],
+    )
+
+
+def _keys() -> list[Key]:
+    return [Key(task, rule, c, seed) for task in TASKS for rule in _ROUNDS for c in FRACTIONS for seed in SEEDS]
+
+
+def _grid(tracks: Tracks, task: str) -> Grid:
+    lines = []
+    for rule in _ROUNDS:
+        for fraction in FRACTIONS:
+            runs = runs_of(tracks, task, rule, fraction)
+            if runs:
+                lines.append(
+                    (
+                        afl_pictures.LABELS[rule], f"{fraction:g}", spread([run.loss[EARLY] for run in runs], 2),
+                        spread([run.loss[-1] for run in runs]), told([run.until(TARGETS[task]) for run in runs]),
+                        told([run.to_target_s for run in runs], 1), told([run.to_target_j for run in runs]),
+                        spread([run.seconds_per_round for run in runs], 2), spread([unrest(run) for run in runs]),
+                    )
+                )  # fmt: skip
+    target = f"{TARGETS[task]:g}"
+    return Grid(
+        title=f"{TASKS[task]}, seeds {', '.join(map(str, SEEDS))}",
+        header=(
+            "rule", "C", f"loss, round {EARLY}", "last loss", f"rounds to {target}", f"seconds to {target}",
+            f"joules to {target}", "seconds per round", "unrest",
+        ),
+        lines=lines,
+    )  # fmt: skip
+
+
+PAPER = Paper(
+    name="afl",
+    title="AFL: asynchronous federated learning, a scalable approach",
+    citation="A. Forootani, R. Iervolino: Asynchronous Federated Learning: A Scalable Approach for Decentralized"
+    " Machine Learning. 2025.",
+    jobs=jobs,
+    chapter=chapter,
+)

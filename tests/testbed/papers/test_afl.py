@@ -1,0 +1,207 @@
+"""AFL's programme, and what is made of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from testbed import loading
+from testbed.papers import afl, afl_claims, afl_costs
+from testbed.papers.afl_judging import by_limit, by_order, by_share, told
+from testbed.papers.afl_rounds import (
+    AFL,
+    FALLING,
+    FRACTIONS,
+    SYNC,
+    Key,
+    Track,
+    Tracks,
+    drift,
+    straightness,
+    track,
+    unrest,
+)
+from testbed.papers.chapter import Verdict
+from testbed.papers.job import Job
+from testbed.papers.result import Result
+from tests.testbed.papers import parts
+
+
+def run(loss: list[float], seconds: float = 1.0, spread: float = 0.1, to_target_s: float = 1.0) -> Track:
+    numbers = range(1, len(loss))
+    return Track(
+        loss=loss, seconds=[seconds * number for number in numbers], spread=[spread for _ in numbers],
+        waited=[spread * number for number in numbers], proxy=[5.0 * number for number in numbers],
+        to_target_s=to_target_s, to_target_j=10 * to_target_s,
+    )  # fmt: skip
+
+
+def falling(by: float, rounds: int = 40, start: float = 100.0, floor: float = 0.02) -> list[float]:
+    return [max(floor, start * by**number) for number in range(rounds + 1)]
+
+
+def fleet(task: str, afl_by: float, sync_by: float, falling_by: float = 0.5) -> Tracks:
+    found: dict[Key, Track] = {}
+    for fraction in FRACTIONS:
+        for seed in afl.SEEDS:
+            found[Key(task, AFL, fraction, seed)] = run(falling(afl_by), 0.1)
+            found[Key(task, SYNC, fraction, seed)] = run(falling(sync_by, 20), 0.5)
+            found[Key(task, FALLING, fraction, seed)] = run(falling(falling_by, 20), 0.5)
+    return found
+
+
+# ---- the programme
+
+
+def test_the_programme_holds_together() -> None:
+    parts.check(afl.PAPER)
+
+
+def test_every_rule_has_its_rounds_and_meets_the_delays_of_afl() -> None:
+    jobs = {job.name: job for job in afl.PAPER.jobs({})}
+    recorded, replayed = jobs["svm-afl-c0.2-seed3"], jobs["svm-sync-fl-c0.2-seed3"]
+    assert recorded.experiment().stop.versions == 80 * 2
+    assert replayed.experiment().stop.versions == 20
+    assert replayed.replays == recorded.name
+    assert replayed.experiment().strategy_parameters["fraction"] == 0.2
+    assert jobs["svm-sync-fl-falling-c0.5-seed3"].experiment().training.lr_schedule == "inverse-sqrt"
+    assert replayed.experiment().training.lr_schedule == "constant"
+
+
+@pytest.mark.parametrize(
+    ("task", "rounds", "epochs", "lr"), [("regression", 400, 50, 0.001), ("svm", 1000, 100, 0.0005)]
+)
+def test_the_papers_own_settings(task: str, rounds: int, epochs: int, lr: float) -> None:
+    experiment = loading.load(loading.located(Path(f"afl/{task}.toml")))
+    small = loading.load(loading.located(Path(f"afl/small-{task}.toml")))
+    assert experiment.stop.versions == rounds * 5
+    training = experiment.training
+    assert (training.epochs, training.batch, training.lr) == (epochs, 32, lr)
+    assert sum(group.count for group in experiment.devices) == 10
+    for one in (experiment, small):
+        assert one.strategy_parameters == {"fraction": 0.5, "alpha": 0.01}
+        assert one.task_name == task
+    job = small.training
+    assert job.epochs * job.lr / job.batch == pytest.approx(epochs * lr / 32)
+
+
+# ---- a run, round by round
+
+
+def test_the_loss_of_a_round_lies_between_the_scores_around_it(tmp_path: Path) -> None:
+    write(tmp_path / "metrics.csv", [
+        {"time_s": 0.0, "joules": 0.0, "loss": 100.0}, {"time_s": 2.0, "joules": 8.0, "loss": 1.0},
+        {"time_s": 4.0, "joules": 20.0, "loss": 0.04},
+    ])  # fmt: skip
+    write(tmp_path / "rounds.csv", [
+        {"time_s": 1.0, "delay_s": 0.5, "cumulative_delay_s": 0.5, "energy_proxy_j": 3.0},
+        {"time_s": 4.0, "delay_s": 0.25, "cumulative_delay_s": 0.75, "energy_proxy_j": 7.0},
+    ])  # fmt: skip
+    (tmp_path / "summary.json").write_text(json.dumps({"fidelity": {"verdict": "PASS"}}), encoding="utf-8")
+    job = Job(name="one", profile="afl/small-svm.toml", seed=1)
+    result = Result(job=job, folder=tmp_path, took=1.0, attempts=1)
+    found = track(result, target=0.05)
+    assert found.loss == pytest.approx([100.0, 10.0, 0.04])  # half way, in the logarithm
+    assert (found.seconds, found.waited, found.proxy) == ([1.0, 4.0], [0.5, 0.75], [3.0, 7.0])
+    assert (found.to_target_s, found.to_target_j) == (4.0, 20.0)
+    assert found.until(10.5) == 1
+    assert found.until(0.01) == math.inf
+    assert found.seconds_per_round == 2.0
+    assert drift(found) == 0.5
+    assert track(result, target=0.01).to_target_s == math.inf
+
+
+def write(path: Path, rows: list[dict[str, float]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_a_loss_that_falls_steadily_has_no_unrest() -> None:
+    assert unrest(run(falling(0.9, 20))) == pytest.approx(0.0, abs=1e-9)
+    assert unrest(run([1.0, 2.0] * 10)) == pytest.approx(2 * math.log(2))
+
+
+def test_a_line_is_straight() -> None:
+    assert straightness([1.0, 2.0, 3.0, 4.0]) == pytest.approx(1.0)
+    assert straightness([1.0, 4.0, 1.0, 4.0, 1.0]) < 0.1
+
+
+# ---- verdicts
+
+
+def test_verdicts() -> None:
+    assert by_share([True] * 9) is Verdict.AGREES
+    assert by_share([True] * 8 + [False]) is Verdict.DIRECTION
+    assert by_share([True, False]) is Verdict.DIFFERS
+    assert by_share([]) is Verdict.MISSING
+    assert by_order([[3.0, 4.0], [2.0], [1.0]]) is Verdict.AGREES
+    assert by_order([[3.0], [1.0], [2.0]]) is Verdict.DIRECTION
+    assert by_order([[1.0], [2.0], [3.0]]) is Verdict.DIFFERS
+    assert by_order([[1.0], [], [3.0]]) is Verdict.MISSING
+    assert [by_limit(value, 0.9, 0.5) for value in (0.95, 0.6, 0.1, None)] == [
+        Verdict.AGREES, Verdict.DIRECTION, Verdict.DIFFERS, Verdict.MISSING,
+    ]  # fmt: skip
+
+
+def test_what_was_never_reached_is_told() -> None:
+    assert told([2.0, 4.0, math.inf]) == "3 (2 to 4) (never in 1 of 3)"
+    assert told([math.inf]) == "– (never in 1 of 1)"
+
+
+def test_sync_fl_ahead_at_first_and_afl_the_same_at_last() -> None:
+    tracks = fleet("regression", afl_by=0.7, sync_by=0.5)
+    assert afl_claims.early(tracks, "regression", "").verdict is Verdict.AGREES
+    assert afl_claims.comparable(tracks).verdict is Verdict.DIRECTION  # of another number of rounds
+    assert afl_claims.level(tracks).verdict is Verdict.AGREES
+    assert "Sync-FL is lower in 9 of 9 pairs" in afl_claims.early(tracks, "regression", "").ours
+
+
+def test_afl_ahead_at_first() -> None:
+    tracks = fleet("regression", afl_by=0.4, sync_by=0.6)
+    assert afl_claims.early(tracks, "regression", "").verdict is Verdict.DIFFERS
+    slow = fleet("regression", afl_by=0.95, sync_by=0.5)
+    assert afl_claims.comparable(slow).verdict is Verdict.DIFFERS
+    assert "never in 9 of 9" in afl_claims.comparable(slow).ours
+
+
+@pytest.mark.parametrize(
+    ("falling_by", "verdict"), [(0.5, Verdict.AGREES), (0.63, Verdict.DIRECTION), (0.7, Verdict.DIFFERS)]
+)
+def test_how_much_of_the_lead_the_rate_makes(falling_by: float, verdict: Verdict) -> None:
+    tracks = {**fleet("regression", 0.68, 0.4, falling_by), **fleet("svm", 0.68, 0.4, falling_by)}
+    row = afl_claims.cause(tracks)
+    assert row.verdict is verdict
+    assert row.reason
+
+
+def test_time_to_the_target() -> None:
+    tracks = {
+        key: run(falling(0.7), to_target_s=(1.0 if key.fraction > 0.2 else 9.0) if key.rule == AFL else 3.0)
+        for key in fleet("svm", 0.7, 0.5)
+    }
+    row = afl_costs.cheaper(tracks, "seconds", lambda track: track.to_target_s)
+    assert row.verdict is Verdict.DIRECTION
+    assert "C = 0.2: 3.00, C = 0.5: 0.33, C = 0.9: 0.33; fewer in 6 of 9 pairs" in row.ours
+    assert row.reason
+
+
+def test_a_larger_fraction_takes_fewer_rounds() -> None:
+    rates = {0.2: 0.8, 0.5: 0.7, 0.9: 0.6}
+    tracks = {key: run(falling(rates[key.fraction])) for key in fleet("svm", 0.7, 0.5)}
+    row = afl_claims.larger(tracks, "svm", "Fig. 9")
+    assert row.verdict is Verdict.AGREES
+    assert not row.reason
+
+
+def test_nothing_was_run() -> None:
+    chapter = afl.PAPER.chapter({}, {})
+    assert {row.verdict for row in chapter.rows} == {Verdict.MISSING}
+    assert not any(row.reason for row in chapter.rows)
+    assert not chapter.grids
+    assert not chapter.pictures
