@@ -100,5 +100,7 @@ def _line(axes: Axes, number: int, label: str, values: Sequence[float]) -> None:
 
 def _finish(axes: Axes, label: str, title: str) -> None:
     axes.set(xlabel=label, ylabel="loss", yscale="log", title=title)
+    axes.yaxis.set_major_formatter("{x:g}")  # by themselves, logarithmic axes write formulas, which the style has off
+    axes.yaxis.set_minor_formatter("")
     if axes.lines:
         axes.legend()

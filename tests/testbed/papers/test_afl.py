@@ -191,6 +191,16 @@ def test_time_to_the_target() -> None:
     assert row.reason
 
 
+def test_who_never_gets_there_has_lost() -> None:
+    keys = [Key("svm", rule, 0.5, 1) for rule in (AFL, SYNC)]
+    for afl_s, sync_s, verdict in (
+        (1.0, math.inf, Verdict.AGREES), (math.inf, 1.0, Verdict.DIFFERS), (math.inf, math.inf, Verdict.MISSING),
+    ):  # fmt: skip
+        runs = [run(falling(0.7), to_target_s=seconds) for seconds in (afl_s, sync_s)]
+        row = afl_costs.cheaper(dict(zip(keys, runs, strict=True)), "joules", lambda track: track.to_target_j)
+        assert row.verdict is verdict
+
+
 def test_a_larger_fraction_takes_fewer_rounds() -> None:
     rates = {0.2: 0.8, 0.5: 0.7, 0.9: 0.6}
     tracks = {key: run(falling(rates[key.fraction])) for key in fleet("svm", 0.7, 0.5)}
