@@ -26,14 +26,14 @@ from testbed.papers.result import Results
 
 SEEDS = (1, 2, 3)
 _DEVICES = 10
-_ROUNDS = {AFL: 80, SYNC: 20, FALLING: 20}
+_ROUNDS = {AFL: 70, SYNC: 16, FALLING: 16}
 _SETTING = f"""\
 As in the paper: both tasks and their data (2000 samples, 10 inputs), 10 devices, a Dirichlet split with 0.5, α = 0.01,
 C = 0.2, 0.5 and 0.9. Smaller: {_ROUNDS[AFL]} rounds of AFL and {_ROUNDS[SYNC]} of Sync-FL instead of 400 and 1000, and
 4 local epochs in batches of 128 instead of 50 (SVM: 100) in batches of 32. The initial rate is 0.05 instead of 0.001
 (0.0005): epochs × rate ÷ batch is what it is in the paper, so that a job moves its model as far, at a constant rate.
-Nothing was searched for. A device has at least 64 samples, and the time, power and Wi-Fi of a Raspberry Pi 3B+, at 0.8
-host seconds per emulated one; the paper's clients are coroutines on a laptop.
+Nothing was searched for. A device has at least 64 samples, and the time, power and Wi-Fi of a Raspberry Pi 3B+; the
+paper's clients are coroutines on a laptop.
 
 AFL is the rule of the paper's text: the mean of every device's latest model, made anew at each arrival, and somebody
 else is started at once. A round is C·N arrivals; a fast device may come twice in one. Sync-FL keeps a constant local

@@ -71,7 +71,7 @@ def comparable(tracks: Tracks) -> Row:
     reasons = {
         Verdict.DIRECTION: "Fewer rounds than the paper's: the mean of AFL's rate, γ0/√(e + 1), is 0.70·γ0 over our 4"
         " local epochs, and 0.25·γ0 over its 50. Only the order is to be compared.",
-        Verdict.DIFFERS: "80 rounds are too few for it at the smallest C.",
+        Verdict.DIFFERS: "The rounds are too few for it.",
     }
     return Row(
         where="Fig. 6", claim="regression: after about 200 of 400 rounds, AFL's loss is comparable to Sync-FL's",

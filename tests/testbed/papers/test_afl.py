@@ -64,8 +64,8 @@ def test_the_programme_holds_together() -> None:
 def test_every_rule_has_its_rounds_and_meets_the_delays_of_afl() -> None:
     jobs = {job.name: job for job in afl.PAPER.jobs({})}
     recorded, replayed = jobs["svm-afl-c0.2-seed3"], jobs["svm-sync-fl-c0.2-seed3"]
-    assert recorded.experiment().stop.versions == 80 * 2
-    assert replayed.experiment().stop.versions == 20
+    assert recorded.experiment().stop.versions == 70 * 2
+    assert replayed.experiment().stop.versions == 16
     assert replayed.replays == recorded.name
     assert replayed.experiment().strategy_parameters["fraction"] == 0.2
     assert jobs["svm-sync-fl-falling-c0.5-seed3"].experiment().training.lr_schedule == "inverse-sqrt"
