@@ -1,0 +1,248 @@
+"""EAFL: clusters with heads against TWAFL, GSGM and WKAFL on data of few labels. Zhou et al. 2024."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from testbed.papers import drawing
+from testbed.papers.chapter import Chapter, Grid, Picture, Row, Verdict
+from testbed.papers.eafl_reasons import REASONS
+from testbed.papers.eafl_runs import (
+    ABLATIONS,
+    CLUSTERS,
+    DEVICES,
+    FEW,
+    LABELS,
+    MANY,
+    RULES,
+    Measured,
+    Scores,
+    T,
+    iterations,
+    jobs,
+    place,
+    searches,
+)
+from testbed.papers.numbers import signed, spread
+from testbed.papers.paper import Chosen, Paper
+from testbed.papers.result import Results
+
+_LEAST = 0.01
+"""A smaller difference is none."""
+_RIVALS = tuple(rule for rule in RULES if rule != "eafl")
+_PRINTED: Mapping[str, Mapping[str, float]] = {
+    place(1): {"eafl": 93.33, "twafl": 81.95, "gsgm": 86.45, "wkafl": 75.13},
+    place(5): {"eafl": 94.58, "twafl": 91.67, "gsgm": 91.23, "wkafl": 92.88},
+    place(10): {"eafl": 94.68, "twafl": 95.66, "gsgm": 94.61, "wkafl": 93.54},
+    place(1, MANY): {"eafl": 93.33, "twafl": 81.95, "gsgm": 86.45, "wkafl": 75.13},
+}
+"""Tables II and III, MNIST, in percent; Table III has φ = 0.10 in the place of our K = 10."""
+_AT_LOWEST_PHI = {"eafl": 92.78, "twafl": 55.07, "gsgm": 83.11, "wkafl": 71.23}
+"""Table III, φ = 0.05: five updates of 100 devices, as our K = 5."""
+_WITHOUT = {"gdc": 86.69, "saa": 67.02, "dsa": 71.67}
+"""Table I; with all of it, 93.33."""
+
+
+def is_above(first: Scores, second: Scores) -> bool:
+    """By ``_LEAST`` in the mean over the seeds that both have, and with most of them."""
+    differences = [first[seed] - second[seed] for seed in first.keys() & second.keys()]
+    most = sum(difference > 0 for difference in differences) * 2 > len(differences)
+    return most and fmean(differences) >= _LEAST
+
+
+def all_hold(claims: Sequence[tuple[Scores, Scores]]) -> Verdict:
+    """Whether in each pair the first is above the second. At another scale, the order is all that can agree."""
+    if not claims or any(not first.keys() & second.keys() for first, second in claims):
+        return Verdict.MISSING
+    return Verdict.DIRECTION if all(is_above(*claim) for claim in claims) else Verdict.DIFFERS
+
+
+def difference(first: Scores, second: Scores) -> Scores:
+    return {seed: first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())}
+
+
+def _row(where: str, claim: str, ours: str, verdict: Verdict, key: str) -> Row:
+    return Row(
+        where=where, claim=claim, ours="–" if verdict is Verdict.MISSING else ours, verdict=verdict,
+        reason=REASONS.get((key, verdict), ""),
+    )  # fmt: skip
+
+
+def _each(scores: Mapping[str, Scores]) -> str:
+    return ", ".join(f"{RULES[rule]} {spread(list(values.values()))}" for rule, values in scores.items())
+
+
+def _ahead(found: Measured, where: str, table: str, claim: str, key: str) -> Row:
+    """EAFL is ahead of every rival."""
+    scores = {rule: found.after_t(where, rule) for rule in RULES}
+    return _row(table, claim, _each(scores), all_hold([(scores["eafl"], scores[rule]) for rule in _RIVALS]), key)
+
+
+def _labels_rows(found: Measured) -> list[Row]:
+    """Table II, and Fig. 7 in iterations and in time."""
+    one, ten = ({rule: found.after_t(place(labels), rule) for rule in RULES} for labels in (1, 10))
+    losses = {rule: difference(ten[rule], one[rule]) for rule in RULES}
+    timed = {rule: found.in_time(rule) for rule in RULES}
+    return [
+        _ahead(
+            found, place(1), "Table II and Fig. 7 (a), L_num = 1",
+            "EAFL 93.33 %, TWAFL 81.95 %, GSGM 86.45 %, WKAFL 75.13 %: EAFL first, by 7 points or more", "one",
+        ),
+        _row(
+            "Table II, L_num = 1", "of the others, GSGM is first and WKAFL last", _each({r: one[r] for r in _RIVALS}),
+            all_hold([(one["gsgm"], one["twafl"]), (one["twafl"], one["wkafl"])]), "order",
+        ),
+        _ahead(
+            found, place(5), "Table II, L_num = 5", "EAFL 94.58 %, TWAFL 91.67 %, GSGM 91.23 %, WKAFL 92.88 %", "five"
+        ),
+        _row(
+            "Table II, L_num = 10", "TWAFL 95.66 % before EAFL 94.68 %; GSGM 94.61 %, WKAFL 93.54 %", _each(ten),
+            all_hold([(ten["twafl"], ten["eafl"])]), "ten",
+        ),
+        _row(
+            "Table II, from L_num = 10 to 1",
+            "EAFL loses 1.35 points, TWAFL 13.71, GSGM 8.16, WKAFL 18.41: it suffers least",
+            ", ".join(f"{RULES[rule]} {signed([-loss for loss in losses[rule].values()])}" for rule in RULES),
+            all_hold([(losses[rule], losses["eafl"]) for rule in _RIVALS]), "losses",
+        ),
+        _row(
+            "Fig. 7 (a), in seconds",
+            "EAFL is called the more efficient; its figures count iterations, and none has a time axis",
+            f"after the same emulated seconds: {_each(timed)}",
+            all_hold([(timed["eafl"], timed[rule]) for rule in _RIVALS]), "time",
+        ),
+    ]  # fmt: skip
+
+
+def _part_rows(found: Measured) -> list[Row]:
+    """Table I."""
+    whole = found.after_t(place(1))
+    rows = []
+    for part in ABLATIONS:
+        left = found.after_t(place(1, without=part))
+        loss = _WITHOUT[part] - _PRINTED[place(1)]["eafl"]
+        claim = f"93.33 % with it, {_WITHOUT[part]:.2f} % without: {signed([loss], 1)} points"
+        ours = (
+            f"{spread(list(whole.values()))} with, {spread(list(left.values()))} without:"
+            f" {signed(list(difference(left, whole).values()))}"
+        )
+        rows.append(_row(f"Table I, without {part.upper()}", claim, ours, all_hold([(whole, left)]), part))
+    return rows
+
+
+def _share_rows(found: Measured) -> list[Row]:
+    """Table III."""
+    gains = {
+        rule: difference(found.after_t(place(1, MANY), rule), found.after_t(place(1, FEW), rule)) for rule in RULES
+    }
+    said = ", ".join(f"{RULES[rule]} {signed(list(gains[rule].values()))}" for rule in RULES)
+    nothing = {rule: dict.fromkeys(gains[rule], 0.0) for rule in RULES}
+    return [
+        _row(
+            "Table III, from 5 to 10 updates an iteration",
+            "with φ from 0.05 to 0.10, TWAFL gains 26.9 points, GSGM 3.3, WKAFL 3.9", said,
+            all_hold([(gains[rule], nothing[rule]) for rule in _RIVALS]), "gains",
+        ),
+        _row(
+            "Table III, the same", "EAFL gains 0.6 points, the least of all: φ hardly matters to it", said,
+            all_hold([(gains[rule], gains["eafl"]) for rule in _RIVALS]), "steady",
+        ),
+        _ahead(
+            found, place(1, MANY), "Table III, φ = 0.10: 10 updates",
+            "EAFL 93.33 %, TWAFL 81.95 %, GSGM 86.45 %, WKAFL 75.13 %", "many",
+        ),
+    ]  # fmt: skip
+
+
+def _untested() -> list[Row]:
+    told = {
+        "Table III, φ = 0.20": ("EAFL 93.58 %, TWAFL 92.14 %, GSGM 93.30 %, WKAFL 88.48 %", "widest"),
+        "Figs. 4 and 5": ("more than N = 5 clusters, or clustering more often than R = 100, changes little", "figures"),
+        "Fig. 6": ("EAFL first with ε = 0.04 of the samples at random, the rest sorted (T1)", "t1"),
+        "CIFAR-10": ("EAFL first in all of Tables II and III, Figs. 6 (b) and 7 (b)", "cifar"),
+    }
+    return [
+        Row(where=where, claim=claim, ours="–", verdict=Verdict.UNTESTED, reason=REASONS[key, Verdict.UNTESTED])
+        for where, (claim, key) in told.items()
+    ]
+
+
+def _grid(found: Measured) -> Grid:
+    lines = []
+    cells = [(f"II, L_num = {labels}", place(labels), _PRINTED[place(labels)]) for labels in LABELS]
+    cells += [("III, 5 updates", place(1), _AT_LOWEST_PHI), ("III, 10 updates", place(1, MANY), _PRINTED[place(1)])]
+    for table, where, printed in cells:
+        for rule, title in RULES.items():
+            lines.append((table, title, f"{printed[rule]:.2f} %", *_figures(found, where, rule)))
+    for part in ABLATIONS:
+        where = place(1, without=part)
+        lines.append(("I", f"EAFL without {part.upper()}", f"{_WITHOUT[part]:.2f} %", *_figures(found, where, "eafl")))
+    return Grid(
+        title=f"Tables I to III: accuracy after {T} iterations, and the emulated seconds that they took",
+        header=("table", "rule", "paper", "accuracy", "seconds"), lines=lines,
+    )  # fmt: skip
+
+
+def _figures(found: Measured, where: str, rule: str) -> tuple[str, str]:
+    return spread(list(found.after_t(where, rule).values())), spread(found.seconds(where, rule), 1)
+
+
+def _picture(found: Measured) -> Picture:
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2, sharey=True)
+        for number, (rule, title) in enumerate(RULES.items()):
+            results = list(found.runs(place(1), rule).values())
+            grid = np.linspace(0, T, T + 1)
+            lines = [np.interp(grid, *iterations(result)) for result in results]
+            if lines:
+                colour = drawing.COLOURS[number]
+                left.plot(grid, np.mean(lines, axis=0), color=colour, linestyle=drawing.STYLES[number], label=title)
+                left.fill_between(grid, np.min(lines, axis=0), np.max(lines, axis=0), color=colour, alpha=0.15, lw=0)
+            drawing.curves(right, number, title, results)
+        left.set(xlabel="iterations", ylabel="accuracy")
+        right.set(xlabel="emulated seconds")
+        right.legend()
+
+    caption = "One label for each device (T2, L_num = 1): by iterations, as in Fig. 7 (a), and by time"
+    return Picture(name="curves", caption=caption, draw=draw)
+
+
+def chapter(results: Results, chosen: Chosen) -> Chapter:
+    found = Measured(results)
+    return Chapter(
+        setting=_SETTING,
+        rows=[*_part_rows(found), *_labels_rows(found), *_share_rows(found), *_untested()],
+        grids=[_grid(found)],
+        pictures=[_picture(found)] if results else [],
+    )
+
+
+_SETTING = f"""\
+As in the paper: the rules, N = {CLUSTERS} clusters, the split (T2), and accuracies after T iterations, not after some
+time. Smaller: {DEVICES} devices of five speeds (1 to 3) instead of 100, 8×8 digits instead of MNIST, T = {T} iterations
+instead of 1600, a clustering every 15 of them, one step of 8 samples for a job. An iteration has K = {FEW} updates, one
+for each cluster, which is φ = 0.05 among 100 devices and 1/3 here; K = {MANY} stands for φ = 0.10. EAFL rounds φ up in
+each cluster, and so takes an update or two more than K. The paper does not say what φ is to GSGM: here K versions
+count as an iteration, and K gradients are averaged. Without DSA, the answers of {CLUSTERS} heads count as one.
+
+Speeds, local training, α and the other rules' parameters are not printed. α is 0.6, the parameters are the defaults,
+and the rate was searched for, where devices have one label, among the same values for each rule; the parts of Table
+I have EAFL's. With one label for each device, a version scores many points above or below the next: accuracies are means
+over the last fifth of the iterations. Rules met the same delays by having the same seeds; nothing was replayed, because
+heads draw their own delays in a replay."""
+
+PAPER = Paper(
+    name="eafl",
+    title="EAFL: clusters with heads",
+    citation=(
+        "Zhou, Pang, Wang, Hu, Sun, Ren: Towards Efficient Asynchronous Federated Learning in Heterogeneous Edge"
+        " Environments. 2024, section VI."
+    ),
+    searches=searches(),
+    jobs=jobs,
+    chapter=chapter,
+)

@@ -1,0 +1,127 @@
+"""EAFL's programme, how its runs are read, and what is made of figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testbed import loading
+from testbed.papers import eafl, eafl_runs
+from testbed.papers.chapter import Row, Verdict
+from testbed.papers.eafl_reasons import REASONS
+from testbed.papers.job import Job
+from testbed.papers.result import Result
+from tests.testbed.papers.parts import check, chosen
+
+HIGH, LOW = {1: 0.9, 2: 0.8, 3: 0.85}, {1: 0.5, 2: 0.6, 3: 0.55}
+
+
+def test_the_programme_holds_what_every_programme_has_to():
+    check(eafl.PAPER)
+
+
+@pytest.mark.parametrize(
+    ("name", "iterations", "clusters", "every", "phi", "lr"),
+    [("mnist", 1600, 5, 100, 0.1, 0.005), ("cifar10", 10000, 15, 1000, 0.2, 0.0005)],
+)
+@pytest.mark.parametrize("kind", ["t1", "t2"])
+def test_the_experiments_of_the_papers_size_have_its_settings(name, kind, iterations, clusters, every, phi, lr):
+    experiment = loading.load(loading.located(Path(f"eafl/{name}-{kind}.toml")))
+    rule = experiment.strategy
+    assert sum(group.count for group in experiment.devices) == 100
+    assert (rule["clusters"], rule["every"], rule["phi"], experiment.training.lr) == (clusters, every, phi, lr)
+    assert (experiment.task["name"], experiment.stop.versions) == (name, iterations)
+    split = {"t1": {"name": "sorted", "epsilon": 0.04}, "t2": {"name": "labels", "per_device": 1}}[kind]
+    assert experiment.task["split"] == split
+
+
+def test_an_iteration_is_as_many_updates_whatever_the_rule():
+    jobs = {job.name: job for job in eafl.PAPER.jobs(chosen(eafl.PAPER))}
+    gsgm, wide = jobs["labels1-k5-gsgm-seed1"], jobs["labels1-k10-gsgm-seed1"]
+    assert [eafl_runs.per_iteration(job) for job in (gsgm, wide)] == [5, 10]
+    assert wide.experiment().stop.versions == 10 * eafl_runs.T
+    apart = jobs["labels1-k5-without-dsa-eafl-seed1"]
+    assert eafl_runs.per_iteration(apart) == 5
+    assert apart.experiment().strategy["every"] == 5 * jobs["labels1-k5-eafl-seed1"].experiment().strategy["every"]
+
+
+def test_a_level_is_the_mean_over_the_last_fifth():
+    assert eafl_runs.level([10, 85, 90, 100, 110], [0.1, 0.4, 0.6, 0.8, 0.9], 100) == pytest.approx(0.6)
+    assert eafl_runs.level([10, 20], [0.1, 0.2], 100) == 0.2, "nothing was scored there"
+
+
+def test_what_leads_has_to_do_so_by_a_point_and_with_most_seeds():
+    assert eafl.is_above(HIGH, LOW)
+    assert not eafl.is_above(LOW, HIGH)
+    assert not eafl.is_above({1: 0.505, 2: 0.605}, LOW), "half a point is nothing"
+    assert not eafl.is_above({1: 0.9, 2: 0.59, 3: 0.54}, LOW), "with one seed of three"
+
+
+@pytest.mark.parametrize(
+    ("claims", "verdict"),
+    [
+        ([(HIGH, LOW)], Verdict.DIRECTION),
+        ([(HIGH, LOW), (LOW, HIGH)], Verdict.DIFFERS),
+        ([(HIGH, LOW), (HIGH, {})], Verdict.MISSING),
+        ([(HIGH, {4: 0.1})], Verdict.MISSING),
+    ],
+)
+def test_a_claim_holds_only_if_all_of_it_does(claims, verdict):
+    assert eafl.all_hold(claims) is verdict
+
+
+def test_without_runs_nothing_is_said_to_have_been_measured():
+    rows = eafl.PAPER.chapter({}, chosen(eafl.PAPER)).rows
+    assert {row.verdict for row in rows} == {Verdict.MISSING, Verdict.UNTESTED}
+    assert {row.ours for row in rows} == {"–"}
+
+
+def _leave(folder: Path, job: Job, accuracy: float) -> Result:
+    """A run that has this accuracy from the start, and makes five iterations a second."""
+    run = folder / job.name
+    run.mkdir()
+    (run / "summary.json").write_text(json.dumps({"fidelity": {"verdict": "PASS"}}), encoding="utf-8")
+    each = eafl_runs.per_iteration(job)
+    lines = [f"{number / 5},{number * each},{accuracy}" for number in range(eafl_runs.T + 1)]
+    (run / "metrics.csv").write_text("\n".join(["time_s,version,accuracy", *lines]) + "\n", encoding="utf-8")
+    return Result(job=job, folder=run, took=1.0, attempts=1)
+
+
+def _accuracy(job: Job) -> float:
+    """As the paper has it."""
+    if "without" in job.name:
+        return 0.7
+    kind, k, rule, _ = job.name.split("-")
+    if rule == "eafl":
+        return 0.93 + (k == "k10") * 0.01
+    few = {"labels1": {"twafl": 0.6, "gsgm": 0.8, "wkafl": 0.5}, "labels5": dict.fromkeys(eafl_runs.RULES, 0.9)}
+    return few.get(kind, {}).get(rule, 0.95) + (k == "k10") * 0.1
+
+
+def _rows(folder: Path, **changed: float) -> dict[str, Row]:
+    jobs = eafl.PAPER.jobs(chosen(eafl.PAPER))
+    results = {job.name: _leave(folder, job, changed.get(job.rule, _accuracy(job))) for job in jobs}
+    chapter = eafl.PAPER.chapter(results, chosen(eafl.PAPER))
+    assert len(chapter.grids[0].lines) == 5 * 4 + 3
+    assert all(line[-1].startswith("18.0 ") for line in chapter.grids[0].lines), "seconds to T"
+    return {f"{row.where}: {row.claim}": row for row in chapter.rows}
+
+
+def test_what_the_paper_says_agrees_in_direction(tmp_path):
+    rows = _rows(tmp_path).values()
+    measured = [row for row in rows if row.verdict is not Verdict.UNTESTED]
+    assert {row.verdict for row in measured} - {Verdict.DIRECTION} == set(), "an order at most, at another scale"
+
+
+def test_if_the_others_are_better_it_does_not(tmp_path):
+    rows = _rows(tmp_path, wkafl=0.99)
+    ahead = next(row for name, row in rows.items() if name.startswith("Table II and Fig. 7"))
+    assert ahead.verdict is Verdict.DIFFERS
+    assert "WKAFL 0.990" in ahead.ours
+
+
+def test_every_reason_belongs_to_a_row():
+    keys = {"one", "order", "five", "ten", "losses", "time", "gains", "steady", "many", *eafl_runs.ABLATIONS}
+    assert {key for key, _ in REASONS} <= keys | {"widest", "figures", "t1", "cifar"}
