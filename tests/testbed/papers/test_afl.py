@@ -70,6 +70,8 @@ def test_every_rule_has_its_rounds_and_meets_the_delays_of_afl() -> None:
     assert replayed.experiment().strategy_parameters["fraction"] == 0.2
     assert jobs["svm-sync-fl-falling-c0.5-seed3"].experiment().training.lr_schedule == "inverse-sqrt"
     assert replayed.experiment().training.lr_schedule == "constant"
+    assert {job.experiment().dilation for job in jobs.values() if not job.replays} == {1.0}
+    assert jobs["svm-sync-fl-c0.9-seed3"].experiment().dilation == 1.5
 
 
 @pytest.mark.parametrize(
