@@ -231,9 +231,9 @@ count as an iteration, and K gradients are averaged. Without DSA, the answers of
 
 Speeds, local training, α and the other rules' parameters are not printed. α is 0.6, the parameters are the defaults,
 and the rate was searched for, where devices have one label, among the same values for each rule; the parts of Table
-I have EAFL's. With one label for each device, a version scores many points above or below the next: accuracies are means
-over the last fifth of the iterations. Rules met the same delays by having the same seeds; nothing was replayed, because
-heads draw their own delays in a replay."""
+I have EAFL's. With one label for each device, a version scores many points above or below the next: accuracies are
+means over the last fifth of the iterations. Rules met the same delays by having the same seeds; nothing was replayed,
+because heads draw their own delays in a replay."""
 
 PAPER = Paper(
     name="eafl",
