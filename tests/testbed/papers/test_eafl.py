@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from testbed import loading
 from testbed.papers import eafl, eafl_runs
@@ -105,6 +106,9 @@ def _rows(folder: Path, **changed: float) -> dict[str, Row]:
     results = {job.name: _leave(folder, job, changed.get(job.rule, _accuracy(job))) for job in jobs}
     chapter = eafl.PAPER.chapter(results, chosen(eafl.PAPER))
     assert len(chapter.grids[0].lines) == 5 * 4 + 3
+    figure = Figure()
+    chapter.pictures[0].draw(figure)
+    assert [len(axes.lines) for axes in figure.axes] == [4, 4], "a line for each rule"
     assert all(line[-1].startswith("18.0 ") for line in chapter.grids[0].lines), "seconds to T"
     return {f"{row.where}: {row.claim}": row for row in chapter.rows}
 
