@@ -1,0 +1,70 @@
+"""A paper's programme with real runs: recorded, replayed, read, and not repeated; Ctrl-C ends it, and it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+
+from testbed.papers.job import Job
+from testbed.papers.paper import Paper
+from testbed.papers.programme import Programme
+from testbed.sweep.running import Runner
+from tests.live.runs import PATIENCE, ROOT
+from tests.testbed.papers.small import chapter
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+SHORT = {"stop.seconds": 2, "devices[0].count": 1, "devices[1].count": 1, "dilation": "auto"}
+RECORDED = Job(name="recorded", profile="quickstart.toml", seed=1, rule="fedasync", settings=SHORT)
+REPLAYED = Job(name="replayed", profile="quickstart.toml", seed=1, rule="fedbuff", settings=SHORT, replays="recorded")
+PAPER = Paper(name="two", title="Two", citation="", jobs=lambda chosen: [RECORDED, REPLAYED], chapter=chapter)
+
+
+def carried_out(folder: Path) -> Programme:
+    with Runner() as runner:
+        programme = Programme(PAPER, folder, Console(quiet=True), runner)
+        programme.carry_out()
+    assert not programme.failed
+    return programme
+
+
+def test_one_is_recorded_and_the_other_meets_its_delays(tmp_path: Path) -> None:
+    programme = carried_out(tmp_path)
+    recorded, replayed = programme.results["recorded"], programme.results["replayed"]
+    told = json.loads((replayed.folder / "replay.json").read_text(encoding="utf-8"))
+    assert Path(told["trace"]).resolve().is_relative_to(recorded.folder)
+    assert 0 < recorded.curve()[0][-1] <= 2.1
+    assert recorded.final() > 0
+    assert not (recorded.folder / "report.html").exists()
+    again = carried_out(tmp_path)
+    assert again.results["replayed"].folder == replayed.folder
+    assert again.host_seconds == programme.host_seconds > recorded.took
+
+
+def test_ctrl_c_ends_it_and_leaves_nothing_running(tmp_path: Path) -> None:
+    words = ["-m", "testbed.papers", "afl", "--out", str(tmp_path / "runs"), "--document", str(tmp_path / "papers.md")]
+    process = subprocess.Popen(
+        [sys.executable, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    limit = time.monotonic() + PATIENCE
+    while not list((tmp_path / "runs").glob("afl/*/*/trace.jsonl")):
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    family = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGINT)
+    output, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (130, "")
+    assert output.endswith("interrupted; the same command goes on from here\n")
+    assert psutil.wait_procs(family, timeout=PATIENCE)[1] == []
+    assert not (tmp_path / "papers.md").exists()
+    assert not list((tmp_path / "runs").glob("afl/*/job.json"))
