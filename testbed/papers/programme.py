@@ -119,7 +119,7 @@ class Programme:
 
     def _run(self, job: Job, store: Store, cell: Cell, shown: Progress) -> str:
         """What became of it, in words."""
-        wasted, problem = 0.0, ""
+        wasted, before = 0.0, list[str]()
         for attempt in range(1, ATTEMPTS + 1):
             store.clear(job)
             words = [*job.words(), "--no-report", "--compress"]
@@ -129,21 +129,22 @@ class Programme:
             if self._runner.interrupted_by is not None:
                 return "interrupted"
             if ended.code or ended.run_folder is None:
-                problem = ended.problem
+                before.append(ended.problem)
                 wasted += ended.seconds
                 continue
             run = str(ended.run_folder.relative_to(store.place(job).resolve()))
             done = Done(digest=store.digest(job), run=run, took=ended.seconds, attempts=attempt, wasted=wasted)
             result = Result(job=job, folder=ended.run_folder, took=ended.seconds, attempts=attempt)
             if result.fidelity == "FAIL" and attempt < ATTEMPTS:
+                before.append("FAIL")
                 wasted += ended.seconds
                 continue
             store.save(job, done)
             self.results[job.name] = result
             self.host_seconds += done.took + wasted
             cell.state, cell.took = DONE, done.took
-            again = f" at attempt {attempt}" if attempt > 1 else ""
-            return f"{result.fidelity}{again} in {ended.seconds:.0f} s"
-        self.failed[job.name] = problem
+            again = f", after {'; '.join(before)}" if before else ""
+            return f"{result.fidelity} in {ended.seconds:.0f} s{again}"
+        self.failed[job.name] = before[-1]
         self.host_seconds += wasted
-        return f"failed, {problem}"
+        return f"failed, {before[-1]}"
