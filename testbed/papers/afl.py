@@ -28,7 +28,7 @@ SEEDS = (1, 2, 3)
 _DEVICES = 10
 _ROUNDS = {AFL: 70, SYNC: 16, FALLING: 16}
 _STARTING_TOGETHER = 1.5
-"""Dilation of Sync-FL's runs at the larger C: five or nine devices begin at one moment, and share a core of this host."""
+"""Dilation of Sync-FL's runs at the larger C: five or nine devices begin at one moment, on one core of this host."""
 _SETTING = f"""\
 As in the paper: both tasks and their data (2000 samples, 10 inputs), 10 devices, a Dirichlet split with 0.5, α = 0.01,
 C = 0.2, 0.5 and 0.9. Smaller: {_ROUNDS[AFL]} rounds of AFL and {_ROUNDS[SYNC]} of Sync-FL instead of 400 and 1000, and
