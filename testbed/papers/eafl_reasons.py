@@ -11,7 +11,7 @@ REASONS: Mapping[tuple[str, Verdict], str] = {
         "among 15 devices T1 deals nearly what T2 with L_num = 1 does, one or two labels each; `eafl/small-t1.toml`"
     ),
     ("cifar", Verdict.UNTESTED): "too much computing for minutes on two cores; `eafl/cifar10-t2.toml` is the paper's",
-    ("figures", Verdict.UNTESTED): "15 devices make no more than a few clusters, and 90 iterations few clusterings",
+    ("figures", Verdict.UNTESTED): "15 devices make no more than a few clusters, and 60 iterations few clusterings",
     ("widest", Verdict.UNTESTED): "20 updates an iteration are more than the 15 devices have",
 }
 """By row and verdict."""
