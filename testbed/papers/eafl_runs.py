@@ -21,7 +21,7 @@ _SEARCHED = (101,)
 DEVICES, CLUSTERS = 15, 5
 T = 60
 """Iterations; the paper has 1600."""
-_R = 12
+R = 12
 """From one clustering to the next; the paper has 100."""
 _SECONDS = 13.0
 """About what EAFL takes for T: how long its rivals go on where they are compared in time."""
@@ -120,11 +120,11 @@ def _rule(rule: str, k: int, without: str) -> dict[str, Any]:
         return {"strategy.s": k}
     if rule != "eafl":
         return {"strategy.k": k}
-    settings = {"strategy.clusters": CLUSTERS, "strategy.every": _R, "strategy.phi": k / DEVICES}
+    settings = {"strategy.clusters": CLUSTERS, "strategy.every": R, "strategy.phi": k / DEVICES}
     if without:
         settings[f"strategy.{without}"] = False
     if without == "dsa":  # its versions are answers of one head
-        settings["strategy.every"] = _R * CLUSTERS
+        settings["strategy.every"] = R * CLUSTERS
     return settings
 
 
