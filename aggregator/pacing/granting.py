@@ -58,6 +58,10 @@ class Granting(Collecting):
     low: int = param(1, "the smallest K of ascending and descending", at_least=1)
     high: int = param(20, "the largest K of ascending and descending; or all devices, if they are fewer", at_least=1)
     allocation: str = param("optimal", "shares of the band: by Algorithm 2, or equal (EBA)", choices=tuple(_ALLOCATE))
+    tau_0: int | None = param(
+        None, "τ_0: devices that are further behind a new version are restarted on it (SAFL-SC); unset: nobody",
+        at_least=0,
+    )  # fmt: skip
     estimate: str = param(
         "updates", "how long a device computes yet: by its profile and last update, or by its heartbeats",
         choices=("updates", "beats"),
@@ -116,13 +120,19 @@ class Granting(Collecting):
         if not self._awaited:
             if self._gathered:
                 decision, contributors = self._aggregate(server)
-                start, version = [*start, *free(contributors, server)], version + 1
+                start, version = [*start, *free(contributors, server), *self._behind(server)], version + 1
                 self._progress = self._progress.after(server.now - self._opened, self._budget)
                 self._opened = server.now
             # where nothing was gathered, the round begins anew: the time that it took so far counts
             plan = self._planned(server, version, list(dict.fromkeys(start)))
         train = {device: self.job(device, server) for device in start}
         return msgspec.structs.replace(decision, train=train, plan=plan)
+
+    def _behind(self, server: Server) -> list[str]:
+        """Who is restarted on the version that is just being made: busy, and more than τ_0 behind it."""
+        if self.tau_0 is None:
+            return []
+        return [device for device, base in server.busy.items() if server.version + 1 - base > self.tau_0]
 
     def _planned(self, server: Server, version: int, start: list[str]) -> Plan | None:
         """The next round, after ``version``, in which the devices in ``start`` have just been sent it."""

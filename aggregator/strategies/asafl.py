@@ -15,6 +15,8 @@ Rule
     only S_t receive x_{t+1}; the others go on with what they have
     memory = "light":       S_t upload g̃_n − G_n, and the server keeps their sum      Algorithm 4
     calibrated = false:     x_{t+1} = x_t − η · (1/K_t) Σ_{n∈S_t} g̃_n                  SAFL, in the same cell
+    tau_0 = τ_0:            x_{t+1} goes to all that are more than τ_0 versions behind it, too, which begin anew;
+                            with calibrated = false, SAFL-SC in the same cell                   section V.A
 
 Readings
     Devices send Δ = −η·g̃, so that the server need not know η. What lost uploads mean for Algorithm 4 is told in

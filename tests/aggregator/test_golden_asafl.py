@@ -73,6 +73,28 @@ def test_without_calibration_it_is_safl() -> None:
     assert hand.model == pytest.approx([3.0, 4.5])  # + ½ [(−3, 3) + (6, 0)]
 
 
+def test_who_is_too_far_behind_is_restarted_on_the_new_version_and_may_be_in_the_next_round() -> None:
+    """SAFL-SC in a cell: τ_0 = 1."""
+    hand = three(ASAFL(control="fixed", degree=1, calibrated=False, tau_0=1))
+    assert planned(hand).devices == ["a"]
+    hand.now = 2.0  # computed in 1 s, and uploaded in 1 s with the whole band
+    hand.taken()
+    hand.update("a", 3.0, 0.0)
+    assert hand.taken() == ["a"]  # b and c are 1 behind, which is τ_0
+    assert planned(hand).devices == ["b"]  # it has computed, while a is at it again
+    hand.now = 3.0
+    hand.ask("c")
+    old = hand.train("c")
+    hand.update("b", 0.0, 6.0)
+    # version 2: c is 2 behind. Though it has computed, and waits, it begins anew and has 4 s to compute; a has none
+    assert (hand.model, hand.taken()) == ([3.0, 6.0], ["b", "c"])
+    assert [(event.device, event.ticket) for event in hand.events(trace.Superseded)] == [("c", old.ticket)]
+    assert (hand.train("c").version, planned(hand).devices) == (2, ["a"])
+    hand.update("c", 9.0, 9.0, train=old)  # nobody waits for it
+    assert (hand.engine.version, hand.model) == (2, [3.0, 6.0])
+    check_conservation(hand.engine)
+
+
 def test_the_light_variant_adds_differences_and_tells_devices_what_was_taken() -> None:
     hand = after_one_round(ASAFL(control="fixed", degree=2, memory="light"))
     assert hand.model == pytest.approx([1.0, 2.0])

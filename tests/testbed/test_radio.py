@@ -32,7 +32,7 @@ def test_the_link_at_the_edge_of_the_cell_by_hand() -> None:
 
 
 def test_the_shipped_experiment_is_the_papers_table() -> None:
-    experiment = loading.load(loading.CATALOGUE / "experiments" / "asafl-mnist.toml")
+    experiment = loading.load(loading.CATALOGUE / "experiments" / "asafl" / "mnist.toml")
     assert experiment.cell == Cell()
     assert sum(group.count for group in experiment.devices) == 50
     speeds = [group.profile for group in experiment.devices]
