@@ -22,6 +22,7 @@ class Network:
 
 CATALOGUE = {
     "small-cnn": Network(title="small CNN for 8×8 images", inputs=(1, 8, 8), outputs=10, parameters=6_090),
+    "small-mlp": Network(title="small perceptron for 8×8 images", inputs=(1, 8, 8), outputs=10, parameters=2_410),
     "cnn": Network(title="the CNN of AUDG and PSURDG", inputs=(1, 28, 28), outputs=10, parameters=21_840),
     "over-cnn": Network(
         title="the over-parameterised CNN of AUDG and PSURDG", inputs=(1, 28, 28), outputs=10, parameters=663_226

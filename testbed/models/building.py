@@ -11,6 +11,7 @@ from testbed.models import images, linear, perceptron, text
 
 BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "small-cnn": images.small_cnn,
+    "small-mlp": images.small_mlp,
     "cnn": images.cnn,
     "over-cnn": images.over_cnn,
     "lenet5": images.lenet5,

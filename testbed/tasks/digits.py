@@ -27,13 +27,13 @@ _TEST_SHARE = 0.2
 class Digits(Recipe):
     """Handwritten digits, 10 classes, embedded real data."""
 
-    model: str = networks.one_of("small-cnn", "cnn", "over-cnn", "lenet5", "eafl-cnn")
+    model: str = networks.one_of("small-cnn", "small-mlp", "cnn", "over-cnn", "lenet5", "eafl-cnn")
     split: str | dict[str, Any] = param("dirichlet", "how training data is dealt to devices: list splits")
 
     def data(self, setting: Setting) -> DataSet:
         with np.load(_FILE) as stored:
             images, labels = stored["images"].astype(np.float32) / 16.0, stored["labels"].astype(np.int64)
-        if self.model != "small-cnn":  # enlarged to 28×28
+        if not self.model.startswith("small-"):  # enlarged to 28×28
             images = np.pad(np.kron(images, np.ones((1, 3, 3), np.float32)), ((0, 0), (2, 2), (2, 2)))
         order = np.random.default_rng([setting.data_seed, 0]).permutation(len(labels))
         images, labels = images[order, None], labels[order]

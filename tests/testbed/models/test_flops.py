@@ -24,6 +24,7 @@ def full(inputs: int, outputs: int) -> int:
 
 FORWARD = {
     "small-cnn": [conv(1, 3, 16, 8), conv(16, 3, 32, 4), full(128, 10)],
+    "small-mlp": [full(64, 32), full(32, 10)],
     "cnn": [conv(1, 5, 10, 24), conv(10, 5, 20, 8), full(320, 50), full(50, 10)],
     "over-cnn": [conv(1, 3, 32, 26), conv(32, 3, 64, 11), full(1600, 400), full(400, 10)],
     "lenet5": [conv(1, 5, 6, 24), conv(6, 5, 16, 8), full(256, 64), full(64, 10)],

@@ -1,0 +1,116 @@
+"""ASAFL: calibrated rounds in a radio cell, and who controls their degree. Chen et al. 2024."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from matplotlib.figure import Figure
+
+from testbed.papers import drawing
+from testbed.papers.asafl_reasons import SETTING, UNTESTED
+from testbed.papers.asafl_rows import calibration_rows, control_rows, pattern_rows
+from testbed.papers.asafl_runs import (
+    BASELINES,
+    CALIBRATED,
+    CONTROLS,
+    MU,
+    ONE,
+    SAFL,
+    TARGET,
+    TWO,
+    Measured,
+    by_part,
+    jobs,
+    levels,
+    searches,
+    times,
+    told,
+    usage,
+)
+from testbed.papers.chapter import Chapter, Grid, Picture
+from testbed.papers.numbers import spread
+from testbed.papers.paper import Chosen, Paper
+from testbed.papers.result import Result, Results
+
+
+def _grids(found: Measured, chosen: Chosen) -> list[Grid]:
+    titles = {"calibrated": f"calibrated, K = 2, η = {chosen[CALIBRATED]:g}", **BASELINES}
+    places = [(where, what, found.runs(where, what)) for where in (ONE, TWO) for what in titles]
+    places += [(where, "own", found.own(where)) for where in (ONE, TWO)]
+    titles["own"] = f"SAFL at its own η = {chosen[SAFL]:g}"
+    rounds = {"fixed": "fixed, K = 2", **CONTROLS, "lyapunov": f"Lyapunov, μ = {chosen[MU]:g}"}
+    return [
+        Grid(
+            title="With and without calibration",
+            header=("data", "rule", f"seconds to {TARGET:g}", "accuracy", "versions"),
+            lines=[
+                (
+                    where.replace("-", " "), titles[what], told([*times(runs).values()]),
+                    spread([*levels(runs).values()]),
+                    spread([float(run.summary["versions"]) for run in runs.values()], 0),
+                )
+                for where, what, runs in places if runs
+            ],
+        ),
+        Grid(
+            title="Who controls the degree (calibrated, one label each)",
+            header=(
+                "control", f"seconds to {TARGET:g}", "accuracy", "rounds", "K, by quarter of the rounds",
+                "time used ÷ T_max",
+            ),
+            lines=[
+                (
+                    title, told([*times(runs).values()]), spread([*levels(runs).values()]),
+                    spread([float(run.summary["versions"]) for run in runs.values()], 0), _degrees(runs),
+                    spread([usage(run) for run in runs.values()], 2),
+                )
+                for what, title in rounds.items() if (runs := found.control(what))
+            ],
+        ),
+    ]  # fmt: skip
+
+
+def _degrees(runs: Mapping[int, Result]) -> str:
+    parts = [by_part(run, "new_updates") for run in runs.values()]
+    return ", ".join(f"{sum(part) / len(part):.1f}" for part in zip(*parts, strict=True))
+
+
+def _pictures(found: Measured) -> list[Picture]:
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(1, 3, sharey=True)
+        first = {"calibrated": found.runs(ONE, "calibrated")} | {
+            title: found.runs(ONE, what) for what, title in BASELINES.items()
+        }
+        second = {what: found.control(what) for what in ("ascending", "fixed", "descending")}
+        third = {title: found.control(what) for what, title in list(CONTROLS.items())[2:]}
+        for axes, title, lines in zip(
+            panels, ("Fig. 2 (a)", "Fig. 4 (a)", "Fig. 6 (a)"), (first, second, third), strict=True
+        ):
+            for number, (label, runs) in enumerate(lines.items()):
+                drawing.curves(axes, number, label, list(runs.values()))
+            axes.set(title=title, xlabel="seconds")
+            if any(lines.values()):
+                axes.legend(fontsize="x-small")
+        panels[0].set_ylabel("accuracy")
+
+    return [Picture(name="curves", caption="Accuracy by emulated seconds: mean and range of the seeds.", draw=draw)]
+
+
+def chapter(results: Results, chosen: Chosen) -> Chapter:
+    found = Measured(results)
+    return Chapter(
+        setting=SETTING,
+        rows=[*calibration_rows(found), *pattern_rows(found), *control_rows(found), *UNTESTED],
+        grids=_grids(found, chosen),
+        pictures=_pictures(found) if results else (),
+    )
+
+
+PAPER = Paper(
+    name="asafl",
+    title="Adaptive Semi-Asynchronous Federated Learning over Wireless Networks",
+    citation="Z. Chen, W. Yi, H. Shin, A. Nallanathan, 2024 (ASAFL)",
+    searches=searches(),
+    jobs=jobs,
+    chapter=chapter,
+)
