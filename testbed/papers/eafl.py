@@ -224,11 +224,12 @@ def chapter(results: Results, chosen: Chosen) -> Chapter:
 
 _SETTING = f"""\
 As in the paper: the rules, N = {CLUSTERS} clusters, the split (T2), and accuracies after T iterations, not after some
-time. Smaller: {DEVICES} devices of five speeds (1 to 3) instead of 100, 8×8 digits instead of MNIST, T = {T} iterations
-instead of 1600, a clustering every {R} of them, two steps of 8 samples for a job. An iteration has K = {FEW} updates,
-one for each cluster, which is φ = 0.05 among 100 devices and 1/3 here; K = {MANY} stands for φ = 0.10. EAFL rounds φ up
-in each cluster, and so takes an update or two more than K. The paper does not say what φ is to GSGM: here K versions
-count as an iteration, and K gradients are averaged. Without DSA, the answers of {CLUSTERS} heads count as one.
+time. Smaller: {DEVICES} devices of five speeds (1 to 3) instead of 100, 8×8 digits and a perceptron of 2,410
+parameters instead of MNIST and a CNN, T = {T} iterations instead of 1600, a clustering every {R} of them, two steps
+of 8 samples for a job. An iteration has K = {FEW} updates, one for each cluster, which is φ = 0.05 among 100 devices
+and 1/3 here; K = {MANY} stands for φ = 0.10. EAFL rounds φ up in each cluster, and so takes an update or two more
+than K. The paper does not say what φ is to GSGM: here K versions count as an iteration, and K gradients are averaged.
+Without DSA, the answers of {CLUSTERS} heads count as one.
 
 Speeds, local training, α and the other rules' parameters are not printed. α is 0.6, the parameters are the defaults,
 and the rate was searched for, where devices have one label, among the same values for each rule; the parts of Table
