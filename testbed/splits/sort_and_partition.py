@@ -3,8 +3,7 @@
 Zhou et al. 2024 (EAFL), type T1, with ε = 0.04.
 
 Shares are of equal size. Which piece of the sorted samples goes to which device is drawn, because neighbours in a
-profile are often alike in speed, and would all have the same label. Values are sorted as classes are; where a sample
-has several, by the first.
+profile are often alike in speed, and would all have the same label.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 
 from testbed.data.dataset import Indices, Part
 from testbed.parameters import param
-from testbed.splits.split import Split, cut, demand, equal
+from testbed.splits.split import Split, cut, demand, equal, sorted_by_label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +30,7 @@ class SortAndPartition(Split):
         at_random = equal(random, devices)
         # what makes it up to an equal share of all: two equal cuts could leave the last devices with nothing twice
         in_order = equal(len(part), devices) - at_random
-        first = np.reshape(part.targets, (len(part), -1))[:, 0]
-        rest = order[random:]
-        rest = rest[np.argsort(first[rest], kind="stable")]
+        rest = sorted_by_label(order[random:], part)
         places = rng.permutation(devices)
         pieces = dict(zip(places, cut(rest, in_order[places]), strict=True))
         return [

@@ -43,6 +43,12 @@ def cut(samples: Indices, sizes: npt.ArrayLike) -> list[Indices]:
     return [np.sort(piece) for piece in np.split(samples, ends)[:-1]]
 
 
+def sorted_by_label(samples: Indices, part: Part) -> Indices:
+    """By class, or by value; by the first of several. Samples of one label stay in the order that they have."""
+    first = np.reshape(part.targets, (len(part), -1))[:, 0]
+    return samples[np.argsort(first[samples], kind="stable")]
+
+
 def equal(samples: int, devices: int) -> Indices:
     """Sizes of shares that differ by one at most; the first ones are the larger ones."""
     return samples // devices + (np.arange(devices) < samples % devices).astype(np.int64)

@@ -38,7 +38,7 @@ SPLITS: st.SearchStrategy[Split] = st.one_of(
     st.builds(SortAndPartition, epsilon=st.floats(0, 1)),
     st.builds(Labels, per_device=st.integers(1, 7)),
     st.builds(LabelGroups, groups=st.integers(1, 7)),
-    st.builds(Sizes, sizes=st.lists(st.integers(1, 20), min_size=1, max_size=6).map(tuple)),
+    st.builds(Sizes, sizes=st.lists(st.integers(1, 20), min_size=1, max_size=6).map(tuple), by_label=st.booleans()),
     st.builds(Natural, least=LEAST),
 )
 EVERYTHING = (IID(), Dirichlet(), PowerLaw(), SortAndPartition())

@@ -127,6 +127,16 @@ def test_devices_have_the_sizes_of_table_vi(given: tuple[int, ...]) -> None:
     assert tuple(sizes(Sizes(sizes=given).deal(classes(60_000), 4, rng()))) == given
 
 
+def test_sizes_by_label_are_whole_digits_where_these_are_of_one_size() -> None:
+    data = classes(1000)
+    table = counts(Sizes(sizes=(350, 50, 50, 50), by_label=True).deal(data, 4, rng()), data)
+    assert table.sum(axis=1).tolist() == [350, 50, 50, 50]
+    order = [label for row in table for label in row.nonzero()[0]]
+    assert order == sorted(order), "sorted, and cut"
+    whole = counts(Sizes(sizes=(700, 100, 100, 100), by_label=True).deal(data, 4, rng()), data)
+    assert (whole > 0).sum(axis=1).tolist() == [7, 1, 1, 1]
+
+
 def test_sizes_must_be_one_for_each_device_and_not_more_than_there_is() -> None:
     assert told(Sizes(sizes=(1, 2)), classes(9), 3) == ("sizes", "has 2 numbers for 3 devices; give one for each")
     expected = "adds up to 10; there are 9 training samples: at most 9"

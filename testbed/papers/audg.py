@@ -1,0 +1,110 @@
+"""AUDG and PSURDG: which of them is ahead after 50 iterations, by the delay of one device and the skew of the data.
+
+Hao, Cui, Yang, Wu, Feng, Hu: The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity
+for Edge Intelligence. 2025, section VI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from testbed.papers import audg_chapter
+from testbed.papers.audg_cells import DELAYS, LONG, SEEDS, Cell, phi, tried
+from testbed.papers.job import Job
+from testbed.papers.paper import Chosen, Paper
+from testbed.papers.result import Result
+from testbed.papers.search import Search
+
+_INTERVAL = 0.06
+_VALUES = (0.02, 0.05, 0.1, 0.2)
+_TRIED = (("iid", 101), ("large", 102))
+"""Setting and seed of the search: the least and the largest heterogeneity, at the delay in the middle."""
+_ETA = "both rules"
+
+
+def _job(name: str, cell: Cell, rule: str, seed: int, eta: float, replays: str = "") -> Job:
+    settings: dict[str, object] = {
+        "training.lr": eta,
+        "devices[0].phi": phi(cell.delay),
+        "strategy.interval": _INTERVAL,  # a rule that is named begins with its defaults
+    }
+    if cell.delay == 0:
+        settings["devices[1].phi"] = 1.0
+    if cell.versions != 50:
+        settings["stop.versions"] = cell.versions
+    if cell.random:
+        settings["task.split.by_label"] = False
+    return Job(
+        name=name, profile=f"audg/small-{cell.setting}.toml", seed=seed, rule=rule, settings=settings,
+        replays=replays, data="mnist",
+    )  # fmt: skip
+
+
+def _searched(eta: float) -> Sequence[Job]:
+    jobs = []
+    for setting, seed in _TRIED:
+        cell = Cell(setting=setting, delay=5)
+        recording = tried(eta, setting, "audg")
+        jobs += [
+            _job(recording, cell, "audg", seed, eta),
+            _job(tried(eta, setting, "psurdg"), cell, "psurdg", seed, eta, recording),
+        ]
+    return jobs
+
+
+def _score(results: Sequence[Result]) -> float:
+    return fmean(result.final() for result in results)
+
+
+def _pairs(cell: Cell, eta: float) -> list[Job]:
+    """Both rules under the same delays."""
+    jobs = []
+    for seed in SEEDS:
+        recording = cell.job("audg", seed)
+        jobs += [
+            _job(recording, cell, "audg", seed, eta),
+            _job(cell.job("psurdg", seed), cell, "psurdg", seed, eta, recording),
+        ]
+    return jobs
+
+
+def _jobs(chosen: Chosen) -> Sequence[Job]:
+    eta = chosen[_ETA]
+    # without delays the two rules are one
+    jobs = [
+        _job(cell.job("audg", seed), cell, "audg", seed, eta)
+        for cell in (Cell(setting="iid", delay=0), Cell(setting="small", delay=0))
+        for seed in SEEDS
+    ]
+    for setting in ("iid", "small", "large"):
+        for delay in DELAYS:
+            jobs += _pairs(Cell(setting=setting, delay=delay), eta)
+    jobs += _pairs(Cell(setting="large", delay=1, random=True), eta)
+    jobs += _pairs(Cell(setting="iid", delay=9, versions=LONG), eta)
+    return jobs
+
+
+PAPER = Paper(
+    name="audg",
+    title="AUDG and PSURDG",
+    citation=(
+        "Hao, Cui, Yang, Wu, Feng, Hu: The Impact Analysis of Delays in Asynchronous Federated Learning with Data"
+        " Heterogeneity for Edge Intelligence. 2025."
+    ),
+    searches=(
+        Search(
+            name=_ETA,
+            key="training.lr",
+            values=_VALUES,
+            jobs=_searched,
+            score=_score,
+            measure=(
+                "final accuracy at delay 5, mean of both rules in two settings (IID, seed 101; Large Non-IID, seed"
+                " 102): one η for all"
+            ),
+        ),
+    ),
+    jobs=_jobs,
+    chapter=lambda results, chosen: audg_chapter.chapter(results, _VALUES),
+)

@@ -1,0 +1,82 @@
+"""The cells of the tables of AUDG's paper: what it prints, and what was measured there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from testbed.papers.result import Result, Results
+
+RULES = ("audg", "psurdg")
+SEEDS = (1, 2, 3)
+DELAYS = (1, 3, 5, 7, 9)
+"""Mean delay of the first device, in iterations; the others have 1."""
+LONG = 150
+"""Iterations of the longer runs."""
+
+TITLES = {"iid": "IID", "small": "Small Non-IID", "large": "Large Non-IID"}
+ACCURACY: Mapping[str, Sequence[float]] = {
+    "iid": (-0.0325, -0.0219, -0.0153, -0.0373, -0.0418),  # Table III, CNN
+    "small": (-0.0021, -0.0077, -0.0196, -0.0223, -0.0251),  # Table X
+    "large": (0.0131, 0.0082, 0.0012, -0.0297, -0.0363),  # Table X
+}
+"""PSURDG − AUDG in final accuracy, by delay."""
+LOSS: Mapping[str, Sequence[float]] = {
+    "iid": (0.0385, 0.0343, 0.0153, 0.0423, 0.0487),  # Table V
+    "small": (0.0205, 0.0237, 0.0512, 0.0590, 0.0691),  # Table VII
+    "large": (-0.0131, -0.0098, -0.0026, 0.0520, 0.0672),  # Table IX
+}
+"""PSURDG − AUDG in final training loss, by delay."""
+
+
+def phi(delay: int) -> float:
+    """Probability with which an upload gets through, for a mean delay of so many iterations."""
+    return 1 / (1 + delay)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """Everything about a run but rule and seed."""
+
+    setting: str
+    delay: int
+    """0: nobody has one."""
+    versions: int = 50
+    random: bool = False
+    """Shares are random ones, instead of sorted by label."""
+
+    def job(self, rule: str, seed: int) -> str:
+        """The name of a job."""
+        words = [self.setting, "random" if self.random else "", f"delay{self.delay}"]
+        words += [f"{self.versions}versions" if self.versions != 50 else "", rule, f"seed{seed}"]
+        return "-".join(word for word in words if word)
+
+    def runs(self, results: Results, rule: str) -> list[Result]:
+        """By seed; empty unless all of them are there."""
+        names = [self.job(rule, seed) for seed in SEEDS]
+        return [results[name] for name in names] if all(name in results for name in names) else []
+
+    def values(self, results: Results, rule: str, metric: str = "accuracy") -> list[float]:
+        return [run.final(metric) for run in self.runs(results, rule)]
+
+    def differences(self, results: Results, metric: str = "accuracy") -> list[float]:
+        """PSURDG − AUDG, by seed."""
+        audg, psurdg = (self.values(results, rule, metric) for rule in RULES)
+        return [other - one for one, other in zip(audg, psurdg, strict=True)] if audg and psurdg else []
+
+
+def row(setting: str) -> list[Cell]:
+    """One row of a table."""
+    return [Cell(setting=setting, delay=delay) for delay in DELAYS]
+
+
+def tried(eta: float, setting: str, rule: str) -> str:
+    """The name of a job of the search."""
+    return f"eta{eta:g}-{setting}-{rule}"
+
+
+def decided(values: Sequence[float]) -> int:
+    """The sign that all seeds have: 1 or −1; 0 where they have not the same."""
+    if values and all(value > 0 for value in values):
+        return 1
+    return -1 if values and all(value < 0 for value in values) else 0

@@ -1,0 +1,252 @@
+"""What is written about AUDG's paper: rows, tables and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.papers import audg_reasons, audg_theta, audg_verdicts
+from testbed.papers.audg_cells import ACCURACY, DELAYS, LONG, LOSS, RULES, SEEDS, TITLES, Cell, decided, row, tried
+from testbed.papers.audg_picture import picture
+from testbed.papers.chapter import Chapter, Grid, Row, Verdict
+from testbed.papers.numbers import signed, spread
+from testbed.papers.result import Results
+
+_SETTING = """\
+As in the paper: MNIST, four devices, the CNN of 21,840 parameters, one gradient step per job, 50 iterations (intervals
+of the clock), φ_2 = φ_3 = φ_4 = 0.5 and φ_1 = 1/(1 + d) for a mean delay d of the first device; IID: the same 25,000
+samples on each device; the sizes of Table VI. Every difference is of one seed: PSURDG replays the delays that AUDG's
+run recorded.
+
+Smaller: a step takes 16 samples and not all that the device has, there are three seeds and not ten, and scores are of
+2,000 test samples. The over-parameterised CNN, which Tables IV and VII to X are of, is left out, and so is Medium
+Non-IID. Not printed: η (searched for, one for all), λ (by samples), and *which* samples a device has. Random shares of
+MNIST are alike, and could not raise the loss from the 0.14 of Table IV to the 0.50 of Table VII. Table VI has multiples
+of 2,500, a tenth of 25,000: so here, samples are sorted by label and cut (7, 1, 1 and 1 digits in Large).
+
+A sign is *decided* where all seeds have it."""
+
+
+def chapter(results: Results, etas: Sequence[float]) -> Chapter:
+    return Chapter(
+        setting=_SETTING,
+        rows=[
+            _synchronous(results),
+            *(_signs(results, setting) for setting in TITLES),
+            *(_losses(results, setting) for setting in TITLES),
+            _left_out(),
+            *_shapes(results),
+            _theta(results),
+        ],
+        grids=[_differences(results), _accuracies(results), _explained(results, etas), _predictions(results)],
+        pictures=[picture(results)] if any(cell.differences(results) for cell in row("iid")) else [],
+    )
+
+
+# ---- rows
+
+
+def _synchronous(results: Results) -> Row:
+    ours = [Cell(setting=setting, delay=0).values(results, "audg") for setting in ("iid", "small")]
+    verdict = audg_verdicts.of_synchrony((0.8715, 0.8501), ours)
+    return Row(
+        where="Table II",
+        claim="without delays, CNN: 87.15 % IID, 85.01 % Non-IID",
+        ours=f"{spread(ours[0])} IID, {spread(ours[1])} Small Non-IID",
+        verdict=verdict,
+        reason=audg_reasons.SYNCHRONOUS.get(verdict, ""),
+    )
+
+
+def _signs(results: Results, setting: str) -> Row:
+    differences = [cell.differences(results) for cell in row(setting)]
+    verdict = audg_verdicts.of_signs(ACCURACY[setting], differences)
+    printed = ", ".join(f"{100 * value:+.2f}".replace("-", "−") for value in ACCURACY[setting])
+    return Row(
+        where="Table III, CNN" if setting == "iid" else "Table X",
+        claim=f"{TITLES[setting]}: PSURDG − AUDG in accuracy at delays 1, 3, 5, 7, 9 is {printed} points",
+        ours=_counted(ACCURACY[setting], differences),
+        verdict=verdict,
+        reason=audg_reasons.SIGNS[setting].get(verdict, ""),
+    )
+
+
+def _losses(results: Results, setting: str) -> Row:
+    differences = [cell.differences(results, "loss") for cell in row(setting)]
+    verdict = audg_verdicts.of_signs(LOSS[setting], differences)
+    printed = ", ".join(f"{value:+.3f}".replace("-", "−") for value in LOSS[setting])
+    return Row(
+        where={"iid": "Table V", "small": "Table VII", "large": "Table IX"}[setting],
+        claim=f"{TITLES[setting]}: PSURDG − AUDG in final training loss is {printed}",
+        ours=f"test loss: {_counted(LOSS[setting], differences)}",
+        verdict=verdict,
+        reason=audg_reasons.LOSSES[setting].get(verdict, ""),
+    )
+
+
+def _left_out() -> Row:
+    return Row(
+        where="Tables II to IV, VIII, X",
+        claim="over-parameterised CNN; Medium Non-IID",
+        ours="profiles `audg/iid.toml` and `audg/medium.toml`",
+        verdict=Verdict.UNTESTED,
+        reason="663,160 parameters take some seven times as long, and another row of Table X as long as Large does",
+    )
+
+
+def _shapes(results: Results) -> list[Row]:
+    accuracy = {
+        (setting, rule): [cell.values(results, rule) for cell in row(setting)] for setting in TITLES for rule in RULES
+    }
+    rows = [
+        ("Fig. 5", "IID: AUDG's accuracy falls until delay 5 and rises after it", accuracy["iid", "audg"],
+         audg_verdicts.of_dip(accuracy["iid", "audg"]), "dip"),
+        ("Fig. 5", "IID: PSURDG's accuracy falls as the delay grows", accuracy["iid", "psurdg"],
+         audg_verdicts.of_fall(accuracy["iid", "psurdg"]), "fall"),
+    ]  # fmt: skip
+    for figure, setting in (("Fig. 6", "small"), ("Fig. 8", "large")):
+        for rule in RULES:
+            values = accuracy[setting, rule]
+            claim = f"{TITLES[setting]}: {rule.upper()}'s accuracy falls as the delay grows"
+            rows.append((figure, claim, values, audg_verdicts.of_fall(values), "fall"))
+    for setting in TITLES:
+        values = [cell.differences(results) for cell in row(setting)]
+        claim = f"{TITLES[setting]}: PSURDG − AUDG falls as the delay grows"
+        rows.append(
+            ("Table III" if setting == "iid" else "Table X", claim, values, audg_verdicts.of_fall(values), "gap")
+        )
+    by_skew = [Cell(setting=setting, delay=1).differences(results) for setting in TITLES]
+    rows.append(
+        ("Tables III, X", "delay 1: PSURDG − AUDG rises from IID to Small to Large", by_skew,
+         audg_verdicts.of_order(by_skew), "skew")
+    )  # fmt: skip
+    return [
+        Row(
+            where=where, claim=claim, ours=_means(values), verdict=verdict,
+            reason=audg_reasons.SHAPES[kind].get(verdict, ""),
+        )
+        for where, claim, values, verdict, kind in rows
+    ]  # fmt: skip
+
+
+def _theta(results: Results) -> Row:
+    cells = [cell for setting in TITLES for cell in row(setting) if cell.differences(results)]
+    predicted: dict[object, int] = {cell: audg_theta.predicted(cell, results) for cell in cells}
+    ours: dict[object, int] = {cell: decided(cell.differences(results)) for cell in cells}
+    printed: dict[object, int] = {
+        cell: 1 if ACCURACY[cell.setting][DELAYS.index(cell.delay)] > 0 else -1 for cell in cells
+    }
+    verdict = audg_verdicts.of_predictions(predicted, ours)
+    right, counted = audg_verdicts.hits(predicted, ours)
+    on_paper, of_paper = audg_verdicts.hits(predicted, printed)
+    return Row(
+        where="Section V.B",
+        claim="the sign of Θ tells which rule is ahead: PSURDG where delays are small and heterogeneity is large",
+        ours=(
+            f"Θ from measured delays is right in {right} of the {counted} cells in which it is not open and the"
+            f" measured sign is decided; of the paper's own signs, in {on_paper} of {of_paper}"
+        ),
+        verdict=verdict,
+        reason=audg_reasons.THETA.get(verdict, ""),
+    )
+
+
+def _counted(printed: Sequence[float], differences: Sequence[Sequence[float]]) -> str:
+    """How many signs are the paper's."""
+    if not all(differences):
+        return "–"
+    signs = [decided(values) for values in differences]
+    right = sum(sign * value > 0 for sign, value in zip(signs, printed, strict=True))
+    wrong = sum(sign * value < 0 for sign, value in zip(signs, printed, strict=True))
+    return f"{_means(differences)}: {right} decided as in the paper, {wrong} against it, {signs.count(0)} undecided"
+
+
+def _means(groups: Sequence[Sequence[float]]) -> str:
+    return ", ".join(f"{sum(values) / len(values):.3f}".replace("-", "−") if values else "–" for values in groups)
+
+
+# ---- tables
+
+
+def _differences(results: Results) -> Grid:
+    return Grid(
+        title="PSURDG − AUDG in final accuracy, mean and range over seeds, by the mean delay of the first device",
+        header=("", *map(str, DELAYS)),
+        lines=[(TITLES[setting], *(signed(cell.differences(results)) for cell in row(setting))) for setting in TITLES],
+    )
+
+
+def _accuracies(results: Results) -> Grid:
+    return Grid(
+        title="Final accuracy",
+        header=("", *map(str, DELAYS)),
+        lines=[
+            (f"{TITLES[setting]}, {rule.upper()}", *(spread(cell.values(results, rule)) for cell in row(setting)))
+            for setting in TITLES
+            for rule in RULES
+        ],
+    )
+
+
+def _explained(results: Results, etas: Sequence[float]) -> Grid:
+    """What the sign hangs on, beside delay and heterogeneity."""
+    lines = []
+    for eta in etas:
+        for setting in ("iid", "large"):
+            names = [tried(eta, setting, rule) for rule in RULES]
+            found = [[results[name].final()] if name in results else [] for name in names]
+            both = [found[1][0] - found[0][0]] if all(found) else []
+            lines.append(
+                (f"{TITLES[setting]}, delay 5, η = {eta:g} (seed of the search)", *map(spread, found), signed(both))
+            )
+    longer, short = Cell(setting="iid", delay=9, versions=LONG), Cell(setting="iid", delay=9)
+    random, sorted_ = Cell(setting="large", delay=1, random=True), Cell(setting="large", delay=1)
+    for label, cell in (
+        ("IID, delay 9, 50 iterations", short),
+        (f"IID, delay 9, {LONG} iterations", longer),
+        ("Large Non-IID, delay 1, sorted by label", sorted_),
+        ("Large Non-IID, delay 1, random shares", random),
+    ):
+        lines.append(
+            (label, *(spread(cell.values(results, rule)) for rule in RULES), signed(cell.differences(results)))
+        )
+    return Grid(
+        title="What else the difference hangs on: η, the number of iterations, which samples a device has",
+        header=("", "AUDG", "PSURDG", "PSURDG − AUDG"),
+        lines=lines,
+    )
+
+
+def _predictions(results: Results) -> Grid:
+    lines = []
+    for setting in TITLES:
+        for cell in row(setting):
+            runs, pairs = cell.runs(results, "audg"), zip(
+                cell.runs(results, "audg"), cell.runs(results, "psurdg"), strict=False
+            )  # fmt: skip
+            measured = [audg_theta.delays(run) for run in runs]
+            skews = audg_theta.skews(cell)
+            lines.append(
+                (
+                    f"{TITLES[setting]}, {cell.delay}",
+                    spread([each.tau for each in measured], 2),
+                    spread([each.heard for each in measured], 2),
+                    "; ".join(signed([audg_theta.theta(each, phi) for each in measured], 2) for phi in skews),
+                    "; ".join(spread([audg_theta.break_even(each, phi) for each in measured], 2) for phi in skews),
+                    _who(audg_theta.predicted(cell, results)) if runs else "–",
+                    _who(decided(cell.differences(results))) if runs else "–",
+                    f"{sum(audg_theta.heard_alike(*pair) for pair in pairs)} of {len(SEEDS)}" if runs else "–",
+                )
+            )
+    return Grid(
+        title=(
+            "Θ in units of LR², with ηL = 1, G = L(R + φ) and μ next to 0, at φ = 0 and, where data differs, at"
+            " φ = 3/2·R; the ηL above which it is positive; who is ahead by Θ, and was in all seeds; pairs of runs that"
+            " heard the same devices in each of the 50 iterations"
+        ),
+        header=("", "τ = ΣλE[τ]", "E∣I∣", "Θ", "ηL for Θ > 0", "Θ says", "measured", "alike"),
+        lines=lines,
+    )
+
+
+def _who(sign: int) -> str:
+    return {1: "PSURDG", -1: "AUDG", 0: "open"}[sign]

@@ -1,0 +1,102 @@
+"""How verdicts on the claims of AUDG's paper follow from what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean
+
+from testbed.papers.audg_cells import decided
+from testbed.papers.chapter import Verdict
+
+_CLOSE = 0.03
+"""Accuracy: three points."""
+
+
+def of_signs(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> Verdict:
+    """Of differences by delay, each with one value for each seed.
+
+    A delay is decided where all seeds have one sign. In direction: the mean has the paper's sign at four delays of
+    five, and no delay is decided against it. Not tested: less than two delays are decided at all, so that the seeds
+    cannot tell. Sizes belong to network, data and η, which are not the paper's: more than the direction is not claimed.
+    """
+    if not all(ours):
+        return Verdict.MISSING
+    agreeing = sum(fmean(values) * printed > 0 for printed, values in zip(paper, ours, strict=True))
+    signs = [decided(values) * printed for printed, values in zip(paper, ours, strict=True)]
+    if agreeing >= len(paper) - 1 and not any(sign < 0 for sign in signs):
+        return Verdict.DIRECTION
+    return Verdict.UNTESTED if sum(sign != 0 for sign in signs) < 2 else Verdict.DIFFERS
+
+
+def of_fall(ours: Sequence[Sequence[float]]) -> Verdict:
+    """Something falls with the delay.
+
+    Agrees: the mean at each delay is below the one before. In direction: the mean over the last two delays is below
+    that over the first two.
+    """
+    if not all(ours):
+        return Verdict.MISSING
+    means = [fmean(values) for values in ours]
+    if all(later < earlier for earlier, later in pairwise(means)):
+        return Verdict.AGREES
+    return Verdict.DIRECTION if fmean(means[-2:]) < fmean(means[:2]) else Verdict.DIFFERS
+
+
+def of_dip(ours: Sequence[Sequence[float]]) -> Verdict:
+    """Something falls until the delay in the middle, and rises after it.
+
+    In direction: the middle is below both ends. Agrees: and no delay is below the middle.
+    """
+    if not all(ours):
+        return Verdict.MISSING
+    means = [fmean(values) for values in ours]
+    middle = means[len(means) // 2]
+    if middle >= means[0] or middle >= means[-1]:
+        return Verdict.DIFFERS
+    return Verdict.AGREES if middle == min(means) else Verdict.DIRECTION
+
+
+def of_order(rising: Sequence[Sequence[float]]) -> Verdict:
+    """What is said to rise from one group of values to the next.
+
+    Agrees: so do the means. In direction: the last mean is above the first.
+    """
+    if not all(rising):
+        return Verdict.MISSING
+    means = [fmean(values) for values in rising]
+    if all(later > earlier for earlier, later in pairwise(means)):
+        return Verdict.AGREES
+    return Verdict.DIRECTION if means[-1] > means[0] else Verdict.DIFFERS
+
+
+def of_synchrony(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> Verdict:
+    """The first is above the second. Agrees: and both are within three points of the paper's."""
+    if not all(ours):
+        return Verdict.MISSING
+    means = [fmean(values) for values in ours]
+    if means[0] <= means[1]:
+        return Verdict.DIFFERS
+    close = all(abs(mean - printed) <= _CLOSE for mean, printed in zip(means, paper, strict=True))
+    return Verdict.AGREES if close else Verdict.DIRECTION
+
+
+def of_predictions(predicted: Mapping[object, int], signs: Mapping[object, int]) -> Verdict:
+    """Signs by cell; 0 where a prediction is open, or a measurement undecided: these do not count.
+
+    Agrees: all are right. In direction: two of three. Not tested: less than five count.
+    """
+    if not predicted or not signs:
+        return Verdict.MISSING
+    right, counted = hits(predicted, signs)
+    if counted < 5:
+        return Verdict.UNTESTED
+    if right == counted:
+        return Verdict.AGREES
+    return Verdict.DIRECTION if 3 * right >= 2 * counted else Verdict.DIFFERS
+
+
+def hits(predicted: Mapping[object, int], signs: Mapping[object, int]) -> tuple[int, int]:
+    """How many predictions are right, and how many count."""
+    counted = [key for key, sign in predicted.items() if sign and signs.get(key)]
+    return sum(predicted[key] == signs[key] for key in counted), len(counted)

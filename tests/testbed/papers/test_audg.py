@@ -1,0 +1,150 @@
+"""The programme and the verdicts of AUDG's paper."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from testbed import loading
+from testbed.papers import audg_theta
+from testbed.papers.audg import PAPER
+from testbed.papers.audg_cells import ACCURACY, DELAYS, LOSS, SEEDS, TITLES, Cell, decided, row
+from testbed.papers.audg_verdicts import hits, of_dip, of_fall, of_order, of_predictions, of_signs, of_synchrony
+from testbed.papers.chapter import Verdict
+from testbed.theory.bounds import Measured
+from tests.testbed.papers import parts
+
+ETA = {"both rules": 0.05}
+
+
+def test_programme() -> None:
+    parts.check(PAPER)
+
+
+def test_every_cell_of_the_core_has_both_rules_over_all_seeds_under_the_same_delays() -> None:
+    jobs = {job.name: job for job in PAPER.jobs(ETA)}
+    for cell in (cell for setting in TITLES for cell in row(setting)):
+        for seed in SEEDS:
+            audg, psurdg = (jobs[cell.job(rule, seed)].experiment() for rule in ("audg", "psurdg"))
+            assert jobs[cell.job("psurdg", seed)].replays == cell.job("audg", seed)
+            assert (audg.strategy_name, psurdg.strategy_name) == ("audg", "psurdg")
+            assert audg.strategy_parameters == psurdg.strategy_parameters
+            assert (audg.training, audg.task_parameters, audg.stop) == (
+                psurdg.training,
+                psurdg.task_parameters,
+                psurdg.stop,
+            )
+            assert audg.training.lr == 0.05
+            assert [group.phi for group in audg.devices] == [pytest.approx(1 / (1 + cell.delay)), 0.5]
+
+
+def test_both_rules_have_the_same_share_in_the_search() -> None:
+    rules = [job.rule for search in PAPER.searches for job in search.all_jobs()]
+    assert rules.count("audg") == rules.count("psurdg") > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [("small", [6250] * 4), ("medium", [10000, 5000, 5000, 5000]), ("large", [17500, 2500, 2500, 2500])],
+)
+def test_profiles_have_the_sizes_of_table_vi(name: str, sizes: list[int]) -> None:
+    for profile in (f"audg/{name}.toml", f"audg/small-{name}.toml"):
+        experiment = loading.load(loading.located(Path(profile)), [], {})
+        assert experiment.task_parameters["split"]["sizes"] == sizes
+        assert experiment.training.steps == 1
+        assert experiment.stop.versions == 50
+
+
+def test_the_profile_of_the_papers_scale_takes_whole_gradients() -> None:
+    experiment = loading.load(loading.located(Path("audg/iid.toml")), [], {})
+    assert experiment.training.batch == 0
+    assert experiment.task_parameters["split"] == {"name": "iid", "identical": True, "samples": 25000}
+
+
+# ---- verdicts
+
+
+def test_signs() -> None:
+    printed = ACCURACY["large"]
+    alike = [(value, 2 * value, value) for value in printed]
+    assert of_signs(printed, alike) == Verdict.DIRECTION
+    assert of_signs(printed, [tuple(-value for value in values) for values in alike]) == Verdict.DIFFERS
+    assert of_signs(printed, [*alike[:4], (0.01, -0.02, 0.03)]) == Verdict.DIRECTION, "one mean may differ, undecided"
+    assert of_signs(printed, [*alike[:4], (0.01, 0.02, 0.03)]) == Verdict.DIFFERS, "but not decidedly"
+    assert of_signs(printed, [(-0.1, 0.05, 0.01)] * 5) == Verdict.UNTESTED
+    assert of_signs(printed, [*alike[:4], ()]) == Verdict.MISSING
+
+
+def test_a_sign_is_decided_if_all_seeds_have_it() -> None:
+    assert [decided(values) for values in ((0.1, 0.2), (-0.1, -0.2), (0.1, -0.1), (0.0, 0.1), ())] == [1, -1, 0, 0, 0]
+
+
+def test_shapes() -> None:
+    falling, waving = [[5.0], [4.0], [3.0], [2.0], [1.0]], [[5.0], [3.0], [4.0], [2.0], [1.0]]
+    assert (of_fall(falling), of_fall(waving)) == (Verdict.AGREES, Verdict.DIRECTION)
+    assert of_fall(falling[::-1]) == Verdict.DIFFERS
+    assert of_dip([[5.0], [4.0], [1.0], [2.0], [3.0]]) == Verdict.AGREES
+    assert of_dip([[5.0], [0.0], [1.0], [2.0], [3.0]]) == Verdict.DIRECTION
+    assert of_dip(falling) == Verdict.DIFFERS
+    assert [of_order(groups) for groups in ([[1], [2], [3]], [[1], [4], [3]], [[3], [2], [1]])] == [
+        Verdict.AGREES, Verdict.DIRECTION, Verdict.DIFFERS,
+    ]  # fmt: skip
+    assert [of([[], [1.0]]) for of in (of_fall, of_dip, of_order)] == [Verdict.MISSING] * 3
+
+
+def test_synchrony() -> None:
+    printed = (0.87, 0.85)
+    assert of_synchrony(printed, [[0.88], [0.84]]) == Verdict.AGREES
+    assert of_synchrony(printed, [[0.7], [0.6]]) == Verdict.DIRECTION
+    assert of_synchrony(printed, [[0.84], [0.86]]) == Verdict.DIFFERS
+    assert of_synchrony(printed, [[0.84], []]) == Verdict.MISSING
+
+
+def test_predictions_count_where_both_sides_are_decided() -> None:
+    signs: dict[object, int] = dict.fromkeys(range(6), 1)
+    assert hits({**signs, 0: 0}, {**signs, 1: -1}) == (4, 5)
+    assert of_predictions(signs, signs) == Verdict.AGREES
+    assert of_predictions(signs, {**signs, 1: -1}) == Verdict.DIRECTION
+    assert of_predictions(signs, {**dict.fromkeys(range(6), -1)}) == Verdict.DIFFERS
+    assert of_predictions({0: 1}, {0: 1}) == Verdict.UNTESTED
+    assert of_predictions({}, {}) == Verdict.MISSING
+
+
+def delayed(tau: float) -> Measured:
+    return Measured(versions=50, devices=4, heard=2, tau=tau, tau2=tau**2, tau3=tau**3)
+
+
+@pytest.mark.parametrize("tau", [0.5, 1.19, 1.21, 2.0, 2.9, 3.1, 6.6])
+def test_theta_at_two_skews_tells_whether_its_sign_hangs_on_the_skew(tau: float) -> None:
+    two = {audg_theta.theta(delayed(tau), phi) > 0 for phi in (0.0, 1.5)}
+    all_of_them = {audg_theta.theta(delayed(tau), phi) > 0 for phi in [0.0, *(1.1**n / 100 for n in range(120))]}
+    assert two == all_of_them
+
+
+@pytest.mark.parametrize("phi", [0.0, 1.5])
+def test_theta_changes_its_sign_at_the_break_even(phi: float) -> None:
+    # with ηL = 1, that is where τ is such that the break-even is 1
+    tau = (3 + 2 * phi**2) / (1 + phi) ** 2
+    assert math.isclose(audg_theta.break_even(delayed(tau), phi), 1)
+    assert math.isclose(audg_theta.theta(delayed(tau), phi), 0, abs_tol=1e-6)
+
+
+# ---- the chapter
+
+
+def test_nothing_was_run() -> None:
+    chapter = PAPER.chapter({}, ETA)
+    verdicts = {row.verdict for row in chapter.rows}
+    assert verdicts == {Verdict.MISSING, Verdict.UNTESTED}
+    assert sum(row.verdict == Verdict.UNTESTED for row in chapter.rows) == 1, "what is left out on purpose"
+    assert not chapter.pictures
+    assert all(len(line) == len(grid.header) for grid in chapter.grids for line in grid.lines)
+
+
+def test_the_papers_tables_have_a_number_for_each_delay() -> None:
+    for table in (ACCURACY, LOSS):
+        assert set(table) == set(TITLES)
+        assert all(len(numbers) == len(DELAYS) for numbers in table.values())
+    assert Cell(setting="iid", delay=9, versions=150).job("audg", 2) == "iid-delay9-150versions-audg-seed2"
