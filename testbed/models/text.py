@@ -17,13 +17,16 @@ class CharLSTM(nn.Module):
     others have one, 2 · 1,024 parameters more.
     """
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, hidden: int = _HIDDEN, read: int | None = None) -> None:
+        """``read``: how many of the last characters are looked at; None: all."""
         super().__init__()
+        self.read = read
         self.embedding = nn.Embedding(classes, _EMBEDDING)
-        self.lstm = nn.LSTM(_EMBEDDING, _HIDDEN, num_layers=2, batch_first=True)
-        self.scores = nn.Linear(_HIDDEN, classes)
+        self.lstm = nn.LSTM(_EMBEDDING, hidden, num_layers=2, batch_first=True)
+        self.scores = nn.Linear(hidden, classes)
 
     def forward(self, characters: torch.Tensor) -> torch.Tensor:
-        states, _ = self.lstm(self.embedding(characters))
+        recent = characters if self.read is None else characters[:, -self.read :]
+        states, _ = self.lstm(self.embedding(recent))
         scores: torch.Tensor = self.scores(states[:, -1])  # only what comes after the last character is asked for
         return scores

@@ -1,0 +1,83 @@
+"""What AsyncFedED's figures show, taken from finished runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from testbed.papers import asyncfeded_verdicts as verdicts
+from testbed.papers.asyncfeded_runs import FIXED, OURS, RULES, SEEDS, SUSPENSIONS, USUAL, fixed_name, name_of
+from testbed.papers.result import Result, Results
+
+SHARE = 0.9
+"""Of a best accuracy, to be reached: Fig. 3 has it so for each rule's own."""
+
+
+def of_names(results: Results, names: Sequence[str]) -> list[Result]:
+    """Of all these runs; empty if one is missing: half of a comparison is none."""
+    found = [results[name] for name in names if name in results]
+    return found if len(found) == len(names) else []
+
+
+def runs_of(results: Results, task: str, rule: str, suspension: float = USUAL) -> list[Result]:
+    return of_names(results, [name_of(task, rule, seed, suspension) for seed in SEEDS])
+
+
+def contest_of(results: Results, task: str, suspension: float = USUAL) -> dict[str, list[Result]]:
+    found = {rule: runs_of(results, task, rule, suspension) for rule in RULES}
+    return found if all(found.values()) else {}
+
+
+def _end(result: Result) -> float:
+    return result.job.experiment().stop.seconds or result.curve()[0][-1]
+
+
+def level(result: Result) -> float:
+    return verdicts.level(result.curve(), _end(result))
+
+
+def falls(result: Result) -> float:
+    return verdicts.falls(result.curve(), _end(result))
+
+
+def own_time(result: Result) -> float:
+    """Seconds to most of the best accuracy of the run itself."""
+    return result.reached(SHARE * result.best()) or 0.0
+
+
+def target_times(contest: dict[str, list[Result]]) -> dict[str, list[float | None]]:
+    """Seconds to 90 % of the best accuracy that any of the four others had with that seed, by rule and seed."""
+    times: dict[str, list[float | None]] = {rule: [] for rule in contest}
+    for place in range(len(SEEDS)):
+        target = SHARE * max(contest[rule][place].best() for rule in contest if rule != OURS)
+        for rule, found in contest.items():
+            times[rule].append(found[place].reached(target))
+    return times
+
+
+def sweep(results: Results) -> dict[float, dict[str, list[Result]]]:
+    """P → rule → runs, of those P that were run in full."""
+    return {p: found for p in SUSPENSIONS if (found := contest_of(results, "synthetic", p))}
+
+
+def mean_best(found: Sequence[Result]) -> float:
+    return fmean(result.best() for result in found)
+
+
+def loss(results: Results, rule: str) -> float | None:
+    """Best accuracy lost from no suspensions to the most."""
+    without, most = (runs_of(results, "synthetic", rule, p) for p in (SUSPENSIONS[0], SUSPENSIONS[-1]))
+    return mean_best(without) - mean_best(most) if without and most else None
+
+
+def schemes(results: Results) -> dict[str, list[Result]]:
+    found = {"adaptive": runs_of(results, "synthetic", OURS)}
+    found |= {f"K = {steps}": of_names(results, [fixed_name(steps, seed) for seed in SEEDS]) for steps in FIXED}
+    return found if all(found.values()) else {}
+
+
+def gammas(result: Result) -> list[float]:
+    """γ of each update in the second half of a run: its weight is η_g = λ/(γ + ε)."""
+    rule = RULES[OURS].settings["synthetic"]
+    weights = [float(row["weight"]) for row in result.rows("versions.csv")]
+    return [rule["lam"] / weight - rule["eps"] for weight in weights[len(weights) // 2 :]]

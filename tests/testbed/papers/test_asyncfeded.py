@@ -1,0 +1,161 @@
+"""AsyncFedED's programme, and how its verdicts follow from figures."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from testbed import loading
+from testbed.data.dataset import DataSet, Part
+from testbed.papers import asyncfeded_measures as measures
+from testbed.papers import asyncfeded_runs as runs
+from testbed.papers import asyncfeded_verdicts as verdicts
+from testbed.papers.asyncfeded import PAPER
+from testbed.papers.asyncfeded_tasks import SmallFemnist, SmallShakespeare
+from testbed.papers.chapter import Verdict
+from testbed.papers.job import Job
+from testbed.papers.result import Result
+from tests.testbed.papers.parts import check, chosen
+
+CURVE = ([0.0, 1.0, 2.0, 4.0], [0.1, 0.5, 0.3, 0.9])
+
+
+def test_the_programme_can_be_run() -> None:
+    check(PAPER)
+
+
+def test_each_rule_is_searched_for_with_the_same_values() -> None:
+    assert {search.values for search in PAPER.searches} == {runs.RATES}
+    assert [search.name for search in PAPER.searches] == [runs.search_name(rule) for rule in runs.RULES]
+
+
+def test_rules_that_are_compared_meet_one_recording() -> None:
+    jobs = {job.name: job for job in PAPER.jobs(chosen(PAPER))}
+    for p in runs.SUSPENSIONS:
+        recorded = runs.name_of("synthetic", runs.RECORDED, 1, p)
+        others = [jobs[runs.name_of("synthetic", rule, 1, p)] for rule in runs.RULES if rule != runs.RECORDED]
+        assert {job.replays for job in others} == {recorded}
+        assert {job.settings["devices[0].suspend"] for job in (*others, jobs[recorded])} == {p}
+
+
+@pytest.mark.parametrize("task", list(runs.TASKS))
+def test_profiles_have_what_the_paper_prints(task: str) -> None:
+    full = loading.load(loading.located(Path(f"asyncfeded/{task}.toml")), [], {})
+    small = loading.load(loading.located(Path(runs.TASKS[task].profile)), [], {})
+    assert full.training.lr == (1.0 if task == "shakespeare" else 0.01)
+    assert full.stop.seconds == 300
+    assert sum(group.count for group in full.devices) == 10
+    for experiment in (full, small):
+        assert (experiment.training.steps, experiment.training.momentum) == (10, 0.5)
+        assert experiment.training.lr_decay == 0.995
+        assert isinstance(experiment.strategy, dict)
+        assert experiment.strategy.items() >= runs.RULES["asyncfeded"].settings[task].items()
+        assert {group.suspend for group in experiment.devices} == {runs.USUAL}
+
+
+def test_small_networks_have_the_layers_of_the_paper() -> None:
+    images = _data(torch.zeros(1, 1, 28, 28), classes=62)
+    network = SmallFemnist().network(images)
+    assert sum(p.numel() for p in network.parameters()) == 26_238
+    assert network(torch.zeros(2, 1, 28, 28)).shape == (2, 62)
+    text = _data(torch.zeros(1, 80), classes=65)
+    network = SmallShakespeare().network(text)
+    assert sum(p.numel() for p in network.parameters()) == 16_489
+    read, unread = torch.zeros(1, 80, dtype=torch.int64), torch.zeros(1, 80, dtype=torch.int64)
+    unread[0, :75] = 7
+    assert torch.equal(network(read), network(unread)), "only the last five characters count"
+    unread[0, 75] = 7
+    assert not torch.equal(network(read), network(unread))
+
+
+def _data(inputs: torch.Tensor, classes: int) -> DataSet:
+    part = Part(inputs=inputs.numpy(), targets=torch.zeros(1, dtype=torch.int64).numpy())
+    return DataSet(train=part, test=part, classes=tuple(map(str, range(classes))))
+
+
+def test_curves() -> None:
+    assert verdicts.sampled(CURVE, 4.0, points=4) == [0.1, 0.5, 0.3, 0.3, 0.9]
+    assert verdicts.level(([0.0, 5.0], [0.0, 1.0]), 10.0) == pytest.approx(26 / 51)
+    assert verdicts.falls(CURVE, 4.0) == pytest.approx(0.2)
+    assert verdicts.falls(([0.0, 5.0], [0.0, 1.0]), 10.0) == 0
+
+
+def test_who_was_first() -> None:
+    assert verdicts.leads(1.0, [2.0, None])
+    assert not verdicts.leads(2.0, [1.0, None])
+    assert not verdicts.leads(None, [None, None])
+    assert verdicts.highest({"a": 2.0, "b": 1.0}, "a")
+    assert not verdicts.highest({"a": 1.0, "b": 1.0}, "a")
+    assert verdicts.lowest({"a": 1.0, "b": 2.0}, "a")
+
+
+def test_verdicts_on_cases() -> None:
+    assert verdicts.by_cases([True, True, True], same=True) is Verdict.AGREES
+    assert verdicts.by_cases([True, True, True], same=False) is Verdict.DIRECTION
+    assert verdicts.by_cases([True, True, False], same=True) is Verdict.DIRECTION
+    assert verdicts.by_cases([True, False], same=True) is Verdict.DIFFERS
+    assert verdicts.by_cases([], same=True) is Verdict.MISSING
+
+
+def test_verdicts_on_suspensions() -> None:
+    assert verdicts.stability(0.01, [0.0, 0.0]) is Verdict.AGREES
+    assert verdicts.stability(0.08, [0.2, 0.3]) is Verdict.DIRECTION
+    assert verdicts.stability(0.25, [0.2, 0.3]) is Verdict.DIFFERS
+    assert verdicts.stability(0.01, [None, 0.3]) is Verdict.MISSING
+    assert verdicts.decline([0.2, 0.3]) is Verdict.AGREES
+    assert verdicts.decline([0.06, 0.3]) is Verdict.DIRECTION
+    assert verdicts.decline([0.0, 0.3]) is Verdict.DIFFERS
+    assert verdicts.decline([None, 0.3]) is Verdict.MISSING
+
+
+def test_verdicts_on_staleness() -> None:
+    assert verdicts.settled([2.5, 3.5, 30.0, 3.0], 3.0) is Verdict.AGREES
+    assert verdicts.settled([0.0, 1.0, 3.5, 9.0, 9.0], 3.0) is Verdict.DIRECTION
+    assert verdicts.settled([9.0, 9.0, 3.0], 3.0) is Verdict.DIFFERS
+    assert verdicts.settled([], 3.0) is Verdict.MISSING
+
+
+def test_without_runs_every_row_says_so() -> None:
+    chapter = PAPER.chapter({}, chosen(PAPER))
+    assert {row.verdict for row in chapter.rows} == {Verdict.MISSING, Verdict.UNTESTED}
+    for picture in chapter.pictures:
+        picture.draw(Figure())
+
+
+def test_a_chapter_of_runs_in_which_we_win(tmp_path: Path) -> None:
+    results = {job.name: _result(job, tmp_path / job.name) for job in PAPER.jobs(chosen(PAPER))}
+    chapter = PAPER.chapter(results, chosen(PAPER))
+    found = [row.verdict for row in chapter.rows]
+    assert found[:5] == [Verdict.AGREES, Verdict.DIRECTION, Verdict.DIRECTION, Verdict.AGREES, Verdict.AGREES]
+    assert found[5:7] == [Verdict.AGREES, Verdict.DIFFERS], "nobody lost anything"
+    assert found[7:10] == [Verdict.AGREES, Verdict.DIFFERS, Verdict.AGREES]
+    assert chapter.rows[0].ours.startswith("First in 3 of 3 seeds")
+    for picture in chapter.pictures:
+        picture.draw(Figure())
+
+
+def _result(job: Job, folder: Path) -> Result:
+    """AsyncFedED with adaptive K rises twice as fast as all others, and higher; γ is always γ̄."""
+    ours = job.rule == "asyncfeded" and job.settings["strategy.kappa"] > 0
+    best, rate = (0.9, 2.0) if ours else (0.8, 1.0)
+    folder.mkdir()
+    with (folder / "metrics.csv").open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["time_s", "accuracy"])
+        table.writerows([moment / 10, min(best, 0.1 + rate * moment / 10 * best / 5)] for moment in range(51))
+    with (folder / "versions.csv").open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["version", "weight"])
+        table.writerows([number, 5 / (3 + 5)] for number in range(1, 5))
+    return Result(job=job, folder=folder, took=1.0, attempts=1)
+
+
+def test_a_comparison_with_a_hole_is_none(tmp_path: Path) -> None:
+    jobs = [job for job in PAPER.jobs(chosen(PAPER)) if job.name.startswith("synthetic-p0-")]
+    results = {job.name: _result(job, tmp_path / job.name) for job in jobs[:-1]}
+    assert measures.sweep(results) == {}
+    assert measures.runs_of(results, "synthetic", "constant", 0.0) == []
