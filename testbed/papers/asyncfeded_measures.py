@@ -28,16 +28,12 @@ def contest_of(results: Results, task: str, suspension: float = USUAL) -> dict[s
     return found if all(found.values()) else {}
 
 
-def _end(result: Result) -> float:
-    return result.job.experiment().stop.seconds or result.curve()[0][-1]
-
-
 def level(result: Result) -> float:
-    return verdicts.level(result.curve(), _end(result))
+    return verdicts.level(result.curve(), result.summary["seconds"])
 
 
 def falls(result: Result) -> float:
-    return verdicts.falls(result.curve(), _end(result))
+    return verdicts.falls(result.curve(), result.summary["seconds"])
 
 
 def own_time(result: Result) -> float:

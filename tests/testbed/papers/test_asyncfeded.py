@@ -147,6 +147,7 @@ def _result(job: Job, folder: Path) -> Result:
         table = csv.writer(file)
         table.writerow(["time_s", "accuracy"])
         table.writerows([moment / 10, min(best, 0.1 + rate * moment / 10 * best / 5)] for moment in range(51))
+    (folder / "summary.json").write_text('{"seconds": 5.0}', encoding="utf-8")
     with (folder / "versions.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(["version", "weight"])
@@ -156,6 +157,9 @@ def _result(job: Job, folder: Path) -> Result:
 
 def test_a_comparison_with_a_hole_is_none(tmp_path: Path) -> None:
     jobs = [job for job in PAPER.jobs(chosen(PAPER)) if job.name.startswith("synthetic-p0-")]
-    results = {job.name: _result(job, tmp_path / job.name) for job in jobs[:-1]}
+    results = {job.name: _result(job, tmp_path / job.name) for job in jobs}
+    assert list(measures.sweep(results)) == [0.0]
+    del results[runs.name_of("synthetic", "constant", 2, 0.0)]
     assert measures.sweep(results) == {}
     assert measures.runs_of(results, "synthetic", "constant", 0.0) == []
+    assert len(measures.runs_of(results, "synthetic", "hinge", 0.0)) == len(runs.SEEDS)
