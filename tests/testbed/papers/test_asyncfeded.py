@@ -15,10 +15,10 @@ from testbed.papers import asyncfeded_measures as measures
 from testbed.papers import asyncfeded_runs as runs
 from testbed.papers import asyncfeded_verdicts as verdicts
 from testbed.papers.asyncfeded import PAPER
-from testbed.papers.asyncfeded_tasks import SmallFemnist, SmallShakespeare
 from testbed.papers.chapter import Verdict
 from testbed.papers.job import Job
 from testbed.papers.result import Result
+from testbed.tasks.smaller import SmallFemnist, SmallShakespeare
 from tests.testbed.papers.parts import check, chosen
 
 CURVE = ([0.0, 1.0, 2.0, 4.0], [0.1, 0.5, 0.3, 0.9])

@@ -1,7 +1,7 @@
 """FEMNIST and Shakespeare with smaller networks than AsyncFedED's, so that two cores carry ten devices.
 
 The layers are those of the paper (Wang et al. 2022, appendix B.1); only their widths, the first stride and the part
-of the text that is read are smaller.
+of the text that is read are smaller. Not in the catalogue: ``task = "testbed.tasks.smaller:SmallFemnist"``.
 """
 
 from __future__ import annotations
