@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-
+from testbed.papers import afl, asafl, asyncfeded, audg, eafl
 from testbed.papers.paper import Paper
 
-_MODULES = ("audg", "afl", "asafl", "asyncfeded", "eafl")
 PAPERS: dict[str, Paper] = {
-    name: importlib.import_module(f"testbed.papers.{name}").PAPER
-    for name in _MODULES
-    if importlib.util.find_spec(f"testbed.papers.{name}")
+    paper.name: paper for paper in (audg.PAPER, afl.PAPER, asafl.PAPER, asyncfeded.PAPER, eafl.PAPER)
 }
