@@ -11,6 +11,7 @@ from testbed.papers.result import Result, Results
 
 SHARE = 0.9
 """Of a best accuracy, to be reached: Fig. 3 has it so for each rule's own."""
+ADAPTIVE = "adaptive"
 
 
 def of_names(results: Results, names: Sequence[str]) -> list[Result]:
@@ -67,7 +68,7 @@ def loss(results: Results, rule: str) -> float | None:
 
 
 def schemes(results: Results) -> dict[str, list[Result]]:
-    found = {"adaptive": runs_of(results, "synthetic", OURS)}
+    found = {ADAPTIVE: runs_of(results, "synthetic", OURS)}
     found |= {f"K = {steps}": of_names(results, [fixed_name(steps, seed) for seed in SEEDS]) for steps in FIXED}
     return found if all(found.values()) else {}
 
