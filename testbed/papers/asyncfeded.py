@@ -20,14 +20,14 @@ from testbed.papers.search import Search
 _SETTING = """\
 On Synthetic(1, 1), data, network and all that is printed are the paper's: ten devices, momentum 0.5, rate 0.01, decay
 0.995 from job to job, K = 10 at first, and what its Tables 1 to 4 selected for each rule. Only the runs are shorter:
-about 20 jobs of each device. FEMNIST (six writers) and Shakespeare (six roles) have the paper's layers in smaller
+about 15 jobs of each device. FEMNIST (six writers) and Shakespeare (six roles) have the paper's layers in smaller
 widths: 26,238 parameters instead of 590,270, and 16,489 instead of 815,945, reading 5 characters instead of 80. On
 FEMNIST the printed rate, 0.01, is too low for so few jobs: it was searched for, rule by rule. All else is printed,
 but for the α of FedAsync+Hinge, which is that of FedAsync+Constant, and the batches: 32, and 10 on FEMNIST.
 
 The paper prints neither how long a job takes nor how long a suspended device hangs, only that it is random and has to
-do with the maximum running time. Here a device hangs in a job with probability P, for up to five times as long as a job
-of ten steps takes. FedAsync+Constant was recorded for each seed and P, and the other rules met its delays; where
+do with the maximum running time. Here a device hangs in a job with probability P, for up to some four times as long as a
+job of ten steps takes. FedAsync+Constant was recorded for each seed and P, and the other rules met its delays; where
 AsyncFedED changes the number of steps, a step takes as long as in the recording.
 """
 
