@@ -36,7 +36,7 @@ from testbed.papers.result import Result, Results
 def _grids(found: Measured, chosen: Chosen) -> list[Grid]:
     titles = {"calibrated": f"calibrated, K = 2, η = {chosen[CALIBRATED]:g}", **BASELINES}
     places = [(where, what, found.runs(where, what)) for where in (ONE, TWO) for what in titles]
-    places += [(where, "own", found.own(where)) for where in (ONE, TWO)]
+    places.append((ONE, "own", found.own()))
     titles["own"] = f"SAFL at its own η = {chosen[SAFL]:g}"
     rounds = {"fixed": "fixed, K = 2", **CONTROLS, "lyapunov": f"Lyapunov, μ = {chosen[MU]:g}"}
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean, geometric_mean
 
-from testbed.papers.asafl_runs import Scores, difference
+from testbed.papers.asafl_runs import SLACK, Scores, difference
 from testbed.papers.chapter import Verdict
 
 LEAST = 0.01
@@ -56,8 +56,8 @@ def rises_and_falls(parts: Sequence[Sequence[float]]) -> Verdict:
 
 
 def keeps(used: Sequence[float]) -> Verdict:
-    """Whether no run takes more than 2 % beyond the time that it was given."""
-    return _shape([each <= 1.02 for each in used], every=True)
+    """Whether no run takes more than the time that it was given, and ``SLACK``."""
+    return _shape([each <= SLACK for each in used], every=True)
 
 
 def _shape(held: Sequence[bool], *, every: bool = False) -> Verdict:
