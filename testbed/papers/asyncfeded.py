@@ -26,7 +26,7 @@ FEMNIST the printed rate, 0.01, is too low for so few jobs: it was searched for,
 but for the α of FedAsync+Hinge, which is that of FedAsync+Constant, and the batches: 32, and 10 on FEMNIST.
 
 The paper prints neither how long a job takes nor how long a suspended device hangs, only that it is random and has to
-do with the maximum running time. Here a device hangs in a job with probability P, for up to some four times as long as a
+do with the maximum running time. Here a device hangs in a job with probability P, for up to four times as long as a
 job of ten steps takes. FedAsync+Constant was recorded for each seed and P, and the other rules met its delays; where
 AsyncFedED changes the number of steps, a step takes as long as in the recording.
 """
