@@ -18,7 +18,7 @@ _EASY = (
     " that a run begins with."
 )
 _UNEVEN = (
-    "Not settled. K becomes uneven, 1 on some devices and nearly 20 on others in a run that was looked into; that the"
+    "Not settled. K becomes uneven, 1 on some devices and nearly 20 on others in a run that we looked into; that the"
     " long updates of the latter pull the model their way would explain it, but was not tested by itself."
 )
 _HINGE = (
@@ -28,7 +28,7 @@ _HINGE = (
 _NO_LEVER = (
     "(8) takes for granted that γ rises with K. With K of all devices it may; but when K of one device alone was varied"
     " from 1 to 40, in a simulation of these runs outside the testbed, its γ did not rise steadily: the others get"
-    " further meanwhile, and its own Δ becomes longer, too. In a run that was looked into, K fell to 1 where γ was above"
+    " further meanwhile, and its own Δ becomes longer, too. In a run that we looked into, K fell to 1 where γ was above"
     " γ̄, and grew where it was below."
 )
 _REASONS: Mapping[tuple[str, Verdict], str] = {
