@@ -11,8 +11,6 @@ RULES = ("audg", "psurdg")
 SEEDS = (1, 2, 3)
 DELAYS = (1, 3, 5, 7, 9)
 """Mean delay of the first device, in iterations; the others have 1."""
-LONG = 150
-"""Iterations of the longer runs."""
 
 TITLES = {"iid": "IID", "small": "Small Non-IID", "large": "Large Non-IID"}
 ACCURACY: Mapping[str, Sequence[float]] = {
@@ -41,15 +39,10 @@ class Cell:
     setting: str
     delay: int
     """0: nobody has one."""
-    versions: int = 50
-    random: bool = False
-    """Shares are random ones, instead of sorted by label."""
 
     def job(self, rule: str, seed: int) -> str:
         """The name of a job."""
-        words = [self.setting, "random" if self.random else "", f"delay{self.delay}"]
-        words += [f"{self.versions}versions" if self.versions != 50 else "", rule, f"seed{seed}"]
-        return "-".join(word for word in words if word)
+        return f"{self.setting}-delay{self.delay}-{rule}-seed{seed}"
 
     def runs(self, results: Results, rule: str) -> list[Result]:
         """By seed; empty unless all of them are there."""
@@ -57,6 +50,7 @@ class Cell:
         return [results[name] for name in names] if all(name in results for name in names) else []
 
     def values(self, results: Results, rule: str, metric: str = "accuracy") -> list[float]:
+        """At the end, by seed."""
         return [run.final(metric) for run in self.runs(results, rule)]
 
     def differences(self, results: Results, metric: str = "accuracy") -> list[float]:

@@ -1,14 +1,24 @@
-"""What is written about AUDG's paper: rows, tables and a picture."""
+"""What is written about AUDG's paper: claims beside measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from testbed.papers import audg_reasons, audg_theta, audg_verdicts
-from testbed.papers.audg_cells import ACCURACY, DELAYS, LONG, LOSS, RULES, SEEDS, TITLES, Cell, decided, row, tried
+from testbed.papers.audg_cells import (
+    ACCURACY,
+    DELAYS,
+    LOSS,
+    RULES,
+    TITLES,
+    Cell,
+    decided,
+    row,
+)
+from testbed.papers.audg_grids import accuracies, by_rate, differences, predictions
 from testbed.papers.audg_picture import picture
-from testbed.papers.chapter import Chapter, Grid, Row, Verdict
-from testbed.papers.numbers import signed, spread
+from testbed.papers.chapter import Chapter, Row, Verdict
+from testbed.papers.numbers import spread
 from testbed.papers.result import Results
 
 _SETTING = """\
@@ -17,8 +27,8 @@ of the clock), φ_2 = φ_3 = φ_4 = 0.5 and φ_1 = 1/(1 + d) for a mean delay d 
 samples on each device; the sizes of Table VI. Every difference is of one seed: PSURDG replays the delays that AUDG's
 run recorded.
 
-Smaller: a step takes 16 samples and not all that the device has, there are three seeds and not ten, and scores are of
-2,000 test samples. The over-parameterised CNN, which Tables IV and VII to X are of, is left out, and so is Medium
+Smaller: a step takes 10 samples and not all that the device has, there are three seeds and not ten, and scores are of
+5,000 test samples. The over-parameterised CNN, which Tables IV and VII to X are of, is left out, and so is Medium
 Non-IID. Not printed: η (searched for, one for all), λ (by samples), and *which* samples a device has. Random shares of
 MNIST are alike, and could not raise the loss from the 0.14 of Table IV to the 0.50 of Table VII. Table VI has multiples
 of 2,500, a tenth of 25,000: so here, samples are sorted by label and cut (7, 1, 1 and 1 digits in Large).
@@ -37,7 +47,12 @@ def chapter(results: Results, etas: Sequence[float]) -> Chapter:
             *_shapes(results),
             _theta(results),
         ],
-        grids=[_differences(results), _accuracies(results), _explained(results, etas), _predictions(results)],
+        grids=[
+            differences(results),
+            accuracies(results),
+            by_rate(results, etas),
+            predictions(results),
+        ],
         pictures=[picture(results)] if any(cell.differences(results) for cell in row("iid")) else [],
     )
 
@@ -58,26 +73,26 @@ def _synchronous(results: Results) -> Row:
 
 
 def _signs(results: Results, setting: str) -> Row:
-    differences = [cell.differences(results) for cell in row(setting)]
-    verdict = audg_verdicts.of_signs(ACCURACY[setting], differences)
+    gaps = [cell.differences(results) for cell in row(setting)]
+    verdict = audg_verdicts.of_signs(ACCURACY[setting], gaps)
     printed = ", ".join(f"{100 * value:+.2f}".replace("-", "−") for value in ACCURACY[setting])
     return Row(
         where="Table III, CNN" if setting == "iid" else "Table X",
         claim=f"{TITLES[setting]}: PSURDG − AUDG in accuracy at delays 1, 3, 5, 7, 9 is {printed} points",
-        ours=_counted(ACCURACY[setting], differences),
+        ours=_counted(ACCURACY[setting], gaps),
         verdict=verdict,
         reason=audg_reasons.SIGNS[setting].get(verdict, ""),
     )
 
 
 def _losses(results: Results, setting: str) -> Row:
-    differences = [cell.differences(results, "loss") for cell in row(setting)]
-    verdict = audg_verdicts.of_signs(LOSS[setting], differences)
+    gaps = [cell.differences(results, "loss") for cell in row(setting)]
+    verdict = audg_verdicts.of_signs(LOSS[setting], gaps)
     printed = ", ".join(f"{value:+.3f}".replace("-", "−") for value in LOSS[setting])
     return Row(
         where={"iid": "Table V", "small": "Table VII", "large": "Table IX"}[setting],
         claim=f"{TITLES[setting]}: PSURDG − AUDG in final training loss is {printed}",
-        ours=f"test loss: {_counted(LOSS[setting], differences)}",
+        ours=f"test loss: {_counted(LOSS[setting], gaps)}",
         verdict=verdict,
         reason=audg_reasons.LOSSES[setting].get(verdict, ""),
     )
@@ -162,91 +177,3 @@ def _counted(printed: Sequence[float], differences: Sequence[Sequence[float]]) -
 
 def _means(groups: Sequence[Sequence[float]]) -> str:
     return ", ".join(f"{sum(values) / len(values):.3f}".replace("-", "−") if values else "–" for values in groups)
-
-
-# ---- tables
-
-
-def _differences(results: Results) -> Grid:
-    return Grid(
-        title="PSURDG − AUDG in final accuracy, mean and range over seeds, by the mean delay of the first device",
-        header=("", *map(str, DELAYS)),
-        lines=[(TITLES[setting], *(signed(cell.differences(results)) for cell in row(setting))) for setting in TITLES],
-    )
-
-
-def _accuracies(results: Results) -> Grid:
-    return Grid(
-        title="Final accuracy",
-        header=("", *map(str, DELAYS)),
-        lines=[
-            (f"{TITLES[setting]}, {rule.upper()}", *(spread(cell.values(results, rule)) for cell in row(setting)))
-            for setting in TITLES
-            for rule in RULES
-        ],
-    )
-
-
-def _explained(results: Results, etas: Sequence[float]) -> Grid:
-    """What the sign hangs on, beside delay and heterogeneity."""
-    lines = []
-    for eta in etas:
-        for setting in ("iid", "large"):
-            names = [tried(eta, setting, rule) for rule in RULES]
-            found = [[results[name].final()] if name in results else [] for name in names]
-            both = [found[1][0] - found[0][0]] if all(found) else []
-            lines.append(
-                (f"{TITLES[setting]}, delay 5, η = {eta:g} (seed of the search)", *map(spread, found), signed(both))
-            )
-    longer, short = Cell(setting="iid", delay=9, versions=LONG), Cell(setting="iid", delay=9)
-    random, sorted_ = Cell(setting="large", delay=1, random=True), Cell(setting="large", delay=1)
-    for label, cell in (
-        ("IID, delay 9, 50 iterations", short),
-        (f"IID, delay 9, {LONG} iterations", longer),
-        ("Large Non-IID, delay 1, sorted by label", sorted_),
-        ("Large Non-IID, delay 1, random shares", random),
-    ):
-        lines.append(
-            (label, *(spread(cell.values(results, rule)) for rule in RULES), signed(cell.differences(results)))
-        )
-    return Grid(
-        title="What else the difference hangs on: η, the number of iterations, which samples a device has",
-        header=("", "AUDG", "PSURDG", "PSURDG − AUDG"),
-        lines=lines,
-    )
-
-
-def _predictions(results: Results) -> Grid:
-    lines = []
-    for setting in TITLES:
-        for cell in row(setting):
-            runs, pairs = cell.runs(results, "audg"), zip(
-                cell.runs(results, "audg"), cell.runs(results, "psurdg"), strict=False
-            )  # fmt: skip
-            measured = [audg_theta.delays(run) for run in runs]
-            skews = audg_theta.skews(cell)
-            lines.append(
-                (
-                    f"{TITLES[setting]}, {cell.delay}",
-                    spread([each.tau for each in measured], 2),
-                    spread([each.heard for each in measured], 2),
-                    "; ".join(signed([audg_theta.theta(each, phi) for each in measured], 2) for phi in skews),
-                    "; ".join(spread([audg_theta.break_even(each, phi) for each in measured], 2) for phi in skews),
-                    _who(audg_theta.predicted(cell, results)) if runs else "–",
-                    _who(decided(cell.differences(results))) if runs else "–",
-                    f"{sum(audg_theta.heard_alike(*pair) for pair in pairs)} of {len(SEEDS)}" if runs else "–",
-                )
-            )
-    return Grid(
-        title=(
-            "Θ in units of LR², with ηL = 1, G = L(R + φ) and μ next to 0, at φ = 0 and, where data differs, at"
-            " φ = 3/2·R; the ηL above which it is positive; who is ahead by Θ, and was in all seeds; pairs of runs that"
-            " heard the same devices in each of the 50 iterations"
-        ),
-        header=("", "τ = ΣλE[τ]", "E∣I∣", "Θ", "ηL for Θ > 0", "Θ says", "measured", "alike"),
-        lines=lines,
-    )
-
-
-def _who(sign: int) -> str:
-    return {1: "PSURDG", -1: "AUDG", 0: "open"}[sign]

@@ -30,7 +30,7 @@ def picture(results: Results) -> Picture:
 
     return Picture(
         name="differences",
-        caption="PSURDG − AUDG in final accuracy over the delay of the first device: mean and range over seeds, and"
-        " what the paper prints. The scales differ.",
+        caption="PSURDG − AUDG in accuracy after 50 iterations over the delay of the first device: mean and range over"
+        " seeds, and what the paper prints. The scales differ.",
         draw=draw,
     )
