@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from testbed.papers import afl, asafl, asyncfeded, audg, eafl
+from testbed.papers.afl import paper as afl
+from testbed.papers.asafl import paper as asafl
+from testbed.papers.asyncfeded import paper as asyncfeded
+from testbed.papers.audg import paper as audg
+from testbed.papers.eafl import paper as eafl
 from testbed.papers.paper import Paper
 
 PAPERS: dict[str, Paper] = {

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from testbed import loading
-from testbed.papers import afl, afl_claims, afl_costs
-from testbed.papers.afl_judging import by_limit, by_order, by_share, told
-from testbed.papers.afl_rounds import (
+from testbed.papers.afl import claims, costs
+from testbed.papers.afl import paper as afl
+from testbed.papers.afl.judging import by_limit, by_order, by_share, told
+from testbed.papers.afl.rounds import (
     AFL,
     FALLING,
     FRACTIONS,
@@ -158,18 +159,18 @@ def test_what_was_never_reached_is_told() -> None:
 
 def test_sync_fl_ahead_at_first_and_afl_the_same_at_last() -> None:
     tracks = fleet("regression", afl_by=0.7, sync_by=0.5)
-    assert afl_claims.early(tracks, "regression", "").verdict is Verdict.AGREES
-    assert afl_claims.comparable(tracks).verdict is Verdict.DIRECTION  # of another number of rounds
-    assert afl_claims.level(tracks).verdict is Verdict.AGREES
-    assert "Sync-FL is lower in 9 of 9 pairs" in afl_claims.early(tracks, "regression", "").ours
+    assert claims.early(tracks, "regression", "").verdict is Verdict.AGREES
+    assert claims.comparable(tracks).verdict is Verdict.DIRECTION  # of another number of rounds
+    assert claims.level(tracks).verdict is Verdict.AGREES
+    assert "Sync-FL is lower in 9 of 9 pairs" in claims.early(tracks, "regression", "").ours
 
 
 def test_afl_ahead_at_first() -> None:
     tracks = fleet("regression", afl_by=0.4, sync_by=0.6)
-    assert afl_claims.early(tracks, "regression", "").verdict is Verdict.DIFFERS
+    assert claims.early(tracks, "regression", "").verdict is Verdict.DIFFERS
     slow = fleet("regression", afl_by=0.95, sync_by=0.5)
-    assert afl_claims.comparable(slow).verdict is Verdict.DIFFERS
-    assert "never in 9 of 9" in afl_claims.comparable(slow).ours
+    assert claims.comparable(slow).verdict is Verdict.DIFFERS
+    assert "never in 9 of 9" in claims.comparable(slow).ours
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_afl_ahead_at_first() -> None:
 )
 def test_how_much_of_the_lead_the_rate_makes(falling_by: float, verdict: Verdict) -> None:
     tracks = {**fleet("regression", 0.68, 0.4, falling_by), **fleet("svm", 0.68, 0.4, falling_by)}
-    row = afl_claims.cause(tracks)
+    row = claims.cause(tracks)
     assert row.verdict is verdict
     assert row.reason
 
@@ -187,7 +188,7 @@ def test_time_to_the_target() -> None:
         key: run(falling(0.7), to_target_s=(1.0 if key.fraction > 0.2 else 9.0) if key.rule == AFL else 3.0)
         for key in fleet("svm", 0.7, 0.5)
     }
-    row = afl_costs.cheaper(tracks, "seconds", lambda track: track.to_target_s)
+    row = costs.cheaper(tracks, "seconds", lambda track: track.to_target_s)
     assert row.verdict is Verdict.DIRECTION
     assert "C = 0.2: 3.00, C = 0.5: 0.33, C = 0.9: 0.33; fewer in 6 of 9 pairs" in row.ours
     assert row.reason
@@ -199,14 +200,14 @@ def test_who_never_gets_there_has_lost() -> None:
         (1.0, math.inf, Verdict.AGREES), (math.inf, 1.0, Verdict.DIFFERS), (math.inf, math.inf, Verdict.MISSING),
     ):  # fmt: skip
         runs = [run(falling(0.7), to_target_s=seconds) for seconds in (afl_s, sync_s)]
-        row = afl_costs.cheaper(dict(zip(keys, runs, strict=True)), "joules", lambda track: track.to_target_j)
+        row = costs.cheaper(dict(zip(keys, runs, strict=True)), "joules", lambda track: track.to_target_j)
         assert row.verdict is verdict
 
 
 def test_a_larger_fraction_takes_fewer_rounds() -> None:
     rates = {0.2: 0.8, 0.5: 0.7, 0.9: 0.6}
     tracks = {key: run(falling(rates[key.fraction])) for key in fleet("svm", 0.7, 0.5)}
-    row = afl_claims.larger(tracks, "svm", "Fig. 9")
+    row = claims.larger(tracks, "svm", "Fig. 9")
     assert row.verdict is Verdict.AGREES
     assert not row.reason
 

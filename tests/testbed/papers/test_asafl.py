@@ -11,8 +11,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from testbed import loading
-from testbed.papers.asafl import PAPER
-from testbed.papers.asafl_runs import (
+from testbed.papers.asafl.paper import PAPER
+from testbed.papers.asafl.runs import (
     CALIBRATED,
     MU,
     SAFL,
@@ -24,7 +24,7 @@ from testbed.papers.asafl_runs import (
     usage,
     within_budget,
 )
-from testbed.papers.asafl_verdicts import both, faster, higher, keeps, rises, rises_and_falls
+from testbed.papers.asafl.verdicts import both, faster, higher, keeps, rises, rises_and_falls
 from testbed.papers.chapter import Verdict
 from testbed.papers.job import Job
 from testbed.papers.result import Result

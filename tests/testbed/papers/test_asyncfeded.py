@@ -11,10 +11,8 @@ from matplotlib.figure import Figure
 
 from testbed import loading
 from testbed.data.dataset import DataSet, Part
-from testbed.papers import asyncfeded_measures as measures
-from testbed.papers import asyncfeded_runs as runs
-from testbed.papers import asyncfeded_verdicts as verdicts
-from testbed.papers.asyncfeded import PAPER
+from testbed.papers.asyncfeded import measures, runs, verdicts
+from testbed.papers.asyncfeded.paper import PAPER
 from testbed.papers.chapter import Verdict
 from testbed.papers.job import Job
 from testbed.papers.result import Result

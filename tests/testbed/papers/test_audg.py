@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from testbed import loading
-from testbed.papers import audg_theta
-from testbed.papers.audg import PAPER
-from testbed.papers.audg_cells import ACCURACY, DELAYS, LOSS, SEEDS, TITLES, Cell, decided, row
-from testbed.papers.audg_verdicts import hits, of_dip, of_fall, of_order, of_predictions, of_signs, of_synchrony
+from testbed.papers.audg import theta
+from testbed.papers.audg.cells import ACCURACY, DELAYS, LOSS, SEEDS, TITLES, Cell, decided, row
+from testbed.papers.audg.paper import PAPER
+from testbed.papers.audg.verdicts import hits, of_dip, of_fall, of_order, of_predictions, of_signs, of_synchrony
 from testbed.papers.chapter import Verdict
 from testbed.theory.bounds import Measured
 from tests.testbed.papers import parts
@@ -118,8 +118,8 @@ def delayed(tau: float) -> Measured:
 
 @pytest.mark.parametrize("tau", [0.5, 1.19, 1.21, 2.0, 2.9, 3.1, 6.6])
 def test_theta_at_two_skews_tells_whether_its_sign_hangs_on_the_skew(tau: float) -> None:
-    two = {audg_theta.theta(delayed(tau), phi) > 0 for phi in (0.0, 1.5)}
-    all_of_them = {audg_theta.theta(delayed(tau), phi) > 0 for phi in [0.0, *(1.1**n / 100 for n in range(120))]}
+    two = {theta.theta(delayed(tau), phi) > 0 for phi in (0.0, 1.5)}
+    all_of_them = {theta.theta(delayed(tau), phi) > 0 for phi in [0.0, *(1.1**n / 100 for n in range(120))]}
     assert two == all_of_them
 
 
@@ -127,8 +127,8 @@ def test_theta_at_two_skews_tells_whether_its_sign_hangs_on_the_skew(tau: float)
 def test_theta_changes_its_sign_at_the_break_even(phi: float) -> None:
     # with ηL = 1, that is where τ is such that the break-even is 1
     tau = (3 + 2 * phi**2) / (1 + phi) ** 2
-    assert math.isclose(audg_theta.break_even(delayed(tau), phi), 1)
-    assert math.isclose(audg_theta.theta(delayed(tau), phi), 0, abs_tol=1e-6)
+    assert math.isclose(theta.break_even(delayed(tau), phi), 1)
+    assert math.isclose(theta.theta(delayed(tau), phi), 0, abs_tol=1e-6)
 
 
 # ---- the chapter

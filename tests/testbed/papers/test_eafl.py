@@ -9,9 +9,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from testbed import loading
-from testbed.papers import eafl, eafl_runs
 from testbed.papers.chapter import Row, Verdict
-from testbed.papers.eafl_reasons import REASONS
+from testbed.papers.eafl import paper as eafl
+from testbed.papers.eafl import runs
+from testbed.papers.eafl.reasons import REASONS
 from testbed.papers.job import Job
 from testbed.papers.result import Result
 from tests.testbed.papers.parts import check, chosen
@@ -41,16 +42,16 @@ def test_the_experiments_of_the_papers_size_have_its_settings(name, kind, iterat
 def test_an_iteration_is_as_many_updates_whatever_the_rule():
     jobs = {job.name: job for job in eafl.PAPER.jobs(chosen(eafl.PAPER))}
     gsgm, wide = jobs["labels1-k5-gsgm-seed1"], jobs["labels1-k10-gsgm-seed1"]
-    assert [eafl_runs.per_iteration(job) for job in (gsgm, wide)] == [5, 10]
-    assert wide.experiment().stop.versions == 10 * eafl_runs.T
+    assert [runs.per_iteration(job) for job in (gsgm, wide)] == [5, 10]
+    assert wide.experiment().stop.versions == 10 * runs.T
     apart = jobs["labels1-k5-without-dsa-eafl-seed1"]
-    assert eafl_runs.per_iteration(apart) == 5
+    assert runs.per_iteration(apart) == 5
     assert apart.experiment().strategy["every"] == 5 * jobs["labels1-k5-eafl-seed1"].experiment().strategy["every"]
 
 
 def test_a_level_is_the_mean_over_the_last_fifth():
-    assert eafl_runs.level([10, 85, 90, 100, 110], [0.1, 0.4, 0.6, 0.8, 0.9], 100) == pytest.approx(0.6)
-    assert eafl_runs.level([10, 20], [0.1, 0.2], 100) == 0.2, "nothing was scored there"
+    assert runs.level([10, 85, 90, 100, 110], [0.1, 0.4, 0.6, 0.8, 0.9], 100) == pytest.approx(0.6)
+    assert runs.level([10, 20], [0.1, 0.2], 100) == 0.2, "nothing was scored there"
 
 
 def test_what_leads_has_to_do_so_by_a_point_and_with_most_seeds():
@@ -84,8 +85,8 @@ def _leave(folder: Path, job: Job, accuracy: float) -> Result:
     run = folder / job.name
     run.mkdir()
     (run / "summary.json").write_text(json.dumps({"fidelity": {"verdict": "PASS"}}), encoding="utf-8")
-    each = eafl_runs.per_iteration(job)
-    lines = [f"{number / 5},{number * each},{accuracy}" for number in range(eafl_runs.T + 1)]
+    each = runs.per_iteration(job)
+    lines = [f"{number / 5},{number * each},{accuracy}" for number in range(runs.T + 1)]
     (run / "metrics.csv").write_text("\n".join(["time_s,version,accuracy", *lines]) + "\n", encoding="utf-8")
     return Result(job=job, folder=run, took=1.0, attempts=1)
 
@@ -97,7 +98,7 @@ def _accuracy(job: Job) -> float:
     kind, k, rule, _ = job.name.split("-")
     if rule == "eafl":
         return 0.93 + (k == "k10") * 0.01
-    few = {"labels1": {"twafl": 0.6, "gsgm": 0.8, "wkafl": 0.5}, "labels5": dict.fromkeys(eafl_runs.RULES, 0.9)}
+    few = {"labels1": {"twafl": 0.6, "gsgm": 0.8, "wkafl": 0.5}, "labels5": dict.fromkeys(runs.RULES, 0.9)}
     return few.get(kind, {}).get(rule, 0.95) + (k == "k10") * 0.1
 
 
@@ -127,5 +128,5 @@ def test_if_the_others_are_better_it_does_not(tmp_path):
 
 
 def test_every_reason_belongs_to_a_row():
-    keys = {"one", "order", "five", "ten", "losses", "time", "gains", "steady", "many", *eafl_runs.ABLATIONS}
+    keys = {"one", "order", "five", "ten", "losses", "time", "gains", "steady", "many", *runs.ABLATIONS}
     assert {key for key, _ in REASONS} <= keys | {"widest", "figures", "t1", "cifar"}

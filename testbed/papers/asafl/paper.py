@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from testbed.papers import drawing
-from testbed.papers.asafl_reasons import SETTING, UNTESTED
-from testbed.papers.asafl_rows import calibration_rows, control_rows, pattern_rows
-from testbed.papers.asafl_runs import (
+from testbed.papers.asafl.reasons import SETTING, UNTESTED
+from testbed.papers.asafl.rows import calibration_rows, control_rows, pattern_rows
+from testbed.papers.asafl.runs import (
     BASELINES,
     CALIBRATED,
     CONTROLS,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from testbed.papers.audg_cells import decided
+from testbed.papers.audg.cells import decided
 from testbed.papers.chapter import Verdict
 
 _CLOSE = 0.03

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.papers import audg_reasons, audg_theta, audg_verdicts
-from testbed.papers.audg_cells import (
+from testbed.papers.audg import reasons, theta, verdicts
+from testbed.papers.audg.cells import (
     ACCURACY,
     DELAYS,
     LOSS,
@@ -15,8 +15,8 @@ from testbed.papers.audg_cells import (
     decided,
     row,
 )
-from testbed.papers.audg_grids import accuracies, by_rate, differences, predictions
-from testbed.papers.audg_picture import picture
+from testbed.papers.audg.grids import accuracies, by_rate, differences, predictions
+from testbed.papers.audg.picture import picture
 from testbed.papers.chapter import Chapter, Row, Verdict
 from testbed.papers.numbers import spread
 from testbed.papers.result import Results
@@ -62,39 +62,39 @@ def chapter(results: Results, etas: Sequence[float]) -> Chapter:
 
 def _synchronous(results: Results) -> Row:
     ours = [Cell(setting=setting, delay=0).values(results, "audg") for setting in ("iid", "small")]
-    verdict = audg_verdicts.of_synchrony((0.8715, 0.8501), ours)
+    verdict = verdicts.of_synchrony((0.8715, 0.8501), ours)
     return Row(
         where="Table II",
         claim="without delays, CNN: 87.15 % IID, 85.01 % Non-IID",
         ours=f"{spread(ours[0])} IID, {spread(ours[1])} Small Non-IID",
         verdict=verdict,
-        reason=audg_reasons.SYNCHRONOUS.get(verdict, ""),
+        reason=reasons.SYNCHRONOUS.get(verdict, ""),
     )
 
 
 def _signs(results: Results, setting: str) -> Row:
     gaps = [cell.differences(results) for cell in row(setting)]
-    verdict = audg_verdicts.of_signs(ACCURACY[setting], gaps)
+    verdict = verdicts.of_signs(ACCURACY[setting], gaps)
     printed = ", ".join(f"{100 * value:+.2f}".replace("-", "−") for value in ACCURACY[setting])
     return Row(
         where="Table III, CNN" if setting == "iid" else "Table X",
         claim=f"{TITLES[setting]}: PSURDG − AUDG in accuracy at delays 1, 3, 5, 7, 9 is {printed} points",
         ours=_counted(ACCURACY[setting], gaps),
         verdict=verdict,
-        reason=audg_reasons.SIGNS[setting].get(verdict, ""),
+        reason=reasons.SIGNS[setting].get(verdict, ""),
     )
 
 
 def _losses(results: Results, setting: str) -> Row:
     gaps = [cell.differences(results, "loss") for cell in row(setting)]
-    verdict = audg_verdicts.of_signs(LOSS[setting], gaps)
+    verdict = verdicts.of_signs(LOSS[setting], gaps)
     printed = ", ".join(f"{value:+.3f}".replace("-", "−") for value in LOSS[setting])
     return Row(
         where={"iid": "Table V", "small": "Table VII", "large": "Table IX"}[setting],
         claim=f"{TITLES[setting]}: PSURDG − AUDG in final training loss is {printed}",
         ours=f"test loss: {_counted(LOSS[setting], gaps)}",
         verdict=verdict,
-        reason=audg_reasons.LOSSES[setting].get(verdict, ""),
+        reason=reasons.LOSSES[setting].get(verdict, ""),
     )
 
 
@@ -114,30 +114,28 @@ def _shapes(results: Results) -> list[Row]:
     }
     rows = [
         ("Fig. 5", "IID: AUDG's accuracy falls until delay 5 and rises after it", accuracy["iid", "audg"],
-         audg_verdicts.of_dip(accuracy["iid", "audg"]), "dip"),
+         verdicts.of_dip(accuracy["iid", "audg"]), "dip"),
         ("Fig. 5", "IID: PSURDG's accuracy falls as the delay grows", accuracy["iid", "psurdg"],
-         audg_verdicts.of_fall(accuracy["iid", "psurdg"]), "fall"),
+         verdicts.of_fall(accuracy["iid", "psurdg"]), "fall"),
     ]  # fmt: skip
     for figure, setting in (("Fig. 6", "small"), ("Fig. 8", "large")):
         for rule in RULES:
             values = accuracy[setting, rule]
             claim = f"{TITLES[setting]}: {rule.upper()}'s accuracy falls as the delay grows"
-            rows.append((figure, claim, values, audg_verdicts.of_fall(values), "fall"))
+            rows.append((figure, claim, values, verdicts.of_fall(values), "fall"))
     for setting in TITLES:
         values = [cell.differences(results) for cell in row(setting)]
         claim = f"{TITLES[setting]}: PSURDG − AUDG falls as the delay grows"
-        rows.append(
-            ("Table III" if setting == "iid" else "Table X", claim, values, audg_verdicts.of_fall(values), "gap")
-        )
+        rows.append(("Table III" if setting == "iid" else "Table X", claim, values, verdicts.of_fall(values), "gap"))
     by_skew = [Cell(setting=setting, delay=1).differences(results) for setting in TITLES]
     rows.append(
         ("Tables III, X", "delay 1: PSURDG − AUDG rises from IID to Small to Large", by_skew,
-         audg_verdicts.of_order(by_skew), "skew")
+         verdicts.of_order(by_skew), "skew")
     )  # fmt: skip
     return [
         Row(
             where=where, claim=claim, ours=_means(values), verdict=verdict,
-            reason=audg_reasons.SHAPES[kind].get(verdict, ""),
+            reason=reasons.SHAPES[kind].get(verdict, ""),
         )
         for where, claim, values, verdict, kind in rows
     ]  # fmt: skip
@@ -145,14 +143,14 @@ def _shapes(results: Results) -> list[Row]:
 
 def _theta(results: Results) -> Row:
     cells = [cell for setting in TITLES for cell in row(setting) if cell.differences(results)]
-    predicted: dict[object, int] = {cell: audg_theta.predicted(cell, results) for cell in cells}
+    predicted: dict[object, int] = {cell: theta.predicted(cell, results) for cell in cells}
     ours: dict[object, int] = {cell: decided(cell.differences(results)) for cell in cells}
     printed: dict[object, int] = {
         cell: 1 if ACCURACY[cell.setting][DELAYS.index(cell.delay)] > 0 else -1 for cell in cells
     }
-    verdict = audg_verdicts.of_predictions(predicted, ours)
-    right, counted = audg_verdicts.hits(predicted, ours)
-    on_paper, of_paper = audg_verdicts.hits(predicted, printed)
+    verdict = verdicts.of_predictions(predicted, ours)
+    right, counted = verdicts.hits(predicted, ours)
+    on_paper, of_paper = verdicts.hits(predicted, printed)
     return Row(
         where="Section V.B",
         claim="the sign of Θ tells which rule is ahead: PSURDG where delays are small and heterogeneity is large",
@@ -161,7 +159,7 @@ def _theta(results: Results) -> Row:
             f" measured sign is decided; of the paper's own signs, in {on_paper} of {of_paper}"
         ),
         verdict=verdict,
-        reason=audg_reasons.THETA.get(verdict, ""),
+        reason=reasons.THETA.get(verdict, ""),
     )
 
 

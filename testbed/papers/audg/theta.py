@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from testbed.papers.audg_cells import Cell
+from testbed.papers.audg.cells import Cell
 from testbed.papers.result import Result, Results
 from testbed.theory import bounds, prediction
 from testbed.theory.bounds import Constants, Measured

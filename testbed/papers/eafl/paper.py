@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from testbed.papers import drawing
 from testbed.papers.chapter import Chapter, Grid, Picture, Row, Verdict
-from testbed.papers.eafl_reasons import REASONS
-from testbed.papers.eafl_runs import (
+from testbed.papers.eafl.reasons import REASONS
+from testbed.papers.eafl.runs import (
     ABLATIONS,
     CLUSTERS,
     DEVICES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from testbed.papers.asafl_runs import BUDGET, ROUNDS, TARGET
+from testbed.papers.asafl.runs import BUDGET, ROUNDS, TARGET
 from testbed.papers.chapter import Row, Verdict
 
 SETTING = (

@@ -7,11 +7,10 @@ from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from testbed.papers import asyncfeded_measures as measures
-from testbed.papers import asyncfeded_rows as told
-from testbed.papers import asyncfeded_runs as runs
 from testbed.papers import drawing
-from testbed.papers.asyncfeded_runs import RULES, SUSPENSIONS, TASKS
+from testbed.papers.asyncfeded import measures, runs
+from testbed.papers.asyncfeded import rows as told
+from testbed.papers.asyncfeded.runs import RULES, SUSPENSIONS, TASKS
 from testbed.papers.chapter import Chapter, Picture
 from testbed.papers.paper import Chosen, Paper
 from testbed.papers.result import Results

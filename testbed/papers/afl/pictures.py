@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from testbed.papers.afl_rounds import AFL, FALLING, FRACTIONS, SYNC, TASKS, Key, Track, Tracks, mean_loss, runs_of
+from testbed.papers.afl.rounds import AFL, FALLING, FRACTIONS, SYNC, TASKS, Key, Track, Tracks, mean_loss, runs_of
 from testbed.papers.chapter import Picture
 from testbed.papers.drawing import COLOURS, STYLES, curves
 from testbed.papers.result import Result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean, geometric_mean
 
-from testbed.papers.asafl_runs import SLACK, Scores, difference
+from testbed.papers.asafl.runs import SLACK, Scores, difference
 from testbed.papers.chapter import Verdict
 
 LEAST = 0.01

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from testbed.papers.afl_rounds import FRACTIONS
+from testbed.papers.afl.rounds import FRACTIONS
 from testbed.papers.chapter import Verdict
 from testbed.papers.numbers import spread
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from statistics import fmean
 
-from testbed.papers.afl_judging import NOT_RUN, by_fraction, by_limit, by_order, by_share, told
-from testbed.papers.afl_rounds import (
+from testbed.papers.afl.judging import NOT_RUN, by_fraction, by_limit, by_order, by_share, told
+from testbed.papers.afl.rounds import (
     AFL,
     EARLY,
     FALLING,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from testbed.papers import afl_claims, afl_costs, afl_pictures
-from testbed.papers.afl_judging import told
-from testbed.papers.afl_rounds import (
+from testbed.papers.afl import claims, costs, pictures
+from testbed.papers.afl.judging import told
+from testbed.papers.afl.rounds import (
     AFL,
     EARLY,
     FALLING,
@@ -74,9 +74,9 @@ def chapter(results: Results, _: Chosen) -> Chapter:
     tracks = {key: track(result, TARGETS[key.task]) for key, result in done.items()}
     return Chapter(
         setting=_SETTING,
-        rows=[*afl_claims.rows(tracks), *afl_costs.rows(tracks)],
+        rows=[*claims.rows(tracks), *costs.rows(tracks)],
         grids=[_grid(tracks, task) for task in TASKS] if tracks else [],
-        pictures=afl_pictures.pictures(done, tracks) if tracks else [],
+        pictures=pictures.pictures(done, tracks) if tracks else [],
     )
 
 
@@ -92,7 +92,7 @@ def _grid(tracks: Tracks, task: str) -> Grid:
             if runs:
                 lines.append(
                     (
-                        afl_pictures.LABELS[rule], f"{fraction:g}", spread([run.loss[EARLY] for run in runs], 2),
+                        pictures.LABELS[rule], f"{fraction:g}", spread([run.loss[EARLY] for run in runs], 2),
                         spread([run.loss[-1] for run in runs]), told([run.until(TARGETS[task]) for run in runs]),
                         told([run.to_target_s for run in runs], 1), told([run.to_target_j for run in runs]),
                         spread([run.seconds_per_round for run in runs], 2), spread([unrest(run) for run in runs]),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import geometric_mean
 
-from testbed.papers.asafl_reasons import REASONS
-from testbed.papers.asafl_runs import (
+from testbed.papers.asafl.reasons import REASONS
+from testbed.papers.asafl.runs import (
     BASELINES,
     CALIBRATED,
     MORE,
@@ -22,7 +22,7 @@ from testbed.papers.asafl_runs import (
     told,
     usage,
 )
-from testbed.papers.asafl_verdicts import both, faster, higher, keeps, rises, rises_and_falls
+from testbed.papers.asafl.verdicts import both, faster, higher, keeps, rises, rises_and_falls
 from testbed.papers.chapter import Row, Verdict
 from testbed.papers.numbers import signed, spread
 from testbed.papers.result import Result

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from statistics import fmean, median
 
-from testbed.papers.afl_judging import NOT_RUN, by_limit, by_share
-from testbed.papers.afl_rounds import AFL, FRACTIONS, TASKS, Track, Tracks, drift, pairs_of, runs_of, straightness
+from testbed.papers.afl.judging import NOT_RUN, by_limit, by_share
+from testbed.papers.afl.rounds import AFL, FRACTIONS, TASKS, Track, Tracks, drift, pairs_of, runs_of, straightness
 from testbed.papers.chapter import Row, Verdict
 from testbed.papers.numbers import spread
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from testbed.papers.audg_cells import ACCURACY, DELAYS, TITLES, row
+from testbed.papers.audg.cells import ACCURACY, DELAYS, TITLES, row
 from testbed.papers.chapter import Picture
 from testbed.papers.drawing import COLOURS, STYLES
 from testbed.papers.result import Results

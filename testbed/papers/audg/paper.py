@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from testbed.papers import audg_chapter
-from testbed.papers.audg_cells import DELAYS, SEEDS, TITLES, Cell, phi, tried
+from testbed.papers.audg import chapter
+from testbed.papers.audg.cells import DELAYS, SEEDS, TITLES, Cell, phi, tried
 from testbed.papers.job import Job
 from testbed.papers.paper import Chosen, Paper
 from testbed.papers.result import Result
@@ -100,5 +100,5 @@ PAPER = Paper(
         ),
     ),
     jobs=_jobs,
-    chapter=lambda results, chosen: audg_chapter.chapter(results, _VALUES),
+    chapter=lambda results, chosen: chapter.chapter(results, _VALUES),
 )

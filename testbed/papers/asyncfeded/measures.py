@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from testbed.papers import asyncfeded_verdicts as verdicts
-from testbed.papers.asyncfeded_runs import FIXED, OURS, RULES, SEEDS, SUSPENSIONS, USUAL, fixed_name, name_of
+from testbed.papers.asyncfeded import verdicts
+from testbed.papers.asyncfeded.runs import FIXED, OURS, RULES, SEEDS, SUSPENSIONS, USUAL, fixed_name, name_of
 from testbed.papers.result import Result, Results
 
 SHARE = 0.9

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.papers import audg_theta
-from testbed.papers.audg_cells import DELAYS, RULES, SEEDS, TITLES, decided, row, tried
+from testbed.papers.audg import theta
+from testbed.papers.audg.cells import DELAYS, RULES, SEEDS, TITLES, decided, row, tried
 from testbed.papers.chapter import Grid
 from testbed.papers.numbers import signed, spread
 from testbed.papers.result import Results
@@ -52,17 +52,17 @@ def predictions(results: Results) -> Grid:
     for setting in TITLES:
         for cell in row(setting):
             runs = cell.runs(results, "audg")
-            alike = map(audg_theta.heard_alike, runs, cell.runs(results, "psurdg"))
-            measured = [audg_theta.delays(run) for run in runs]
-            skews = audg_theta.skews(cell)
+            alike = map(theta.heard_alike, runs, cell.runs(results, "psurdg"))
+            measured = [theta.delays(run) for run in runs]
+            skews = theta.skews(cell)
             lines.append(
                 (
                     f"{TITLES[setting]}, {cell.delay}",
                     spread([each.tau for each in measured], 2),
                     spread([each.heard for each in measured], 2),
-                    "; ".join(signed([audg_theta.theta(each, phi) for each in measured], 2) for phi in skews),
-                    "; ".join(spread([audg_theta.break_even(each, phi) for each in measured], 2) for phi in skews),
-                    _who(audg_theta.predicted(cell, results)) if runs else "–",
+                    "; ".join(signed([theta.theta(each, phi) for each in measured], 2) for phi in skews),
+                    "; ".join(spread([theta.break_even(each, phi) for each in measured], 2) for phi in skews),
+                    _who(theta.predicted(cell, results)) if runs else "–",
                     _who(decided(cell.differences(results))) if runs else "–",
                     f"{sum(alike)} of {len(SEEDS)}" if runs else "–",
                 )

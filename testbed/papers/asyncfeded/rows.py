@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
-from testbed.papers import asyncfeded_measures as measures
-from testbed.papers import asyncfeded_verdicts as verdicts
-from testbed.papers.asyncfeded_runs import OURS, RULES, SEEDS, SUSPENSIONS, TASKS, USUAL
+from testbed.papers.asyncfeded import measures, verdicts
+from testbed.papers.asyncfeded.runs import OURS, RULES, SEEDS, SUSPENSIONS, TASKS, USUAL
 from testbed.papers.chapter import Grid, Row, Verdict
 from testbed.papers.numbers import spread
 from testbed.papers.result import Result, Results

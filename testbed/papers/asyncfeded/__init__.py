@@ -1,0 +1,1 @@
+"""AsyncFedED's paper: its runs, and what is made of them; ``paper.py`` first."""
