@@ -16,7 +16,7 @@ from testbed.papers.paper import Chosen, Paper
 from testbed.papers.result import Result
 from testbed.papers.search import Search
 
-_INTERVAL = 0.07
+_INTERVAL = 0.08
 _VALUES = (0.05, 0.1, 0.2, 0.4)
 _TRIED = (("iid", 101), ("large", 102))
 """Setting and seed of the search: the least and the largest heterogeneity, at the delay in the middle."""
