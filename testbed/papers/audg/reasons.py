@@ -6,8 +6,9 @@ from testbed.papers.chapter import Verdict
 
 _STEPS = (
     "by (13), AUDG moves by Σλ over I_t of a step in an iteration (Σλφ in the mean: 0.40 to 0.50, and 0.22 in Large at"
-    " delay 9), PSURDG by a whole one, which may be old. While the model is still learning, PSURDG is ahead for that"
-    " alone; where η is so large that old steps overshoot, AUDG is. The table by η tells; the paper's is not printed"
+    " delay 9), PSURDG by a whole one, which may be old. Probably PSURDG is ahead"
+    " for that alone while the model is still learning, and AUDG where η is so large that old steps overshoot: not"
+    " separated from the noise of the batches. The paper's η is not printed"
 )
 _SCATTER = "three seeds with one model each scatter by more than the rules differ; the paper has means of ten"
 
