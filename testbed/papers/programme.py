@@ -37,6 +37,7 @@ class Programme:
         self.host_seconds = 0.0
         """Of all runs, those included that were repeated."""
         self._folder, self._console, self._runner = folder, console, runner
+        self._there: set[str] = set()
 
     @property
     def chosen(self) -> Chosen:
@@ -107,14 +108,16 @@ class Programme:
         return ""
 
     def _is_there(self, name: str) -> bool:
-        if name in self.missing:
-            return False
+        """Asked once: to know that a data set is whole, all of it is read."""
+        if name in self.missing or name in self._there:
+            return name in self._there
         try:
             data.load(name)
         except UserError as error:
             self.missing[name] = str(error)
             terminal.say(self._console, f"left out, whatever needs {name}: {error}")
             return False
+        self._there.add(name)
         return True
 
     def _run(self, job: Job, store: Store, cell: Cell, shown: Progress) -> str:
