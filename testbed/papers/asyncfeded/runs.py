@@ -114,7 +114,7 @@ def jobs(chosen: Chosen) -> list[Job]:
         for steps in FIXED:
             held = {"training.steps": steps, "strategy.kappa": 0.0}
             found.append(_job(fixed_name(steps, seed), "synthetic", OURS, seed, USUAL, held, replays=recording))
-    for suspension in (each for each in SUSPENSIONS if each != USUAL):
+    for suspension in sorted(set(SUSPENSIONS) - {USUAL}, key=lambda each: abs(each - 0.4), reverse=True):  # ends first
         for seed in SEEDS:
             found += _contest("synthetic", seed, suspension)
     return found
