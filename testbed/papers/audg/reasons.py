@@ -7,16 +7,16 @@ from testbed.papers.chapter import Verdict
 _STEPS = (
     "by (13), AUDG moves by Σλ over I_t of a step in an iteration (Σλφ in the mean: 0.40 to 0.50, and 0.22 in Large at"
     " delay 9), PSURDG by a whole one, which may be old. Probably PSURDG is ahead"
-    " for that alone while the model is still learning, and AUDG where η is so large that old steps overshoot: not"
-    " separated from the noise of the batches. The paper's η is not printed"
+    " for that alone while the model is still learning, and AUDG where η is so large that old steps overshoot. The"
+    " paper's η is not printed"
 )
 _SCATTER = "three seeds with one model each scatter by more than the rules differ; the paper has means of ten"
 
 SYNCHRONOUS = {
-    Verdict.DIRECTION: "50 steps of 8 samples at an η that was searched for under delays",
+    Verdict.DIRECTION: "other data, and another network",
     Verdict.DIFFERS: (
         "without delays and with one step, the sum of gradients over disjoint shares is the gradient over all of them:"
-        " but for the draw of the batches, IID and Non-IID are the same descent"
+        " IID and Non-IID are the same descent"
     ),
 }
 SIGNS = {Verdict.DIFFERS: _STEPS, Verdict.UNTESTED: _SCATTER}

@@ -50,10 +50,10 @@ def test_both_rules_have_the_same_share_in_the_search() -> None:
     [("small", [6250] * 4), ("medium", [10000, 5000, 5000, 5000]), ("large", [17500, 2500, 2500, 2500])],
 )
 def test_profiles_have_the_sizes_of_table_vi(name: str, sizes: list[int]) -> None:
-    for profile in (f"audg/{name}.toml", f"audg/small-{name}.toml"):
+    for profile, scale in ((f"audg/{name}.toml", 1), (f"audg/small-{name}.toml", 1400 / 25000)):
         experiment = loading.load(loading.located(Path(profile)), [], {})
-        assert experiment.task_parameters["split"]["sizes"] == sizes
-        assert experiment.training.steps == 1
+        assert experiment.task_parameters["split"]["sizes"] == [size * scale for size in sizes]
+        assert (experiment.training.steps, experiment.training.batch) == (1, 0), "along the whole gradient"
         assert experiment.stop.versions == 50
 
 
