@@ -8,7 +8,7 @@ be run again.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
@@ -61,10 +61,16 @@ def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] 
 
 def located(path: Path) -> Path:
     """The file of an experiment; one that ships with the project is found by its name."""
-    shipped = (CATALOGUE / "experiments" / path).with_suffix(".toml")
-    if not path.is_absolute() and not path.exists() and shipped.is_file():
-        return shipped
+    name = path.parent / path.stem
+    if any(name == shipped for shipped in _experiments()) and not path.exists():
+        return CATALOGUE / "experiments" / name.with_suffix(".toml")
     return path
+
+
+def _experiments() -> Iterator[Path]:
+    """Without their suffix; those of a paper lie in a folder of its own."""
+    folder = CATALOGUE / "experiments"
+    return (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.toml"))
 
 
 def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
