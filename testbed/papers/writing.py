@@ -91,6 +91,9 @@ def _overview(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     total = duration(sum(fact["host_seconds"] for fact in facts.values()))
     cores = ", ".join(sorted({str(fact["cores"]) for fact in facts.values()}))
     yield f"\n`make papers` took **{total}** in all, on a host of {cores} cores."
+    absent = [f"{paper.title} (`make papers PAPER={name}`)" for name, paper in PAPERS.items() if name not in facts]
+    if absent:
+        yield f"\nNot measured yet: {'; '.join(absent)}."
 
 
 def _section(programme: Programme, chapter: Chapter) -> Iterator[str]:
