@@ -90,8 +90,9 @@ def _overview(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     )
     total = duration(sum(fact["host_seconds"] for fact in facts.values()))
     cores = ", ".join(sorted({str(fact["cores"]) for fact in facts.values()}))
-    yield f"\n`make papers` took **{total}** in all, on a host of {cores} cores."
     absent = [f"{paper.title} (`make papers PAPER={name}`)" for name, paper in PAPERS.items() if name not in facts]
+    what = "The runs of these" if absent else "`make papers`"
+    yield f"\n{what} took **{total}** in all, on a host of {cores} cores."
     if absent:
         yield f"\nNot measured yet: {'; '.join(absent)}."
 
@@ -137,7 +138,7 @@ def _runs(programme: Programme, results: Sequence[Result]) -> Iterator[str]:
     yield (
         f"\n**Runs.** `make papers PAPER={programme.paper.name}`: {len(results)} runs, reported seeds {seeds},"
         f" {duration(programme.host_seconds)} on this host; certificates: {certificates or 'none'}"
-        + (f"; {repeated} runs were repeated for theirs." if repeated else ".")
+        + (f"; repeated for theirs: {repeated}." if repeated else ".")
     )
     example = next((job for job in jobs if job.replays), jobs[0])
     recording = " --replay=RUN" if example.replays else ""

@@ -37,6 +37,9 @@ C = 0.2, 0.5 and 0.9. Smaller: {_ROUNDS[AFL]} rounds of AFL and {_ROUNDS[SYNC]} 
 Nothing was searched for. A device has at least 64 samples, and the time, power and Wi-Fi of a Raspberry Pi 3B+; the
 paper's clients are coroutines on a laptop.
 
+Chosen beforehand with a simulation in numpy (its own data and models; the numbers 1 to 3 among its seeds): the local
+epochs and batches, the number of rounds, the target losses. They are the same for both rules.
+
 AFL is the rule of the paper's text: the mean of every device's latest model, made anew at each arrival, and somebody
 else is started at once. A round is C·N arrivals; a fast device may come twice in one. Sync-FL keeps a constant local
 rate, and met the delays that AFL's run of the same C and seed had recorded. Loss is on 500 further samples. *Unrest* of

@@ -235,7 +235,10 @@ Speeds, local training, α and the other rules' parameters are not printed. α i
 and the rate was searched for, where devices have one label, among the same values for each rule; the parts of Table
 I have EAFL's. With one label for each device, a version scores many points above or below the next: accuracies are
 means over the last fifth of the iterations. Rules met the same delays by having the same seeds; nothing was replayed,
-because heads draw their own delays in a replay."""
+because heads draw their own delays in a replay.
+
+Network, steps of a job, T and the searched rates were changed, for the sake of timing, after trial runs had been seen.
+Where the best rate is the last one that was tried (see below), a better one may lie beyond it."""
 
 PAPER = Paper(
     name="eafl",

@@ -36,7 +36,8 @@ def test_claims_measurements_searches_and_certificates(tmp_path: Path) -> None:
     assert "| Table I | a ∣ b | 0.400 | **agrees** |  |" in text
     assert "| rate | `training.lr` | 0.1: 0.4, 0.2: 0.4, **0.4: 0.8** | final accuracy |" in text
     assert "9 runs, reported seeds 1, 2, 3, 18 s on this host; certificates: PASS 8, WARN 1." in text
-    assert "`make papers` took **18 s** in all" in text
+    assert "The runs of these took **18 s** in all" in text
+    assert "Not measured yet: Another paper (`make papers PAPER=other`)." in text
     assert "--replay=RUN" in text
     assert "![A line](papers/small-line.png)" in text
     assert (tmp_path / "papers" / "small-line.png").stat().st_size > 1000
@@ -49,7 +50,8 @@ def test_other_sections_stay(tmp_path: Path) -> None:
     writing.write(document, [done(tmp_path / "a")])
     assert document.read_text(encoding="utf-8") == both
     assert both.count("## Another paper") == 1
-    assert "took **36 s** in all" in both
+    assert "`make papers` took **36 s** in all" in both
+    assert "Not measured yet" not in both
 
 
 def test_without_anything_done_the_rows_say_so(tmp_path: Path) -> None:
@@ -69,7 +71,7 @@ def test_repeated_and_failed_runs_are_told(tmp_path: Path) -> None:
     programme.carry_out()
     writing.write(tmp_path / "papers.md", [programme])
     text = (tmp_path / "papers.md").read_text(encoding="utf-8")
-    assert "1 runs were repeated for theirs" in text
+    assert "; repeated for theirs: 1." in text
     assert "Failed: fedbuff-2 (exit code 1: no)." in text
 
 
