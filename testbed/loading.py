@@ -144,7 +144,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except FileNotFoundError:
-        hint = nearest(path.stem, catalogue("experiments"))
+        named = path.stem if path.is_absolute() else path.with_suffix("").as_posix()
+        hint = nearest(named, sorted(shipped.as_posix() for shipped in _experiments()))
         raise UserError(f"{path}: no such file; experiments that ship with the project: {hint}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
