@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,7 @@ def _run(
     console = Console(stderr=options.format == "json")
     folder = place()
 
-    def say(text: str) -> None:
-        if not options.quiet:
-            terminal.say(console, text)
-
+    say = partial(_say, console, options)
     say(f"{experiment.name}: {experiment.strategy_name} over {devices} devices")
     if saved is not None:
         say(f"it goes on from version {saved.version}, at {saved.at:.1f} s")
@@ -100,6 +98,19 @@ def _run(
         raise
     if plan is None and saved is not None:
         return code  # it was interrupted before it went on: its results are what they were
+    return _write_up(experiment, options, folder, console, plan, host_energy, code)
+
+
+def _say(console: Console, options: argparse.Namespace, text: str) -> None:
+    if not options.quiet:
+        terminal.say(console, text)
+
+
+def _write_up(
+    experiment: Experiment, options: argparse.Namespace, folder: RunFolder, console: Console, plan: Plan | None,
+    host_energy: dict[str, Any] | None, code: int,
+) -> int:  # fmt: skip
+    """Results, report, and what the user is told of them. Gives the exit code: that of the run, if it had failed."""
     try:
         summary = folder.write_results(
             plan.devices if plan is not None else (), experiment.replay, target=experiment.stop.target_accuracy,
@@ -120,7 +131,7 @@ def _run(
     else:
         terminal.show_summary(console, summary, folder.path)
     if code and resuming.is_possible(folder.path, experiment):
-        say(f"run_testbed.py resume {folder.path} goes on from here")
+        _say(console, options, f"run_testbed.py resume {folder.path} goes on from here")
     if not options.no_report:
         code = reporting.after_run(folder.path, console, quiet=options.quiet) or code
     if code == 0 and experiment.replay.mode == "strict" and "replay" in summary:
