@@ -11,6 +11,9 @@ RULES = ("audg", "psurdg")
 SEEDS = (1, 2, 3)
 DELAYS = (1, 3, 5, 7, 9)
 """Mean delay of the first device, in iterations; the others have 1."""
+LONG = 3
+"""Times the searched η: what the signs hang on beside delay and data."""
+LONG_DELAYS = (1, 5, 9)
 
 TITLES = {"iid": "IID", "small": "Small Non-IID", "large": "Large Non-IID"}
 ACCURACY: Mapping[str, Sequence[float]] = {
@@ -39,10 +42,12 @@ class Cell:
     setting: str
     delay: int
     """0: nobody has one."""
+    long: bool = False
+    """With ``LONG`` times the η that was searched for."""
 
     def job(self, rule: str, seed: int) -> str:
         """The name of a job."""
-        return f"{self.setting}-delay{self.delay}-{rule}-seed{seed}"
+        return f"{self.setting}-delay{self.delay}{'-long' if self.long else ''}-{rule}-seed{seed}"
 
     def runs(self, results: Results, rule: str) -> list[Result]:
         """By seed; empty unless all of them are there."""
@@ -59,9 +64,14 @@ class Cell:
         return [other - one for one, other in zip(audg, psurdg, strict=True)] if audg and psurdg else []
 
 
-def row(setting: str) -> list[Cell]:
+def row(setting: str, *, long: bool = False) -> list[Cell]:
     """One row of a table."""
-    return [Cell(setting=setting, delay=delay) for delay in DELAYS]
+    return [Cell(setting=setting, delay=delay, long=long) for delay in (LONG_DELAYS if long else DELAYS)]
+
+
+def printed(table: Mapping[str, Sequence[float]], cells: Sequence[Cell]) -> list[float]:
+    """What the paper has in these cells."""
+    return [table[cell.setting][DELAYS.index(cell.delay)] for cell in cells]
 
 
 def tried(eta: float, setting: str, rule: str) -> str:

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from testbed.papers.audg import reasons, theta, verdicts
 from testbed.papers.audg.cells import (
     ACCURACY,
-    DELAYS,
+    LONG,
     LOSS,
     RULES,
     TITLES,
     Cell,
     decided,
+    printed,
     row,
 )
-from testbed.papers.audg.grids import accuracies, by_rate, differences, predictions
+from testbed.papers.audg.grids import accuracies, at_long_steps, by_rate, differences, predictions
 from testbed.papers.audg.picture import picture
 from testbed.papers.chapter import Chapter, Row, Verdict
 from testbed.papers.numbers import spread
@@ -46,7 +47,7 @@ def chapter(results: Results, etas: Sequence[float]) -> Chapter:
         setting=_SETTING,
         rows=[
             _synchronous(results),
-            *(_signs(results, setting) for setting in TITLES),
+            *(_signs(results, setting, long=long) for long in (False, True) for setting in TITLES),
             *(_losses(results, setting) for setting in TITLES),
             _left_out(),
             *_shapes(results),
@@ -55,6 +56,7 @@ def chapter(results: Results, etas: Sequence[float]) -> Chapter:
         grids=[
             differences(results),
             accuracies(results),
+            at_long_steps(results),
             by_rate(results, etas),
             predictions(results),
         ],
@@ -77,26 +79,28 @@ def _synchronous(results: Results) -> Row:
     )
 
 
-def _signs(results: Results, setting: str) -> Row:
-    gaps = [cell.differences(results) for cell in row(setting)]
-    verdict = verdicts.of_signs(ACCURACY[setting], gaps)
-    printed = ", ".join(f"{100 * value:+.2f}".replace("-", "−") for value in ACCURACY[setting])
+def _signs(results: Results, setting: str, *, long: bool) -> Row:
+    cells = row(setting, long=long)
+    gaps, paper = [cell.differences(results) for cell in cells], printed(ACCURACY, cells)
+    verdict = verdicts.of_signs(paper, gaps)
+    delays = ", ".join(str(cell.delay) for cell in cells)
+    points = ", ".join(f"{100 * value:+.2f}".replace("-", "−") for value in paper)
     return Row(
-        where="Table III, CNN" if setting == "iid" else "Table X",
-        claim=f"{TITLES[setting]}: PSURDG − AUDG in accuracy at delays 1, 3, 5, 7, 9 is {printed} points",
-        ours=_counted(ACCURACY[setting], gaps),
+        where=("Table III, CNN" if setting == "iid" else "Table X") + (f", at {LONG}·η" if long else ""),
+        claim=f"{TITLES[setting]}: PSURDG − AUDG in accuracy at delays {delays} is {points} points",
+        ours=_counted(paper, gaps),
         verdict=verdict,
-        reason=reasons.SIGNS.get(verdict, ""),
+        reason=(reasons.LONG_SIGNS if long else reasons.SIGNS).get(verdict, ""),
     )
 
 
 def _losses(results: Results, setting: str) -> Row:
     gaps = [cell.differences(results, "loss") for cell in row(setting)]
     verdict = verdicts.of_signs(LOSS[setting], gaps)
-    printed = ", ".join(f"{value:+.3f}".replace("-", "−") for value in LOSS[setting])
+    paper = ", ".join(f"{value:+.3f}".replace("-", "−") for value in LOSS[setting])
     return Row(
         where={"iid": "Table V", "small": "Table VII", "large": "Table IX"}[setting],
-        claim=f"{TITLES[setting]}: PSURDG − AUDG in final training loss is {printed}",
+        claim=f"{TITLES[setting]}: PSURDG − AUDG in final training loss is {paper}",
         ours=f"test loss: {_counted(LOSS[setting], gaps)}",
         verdict=verdict,
         reason=reasons.LOSSES.get(verdict, ""),
@@ -146,12 +150,12 @@ def _theta(results: Results) -> Row:
     cells = [cell for setting in TITLES for cell in row(setting) if cell.differences(results)]
     predicted: dict[object, int] = {cell: theta.predicted(cell, results) for cell in cells}
     ours: dict[object, int] = {cell: decided(cell.differences(results)) for cell in cells}
-    printed: dict[object, int] = {
-        cell: 1 if ACCURACY[cell.setting][DELAYS.index(cell.delay)] > 0 else -1 for cell in cells
+    paper: dict[object, int] = {
+        cell: 1 if value > 0 else -1 for cell, value in zip(cells, printed(ACCURACY, cells), strict=True)
     }
     verdict = verdicts.of_predictions(predicted, ours)
     right, counted = verdicts.hits(predicted, ours)
-    on_paper, of_paper = verdicts.hits(predicted, printed)
+    on_paper, of_paper = verdicts.hits(predicted, paper)
     return Row(
         where="Section V.B",
         claim="the sign of Θ tells which rule is ahead: PSURDG where delays are small and heterogeneity is large",
@@ -164,13 +168,13 @@ def _theta(results: Results) -> Row:
     )
 
 
-def _counted(printed: Sequence[float], differences: Sequence[Sequence[float]]) -> str:
+def _counted(paper: Sequence[float], differences: Sequence[Sequence[float]]) -> str:
     """How many signs are the paper's."""
     if not all(differences):
         return "–"
     signs = [decided(values) for values in differences]
-    right = sum(sign * value > 0 for sign, value in zip(signs, printed, strict=True))
-    wrong = sum(sign * value < 0 for sign, value in zip(signs, printed, strict=True))
+    right = sum(sign * value > 0 for sign, value in zip(signs, paper, strict=True))
+    wrong = sum(sign * value < 0 for sign, value in zip(signs, paper, strict=True))
     return f"{_means(differences)}: {right} decided as in the paper, {wrong} against it, {signs.count(0)} undecided"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.papers.audg import theta
-from testbed.papers.audg.cells import DELAYS, RULES, SEEDS, TITLES, decided, row, tried
+from testbed.papers.audg.cells import DELAYS, LONG, LONG_DELAYS, RULES, SEEDS, TITLES, decided, row, tried
 from testbed.papers.chapter import Grid
 from testbed.papers.numbers import signed, spread
 from testbed.papers.result import Results
@@ -28,6 +28,20 @@ def accuracies(results: Results) -> Grid:
             for setting in TITLES
             for rule in RULES
         ],
+    )
+
+
+def at_long_steps(results: Results) -> Grid:
+    lines = []
+    for setting in TITLES:
+        cells = row(setting, long=True)
+        lines += [
+            (f"{TITLES[setting]}, {rule.upper()}", *(spread(cell.values(results, rule)) for cell in cells))
+            for rule in RULES
+        ]
+        lines.append((f"{TITLES[setting]}, PSURDG − AUDG", *(signed(cell.differences(results)) for cell in cells)))
+    return Grid(
+        title=f"Final accuracy at {LONG} times the searched η", header=("", *map(str, LONG_DELAYS)), lines=lines
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from testbed.papers.audg import chapter
-from testbed.papers.audg.cells import DELAYS, SEEDS, TITLES, Cell, phi, tried
+from testbed.papers.audg.cells import LONG, SEEDS, TITLES, Cell, phi, row, tried
 from testbed.papers.job import Job
 from testbed.papers.paper import Chosen, Paper
 from testbed.papers.result import Result
@@ -73,9 +73,10 @@ def _jobs(chosen: Chosen) -> Sequence[Job]:
         for cell in (Cell(setting="iid", delay=0), Cell(setting="small", delay=0))
         for seed in SEEDS
     ]
-    for setting in TITLES:
-        for delay in DELAYS:
-            jobs += _pairs(Cell(setting=setting, delay=delay), eta)
+    for long in (False, True):
+        for setting in TITLES:
+            for cell in row(setting, long=long):
+                jobs += _pairs(cell, LONG * eta if long else eta)
     return jobs
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 from matplotlib.figure import Figure
 
-from testbed.papers.audg.cells import ACCURACY, DELAYS, TITLES, row
+from testbed.papers.audg.cells import ACCURACY, DELAYS, LONG, TITLES, row
 from testbed.papers.chapter import Picture
 from testbed.papers.drawing import COLOURS, STYLES
 from testbed.papers.result import Results
@@ -12,19 +14,20 @@ from testbed.papers.result import Results
 
 def picture(results: Results) -> Picture:
     def draw(figure: Figure) -> None:
-        ours, paper = figure.subplots(1, 2)
+        ours, longer, paper = figure.subplots(1, 3)
         for number, setting in enumerate(TITLES):
-            colour, style = COLOURS[number], STYLES[number]
-            found = [(cell.delay, cell.differences(results)) for cell in row(setting) if cell.differences(results)]
-            x = [delay for delay, _ in found]
-            ours.plot(x, [sum(d) / len(d) for _, d in found], color=colour, linestyle=style, label=TITLES[setting])
-            ours.fill_between(
-                x, [min(d) for _, d in found], [max(d) for _, d in found], color=colour, alpha=0.15, linewidth=0
-            )
-            paper.plot(DELAYS, ACCURACY[setting], color=colour, linestyle=style, label=TITLES[setting])
-        for axes, title in ((ours, "measured"), (paper, "printed")):
+            look = {"color": COLOURS[number], "linestyle": STYLES[number], "label": TITLES[setting]}
+            for axes, long in ((ours, False), (longer, True)):
+                cells = row(setting, long=long)
+                found = [(cell.delay, gaps) for cell in cells if (gaps := cell.differences(results))]
+                x = [delay for delay, _ in found]
+                axes.plot(x, [fmean(gaps) for _, gaps in found], **look)
+                ends = [min(gaps) for _, gaps in found], [max(gaps) for _, gaps in found]
+                axes.fill_between(x, *ends, color=COLOURS[number], alpha=0.15, linewidth=0)
+            paper.plot(DELAYS, ACCURACY[setting], **look)
+        for axes, title in ((ours, "measured"), (longer, f"measured at {LONG}·η"), (paper, "printed")):
             axes.axhline(0, linewidth=0.8, color="black")
-            axes.set(title=title, xlabel="mean delay of the first device (iterations)", xticks=DELAYS)
+            axes.set(title=title, xlabel="mean delay of the first device", xticks=DELAYS)
         ours.set_ylabel("PSURDG − AUDG, accuracy")
         ours.legend()
 

@@ -20,6 +20,7 @@ SYNCHRONOUS = {
     ),
 }
 SIGNS = {Verdict.DIFFERS: _STEPS, Verdict.UNTESTED: _SCATTER}
+LONG_SIGNS = {Verdict.DIFFERS: "", Verdict.UNTESTED: _SCATTER}
 LOSSES = {Verdict.DIFFERS: "as with the accuracy", Verdict.UNTESTED: _SCATTER}
 THETA = {
     Verdict.DIFFERS: (

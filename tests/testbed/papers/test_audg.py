@@ -9,7 +9,7 @@ import pytest
 
 from testbed import loading
 from testbed.papers.audg import theta
-from testbed.papers.audg.cells import ACCURACY, DELAYS, LOSS, SEEDS, TITLES, Cell, decided, row
+from testbed.papers.audg.cells import ACCURACY, DELAYS, LONG, LOSS, SEEDS, TITLES, Cell, decided, printed, row
 from testbed.papers.audg.paper import PAPER
 from testbed.papers.audg.verdicts import hits, of_dip, of_fall, of_order, of_predictions, of_signs, of_synchrony
 from testbed.papers.chapter import Verdict
@@ -23,9 +23,10 @@ def test_programme() -> None:
     parts.check(PAPER)
 
 
-def test_every_cell_of_the_core_has_both_rules_over_all_seeds_under_the_same_delays() -> None:
+@pytest.mark.parametrize("long", [False, True])
+def test_every_cell_has_both_rules_over_all_seeds_under_the_same_delays(long: bool) -> None:
     jobs = {job.name: job for job in PAPER.jobs(ETA)}
-    for cell in (cell for setting in TITLES for cell in row(setting)):
+    for cell in (cell for setting in TITLES for cell in row(setting, long=long)):
         for seed in SEEDS:
             audg, psurdg = (jobs[cell.job(rule, seed)].experiment() for rule in ("audg", "psurdg"))
             assert jobs[cell.job("psurdg", seed)].replays == cell.job("audg", seed)
@@ -36,7 +37,7 @@ def test_every_cell_of_the_core_has_both_rules_over_all_seeds_under_the_same_del
                 psurdg.task_parameters,
                 psurdg.stop,
             )
-            assert audg.training.lr == 0.05
+            assert audg.training.lr == pytest.approx(0.05 * (LONG if long else 1))
             assert [group.phi for group in audg.devices] == [pytest.approx(1 / (1 + cell.delay)), 0.5]
 
 
@@ -148,3 +149,4 @@ def test_the_papers_tables_have_a_number_for_each_delay() -> None:
         assert set(table) == set(TITLES)
         assert all(len(numbers) == len(DELAYS) for numbers in table.values())
     assert Cell(setting="iid", delay=9).job("audg", 2) == "iid-delay9-audg-seed2"
+    assert printed(ACCURACY, row("large", long=True)) == [0.0131, 0.0012, -0.0363], "delays 1, 5, 9"
