@@ -18,19 +18,19 @@ from testbed.papers.search import Search
 
 SEEDS = (1, 2, 3)
 _SEARCHED = (101,)
-DEVICES, CLUSTERS = 15, 5
-T = 60
+DEVICES, CLUSTERS = 40, 5
+T = 150
 """Iterations; the paper has 1600."""
-R = 12
+R = 15
 """From one clustering to the next; the paper has 100."""
-_SECONDS = 15.0
+_SECONDS = 43.0
 """About what EAFL takes for T: how long its rivals go on where they are compared in time."""
 _CALM = 0.7
 """Dilation of EAFL's rivals, whose devices mostly wait; EAFL's own is the profile's, which heads need."""
 FEW, MANY = 5, 10
 """K: updates of an iteration, those of φ = 0.05 and 0.10 among the paper's 100 devices."""
 LABELS = (1, 5, 10)
-RATES = (0.1, 0.3, 0.9)
+RATES = (0.1, 0.3, 0.9, 2.7)
 RULES: Mapping[str, str] = MappingProxyType({"eafl": "EAFL", "twafl": "TWAFL", "gsgm": "GSGM", "wkafl": "WKAFL"})
 ABLATIONS = ("gdc", "saa", "dsa")
 Scores = Mapping[int, float]
