@@ -29,7 +29,7 @@ def picture(results: Results) -> Picture:
             axes.axhline(0, linewidth=0.8, color="black")
             axes.set(title=title, xlabel="mean delay of the first device", xticks=DELAYS)
         ours.set_ylabel("PSURDG − AUDG, accuracy")
-        ours.legend()
+        paper.legend(loc="lower left")
 
     return Picture(
         name="differences",

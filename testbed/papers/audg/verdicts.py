@@ -17,7 +17,7 @@ def of_signs(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> Verdict
     """Of differences by delay, each with one value for each seed.
 
     A delay is decided where all seeds have one sign. In direction: the mean has the paper's sign at four delays of
-    five, and no delay is decided against it. Not tested: less than two delays are decided at all, so that the seeds
+    five (two of three), and no delay is decided against it. Not tested: no delay is decided at all, so that the seeds
     cannot tell. Sizes belong to network, data and η, which are not the paper's: more than the direction is not claimed.
     """
     if not all(ours):
@@ -26,7 +26,7 @@ def of_signs(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> Verdict
     signs = [decided(values) * printed for printed, values in zip(paper, ours, strict=True)]
     if agreeing >= len(paper) - 1 and not any(sign < 0 for sign in signs):
         return Verdict.DIRECTION
-    return Verdict.UNTESTED if sum(sign != 0 for sign in signs) < 2 else Verdict.DIFFERS
+    return Verdict.DIFFERS if any(signs) else Verdict.UNTESTED
 
 
 def of_fall(ours: Sequence[Sequence[float]]) -> Verdict:

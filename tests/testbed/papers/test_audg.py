@@ -75,6 +75,7 @@ def test_signs() -> None:
     assert of_signs(printed, [*alike[:4], (0.01, -0.02, 0.03)]) == Verdict.DIRECTION, "one mean may differ, undecided"
     assert of_signs(printed, [*alike[:4], (0.01, 0.02, 0.03)]) == Verdict.DIFFERS, "but not decidedly"
     assert of_signs(printed, [(-0.1, 0.05, 0.01)] * 5) == Verdict.UNTESTED
+    assert of_signs(printed, [(-0.1, -0.2, -0.1), *[(-0.1, 0.05, 0.01)] * 4]) == Verdict.DIFFERS, "one is enough"
     assert of_signs(printed, [*alike[:4], ()]) == Verdict.MISSING
 
 
