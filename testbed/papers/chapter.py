@@ -28,6 +28,8 @@ class Row:
     ours: str
     verdict: Verdict
     reason: str = ""
+    data: str = ""
+    """The data set without which there is nothing to say; empty if its runs need no file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

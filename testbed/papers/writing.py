@@ -14,7 +14,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from testbed.papers.catalogue import PAPERS
-from testbed.papers.chapter import Chapter, Verdict
+from testbed.papers.chapter import Chapter, Row, Verdict
 from testbed.papers.programme import ATTEMPTS, Programme
 from testbed.papers.result import Result
 from testbed.report import drawing
@@ -102,7 +102,7 @@ def _section(programme: Programme, chapter: Chapter) -> Iterator[str]:
     yield f'<a id="{paper.name}"></a>\n\n## {paper.title}\n\n{paper.citation}\n\n{chapter.setting}\n'
     yield from _table(
         ("", "paper", "measured", "verdict", "why"),
-        [(row.where, row.claim, row.ours, f"**{row.verdict}**", row.reason) for row in chapter.rows],
+        [(row.where, row.claim, row.ours, f"**{row.verdict}**", _why(programme, row)) for row in chapter.rows],
     )
     for picture in chapter.pictures:
         yield f"\n![{picture.caption}](papers/{paper.name}-{picture.name}.png)\n\n*{picture.caption}*"
@@ -111,6 +111,16 @@ def _section(programme: Programme, chapter: Chapter) -> Iterator[str]:
         yield from _table(grid.header, grid.lines)
     yield from _searches(programme)
     yield from _runs(programme, list(results.values()))
+
+
+def _why(programme: Programme, row: Row) -> str:
+    if row.verdict is Verdict.MISSING and row.data in programme.missing:
+        return f"the data set {row.data} is missing: {_remedy(programme, row.data)}"
+    return row.reason
+
+
+def _remedy(programme: Programme, data: str) -> str:
+    return f"put its files into FOLDER/{data} and run `EDGEBED_DATA=FOLDER make papers PAPER={programme.paper.name}`"
 
 
 def _searches(programme: Programme) -> Iterator[str]:
@@ -145,9 +155,9 @@ def _runs(programme: Programme, results: Sequence[Result]) -> Iterator[str]:
     yield f"One of them by hand: `run_testbed.py {shlex.join(example.words())}{recording}`."
     for name in programme.missing:
         yield (
-            f"\nLeft out, for want of the data set {name}: put its files into FOLDER/{name} and run"
-            f" `EDGEBED_DATA=FOLDER make papers PAPER={programme.paper.name}`; with a network, the same command without"
-            " EDGEBED_DATA downloads what may be downloaded. `run_testbed.py list tasks -v` says where each is from."
+            f"\nLeft out, for want of the data set {name}: {_remedy(programme, name)}; with a network, the same command"
+            " without EDGEBED_DATA downloads what may be downloaded. `run_testbed.py list tasks -v` says where each is"
+            " from."
         )
     if programme.failed:
         yield f"\nFailed: {'; '.join(f'{name} ({reason})' for name, reason in programme.failed.items())}."

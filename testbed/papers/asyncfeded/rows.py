@@ -90,6 +90,7 @@ def _speed(results: Results, task: str) -> Row:
         ours=ours,
         verdict=verdict,
         reason=_REASONS.get((f"speed {task}", verdict), ""),
+        data=TASKS[task].data,
     )
 
 

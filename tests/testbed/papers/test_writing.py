@@ -56,11 +56,12 @@ def test_other_sections_stay(tmp_path: Path) -> None:
 
 def test_without_anything_done_the_rows_say_so(tmp_path: Path) -> None:
     programme = Programme(PAPER, tmp_path / "runs", Console(quiet=True), Stand())
-    programme.missing["mnist"] = "it is not there"
+    programme.missing["digits-on-disk"] = "it is not there"
     writing.write(tmp_path / "papers.md", [programme])
     text = (tmp_path / "papers.md").read_text(encoding="utf-8")
-    assert "**not run**" in text
-    assert "`EDGEBED_DATA=FOLDER make papers PAPER=small`" in text
+    remedy = "put its files into FOLDER/digits-on-disk and run `EDGEBED_DATA=FOLDER make papers PAPER=small`"
+    assert f"| **not run** | the data set digits-on-disk is missing: {remedy} |" in text
+    assert f"Left out, for want of the data set digits-on-disk: {remedy}" in text
 
 
 def test_repeated_and_failed_runs_are_told(tmp_path: Path) -> None:
