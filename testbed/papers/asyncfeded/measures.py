@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from testbed.papers.asyncfeded import verdicts
-from testbed.papers.asyncfeded.runs import FIXED, OURS, RULES, SEEDS, SUSPENSIONS, USUAL, fixed_name, name_of
+from testbed.papers.asyncfeded.runs import (
+    FIXED,
+    OURS,
+    RULES,
+    SEEDS,
+    SUSPENSIONS,
+    USUAL,
+    capped_name,
+    fixed_name,
+    name_of,
+)
 from testbed.papers.result import Result, Results
 
 SHARE = 0.9
@@ -71,6 +81,11 @@ def schemes(results: Results) -> dict[str, list[Result]]:
     found = {ADAPTIVE: runs_of(results, "synthetic", OURS)}
     found |= {f"K = {steps}": of_names(results, [fixed_name(steps, seed) for seed in SEEDS]) for steps in FIXED}
     return found if all(found.values()) else {}
+
+
+def capped(results: Results) -> list[Result]:
+    """Adaptive, but for those that would have more to do than at first."""
+    return of_names(results, [capped_name(seed) for seed in SEEDS])
 
 
 def gammas(result: Result) -> list[float]:

@@ -40,7 +40,7 @@ each, AsyncFedED led at 0.01, FedAsync+Constant was level with it at 0.05 and le
 
 
 def _draw_speed(results: Results, figure: Figure) -> None:
-    figure.set_size_inches(9, 3.2)
+    figure.set_size_inches(11, 3.2)
     panels = figure.subplots(1, len(TASKS), squeeze=False)[0]
     for axes, (task, described) in zip(panels, TASKS.items(), strict=True):
         for number, (rule, contender) in enumerate(RULES.items()):

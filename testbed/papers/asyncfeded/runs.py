@@ -14,12 +14,16 @@ SEARCHED = 101
 """The seed on which FEMNIST's learning rate is searched for."""
 RATES = (0.01, 0.04, 0.16)
 """Of FEMNIST; the first is the printed one."""
+ONE_RATE = RATES[1]
+"""Of FEMNIST, for all rules alike, as the paper has one for all."""
 USUAL = 0.1
 """P of Fig. 2 and, as we read it, of Fig. 4."""
 SUSPENSIONS = (0.0, USUAL, 0.3, 0.6, 0.9)
 """P of Fig. 3, which has every tenth."""
 FIXED = (5, 10, 20)
 """K of Fig. 4, which has 15 as well."""
+CAP = 10
+"""Largest K of a variant of the adaptive scheme: nobody has more to do than at first."""
 OURS = "asyncfeded"
 RECORDED = "constant"
 """Whose delays the others meet: it asks every device for jobs of the printed length, and lets none of them wait."""
@@ -32,15 +36,21 @@ class Task:
     data: str = ""
     same: bool
     """Whether it is the paper's task, network and hyper-parameters, and only shorter."""
+    tuned: str = ""
+    """The task of the paper for which a rule's parameters were selected; empty: this one."""
 
 
 TASKS = {
     "synthetic": Task(title="Synthetic(1, 1)", profile="asyncfeded/small-synthetic.toml", same=True),
     "femnist": Task(title="FEMNIST", profile="asyncfeded/small-femnist.toml", data="femnist", same=False),
+    "femnist-one-rate": Task(
+        title=f"FEMNIST, η = {ONE_RATE:g}", profile="asyncfeded/small-femnist.toml", data="femnist", same=False,
+        tuned="femnist",
+    ),
     "shakespeare": Task(
         title="Shakespeare", profile="asyncfeded/small-shakespeare.toml", data="shakespeare", same=False
     ),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +102,10 @@ def fixed_name(steps: int, seed: int) -> str:
     return f"synthetic-p{USUAL:g}-k{steps}-seed{seed}"
 
 
+def capped_name(seed: int) -> str:
+    return f"synthetic-p{USUAL:g}-cap{CAP}-seed{seed}"
+
+
 def search_name(rule: str) -> str:
     return f"{RULES[rule].title} on FEMNIST"
 
@@ -108,12 +122,15 @@ def jobs(chosen: Chosen) -> list[Job]:
     for seed in SEEDS:
         found += _contest("synthetic", seed, USUAL)
         found += _contest("femnist", seed, USUAL, rates)
+        found += _contest("femnist-one-rate", seed, USUAL, dict.fromkeys(RULES, ONE_RATE))
         found += _contest("shakespeare", seed, USUAL)
     for seed in SEEDS:
         recording = name_of("synthetic", RECORDED, seed)
         for steps in FIXED:
             held = {"training.steps": steps, "strategy.kappa": 0.0}
             found.append(_job(fixed_name(steps, seed), "synthetic", OURS, seed, USUAL, held, replays=recording))
+        capped = {"strategy.k_max": CAP}
+        found.append(_job(capped_name(seed), "synthetic", OURS, seed, USUAL, capped, replays=recording))
     for suspension in sorted(set(SUSPENSIONS) - {USUAL}, key=lambda each: abs(each - 0.4), reverse=True):  # ends first
         for seed in SEEDS:
             found += _contest("synthetic", seed, suspension)
@@ -131,7 +148,8 @@ def _contest(task: str, seed: int, suspension: float, rates: Mapping[str, float]
 def _job(
     name: str, task: str, rule: str, seed: int, suspension: float, more: Mapping[str, Any], *, replays: str
 ) -> Job:
-    parameters = {f"strategy.{key}": value for key, value in RULES[rule].settings[task].items()}
+    tuned = RULES[rule].settings[TASKS[task].tuned or task]
+    parameters = {f"strategy.{key}": value for key, value in tuned.items()}
     return Job(
         name=name,
         profile=TASKS[task].profile,

@@ -44,8 +44,9 @@ def leads(ours: float | None, others: Sequence[float | None]) -> bool:
     return ours is not None and all(other is None or ours < other for other in others)
 
 
-def by_cases(won: Sequence[bool], *, same: bool) -> Verdict:
-    """Cases are seeds, or values of P. Won in all: agrees; in more than half: in direction; else it does not agree.
+def by_cases(won: Sequence[bool], *, same: bool, overall: bool = True) -> Verdict:
+    """Cases are seeds, or values of P. Won in all: agrees; in more than half, and in the mean over all of them
+    (``overall``): in direction; else it does not agree.
 
     On another task than the paper's (a smaller network, fewer devices) the most is: in direction.
     """
@@ -53,7 +54,7 @@ def by_cases(won: Sequence[bool], *, same: bool) -> Verdict:
         return Verdict.MISSING
     if all(won):
         return Verdict.AGREES if same else Verdict.DIRECTION
-    return Verdict.DIRECTION if 2 * sum(won) > len(won) else Verdict.DIFFERS
+    return Verdict.DIRECTION if overall and 2 * sum(won) > len(won) else Verdict.DIFFERS
 
 
 def stability(ours: float | None, others: Sequence[float | None]) -> Verdict:

@@ -40,7 +40,15 @@ def test_rules_that_are_compared_meet_one_recording() -> None:
         assert {job.settings["devices[0].suspend"] for job in (*others, jobs[recorded])} == {p}
 
 
-@pytest.mark.parametrize("task", list(runs.TASKS))
+def test_at_one_rate_for_all_rules_keep_their_own_parameters() -> None:
+    jobs = {job.name: job for job in PAPER.jobs(chosen(PAPER))}
+    for rule, contender in runs.RULES.items():
+        experiment = jobs[runs.name_of("femnist-one-rate", rule, 1)].experiment()
+        assert experiment.training.lr == runs.ONE_RATE
+        assert experiment.strategy_parameters.items() >= contender.settings["femnist"].items()
+
+
+@pytest.mark.parametrize("task", ["synthetic", "femnist", "shakespeare"])
 def test_profiles_have_what_the_paper_prints(task: str) -> None:
     full = loading.load(loading.located(Path(f"asyncfeded/{task}.toml")), [], {})
     small = loading.load(loading.located(Path(runs.TASKS[task].profile)), [], {})
@@ -95,6 +103,7 @@ def test_verdicts_on_cases() -> None:
     assert verdicts.by_cases([True, True, True], same=True) is Verdict.AGREES
     assert verdicts.by_cases([True, True, True], same=False) is Verdict.DIRECTION
     assert verdicts.by_cases([True, True, False], same=True) is Verdict.DIRECTION
+    assert verdicts.by_cases([True, True, False], same=True, overall=False) is Verdict.DIFFERS, "the mean says no"
     assert verdicts.by_cases([True, False], same=True) is Verdict.DIFFERS
     assert verdicts.by_cases([], same=True) is Verdict.MISSING
 
@@ -128,9 +137,10 @@ def test_a_chapter_of_runs_in_which_we_win(tmp_path: Path) -> None:
     results = {job.name: _result(job, tmp_path / job.name) for job in PAPER.jobs(chosen(PAPER))}
     chapter = PAPER.chapter(results, chosen(PAPER))
     found = [row.verdict for row in chapter.rows]
-    assert found[:5] == [Verdict.AGREES, Verdict.DIRECTION, Verdict.DIRECTION, Verdict.AGREES, Verdict.AGREES]
-    assert found[5:7] == [Verdict.AGREES, Verdict.DIFFERS], "nobody lost anything"
-    assert found[7:10] == [Verdict.AGREES, Verdict.DIFFERS, Verdict.AGREES]
+    assert found[:4] == [Verdict.AGREES, *[Verdict.DIRECTION] * 3], "one of the tasks is the paper's own"
+    assert found[4:6] == [Verdict.AGREES, Verdict.AGREES]
+    assert found[6:8] == [Verdict.AGREES, Verdict.DIFFERS], "nobody lost anything"
+    assert found[8:11] == [Verdict.AGREES, Verdict.DIFFERS, Verdict.AGREES]
     assert chapter.rows[0].ours.startswith("First in 3 of 3 seeds")
     for picture in chapter.pictures:
         picture.draw(Figure())
