@@ -22,8 +22,8 @@ _UNEVEN = (
 )
 _HINGE = (
     "FedAsync+Constant does. With ten devices under way τ is about 9, above the b = 5 of Table 3, and the hinge damps α"
-    " from 0.1 to 0.005. Where some are suspended, others come back sooner: updates with τ ≤ 5 are 11 in a run at P = 0,"
-    " 72 at 0.3, 57 at 0.6 and 30 at 0.9, and what the rule learns goes with them."
+    " from 0.1 to 0.005. Where some are suspended, others come back sooner: updates with τ ≤ 5 are 11 in a run at P ="
+    " 0, 72 at 0.3, 57 at 0.6 and 30 at 0.9, and what the rule learns goes with them."
 )
 _NO_LEVER = (
     "(8) takes for granted that γ rises with K. With K of all devices it may; but when K of one device alone was varied"
