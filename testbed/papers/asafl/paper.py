@@ -22,6 +22,7 @@ from testbed.papers.asafl.runs import (
     by_part,
     jobs,
     levels,
+    longest_round,
     searches,
     times,
     told,
@@ -42,12 +43,12 @@ def _grids(found: Measured, chosen: Chosen) -> list[Grid]:
     return [
         Grid(
             title="With and without calibration",
-            header=("data", "rule", f"seconds to {TARGET:g}", "accuracy", "versions"),
+            header=("data", "rule", f"seconds to {TARGET:g}", "accuracy", "versions", "longest round, s"),
             lines=[
                 (
                     where.replace("-", " "), titles[what], told([*times(runs).values()]),
                     spread([*levels(runs).values()]),
-                    spread([float(run.summary["versions"]) for run in runs.values()], 0),
+                    spread([float(run.summary["versions"]) for run in runs.values()], 0), _longest(runs),
                 )
                 for where, what, runs in places if runs
             ],
@@ -56,18 +57,22 @@ def _grids(found: Measured, chosen: Chosen) -> list[Grid]:
             title="Who controls the degree (calibrated, one label each)",
             header=(
                 "control", f"seconds to {TARGET:g}", "accuracy", "rounds", "K, by quarter of the rounds",
-                "time used ÷ T_max",
+                "time used ÷ T_max", "longest round, s",
             ),
             lines=[
                 (
                     title, told([*times(runs).values()]), spread([*levels(runs).values()]),
                     spread([float(run.summary["versions"]) for run in runs.values()], 0), _degrees(runs),
-                    spread([usage(run) for run in runs.values()], 2),
+                    spread([usage(run) for run in runs.values()], 2), _longest(runs),
                 )
                 for what, title in rounds.items() if (runs := found.control(what))
             ],
         ),
     ]  # fmt: skip
+
+
+def _longest(runs: Mapping[int, Result]) -> str:
+    return spread([longest_round(run) for run in runs.values()], 1)
 
 
 def _degrees(runs: Mapping[int, Result]) -> str:

@@ -145,6 +145,13 @@ def usage(result: Result) -> float:
     return float(result.rows("versions.csv")[-1]["time_usage"])
 
 
+def longest_round(result: Result) -> float:
+    """Seconds; the one that was still under way when the run ended counts, too: in a deep fade, that may be long."""
+    rows = result.rows("versions.csv")
+    under_way = float(result.summary["seconds"]) - float(rows[-1]["time_s"])
+    return max(under_way, *(float(row["latency_s"]) for row in rows))
+
+
 def by_part(result: Result, column: str, parts: int = 4) -> list[float]:
     """The mean of a column of versions.csv over equal parts of the rounds."""
     values = [float(row[column]) for row in result.rows("versions.csv")]

@@ -19,6 +19,7 @@ from testbed.papers.asafl.runs import (
     SEEDS,
     Measured,
     level,
+    longest_round,
     ratios,
     told,
     usage,
@@ -34,8 +35,10 @@ from tests.testbed.papers import parts
 CHOSEN = {CALIBRATED: 0.08, SAFL: 0.2, MU: 0.03}
 
 
-def result(folder: Path, job: Job, *, scores: Sequence[float], seconds: float = 30.0, degree: int = 2) -> Result:
-    """A run with these scores at equal distances, and a round between any two."""
+def result(
+    folder: Path, job: Job, *, scores: Sequence[float], seconds: float = 30.0, degree: int = 2, waited: float = 0.0
+) -> Result:
+    """A run with these scores at equal distances, a round between any two, and one more that did not end."""
     place = folder / job.name
     place.mkdir()
     moments = [seconds * i / (len(scores) - 1) for i in range(len(scores))]
@@ -43,11 +46,14 @@ def result(folder: Path, job: Job, *, scores: Sequence[float], seconds: float = 
         place / "metrics.csv", [{"time_s": at, "accuracy": score} for at, score in zip(moments, scores, strict=True)]
     )
     rounds = [
-        {"latency_s": seconds / len(scores), "mean_staleness": i % 3, "new_updates": degree, "time_usage": at / 30}
+        {
+            "time_s": at, "latency_s": seconds / len(scores), "mean_staleness": i % 3, "new_updates": degree,
+            "time_usage": at / 30,
+        }
         for i, at in enumerate(moments[1:])
-    ]
+    ]  # fmt: skip
     _write(place / "versions.csv", rounds)
-    summary = {"versions": len(rounds), "fidelity": {"verdict": "PASS"}}
+    summary = {"versions": len(rounds), "seconds": seconds + waited, "fidelity": {"verdict": "PASS"}}
     (place / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
     return Result(job=job, folder=place, took=1.0, attempts=1)
 
@@ -151,6 +157,11 @@ def test_who_does_not_reach_the_target_has_taken_all_of_its_seconds(tmp_path: Pa
     assert told([10.0, 12.0]) == "11.0 s (10.0 to 12.0)"
     assert told([10.0, None]) == "10.0 s (10.0 to 10.0), not with 1 of 2 seeds"
     assert told([None]) == "never"
+
+
+def test_a_round_that_does_not_end_counts_as_long_as_it_was_waited_for(tmp_path: Path) -> None:
+    assert longest_round(result(tmp_path, job("short"), scores=rising(0.9), waited=0.1)) == pytest.approx(30 / 21)
+    assert longest_round(result(tmp_path, job("faded"), scores=rising(0.9), waited=8.0)) == pytest.approx(8)
 
 
 def test_a_chapter_without_results_says_so() -> None:
