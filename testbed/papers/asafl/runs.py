@@ -134,10 +134,13 @@ def _controlled_job(place: str, control: str, seed: int, lr: float, mu: float) -
     return Job(name=named(place, control, seed), profile="asafl/small.toml", seed=seed, settings=settings)
 
 
-def level(result: Result) -> float:
-    """Mean accuracy over the last fifth of the seconds: versions differ by many points where devices have one label."""
+def level(result: Result, end: float | None = None) -> float:
+    """Mean accuracy over the last fifth of the seconds, or of those up to ``end``: versions differ by many points where
+    devices have one label.
+    """
     moments, scores = result.curve()
-    return fmean(score for at, score in zip(moments, scores, strict=True) if at >= 0.8 * moments[-1])
+    last = moments[-1] if end is None else end
+    return fmean(score for at, score in zip(moments, scores, strict=True) if 0.8 * last <= at <= last)
 
 
 def usage(result: Result) -> float:
@@ -180,6 +183,13 @@ class Measured:
 
 def levels(runs: Mapping[int, Result]) -> Scores:
     return {seed: level(result) for seed, result in runs.items()}
+
+
+def levels_together(groups: Mapping[str, Mapping[int, Result]]) -> dict[str, Scores]:
+    """Of runs that do not last equally long: up to the moment when the first of them is over, seed by seed."""
+    seeds = set[int].intersection(*(set(runs) for runs in groups.values()))
+    last = {seed: min(ends(runs)[seed] for runs in groups.values()) for seed in sorted(seeds)}
+    return {name: {seed: level(runs[seed], end) for seed, end in last.items()} for name, runs in groups.items()}
 
 
 def times(runs: Mapping[int, Result]) -> dict[int, float | None]:

@@ -19,6 +19,7 @@ from testbed.papers.asafl.runs import (
     SEEDS,
     Measured,
     level,
+    levels_together,
     longest_round,
     ratios,
     told,
@@ -162,6 +163,13 @@ def test_who_does_not_reach_the_target_has_taken_all_of_its_seconds(tmp_path: Pa
 def test_a_round_that_does_not_end_counts_as_long_as_it_was_waited_for(tmp_path: Path) -> None:
     assert longest_round(result(tmp_path, job("short"), scores=rising(0.9), waited=0.1)) == pytest.approx(30 / 21)
     assert longest_round(result(tmp_path, job("faded"), scores=rising(0.9), waited=8.0)) == pytest.approx(8)
+
+
+def test_runs_that_do_not_last_equally_long_are_compared_when_the_first_is_over(tmp_path: Path) -> None:
+    short = {1: result(tmp_path, job("first"), scores=[0.0, 0.5, 0.6], seconds=2.0)}
+    long = {1: result(tmp_path, job("second"), scores=[0.0, 0.2, 0.4, 0.9, 0.9], seconds=4.0)}
+    assert levels_together({"a": short, "b": long}) == {"a": {1: 0.6}, "b": {1: 0.4}}
+    assert levels_together({"a": short, "b": {}}) == {"a": {}, "b": {}}, "with no seed in common"
 
 
 def test_a_chapter_without_results_says_so() -> None:
