@@ -98,15 +98,19 @@ def _accuracy(job: Job) -> float:
     kind, k, rule, _ = job.name.split("-")
     if rule == "eafl":
         return 0.93 + (k == "k10") * 0.01
-    few = {"labels1": {"twafl": 0.6, "gsgm": 0.8, "wkafl": 0.5}, "labels5": dict.fromkeys(runs.RULES, 0.9)}
-    return few.get(kind, {}).get(rule, 0.95) + (k == "k10") * 0.1
+    printed = {
+        ("labels1", "k5"): {"twafl": 0.55, "gsgm": 0.83, "wkafl": 0.71},
+        ("labels1", "k10"): {"twafl": 0.82, "gsgm": 0.86, "wkafl": 0.75},
+        ("labels5", "k5"): dict.fromkeys(runs.RULES, 0.9),
+    }
+    return printed.get((kind, k), {}).get(rule, 0.95)
 
 
 def _rows(folder: Path, **changed: float) -> dict[str, Row]:
     jobs = eafl.PAPER.jobs(chosen(eafl.PAPER))
     results = {job.name: _leave(folder, job, changed.get(job.rule, _accuracy(job))) for job in jobs}
     chapter = eafl.PAPER.chapter(results, chosen(eafl.PAPER))
-    assert len(chapter.grids[0].lines) == 5 * 4 + 3
+    assert len(chapter.grids[0].lines) == 4 * 4 + 3
     figure = Figure()
     chapter.pictures[0].draw(figure)
     assert [len(axes.lines) for axes in figure.axes] == [4, 4], "a line for each rule"
@@ -128,5 +132,5 @@ def test_if_the_others_are_better_it_does_not(tmp_path):
 
 
 def test_every_reason_belongs_to_a_row():
-    keys = {"one", "order", "five", "ten", "losses", "time", "gains", "steady", "many", *runs.ABLATIONS}
+    keys = {"one", "order", "five", "ten", "losses", "time", "few", "few order", "gains", "steady", *runs.ABLATIONS}
     assert {key for key, _ in REASONS} <= keys | {"widest", "figures", "t1", "cifar"}
