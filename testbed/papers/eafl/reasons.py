@@ -29,8 +29,7 @@ REASONS: Mapping[tuple[str, Verdict], str] = {
         + ", and one of EAFL has 7 updates instead of 5"
     ),
     ("losses", Verdict.DIFFERS): (
-        "The scale: GSGM and WKAFL lose less because they have learned less where devices have all labels, too. "
-        + _SHORT
+        "The scale: GSGM loses less because it has learned less where devices have all labels, too. " + _SHORT
     ),
     ("time", Verdict.DIFFERS): (
         "The rule: an iteration waits for every head, and an update makes two hops, so that it takes two to three times"
