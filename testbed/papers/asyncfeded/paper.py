@@ -51,7 +51,7 @@ def _draw_speed(results: Results, figure: Figure) -> None:
         axes.set(title=described.title, xlabel="emulated seconds")
     panels[0].set_ylabel("accuracy")
     if panels[0].lines:
-        panels[0].legend(fontsize=7)
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(RULES), fontsize=7)
 
 
 def _draw_sweep(results: Results, figure: Figure) -> None:
