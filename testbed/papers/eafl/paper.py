@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from statistics import fmean
 
 import numpy as np
@@ -81,22 +82,24 @@ def _ahead(found: Measured, where: str, table: str, claim: str, key: str) -> Row
     return _row(table, claim, _each(scores), all_hold([(scores["eafl"], scores[rule]) for rule in _RIVALS]), key)
 
 
+def _contest(found: Measured, where: str, table: str, claim: str, ranked: Sequence[str], key: str) -> list[Row]:
+    """EAFL is ahead, and its rivals are in this order."""
+    scores = {rule: found.after_t(where, rule) for rule in ranked}
+    order = f"of the others, {RULES[ranked[0]]} is first and {RULES[ranked[-1]]} last"
+    holds = all_hold(list(pairwise(scores[rule] for rule in ranked)))
+    return [_ahead(found, where, table, claim, key), _row(table, order, _each(scores), holds, f"{key} order")]
+
+
 def _labels_rows(found: Measured) -> list[Row]:
     """Table II, and Fig. 7 in iterations and in time."""
-    many, one, ten = (
-        {rule: found.after_t(where, rule) for rule in RULES} for where in (place(1, MANY), place(1), place(10))
-    )
+    one, ten = ({rule: found.after_t(place(labels), rule) for rule in RULES} for labels in (1, 10))
     losses = {rule: difference(ten[rule], one[rule]) for rule in RULES}
     timed = {rule: found.in_time(rule) for rule in RULES}
     return [
-        _ahead(
+        *_contest(
             found, place(1, MANY), f"Table II and Fig. 7 (a), L_num = 1; K = {MANY}",
-            "EAFL 93.33 %, TWAFL 81.95 %, GSGM 86.45 %, WKAFL 75.13 %: EAFL first, by 7 points or more", "one",
-        ),
-        _row(
-            f"Table II, L_num = 1; K = {MANY}", "of the others, GSGM is first and WKAFL last",
-            _each({rule: many[rule] for rule in _RIVALS}),
-            all_hold([(many["gsgm"], many["twafl"]), (many["twafl"], many["wkafl"])]), "order",
+            "EAFL 93.33 %, TWAFL 81.95 %, GSGM 86.45 %, WKAFL 75.13 %: EAFL first, by 7 points or more",
+            ("gsgm", "twafl", "wkafl"), "one",
         ),
         _ahead(
             found, place(5), "Table II, L_num = 5", "EAFL 94.58 %, TWAFL 91.67 %, GSGM 91.23 %, WKAFL 92.88 %", "five"
@@ -137,19 +140,15 @@ def _part_rows(found: Measured) -> list[Row]:
 
 def _share_rows(found: Measured) -> list[Row]:
     """Table III."""
-    few = {rule: found.after_t(place(1, FEW), rule) for rule in RULES}
-    gains = {rule: difference(found.after_t(place(1, MANY), rule), few[rule]) for rule in RULES}
+    gains = {
+        rule: difference(found.after_t(place(1, MANY), rule), found.after_t(place(1, FEW), rule)) for rule in RULES
+    }
     said = ", ".join(f"{RULES[rule]} {signed(list(gains[rule].values()))}" for rule in RULES)
     nothing = {rule: dict.fromkeys(gains[rule], 0.0) for rule in RULES}
     return [
-        _ahead(
+        *_contest(
             found, place(1, FEW), f"Table III, φ = 0.05; K = {FEW}",
-            "EAFL 92.78 %, TWAFL 55.07 %, GSGM 83.11 %, WKAFL 71.23 %: EAFL first", "few",
-        ),
-        _row(
-            f"Table III, φ = 0.05; K = {FEW}", "of the others, GSGM is first and TWAFL last",
-            _each({rule: few[rule] for rule in _RIVALS}),
-            all_hold([(few["gsgm"], few["wkafl"]), (few["wkafl"], few["twafl"])]), "few order",
+            "EAFL 92.78 %, TWAFL 55.07 %, GSGM 83.11 %, WKAFL 71.23 %: EAFL first", ("gsgm", "wkafl", "twafl"), "few",
         ),
         _row(
             "Table III, from 5 to 10 updates an iteration",
