@@ -41,3 +41,10 @@ class Search:
         if len(scores) < len(self.values):
             return self.values[len(self.values) // 2]
         return max(scores, key=lambda value: scores[value])
+
+    def is_at_an_end(self, results: Results) -> bool:
+        """Whether the first or the last of the values won."""
+        return len(self.scores(results)) == len(self.values) and self.chosen(results) in (
+            self.values[0],
+            self.values[-1],
+        )

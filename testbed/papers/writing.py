@@ -138,6 +138,9 @@ def _searches(programme: Programme) -> Iterator[str]:
         )
         lines.append((search.name, f"`{search.key}`", tried or "not run", search.measure))
     yield from _table(("for", "key", "tried: score", "score"), lines)
+    at_an_end = [search.name for search in searches if search.is_at_an_end(programme.results)]
+    if at_an_end:
+        yield f"\nAt an end of what was tried, so that a better one may lie beyond it: {', '.join(at_an_end)}."
 
 
 def _runs(programme: Programme, results: Sequence[Result]) -> Iterator[str]:

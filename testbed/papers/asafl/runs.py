@@ -136,11 +136,16 @@ def _controlled_job(place: str, control: str, seed: int, lr: float, mu: float) -
 
 def level(result: Result, end: float | None = None) -> float:
     """Mean accuracy over the last fifth of the seconds, or of those up to ``end``: versions differ by many points where
-    devices have one label.
+    devices have one label. If no version was made there, that of the model that they were spent with.
     """
-    moments, scores = result.curve()
-    last = moments[-1] if end is None else end
-    return fmean(score for at, score in zip(moments, scores, strict=True) if 0.8 * last <= at <= last)
+    last = lasted(result) if end is None else end
+    scored = [score for at, score in zip(*result.curve(), strict=True) if 0.8 * last <= at <= last]
+    return fmean(scored) if scored else result.at(last)
+
+
+def lasted(result: Result) -> float:
+    """Seconds of a run. Its last version, and score, may be much older: in a deep fade a round does not end."""
+    return float(result.summary["seconds"])
 
 
 def usage(result: Result) -> float:
@@ -149,9 +154,9 @@ def usage(result: Result) -> float:
 
 
 def longest_round(result: Result) -> float:
-    """Seconds; the one that was still under way when the run ended counts, too: in a deep fade, that may be long."""
+    """Seconds; the one that was still under way when the run ended counts, too."""
     rows = result.rows("versions.csv")
-    under_way = float(result.summary["seconds"]) - float(rows[-1]["time_s"])
+    under_way = lasted(result) - float(rows[-1]["time_s"])
     return max(under_way, *(float(row["latency_s"]) for row in rows))
 
 
@@ -199,7 +204,7 @@ def times(runs: Mapping[int, Result]) -> dict[int, float | None]:
 
 def ends(runs: Mapping[int, Result]) -> Scores:
     """When each run was over."""
-    return {seed: result.curve()[0][-1] for seed, result in runs.items()}
+    return {seed: lasted(result) for seed, result in runs.items()}
 
 
 def ratios(fast: Mapping[int, Result], slow: Mapping[int, Result]) -> list[float]:

@@ -18,23 +18,24 @@ _EASY = (
 )
 _UNEVEN = (
     "The rule: K becomes uneven, 1 on most devices and 15 or more on few, and the long updates of the latter pull the"
-    " model their way. With K held to at most ten, it is smoother than with any fixed K."
+    " model their way. With K held to at most ten, it is as smooth as with K = 5, the smoothest of the fixed ones."
 )
 _LEVEL = "It is level with K = 5 and 10: they differ by a tenth of what the seeds do."
 _RATE = (
     "The setting: the rate decides. At one rate for all, a quarter of this, AsyncFedED is first (next row), and at the"
-    " printed one, 0.01, nobody learns in so few jobs. At 0.16 its accuracy goes up and down (best 0.49, last 0.36 in"
-    " the mean), FedAsync's hardly (0.60, 0.58), which averages models where AsyncFedED adds whole updates."
+    " printed one, 0.01, nobody learns much in so few jobs. At 0.16 its accuracy goes up and down (best 0.49, last 0.36"
+    " in the mean), FedAsync's hardly (0.60, 0.58): it goes towards what a device has, from where the model is;"
+    " AsyncFedED adds what the device has done since an older one."
 )
 _ENDLESS = (
     "Not settled. It goes up and down from the start: an update has a weight of about 0.43 at the printed rate of 1,"
-    " where FedAsync's is 0.1 and FedAvg averages six. And with six devices γ is 1.3 to 1.7, always below γ̄ = 3, so"
-    " that (8) lets K grow from 10 to 40 on every device."
+    " where FedAsync's is 0.1 and FedAvg averages six. And with six devices γ is 1.3 to 1.7, nearly always below γ̄ ="
+    " 3, so that (8) lets K grow from 10 to 40 on every device."
 )
 _HINGE = (
     "FedAsync+Constant does. With ten devices under way τ is about 9, above the b = 5 of Table 3, and the hinge damps α"
     " from 0.1 to 0.005. Where some are suspended, others come back sooner: updates with τ ≤ 5 are 11 in a run at P ="
-    " 0, 72 at 0.3, 57 at 0.6 and 30 at 0.9, and what the rule learns goes with them."
+    " 0, 48 at 0.1, 72 at 0.3, 57 at 0.6 and 30 at 0.9, and roughly, what the rule learns goes with them."
 )
 _NO_LEVER = (
     "(8) takes for granted that γ rises with K. With K of all devices it may; but when K of one device alone was varied"

@@ -92,7 +92,7 @@ def _signs(results: Results, setting: str, *, long: bool) -> Row:
         claim=f"{TITLES[setting]}: PSURDG − AUDG in accuracy at delays {delays} is {points} points",
         ours=_counted(paper, gaps),
         verdict=verdict,
-        reason=(reasons.LONG_SIGNS if long else reasons.SIGNS).get(verdict, ""),
+        reason=reasons.LONG_SIGNS.get(verdict, "") if long else reasons.signs(setting, verdict),
     )
 
 

@@ -44,7 +44,7 @@ def at_long_steps(results: Results) -> Grid:
         gaps = [cell.differences(results) for cell in cells]
         lines.append((f"{TITLES[setting]}, PSURDG − AUDG", *map(signed, gaps)))
         best = [[_at_better_step(cell, results, rule) for rule in RULES] for cell in cells]
-        own = [[other - one for one, other in zip(*each, strict=True)] for each in best]
+        own = [[other - one for one, other in zip(*each, strict=True)] if all(each) else [] for each in best]
         lines.append((f"{TITLES[setting]}, PSURDG − AUDG, each at its better η of the two", *map(signed, own)))
     return Grid(
         title=f"Final accuracy at {LONG} times the searched η", header=("", *map(str, LONG_DELAYS)), lines=lines

@@ -34,6 +34,6 @@ def picture(results: Results) -> Picture:
     return Picture(
         name="differences",
         caption="PSURDG − AUDG in accuracy after 50 iterations over the delay of the first device: mean and range over"
-        " seeds, and what the paper prints. The scales differ.",
+        " seeds at the searched η and at three times that, and what the paper prints. The scales differ.",
         draw=draw,
     )

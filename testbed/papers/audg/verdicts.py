@@ -24,9 +24,10 @@ def of_signs(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> Verdict
         return Verdict.MISSING
     agreeing = sum(fmean(values) * printed > 0 for printed, values in zip(paper, ours, strict=True))
     signs = [decided(values) * printed for printed, values in zip(paper, ours, strict=True)]
-    if agreeing >= len(paper) - 1 and not any(sign < 0 for sign in signs):
-        return Verdict.DIRECTION
-    return Verdict.DIFFERS if any(signs) else Verdict.UNTESTED
+    if not any(signs):
+        return Verdict.UNTESTED
+    against = any(sign < 0 for sign in signs)
+    return Verdict.DIRECTION if agreeing >= len(paper) - 1 and not against else Verdict.DIFFERS
 
 
 def of_fall(ours: Sequence[Sequence[float]]) -> Verdict:

@@ -102,20 +102,21 @@ def _labels_rows(found: Measured) -> list[Row]:
             ("gsgm", "twafl", "wkafl"), "one",
         ),
         _ahead(
-            found, place(5), "Table II, L_num = 5", "EAFL 94.58 %, TWAFL 91.67 %, GSGM 91.23 %, WKAFL 92.88 %", "five"
+            found, place(5), f"Table II, L_num = 5; K = {FEW}",
+            "EAFL 94.58 %, TWAFL 91.67 %, GSGM 91.23 %, WKAFL 92.88 %", "five"
         ),
         _row(
-            "Table II, L_num = 10", "TWAFL 95.66 % before EAFL 94.68 %; GSGM 94.61 %, WKAFL 93.54 %", _each(ten),
-            all_hold([(ten["twafl"], ten["eafl"])]), "ten",
+            f"Table II, L_num = 10; K = {FEW}", "TWAFL 95.66 % before EAFL 94.68 %; GSGM 94.61 %, WKAFL 93.54 %",
+            _each(ten), all_hold([(ten["twafl"], ten["eafl"])]), "ten",
         ),
         _row(
-            "Table II, from L_num = 10 to 1",
+            f"Table II, from L_num = 10 to 1; K = {FEW}",
             "EAFL loses 1.35 points, TWAFL 13.71, GSGM 8.16, WKAFL 18.41: it suffers least",
             ", ".join(f"{RULES[rule]} {signed([-loss for loss in losses[rule].values()])}" for rule in RULES),
             all_hold([(losses[rule], losses["eafl"]) for rule in _RIVALS]), "losses",
         ),
         _row(
-            "Fig. 7 (a), in seconds",
+            f"Fig. 7 (a), in seconds; K = {FEW}",
             "EAFL is called the more efficient; its figures count iterations, and none has a time axis",
             f"after the same emulated seconds: {_each(timed)}",
             all_hold([(timed["eafl"], timed[rule]) for rule in _RIVALS]), "time",
@@ -134,7 +135,7 @@ def _part_rows(found: Measured) -> list[Row]:
             f"{spread(list(whole.values()))} with, {spread(list(left.values()))} without:"
             f" {signed(list(difference(left, whole).values()))}"
         )
-        rows.append(_row(f"Table I, without {part.upper()}", claim, ours, all_hold([(whole, left)]), part))
+        rows.append(_row(f"Table I, without {part.upper()}; K = {FEW}", claim, ours, all_hold([(whole, left)]), part))
     return rows
 
 
@@ -217,7 +218,7 @@ def _picture(found: Measured) -> Picture:
         right.set(xlabel="emulated seconds")
         right.legend()
 
-    caption = "One label for each device (T2, L_num = 1): by iterations, as in Fig. 7 (a), and by time"
+    caption = f"One label for each device (T2, L_num = 1), K = {FEW}: by iterations, as in Fig. 7 (a), and by time"
     return Picture(name="curves", caption=caption, draw=draw)
 
 

@@ -172,6 +172,14 @@ def test_runs_that_do_not_last_equally_long_are_compared_when_the_first_is_over(
     assert levels_together({"a": short, "b": {}}) == {"a": {}, "b": {}}, "with no seed in common"
 
 
+def test_a_run_that_a_fade_holds_up_goes_on_to_its_end_with_what_it_has(tmp_path: Path) -> None:
+    held = {1: result(tmp_path, job("held"), scores=[0.0, 0.5, 0.6], seconds=2.0, waited=8.0)}
+    other = {1: result(tmp_path, job("other"), scores=[0.0, 0.2, 0.4, 0.9, 0.9], seconds=4.0)}
+    assert level(held[1]) == 0.6
+    assert levels_together({"a": held, "b": other}) == {"a": {1: 0.6}, "b": {1: 0.9}}, "after four seconds, not two"
+    assert ratios(other, held) == [pytest.approx(10 / 3)], "it did not get to the target in all of its ten seconds"
+
+
 def test_a_chapter_without_results_says_so() -> None:
     chapter = PAPER.chapter({}, parts.chosen(PAPER))
     assert {row.verdict for row in chapter.rows} == {Verdict.MISSING, Verdict.UNTESTED}

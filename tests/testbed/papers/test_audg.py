@@ -10,9 +10,12 @@ import pytest
 from testbed import loading
 from testbed.papers.audg import theta
 from testbed.papers.audg.cells import ACCURACY, DELAYS, LONG, LOSS, SEEDS, TITLES, Cell, decided, printed, row
+from testbed.papers.audg.grids import at_long_steps
 from testbed.papers.audg.paper import PAPER
 from testbed.papers.audg.verdicts import hits, of_dip, of_fall, of_order, of_predictions, of_signs, of_synchrony
 from testbed.papers.chapter import Verdict
+from testbed.papers.job import Job
+from testbed.papers.result import Result
 from testbed.theory.bounds import Measured
 from tests.testbed.papers import parts
 
@@ -134,6 +137,19 @@ def test_theta_changes_its_sign_at_the_break_even(phi: float) -> None:
 
 
 # ---- the chapter
+
+
+def test_a_rule_whose_runs_are_not_all_there_leaves_holes(tmp_path: Path) -> None:
+    jobs = [job for job in PAPER.jobs(ETA) if job.rule == "audg" and "delay5" in job.name]
+    grid = at_long_steps({job.name: _result(job, tmp_path / job.name) for job in jobs})
+    assert [line[2] for line in grid.lines[:4]] == ["0.700 (0.700 to 0.700)", "–", "–", "–"]
+
+
+def _result(job: Job, folder: Path) -> Result:
+    """A run that learned something, and nothing else."""
+    folder.mkdir()
+    (folder / "metrics.csv").write_text("time_s,version,accuracy,loss\n1,50,0.7,0.5\n", encoding="utf-8")
+    return Result(job=job, folder=folder, took=1.0, attempts=1)
 
 
 def test_nothing_was_run() -> None:
