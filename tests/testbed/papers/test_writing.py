@@ -35,6 +35,7 @@ def test_claims_measurements_searches_and_certificates(tmp_path: Path) -> None:
     text = (tmp_path / "papers.md").read_text(encoding="utf-8")
     assert "| Table I | a ∣ b | 0.400 | **agrees** |  |" in text
     assert "| rate | `training.lr` | 0.1: 0.4, 0.2: 0.4, **0.4: 0.8** | final accuracy |" in text
+    assert "At an end of what was tried, so that a better one may lie beyond it: rate.\n" in text
     assert "9 runs, reported seeds 1, 2, 3, 18 s on this host; certificates: PASS 8, WARN 1." in text
     assert "The runs of these took **18 s** in all" in text
     assert "Not measured yet: Another paper (`make papers PAPER=other`)." in text
@@ -107,4 +108,5 @@ def test_writing_only_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(command, "Runner", lambda: runner)
     assert run(tmp_path, "small", "--write-only") == 0
     assert not runner.ran
+    assert "At an end" not in (tmp_path / "papers.md").read_text(encoding="utf-8"), "nothing was tried"
     assert "**not run**" in (tmp_path / "papers.md").read_text(encoding="utf-8")
