@@ -5,7 +5,7 @@
 def main() -> int:
     # imported here and not above: every forked process imports this file once more
     try:
-        from testbed.cli import main
+        from testbed.cli.main import main
 
         return main()
     except KeyboardInterrupt:  # outside of a run, which takes it in its own way

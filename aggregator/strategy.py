@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol
 import msgspec
 import numpy as np
 
-from testbed.messages import Job, Update, Vector
+from testbed.wire.messages import Job, Update, Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,14 +158,12 @@ class Reject(Exception):
 
 
 class Strategy(abc.ABC):
-    """Base of all rules. Parameters are dataclass fields made with ``testbed.parameters.param``."""
+    """Base of all rules. Parameters are dataclass fields made with ``testbed.common.parameters.param``."""
 
     hands_out_final_model: ClassVar[bool] = False
     """Whether the run ends only when every device has the final model."""
     grants: ClassVar[bool] = False
     """Whether devices upload only when, and as fast as, the rule says (``Decision.plan``): it needs a radio cell."""
-    imports: ClassVar[tuple[str, ...]] = ()
-    """Modules that take seconds to import: everybody is forked from a process that has them."""
     unrepeatable: ClassVar[str] = ""
     """Why a strict replay, which repeats the order of updates at the aggregator, would not do; empty: it would."""
     keeps_old_base: ClassVar[bool] = True
@@ -176,8 +174,12 @@ class Strategy(abc.ABC):
         """Whether a run can go on from a checkpoint, which has nothing of what is on the devices."""
         return True
 
+    @classmethod
+    def preload(cls) -> None:  # noqa: B027  most strategies need only numpy
+        """Import what takes seconds to import. Called once, in the process that all others are forked from."""
+
     def check(self, devices: int) -> None:  # noqa: B027  most rules fit every fleet
-        """Raise ``testbed.parameters.ParameterError`` for what does not fit a fleet of so many devices."""
+        """Raise ``testbed.common.parameters.ParameterError`` for what does not fit a fleet of so many devices."""
 
     @abc.abstractmethod
     def on_start(self, server: Server) -> Decision:

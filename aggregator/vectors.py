@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from testbed.messages import Vector
+from testbed.wire.messages import Vector
 
 Sum: TypeAlias = npt.NDArray[np.float64]
 """A sum that is carried on for the whole run: in double precision, since what rounding leaves behind stays in it."""

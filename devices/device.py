@@ -19,17 +19,17 @@ import math
 
 import msgspec
 
-from devices.computing import Trainer
+from devices.compute.trainer import Trainer
 from devices.downloads import Downloads
 from devices.jobs import Jobs, Meter
+from devices.route import NEVER, Ways
 from devices.uploads import Uploads
-from devices.ways import NEVER, Ways
 from devices.work import Hang, State, Work
-from testbed.faults import Timetable
-from testbed.fleet import DeviceSpec
-from testbed.messages import Ask, Base, Beat, Grant, Job, Train, Update
-from testbed.script import Script
-from testbed.trace import Event, Scripted, Suspended, as_table
+from testbed.emulation.faults import Timetable
+from testbed.history.trace import Event, Scripted, Suspended, as_table
+from testbed.profile.fleet import DeviceSpec
+from testbed.profile.script import Script
+from testbed.wire.messages import Ask, Base, Beat, Grant, Job, Train, Update
 
 
 class Device:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 
 from devices.link import Transfer
-from devices.ways import Ways
+from devices.route import Ways
 from devices.work import Hang
-from testbed.messages import Train
-from testbed.trace import Downloaded, Event
+from testbed.history.trace import Downloaded, Event
+from testbed.wire.messages import Train
 
 
 class Downloads:

@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
-from devices.computing import Trainer
-from devices.memory import Remembered
-from devices.throttle import Pace
+from devices.baseline import Remembered
+from devices.compute.pace import Pace
+from devices.compute.trainer import Trainer
 from devices.work import Work
-from testbed.faults import Timetable
-from testbed.fleet import DeviceSpec
-from testbed.host import Usage
-from testbed.messages import Grant, Job, Train, Update, Vector
-from testbed.speed import Curve
-from testbed.trace import Abandoned, Event, Trained
+from testbed.emulation.faults import Timetable
+from testbed.history.trace import Abandoned, Event, Trained
+from testbed.host.kernel import Usage
+from testbed.profile.fleet import DeviceSpec
+from testbed.profile.speed import Curve
+from testbed.wire.messages import Grant, Job, Train, Update, Vector
 
 Meter: TypeAlias = Callable[[], Usage | None]
 """Reads what the kernel knows about the process that computes."""

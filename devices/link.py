@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from testbed.faults import Fate
-from testbed.profile import Direction, Phase
-from testbed.speed import Changed, Course, Curve
+from testbed.emulation.faults import Fate
+from testbed.profile.schema import Direction, Phase
+from testbed.profile.speed import Changed, Course, Curve
 from testbed.traces import rate
 from testbed.traces.availability import Absence
 

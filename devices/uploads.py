@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from devices.link import next_tick
-from devices.ways import Ways
+from devices.route import Ways
 from devices.work import Work
-from testbed.fleet import DeviceSpec
-from testbed.trace import Event, Uploaded
+from testbed.history.trace import Event, Uploaded
+from testbed.profile.fleet import DeviceSpec
 
 
 class Uploads:

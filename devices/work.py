@@ -6,11 +6,11 @@ import enum
 import math
 from dataclasses import dataclass
 
-from devices.computing import Computing
+from devices.compute.pace import Pace
+from devices.compute.trainer import Computing
 from devices.link import Transfer
-from devices.throttle import Pace
-from testbed.faults import Suspension
-from testbed.messages import KILLED, Grant, Train, Update
+from testbed.emulation.faults import Suspension
+from testbed.wire.messages import KILLED, Grant, Train, Update
 
 
 class State(enum.StrEnum):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from testbed.data.locating import locate
-from testbed.data.progress import SILENT
-from testbed.data.sources import SOURCES
-from testbed.errors import UserError
+from testbed.common.errors import UserError
+from testbed.common.progress import SILENT
+from testbed.learning.data.catalogue import SOURCES
+from testbed.learning.data.data_files import locate
 
 
 def present(data_set: str) -> bool:

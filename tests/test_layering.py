@@ -74,7 +74,7 @@ def test_packages_import_only_downwards(package: str, others: tuple[str, ...]) -
     assert {file for file, _ in wrong} <= HEADS
 
 
-HEADS = {"devices/head.py"}
+HEADS = {"devices/cluster/head.py"}
 """A device that heads a cluster is a small aggregator, and has the parts of one."""
 
 
@@ -84,9 +84,9 @@ def test_nothing_that_runs_imports_the_tests() -> None:
 
 STRATEGIES = [file for file in IMPORTS if file.startswith("aggregator/strategies/")]
 FOR_STRATEGIES = (
-    "aggregator.strategy", "aggregator.pacing", "aggregator.vectors", "aggregator.memory", "aggregator.strategies",
-    "aggregator.clustering", "aggregator.twostage",
-    "testbed.messages", "testbed.parameters", "numpy", "msgspec", *sys.stdlib_module_names,
+    "aggregator.strategy", "aggregator.pacing", "aggregator.vectors", "aggregator.strategies.asafl.gradient_memory", "aggregator.strategies",
+    "aggregator.strategies.eafl.clustering", "aggregator.strategies.eafl.two_stage",
+    "testbed.wire.messages", "testbed.common.parameters", "numpy", "msgspec", *sys.stdlib_module_names,
 )  # fmt: skip
 
 
@@ -111,16 +111,19 @@ DRAWN = ("dealing/heatmap", "papers/*", "report/drawing", "report/fleetlanes", "
 @pytest.mark.parametrize(
     ("module", "allowed"),
     [
-        ("zmq", ["testbed/sockets.py", "testbed/door.py"]),
-        ("msgpack", ["testbed/wire.py"]),
+        ("zmq", ["testbed/wire/sockets.py", "testbed/wire/authentication.py"]),
+        ("msgpack", ["testbed/wire/codec.py"]),
         ("time", [f"testbed/{name}.py" for name in CLOCKS]),
         ("random", []),
-        ("pickle", ["testbed/unpickle.py"]),
-        ("tensorboard", ["testbed/tensorboard.py"]),
+        ("pickle", ["testbed/common/unpickle.py"]),
+        ("tensorboard", ["testbed/runs/tensorboard.py"]),
         ("matplotlib", [f"testbed/{name}.py" for name in DRAWN]),
-        ("sklearn", ["aggregator/clustering.py"]),
-        ("jinja2", ["testbed/report/page.py", "testbed/compare/page.py"]),
-        ("torch", ["testbed/models/*", "testbed/tasks/*", "testbed/template.py", "devices/training.py"]),
+        ("sklearn", ["aggregator/strategies/eafl/clustering.py"]),
+        ("jinja2", ["testbed/report/report_page.py", "testbed/compare/compare_page.py"]),
+        (
+            "torch",
+            ["testbed/models/*", "testbed/tasks/*", "testbed/processes/template.py", "devices/compute/local_sgd.py"],
+        ),
     ],
 )
 def test_a_module_stays_in_its_files(module: str, allowed: list[str]) -> None:
@@ -131,7 +134,14 @@ def test_a_module_stays_in_its_files(module: str, allowed: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["testbed.cli", "testbed.tasks", "testbed.models", "testbed.splits", "aggregator.strategies"]
+    "module",
+    [
+        "testbed.cli.main",
+        "testbed.learning.tasks",
+        "testbed.learning.models",
+        "testbed.learning.splits",
+        "aggregator.strategies",
+    ],
 )
 def test_the_command_line_does_not_wait_for_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
@@ -162,6 +172,6 @@ def test_calls_are_found() -> None:
 
 @pytest.mark.parametrize("file", IMPORTS)
 def test_nothing_runs_what_it_reads(file: str) -> None:
-    """No message and no file is ever a program. (The Unpickler of ``testbed.unpickle`` can name numbers only.)"""
+    """No message and no file is ever a program. (The Unpickler of ``testbed.common.unpickle`` can name numbers only.)"""
     assert not [module for module in IMPORTS[file] if below(module, *READERS_OF_PROGRAMS)]
     assert not said((ROOT / file).read_text(encoding="utf-8")) & PROGRAMS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from testbed.messages import Job, Update
+from testbed.wire.messages import Job, Update
 
 Executions = list[tuple[str, float]]
 """Device and execution time, in the order of arrival; a fast device may come twice."""

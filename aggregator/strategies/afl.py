@@ -41,8 +41,8 @@ from dataclasses import dataclass, field
 from aggregator.pacing import DelaySpread, EveryUpdate, Executions, fraction_of, sample
 from aggregator.strategy import Reject, Server
 from aggregator.vectors import Sum, add_scaled, plus_scaled, scaled, zero_sum
-from testbed.messages import Job, Update, Vector
-from testbed.parameters import param
+from testbed.common.parameters import param
+from testbed.wire.messages import Job, Update, Vector
 
 
 @dataclass(kw_only=True)

@@ -33,8 +33,8 @@ from dataclasses import dataclass, field, replace
 from aggregator.pacing import EveryUpdate
 from aggregator.strategy import Decision, Reject, Server
 from aggregator.vectors import distance, norm, plus_scaled
-from testbed.messages import Job, Update, Vector
-from testbed.parameters import param
+from testbed.common.parameters import param
+from testbed.wire.messages import Job, Update, Vector
 
 
 @dataclass(kw_only=True)

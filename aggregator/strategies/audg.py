@@ -29,7 +29,7 @@ from typing import ClassVar
 
 from aggregator.pacing import EveryTick
 from aggregator.strategy import Server
-from testbed.messages import Update
+from testbed.wire.messages import Update
 
 
 @dataclass(kw_only=True)

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from aggregator.pacing import EveryUpdate
 from aggregator.strategy import Server
 from aggregator.vectors import mixed
-from testbed.messages import Update, Vector
-from testbed.parameters import param
+from testbed.common.parameters import param
+from testbed.wire.messages import Update, Vector
 
 
 @dataclass(kw_only=True)

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 from aggregator.pacing import EveryK
 from aggregator.strategy import Server
-from testbed.messages import Update
-from testbed.parameters import param
+from testbed.common.parameters import param
+from testbed.wire.messages import Update
 
 
 @dataclass(kw_only=True)

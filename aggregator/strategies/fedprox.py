@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 
 from aggregator.pacing import EveryRound
 from aggregator.strategy import Server
-from testbed.messages import Job, Update
-from testbed.parameters import param
+from testbed.common.parameters import param
+from testbed.wire.messages import Job, Update
 
 
 @dataclass(kw_only=True)

@@ -36,8 +36,8 @@ import numpy as np
 from aggregator.pacing import free
 from aggregator.strategy import Decision, Server, Strategy
 from aggregator.vectors import add_scaled, plus_scaled
-from testbed.messages import Job, Update, Vector
-from testbed.parameters import param
+from testbed.common.parameters import param
+from testbed.wire.messages import Job, Update, Vector
 
 
 @dataclass(kw_only=True)

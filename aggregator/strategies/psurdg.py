@@ -28,7 +28,7 @@ from typing import ClassVar
 from aggregator.pacing import EveryTick
 from aggregator.strategy import Server
 from aggregator.vectors import Sum, add_scaled, plus_scaled, zero_sum
-from testbed.messages import Update, Vector
+from testbed.wire.messages import Update, Vector
 
 
 @dataclass(kw_only=True)

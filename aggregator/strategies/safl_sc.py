@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from aggregator.pacing import EveryK
 from aggregator.strategy import Server
-from testbed.parameters import param
+from testbed.common.parameters import param
 
 
 @dataclass(kw_only=True)

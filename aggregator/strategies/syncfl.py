@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from aggregator.pacing import EveryRound
 from aggregator.strategy import Server
-from testbed.messages import Update
+from testbed.wire.messages import Update
 
 
 @dataclass(kw_only=True)

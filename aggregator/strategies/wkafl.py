@@ -37,8 +37,8 @@ import numpy as np
 from aggregator.pacing import EveryK, normalised
 from aggregator.strategy import Server
 from aggregator.vectors import add_scaled, cosine, norm
-from testbed.messages import Update, Vector
-from testbed.parameters import param
+from testbed.common.parameters import param
+from testbed.wire.messages import Update, Vector
 
 
 @dataclass(kw_only=True)

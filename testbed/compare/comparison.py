@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from testbed import energy
-from testbed.compare import interval, pairing, settings, signflip
+from testbed.analysis import energy
+from testbed.compare import interval, pairing, settings, sign_flip
+from testbed.compare.compared_runs import Run
 from testbed.compare.goal import Goal
 from testbed.compare.pairing import Difference, Fate
 from testbed.compare.quantities import of_run, quantities
-from testbed.compare.runs import Run
 
 _USUAL_P = 0.05
 
@@ -108,10 +108,10 @@ def _about_pairs(groups: Sequence[str], found: Sequence[Difference]) -> Iterator
         yield "no pairs: no two runs of different groups have the same seed and fleet, or met the same recorded run"
         return
     most = max(difference.pairs for difference in found)
-    if signflip.smallest(most) > _USUAL_P:
+    if sign_flip.smallest(most) > _USUAL_P:
         yield (
-            f"with {_count(most, 'pair')}, p cannot be below {signflip.smallest(most):g}, however different two rules"
-            f" are; for {_USUAL_P:g} it takes {signflip.pairs_for(_USUAL_P)}"
+            f"with {_count(most, 'pair')}, p cannot be below {sign_flip.smallest(most):g}, however different two rules"
+            f" are; for {_USUAL_P:g} it takes {sign_flip.pairs_for(_USUAL_P)}"
         )
     able = sum(difference.smallest_p <= _USUAL_P for difference in found)
     if able > 1:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from testbed.compare.compared_runs import Run
 from testbed.compare.quantities import JOULES
-from testbed.compare.runs import Run
 
 _POINTS = 200
 

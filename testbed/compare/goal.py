@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.compare.runs import Run
-from testbed.errors import UserError
-from testbed.metrics import LEVELS
+from testbed.analysis.metrics import LEVELS
+from testbed.common.errors import UserError
+from testbed.compare.compared_runs import Run
 
 DEFAULT_METRIC, OTHERWISE = "accuracy", "loss"
 """What counts unless another is asked for: the second where a task knows nothing of the first."""

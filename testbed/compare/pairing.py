@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
-from testbed.compare import settings, signflip
+from testbed.compare import settings, sign_flip
+from testbed.compare.compared_runs import Run
 from testbed.compare.quantities import PAIRED
-from testbed.compare.runs import Run
 
 TRACE, SEED = "trace", "seed"
 BASIS = {
@@ -64,7 +64,7 @@ def differences(
                 yield Difference(
                     first=first, second=second, quantity=quantity, pairs=len(apart),
                     by=TRACE if all(fate[0] == TRACE for fate in common) else SEED,
-                    mean=sum(apart) / len(apart), p=signflip.p_value(apart), smallest_p=signflip.smallest(len(apart)),
+                    mean=sum(apart) / len(apart), p=sign_flip.p_value(apart), smallest_p=sign_flip.smallest(len(apart)),
                 )  # fmt: skip
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from testbed.compare.compared_runs import Run
 from testbed.compare.goal import Goal
-from testbed.compare.runs import Run
 
 JOULES = "J (proxy)"
-"""Nobody has measured them: ``testbed.energy`` has the model."""
+"""Nobody has measured them: ``testbed.analysis.energy`` has the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

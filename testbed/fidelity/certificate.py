@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.fidelity.computing import canary, step_time, stolen
+from testbed.fidelity.compute_checks import canary, step_time, stolen
 from testbed.fidelity.evidence import gather
-from testbed.fidelity.links import causality, link_delay, link_rate, loss
-from testbed.fidelity.running import admission, aggregator, conservation
+from testbed.fidelity.link_checks import causality, link_delay, link_rate, loss
+from testbed.fidelity.run_checks import admission, aggregator, conservation
 from testbed.fidelity.verdict import SEVERITY, Invariant, Verdict
-from testbed.fleet import DeviceSpec
-from testbed.trace import Event
+from testbed.history.trace import Event
+from testbed.profile.fleet import DeviceSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from testbed import trace
-from testbed.messages import book_of
-from testbed.trace import Event
+from testbed.history import trace
+from testbed.history.trace import Event
+from testbed.wire.messages import book_of
 
 _CLOCK_GRAIN = 1e-6
 _END_SECONDS = 0.1

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from testbed import terminal
-from testbed.errors import UserError
-from testbed.papers import writing
+from testbed.common.console import say
+from testbed.common.errors import UserError
+from testbed.papers import document
 from testbed.papers.catalogue import PAPERS
 from testbed.papers.programme import Programme
-from testbed.sweep.progress import duration
-from testbed.sweep.running import Runner
+from testbed.sweep.runner import Runner
+from testbed.sweep.sweep_progress import duration
 
 
 def main(words: list[str]) -> int:
@@ -49,18 +49,18 @@ def _carry_out(options: argparse.Namespace, console: Console) -> int:
             elif options.write_only:
                 programme.read()
             else:
-                terminal.say(console, f"{programme.paper.name}: {programme.paper.title}")
+                say(console, f"{programme.paper.name}: {programme.paper.title}")
                 programme.carry_out()
             if runner.interrupted_by is not None:
-                terminal.say(console, "interrupted; the same command goes on from here")
+                say(console, "interrupted; the same command goes on from here")
                 return 128 + runner.interrupted_by
     if options.dry_run:
         return 0
-    writing.write(options.document, programmes)
-    terminal.say(console, f"written: {options.document}")
+    document.write(options.document, programmes)
+    say(console, f"written: {options.document}")
     for programme in programmes:
         if programme.left_out:
-            terminal.say(console, f"{programme.paper.name}: {len(programme.left_out)} runs were left out, see above")
+            say(console, f"{programme.paper.name}: {len(programme.left_out)} runs were left out, see above")
         for name, reason in programme.failed.items():
             print(f"error: {name} failed, {reason}; the same command tries it again", file=sys.stderr)
     return 1 if any(programme.failed for programme in programmes) else 0
@@ -70,11 +70,11 @@ def _list(programme: Programme, console: Console) -> None:
     waiting = programme.waiting()
     for job in waiting:
         replayed = f" --replay={job.replays}" if job.replays else ""
-        terminal.say(console, f"{programme.paper.name}/{job.name}: {' '.join(job.words())}{replayed}")
+        say(console, f"{programme.paper.name}/{job.name}: {' '.join(job.words())}{replayed}")
     known = [job.experiment().stop.seconds for job in waiting]
     most = sum(seconds for seconds in known if seconds is not None)
     told = f"at most {duration(most)} of emulated time" if None not in known else "as long as their profiles say"
-    terminal.say(console, f"{programme.paper.name}: {len(waiting)} runs to do, {told}, and a few seconds to start each")
+    say(console, f"{programme.paper.name}: {len(waiting)} runs to do, {told}, and a few seconds to start each")
 
 
 if __name__ == "__main__":

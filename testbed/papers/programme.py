@@ -7,16 +7,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from testbed import terminal
-from testbed.data import store as data
-from testbed.errors import UserError
-from testbed.papers.job import Job
-from testbed.papers.paper import Chosen, Paper
-from testbed.papers.result import Result
-from testbed.papers.store import Done, Store
-from testbed.sweep.progress import Progress
-from testbed.sweep.running import Runner
-from testbed.sweep.state import DONE, Cell
+from testbed.common.console import say
+from testbed.common.errors import UserError
+from testbed.learning.data import loader as data
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.paper import Chosen, Paper
+from testbed.papers.framework.result import Result
+from testbed.papers.job_store import Done, Store
+from testbed.runs.sweep_state import DONE, Cell
+from testbed.sweep.runner import Runner
+from testbed.sweep.sweep_progress import Progress
 
 ATTEMPTS = 3
 """At most, at a run whose certificate is FAIL: what it measured is not what was asked for."""
@@ -115,7 +115,7 @@ class Programme:
             data.load(name)
         except UserError as error:
             self.missing[name] = str(error)
-            terminal.say(self._console, f"left out, whatever needs {name}: {error}")
+            say(self._console, f"left out, whatever needs {name}: {error}")
             return False
         self._there.add(name)
         return True

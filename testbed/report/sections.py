@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from testbed.report import bydevice, cell, fleetlanes, headship, overtime
-from testbed.report.data import RunData
-from testbed.report.drawing import Picture
-from testbed.report.tables import Table, energy_note
+from testbed.report.content.report_data import RunData
+from testbed.report.content.report_tables import Table, energy_note
+from testbed.report.figures import by_device, cell_figure, fleet_timeline, heads, over_time
+from testbed.report.figures.style import Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,19 +20,19 @@ class Section:
 
 
 def draw(run: RunData) -> list[Section]:
-    """In the style of :func:`testbed.report.drawing.style`."""
-    found = [_section(run, "Learning", "No version was scored.", overtime.learning)]
-    found.append(_section(run, "The fleet over time", "No device joined.", fleetlanes.fleet))
-    if pictures := [*headship.heads(run), *headship.at_aggregator(run), *headship.purity(run)]:
-        shown = [table for table in headship.tables(run) if table.rows]
+    """In the style of :func:`testbed.report.figures.style.style`."""
+    found = [_section(run, "Learning", "No version was scored.", over_time.learning)]
+    found.append(_section(run, "The fleet over time", "No device joined.", fleet_timeline.fleet))
+    if pictures := [*heads.heads(run), *heads.at_aggregator(run), *heads.purity(run)]:
+        shown = [table for table in heads.tables(run) if table.rows]
         found.append(Section(title="Clusters and their heads", pictures=pictures, tables=shown))
-    if pictures := list(cell.rounds(run)):
+    if pictures := list(cell_figure.rounds(run)):
         found.append(Section(title="Rounds in the cell", pictures=pictures))
-    found.append(_section(run, "Staleness", "No update became part of a version.", overtime.staleness))
-    found.append(Section(title="Energy", pictures=list(bydevice.spent(run)), note=energy_note(run)))
+    found.append(_section(run, "Staleness", "No update became part of a version.", over_time.staleness))
+    found.append(Section(title="Energy", pictures=list(by_device.spent(run)), note=energy_note(run)))
     nobody = "No update arrived."
-    found.append(_section(run, "Contribution and local loss", nobody, bydevice.contribution, overtime.local_loss))
-    found.append(_section(run, "Versions", "No version came to be.", overtime.versions))
+    found.append(_section(run, "Contribution and local loss", nobody, by_device.contribution, over_time.local_loss))
+    found.append(_section(run, "Versions", "No version came to be.", over_time.versions))
     return found
 
 

@@ -39,8 +39,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from testbed.errors import ProfileError, UserError
-from testbed.parameters import param
+from testbed.common.errors import ProfileError, UserError
+from testbed.common.parameters import param
 from testbed.theory.iterations import Iterations
 
 WEIGHTS = ("samples", "equal")

@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed import trace
-from testbed.trace import Event, TraceError
+from testbed.history import trace
+from testbed.history.trace import Event, TraceError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

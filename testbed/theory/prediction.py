@@ -12,15 +12,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed import loading, trace
-from testbed.errors import ProfileError, UserError
-from testbed.loading import COMMAND_LINE
-from testbed.messages import Job
-from testbed.parameters import build
+from testbed.analysis import trace_reading
+from testbed.common.errors import ProfileError, UserError
+from testbed.common.parameters import build
+from testbed.history import trace
+from testbed.loading import profile_files
+from testbed.loading.profile_loader import COMMAND_LINE
 from testbed.theory import bounds
 from testbed.theory.bounds import WEIGHTS, Constants
 from testbed.theory.iterations import Iterations, iterations
-from testbed.traces import reading
+from testbed.wire.messages import Job
 
 RULES = ("audg", "psurdg")
 """Whose iterations are the paper's: at the end of an interval, whatever has come is aggregated."""
@@ -52,7 +53,7 @@ class Run:
 
 
 def read(place: Path) -> Run:
-    path = reading.file_of(place)
+    path = trace_reading.file_of(place)
     profile = path.with_name("profile.toml")
     torn: list[int] = []
     try:
@@ -72,7 +73,7 @@ def read(place: Path) -> Run:
         iterations=seen,
         # the evaluator may answer out of order
         score=max(scores, key=lambda score: score.version, default=None),
-        profile=loading.read_toml(profile) if profile.is_file() else None,
+        profile=profile_files.read_toml(profile) if profile.is_file() else None,
         torn=bool(torn),
     )
 

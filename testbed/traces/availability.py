@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from testbed.errors import UserError
-from testbed.traces import table
+from testbed.common.errors import UserError
+from testbed.traces import value_table
 
 _COLUMN, _UNIT = "available", "seconds, 1 or 0"
 
@@ -29,7 +29,7 @@ class AvailabilityTrace:
         """``times``: when each value (1 or 0) begins to hold; the first is 0. Raises ValueError."""
         rows = list(zip(times, available, strict=True))
         self.period = float(period)
-        table.check([moment for moment, _ in rows], len(rows), self.period)
+        value_table.check([moment for moment, _ in rows], len(rows), self.period)
         if not all(value in (0, 1) for _, value in rows):
             raise ValueError("availability is 1 or 0")
         if not any(value for _, value in rows):
@@ -83,7 +83,7 @@ class AvailabilityTrace:
 
 def read(path: Path) -> AvailabilityTrace:
     """Raises UserError, with the number of the line."""
-    times, available, period = table.read(path, _COLUMN, _UNIT, _flag)
+    times, available, period = value_table.read(path, _COLUMN, _UNIT, _flag)
     try:
         return AvailabilityTrace(times, available, period)
     except ValueError:  # the rest has been checked line by line
@@ -93,7 +93,7 @@ def read(path: Path) -> AvailabilityTrace:
 
 
 def write(path: Path, trace: AvailabilityTrace) -> None:
-    table.write(path, _COLUMN, trace.pieces, trace.period)
+    value_table.write(path, _COLUMN, trace.pieces, trace.period)
 
 
 @functools.cache
@@ -104,5 +104,5 @@ def load(path: str) -> AvailabilityTrace:
 
 def _flag(text: str) -> float:
     if text not in ("0", "1"):
-        raise table.BadValue("it must be 1 (there) or 0 (away)")
+        raise value_table.BadValue("it must be 1 (there) or 0 (away)")
     return float(text)

@@ -7,7 +7,7 @@ import enum
 import numpy as np
 
 _APART = 1 << 32
-"""Added to the last word of the counter: no draw of ``testbed.faults`` has such an address."""
+"""Added to the last word of the counter: no draw of ``testbed.emulation.faults`` has such an address."""
 
 
 class Kind(enum.IntEnum):

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 
-from testbed.errors import UserError
-from testbed.traces import table
+from testbed.common.errors import UserError
+from testbed.traces import value_table
 
 _COLUMN, _UNIT = "mbps", "seconds, Mbit/s"
 _BYTES = 1e6 / 8
@@ -33,7 +33,7 @@ class RateTrace:
         """``times``: when each rate begins to hold; the first is 0. Raises ValueError."""
         # arrays, not lists: what processes share after a fork stays shared, since nobody counts references in it
         self._times, self._mbps, self.period = array("d", times), array("d", mbps), float(period)
-        table.check(list(self._times), len(self._mbps), self.period)
+        value_table.check(list(self._times), len(self._mbps), self.period)
         if not all(0 <= rate <= _MOST for rate in self._mbps):
             raise ValueError(f"a rate is not negative, and at most {_MOST:,.0f} Mbit/s")
         ends = [*self._times[1:], self.period]
@@ -85,7 +85,7 @@ class RateTrace:
 
 def read(path: Path) -> RateTrace:
     """Raises UserError, with the number of the line."""
-    times, mbps, period = table.read(path, _COLUMN, _UNIT, _mbps)
+    times, mbps, period = value_table.read(path, _COLUMN, _UNIT, _mbps)
     try:
         return RateTrace(times, mbps, period)
     except ValueError:  # the rest has been checked line by line
@@ -96,7 +96,7 @@ def read(path: Path) -> RateTrace:
 
 
 def write(path: Path, trace: RateTrace) -> None:
-    table.write(path, _COLUMN, trace.pieces, trace.period)
+    value_table.write(path, _COLUMN, trace.pieces, trace.period)
 
 
 @functools.cache
@@ -109,11 +109,11 @@ def _mbps(text: str) -> float:
     try:
         rate = float(text)
     except ValueError:
-        raise table.BadValue("it must be a number of Mbit/s") from None
+        raise value_table.BadValue("it must be a number of Mbit/s") from None
     if 0 <= rate <= _MOST:
         return rate
     if not math.isfinite(rate):
-        raise table.BadValue("it must be finite")
+        raise value_table.BadValue("it must be finite")
     if rate < 0:
-        raise table.BadValue("it must not be negative: an outage is 0")
-    raise table.BadValue(f"it must be at most {_MOST:,.0f} Mbit/s: if it is in bit/s, divide by 1,000,000")
+        raise value_table.BadValue("it must not be negative: an outage is 0")
+    raise value_table.BadValue(f"it must be at most {_MOST:,.0f} Mbit/s: if it is in bit/s, divide by 1,000,000")

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aggregator.engine import Engine
+from aggregator.engine.engine import Engine
 from aggregator.strategy import DeviceInfo, Strategy
-from devices.memory import Remembered
-from testbed import trace
-from testbed.clock import ManualClock
-from testbed.messages import Ask, Beat, Grant, Group, Job, Train, Update, Vector
-from tests.aggregator.by_hand import PlainOutlook, check_conservation
+from devices.baseline import Remembered
+from testbed.common.clock import ManualClock
+from testbed.history import trace
+from testbed.wire.messages import Ask, Beat, Grant, Group, Job, Train, Update, Vector
+from tests.aggregator.strategies.by_hand import PlainOutlook, check_conservation
 
 TRANSPORT_SECONDS = 0.01
 """A Train is that long on its way, so beats cross it."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aggregator.cluster import ClusterEngine, HeadRule, Merged
 from aggregator.strategy import DeviceInfo, Strategy
-from testbed import trace
-from testbed.messages import Beat, Group, Train, Update, Vector, book_of
+from devices.cluster.head_engine import ClusterEngine, HeadRule, Merged
+from testbed.history import trace
+from testbed.wire.messages import Beat, Group, Train, Update, Vector, book_of
 from tests.aggregator.imaginary import TRANSPORT_SECONDS, Fleet, ImaginaryDevice
 
 

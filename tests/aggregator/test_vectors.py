@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from aggregator import vectors
-from testbed.messages import Vector
-from tests.aggregator.by_hand import vector
+from testbed.wire.messages import Vector
+from tests.aggregator.strategies.by_hand import vector
 
 every_size = pytest.mark.parametrize("size", [0, 1, 3, 70_001])
 

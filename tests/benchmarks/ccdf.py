@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from testbed.stats import ccdf
+from testbed.common.stats import ccdf
 
 _SMALLEST = 1e-5
 _MININET = ((0.0083, 0.5), (0.058, 0.01), (0.10, 0.0018))

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from devices.training import local_sgd
-from testbed.data import places
-from testbed.data.sources import SOURCES
-from testbed.messages import Job
-from testbed.parameters import build
-from testbed.tasks import CATALOGUE
-from testbed.tasks.setting import Setting
+from devices.compute.local_sgd import local_sgd
+from testbed.common.parameters import build
+from testbed.learning.data import folders
+from testbed.learning.data.catalogue import SOURCES
+from testbed.learning.tasks import TASKS
+from testbed.learning.tasks.setting import Setting
+from testbed.wire.messages import Job
 from tests.benchmarks.report import Result
 from tests.files import present
 
@@ -68,7 +68,7 @@ BASELINES = (
 
 def measure() -> Iterator[Result]:
     torch.set_num_threads(os.cpu_count() or 1)
-    os.environ[places.OFFLINE] = "1"
+    os.environ[folders.OFFLINE] = "1"
     for baseline in BASELINES:
         print(f"{baseline.task}, {baseline.model} …", file=sys.stderr)
         yield _trained(baseline)
@@ -76,9 +76,7 @@ def measure() -> Iterator[Result]:
 
 def _trained(baseline: Baseline) -> Result:
     what, aim = _words(baseline)
-    recipe = build(
-        CATALOGUE[baseline.task], {"model": baseline.model, "split": "iid", **baseline.parameters}, "central"
-    )
+    recipe = build(TASKS[baseline.task], {"model": baseline.model, "split": "iid", **baseline.parameters}, "central")
     if baseline.task in SOURCES and not present(baseline.task):
         return Result(what=what, measured="left out: its files are not here", target=aim, reached=None)
     task = recipe.open(Setting(devices=1, data_seed=1, model_seed=1))

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from testbed import cores, trace
+from testbed.history import trace
+from testbed.host import cores
 from tests.benchmarks.fleets import Finished, carried_out
 from tests.benchmarks.report import Result
 

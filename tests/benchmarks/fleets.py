@@ -12,8 +12,8 @@ from typing import Any
 
 import tomli_w
 
-from testbed import trace
 from testbed.fidelity.evidence import Evidence, gather
+from testbed.history import trace
 
 ROOT = Path(__file__).parent.parent.parent
 

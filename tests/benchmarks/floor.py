@@ -18,11 +18,11 @@ from typing import Any, ClassVar
 import numpy as np
 import zmq
 
-from testbed import child
-from testbed.cores import Priority, available_cores, plan, settle
-from testbed.forking import prepared_template
-from testbed.messages import Job
-from testbed.template import Order
+from testbed.host.cores import Priority, available_cores, plan, settle
+from testbed.processes import child
+from testbed.processes.forkserver import prepared_template
+from testbed.processes.template import Order
+from testbed.wire.messages import Job
 
 _HWM = 8
 _MIXING = 0.6
@@ -137,7 +137,7 @@ def _rate(once: Callable[[], int], devices: int, seconds: float) -> float:
 
 
 def train(config: FloorDevice, task: Any) -> None:
-    from devices.training import local_sgd  # the same training as ours
+    from devices.compute.local_sgd import local_sgd  # the same training as ours
 
     settle(config.core, Priority.DEVICE)
     context = zmq.Context()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from testbed import trace
-from testbed.stats import quantile
+from testbed.common.stats import quantile
+from testbed.history import trace
 from tests.benchmarks.ccdf import plot
 from tests.benchmarks.fleets import Finished, carried_out
 from tests.benchmarks.report import Result

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from testbed import trace
-from testbed.stats import quantile
+from testbed.common.stats import quantile
+from testbed.history import trace
 from tests.benchmarks.fleets import carried_out
 from tests.benchmarks.report import Result
 

@@ -14,8 +14,8 @@ from multiprocessing.connection import Connection
 
 import psutil
 
-from aggregator.strategies import CATALOGUE
-from testbed.messages import Vector
+from aggregator.strategies import STRATEGIES
+from testbed.wire.messages import Vector
 from tests.benchmarks.report import Result
 from tests.benchmarks.rules import PARAMETERS, Drive
 
@@ -53,7 +53,7 @@ def measure() -> Iterator[Result]:
 
 def _grow(name: str, answer: Connection) -> None:
     process = psutil.Process()
-    drive = _Fresh(CATALOGUE[name](**PARAMETERS.get(name, {})), _SIZE, _DEVICES)
+    drive = _Fresh(STRATEGIES[name](**PARAMETERS.get(name, {})), _SIZE, _DEVICES)
     before = process.memory_info().rss
     most = history = 0
     for _ in range(_DELIVERIES * _DEVICES):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from testbed import cgroups, trace
+from testbed.history import trace
+from testbed.host import cgroups
 from tests.benchmarks.fleets import carried_out
 from tests.benchmarks.report import Result
 

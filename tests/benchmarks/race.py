@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from testbed import trace
+from testbed.history import trace
 from tests.benchmarks import floor
 from tests.benchmarks.fleets import result, start, unthrottled
 from tests.benchmarks.report import Result

@@ -13,7 +13,8 @@ from typing import Any
 
 import tomli_w
 
-from testbed.traces import comparison, reading
+from testbed.analysis import trace_reading
+from testbed.trace_tools import trace_comparison
 from tests.benchmarks.fleets import result, start
 from tests.benchmarks.report import Result
 
@@ -84,7 +85,7 @@ def _schedule(summary: dict[str, Any]) -> Iterator[Result]:
 
 
 def _paired(folders: list[Path]) -> Result:
-    found = comparison.compare([reading.file_of(folder) for folder in folders], "obtained", None)
+    found = trace_comparison.compare([trace_reading.file_of(folder) for folder in folders], "obtained", None)
     return Result(
         what="one recording and three rules on it", measured=found["verdict"], target="equal delays",
         reached=found["equal"],

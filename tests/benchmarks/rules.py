@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from aggregator.engine import Engine
-from aggregator.strategies import CATALOGUE
+from aggregator.engine.engine import Engine
+from aggregator.strategies import STRATEGIES
 from aggregator.strategy import DeviceInfo, Strategy
-from testbed.cores import keep_freed_memory
-from testbed.messages import Grant, Job, Train, Update, Vector
-from tests.aggregator.by_hand import PlainOutlook
+from testbed.host.cores import keep_freed_memory
+from testbed.wire.messages import Grant, Job, Train, Update, Vector
+from tests.aggregator.strategies.by_hand import PlainOutlook
 from tests.benchmarks.report import Result
 
 SIZES = {"87 KB": 21_840, "2.65 MB": 663_160, "37.4 MB": 9_354_378}
@@ -49,7 +49,7 @@ NEEDS_MORE = {
 def measure() -> Iterator[Result]:
     keep_freed_memory()  # as the aggregator's process does
     for label, size in SIZES.items():
-        for name, cls in CATALOGUE.items():
+        for name, cls in STRATEGIES.items():
             ratios = []
             for _ in range(_TURNS):  # in turns: a noisy neighbour hits both
                 floor = _floor(size)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from testbed.data.dataset import DataSet, Indices
-from testbed.tasks.digits import Digits
-from testbed.tasks.setting import Setting
+from testbed.learning.data.dataset import DataSet, Indices
+from testbed.learning.tasks.digits import Digits
+from testbed.learning.tasks.setting import Setting
 
 _SAMPLES = 64
 

@@ -24,16 +24,17 @@ import msgspec
 import numpy as np
 import zmq
 
-from aggregator.process import AggregatorProcess
-from testbed import loading, planner
-from testbed.cores import Priority, available_cores, keep_freed_memory, plan, settle
-from testbed.messages import EVALUATOR, STOPPED, Beat, Hello, Message, Score, Snapshot, Stop, Train, Update
-from testbed.parameters import build
-from testbed.profile import Experiment
-from testbed.roles import AggregatorConfig
-from testbed.sockets import closing_peer
-from testbed.survey import Survey
-from testbed.wire import decode, encode, largest_frame
+from aggregator.config import AggregatorConfig
+from aggregator.process.main import AggregatorProcess
+from testbed.common.parameters import build
+from testbed.host.cores import Priority, available_cores, keep_freed_memory, plan, settle
+from testbed.host.survey import Survey
+from testbed.loading import profile_loader
+from testbed.planning import planner
+from testbed.profile.schema import Experiment
+from testbed.wire.codec import decode, encode, largest_frame
+from testbed.wire.messages import EVALUATOR, STOPPED, Beat, Hello, Message, Score, Snapshot, Stop, Train, Update
+from testbed.wire.sockets import closing_peer
 from tests.benchmarks.report import Result
 
 _SIZES = {"87 KB": 21_840, "2.65 MB": 663_160}
@@ -115,13 +116,15 @@ def _aggregator(size: int, folder: str, strategy: str) -> None:
         "stop": {"seconds": _SECONDS},
         "evaluation": {"every": 1e6},
     }
-    experiment = loading.resolve(build(Experiment, table, "bench"), "bench", Path())
+    experiment = profile_loader.resolve(build(Experiment, table, "bench"), "bench", Path())
     cores = plan(available_cores(), _SENDERS)
     settle(cores.aggregator, Priority.AGGREGATOR)
     keep_freed_memory()
     survey = Survey(parameters=size, samples=(100,) * _SENDERS)
+    planned = planner.plan(experiment, survey, cores, 1.0)
     config = AggregatorConfig(
-        experiment=experiment, plan=planner.plan(experiment, survey, cores, 1.0), canaries=(), core=cores.aggregator,
+        experiment=experiment, devices=planned.devices, dilation=1.0, demand=planned.demand, pressure=None,
+        canaries=(), core=cores.aggregator,
         endpoint=f"ipc://{folder}/hub", run_folder=folder,
         status_file=f"{folder}/status.json",
     )  # fmt: skip

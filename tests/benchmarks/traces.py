@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from testbed import trace
-from testbed.trace import Event
-from testbed.traces import reading
-from testbed.traces.summary import RunSummary, as_table
+from testbed.analysis import trace_reading
+from testbed.history import trace
+from testbed.history.trace import Event
+from testbed.trace_tools.trace_summary import RunSummary, as_table
 from tests.benchmarks.report import Result
 
 _DEVICES, _SECONDS = 500, 3600.0
@@ -38,7 +38,7 @@ def measure() -> Iterator[Result]:
             reached=seconds <= _AIM_SECONDS,
         )  # fmt: skip
         before, began = _peak_memory(), time.perf_counter()
-        as_table(RunSummary(reading.events(path)))
+        as_table(RunSummary(trace_reading.events(path)))
         seconds = time.perf_counter() - began
         yield Result(what="… and summing it up (trace show)", measured=f"{seconds:.2f} s")
         yield Result(what="memory for that", measured=f"{(_peak_memory() - before) / 1e6:.0f} MB more")

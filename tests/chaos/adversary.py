@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from testbed.messages import EVALUATOR
+from testbed.wire.messages import EVALUATOR
 from tests.chaos.garbage import Garbage
 from tests.chaos.plan import Deed
 from tests.live.runs import Run

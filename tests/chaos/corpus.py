@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from testbed import messages as said
-from testbed import trace
-from testbed.messages import Job, Message
-from testbed.wire import encode
+from testbed.history import trace
+from testbed.wire import messages as said
+from testbed.wire.codec import encode
+from testbed.wire.messages import Job, Message
 from tests.testbed.examples import EVENTS
 
 Frames: TypeAlias = list[bytes]

@@ -13,22 +13,23 @@ from typing import Any
 
 import pytest
 
-from devices import canary
-from devices.computing import Steps, Stepwise
-from devices.process import DeviceProcess
-from testbed import evaluate
-from testbed.messages import Base, Grant, Group, Job, Refused, Stop, Train, Vector, Welcome
-from testbed.roles import CanaryConfig, DeviceConfig, EvaluatorConfig
-from testbed.sockets import Hub, Unreachable, wait_for_any
-from testbed.wire import BadMessage, Buffer, decode, largest_frame
+from devices.compute.trainer import Steps, Stepwise
+from devices.config import CanaryConfig, DeviceConfig
+from devices.process import canary
+from devices.process.main import DeviceProcess
+from testbed.processes import evaluator as evaluator_process
+from testbed.processes.evaluator import EvaluatorConfig
+from testbed.wire.codec import BadMessage, Buffer, decode, largest_frame
+from testbed.wire.messages import Base, Grant, Group, Job, Refused, Stop, Train, Vector, Welcome
+from testbed.wire.sockets import Hub, Unreachable, wait_for_any
 from tests.chaos.corpus import Frames, frames_of, real_frames, real_messages
 from tests.chaos.mutation import Mutator
 from tests.chaos.targets import AT_ONCE, SIZE, Fed
+from tests.devices.cluster.test_head import PATIENCE, Cluster, idle, update
+from tests.devices.cluster.test_head import SIZE as CLUSTER_SIZE
+from tests.devices.cluster.test_membership import Place
 from tests.devices.parts import SPEC, Time
-from tests.devices.test_head import PATIENCE, Cluster, idle, update
-from tests.devices.test_head import SIZE as CLUSTER_SIZE
-from tests.devices.test_membership import Place
-from tests.devices.test_process import LINKS
+from tests.devices.process.test_main import LINKS
 from tests.devices.tiny import TinyTask
 
 _RETRY_SECONDS = 0.02
@@ -77,7 +78,7 @@ def take(fed: Fed, frames: Frames, size: int = SIZE) -> Frames:
 def _own_time() -> Iterator[tuple[pytest.MonkeyPatch, Time]]:
     with pytest.MonkeyPatch.context() as patch:
         time = Time()
-        patch.setattr("testbed.clock.time", time)
+        patch.setattr("testbed.common.clock.time", time)
         yield patch, time
 
 
@@ -97,7 +98,9 @@ def device(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str
             heads=str(folder),
         )  # fmt: skip
         with _own_time() as (patch, time):
-            patch.setattr("devices.process.wait_for_any", lambda timeout, *_, time=time: time.sleep(max(0.0, timeout)))
+            patch.setattr(
+                "devices.process.main.wait_for_any", lambda timeout, *_, time=time: time.sleep(max(0.0, timeout))
+            )
             script = [[b"before anything"], frames_of(Welcome(origin=time.now - 2.0))]  # jobs were sent by then
             peer: Any = Forger(time, script, mutator, min(_FOR_ONE_DEVICE, frames - fed.frames), fed)
             process = DeviceProcess(config, TinyTask(), peer, cores=(1,))
@@ -141,7 +144,7 @@ def member(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str
     mutator, now = Mutator(dice, real_frames(CLUSTER_SIZE, "one"), plausible=0.3), 0.0
     boss = Hub(f"ipc://{folder}/head-2", max_bytes=_LARGEST)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tests.devices.test_membership.FakeTraining", lambda: _begin)
+        patch.setattr("tests.devices.cluster.test_membership.FakeTraining", lambda: _begin)
         place = Place("one", folder, 1)
     place.cluster.enter(Group(book=2, head="head", quorum=1), now)
     try:
@@ -190,8 +193,10 @@ def evaluator(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[
     mutator = Mutator(dice, real_frames(SIZE, "evaluator"))
     while fed.frames < frames:
         with _own_time() as (patch, time):
-            _meet(patch, "testbed.evaluate", Forger(time, [], mutator, min(AT_ONCE, frames - fed.frames), fed))
-            evaluate.main(EvaluatorConfig(core=0, endpoint=""), TinyTask())
+            _meet(
+                patch, "testbed.processes.evaluator", Forger(time, [], mutator, min(AT_ONCE, frames - fed.frames), fed)
+            )
+            evaluator_process.main(EvaluatorConfig(core=0, endpoint=""), TinyTask())
     return mutator.kinds
 
 
@@ -203,7 +208,7 @@ def singer(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str
     )  # fmt: skip
     while fed.frames < frames:
         with _own_time() as (patch, time):
-            _meet(patch, "devices.canary", Forger(time, [], mutator, min(AT_ONCE, frames - fed.frames), fed))
+            _meet(patch, "devices.process.canary", Forger(time, [], mutator, min(AT_ONCE, frames - fed.frames), fed))
             canary.main(config, TinyTask(), lambda endpoint: None)
     return mutator.kinds
 

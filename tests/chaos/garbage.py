@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import zmq
 
-from testbed import trace
-from testbed.messages import Hello, Update
-from testbed.wire import largest_frame
+from testbed.history import trace
+from testbed.wire.codec import largest_frame
+from testbed.wire.messages import Hello, Update
 from tests.chaos.corpus import Frames, frames_of, real_frames
 from tests.chaos.mutation import Mutator
 

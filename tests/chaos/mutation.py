@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgpack
 
-from testbed.wire import MAX_HEADER
+from testbed.wire.codec import MAX_HEADER
 from tests.chaos.corpus import Frames
 
 _DEEP = 1200

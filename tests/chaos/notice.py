@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from testbed import trace
+from testbed.history import trace
 from tests.chaos.adversary import Done
 
 

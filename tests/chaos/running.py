@@ -17,7 +17,7 @@ from typing import Any
 
 import tomli_w
 
-from testbed import trace
+from testbed.history import trace
 from tests.chaos import plan
 from tests.chaos.adversary import Adversary, Done, members
 from tests.chaos.garbage import Garbage

@@ -15,7 +15,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from testbed.host import processor
+from testbed.host.kernel import processor
 from tests.chaos import running, verdict
 from tests.chaos.plan import Settings
 from tests.chaos.verdict import Line

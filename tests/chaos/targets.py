@@ -16,19 +16,21 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.peers import Peers
-from aggregator.strategies import CATALOGUE
+from aggregator.config import AggregatorConfig
+from aggregator.process.peers import Peers
+from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
-from testbed import cores, planner, trace
-from testbed.fleet import DeviceSpec
-from testbed.loading import load
-from testbed.messages import EVALUATOR, Train, Update
-from testbed.roles import AggregatorConfig
-from testbed.runfolder import RunFolder
-from testbed.survey import Survey
-from testbed.wire import BadMessage, Buffer, decode
-from tests.aggregator.test_grants import OnRequest
-from tests.aggregator.test_process import World, prepare
+from testbed.history import trace
+from testbed.host import cores
+from testbed.host.survey import Survey
+from testbed.loading.profile_loader import load
+from testbed.planning import planner
+from testbed.profile.fleet import DeviceSpec
+from testbed.runs.run_folder import RunFolder
+from testbed.wire.codec import BadMessage, Buffer, decode
+from testbed.wire.messages import EVALUATOR, Train, Update
+from tests.aggregator.engine.test_grants import OnRequest
+from tests.aggregator.process.test_main import World, prepare
 from tests.benchmarks.rules import PARAMETERS
 from tests.chaos.corpus import Frames, frames_of, real_frames
 from tests.chaos.mutation import Mutator
@@ -110,7 +112,8 @@ def _config(folder: Path) -> AggregatorConfig:
     experiment = load(profile)
     plan = planner.plan(experiment, Survey(samples=(5, 5)), cores.plan([0, 1], 2), 1.0)
     return AggregatorConfig(
-        experiment=experiment, plan=plan, canaries=("canary@1",), core=0, endpoint=f"ipc://{folder}/hub",
+        experiment=experiment, devices=plan.devices, dilation=1.0, demand=plan.demand, pressure=None,
+        canaries=("canary@1",), core=0, endpoint=f"ipc://{folder}/hub",
         run_folder=str(folder), status_file=str(folder / "status.json"),
     )  # fmt: skip
 
@@ -157,8 +160,8 @@ def aggregator(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict
         run = RunFolder.new(folder, f"fuzz-{number}", datetime.now(UTC))
         with pytest.MonkeyPatch.context() as patch:
             time = Time()
-            patch.setattr("testbed.clock.time", time)
-            patch.setattr("aggregator.process._truth", lambda fleet, task: None)  # the task has one device's data
+            patch.setattr("testbed.common.clock.time", time)
+            patch.setattr("aggregator.process.main._truth", lambda fleet, task: None)  # the task has one device's data
             crowd = Crowd(time, dice, mutator, min(AT_ONCE, frames - fed.frames), fed)
             # what comes too often is dropped unread: not here
             settings = ("stop.seconds=1.0", "stop.delivery=0.5", "transport.rate=1e15")
@@ -171,8 +174,8 @@ def aggregator(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict
 
 
 def _rules() -> list[Callable[[], Strategy]]:
-    named = [name for name in CATALOGUE if name != "asafl"]  # it needs a radio cell; in its place:
-    return [*(lambda name=name: CATALOGUE[name](**PARAMETERS.get(name, {})) for name in named), OnRequest]  # type: ignore[misc]
+    named = [name for name in STRATEGIES if name != "asafl"]  # it needs a radio cell; in its place:
+    return [*(lambda name=name: STRATEGIES[name](**PARAMETERS.get(name, {})) for name in named), OnRequest]  # type: ignore[misc]
 
 
 def _look_at(run: RunFolder, devices: list[DeviceSpec], fed: Fed) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed import trace
+from testbed.history import trace
 from tests.chaos.meter import Growth
 from tests.chaos.notice import Comings, Noticed
 from tests.chaos.running import Seen

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from devices.computing import Steps, Stepwise, Trainer
+from devices.compute.trainer import Steps, Stepwise, Trainer
 from devices.device import Device
 from devices.jobs import Meter
-from testbed.faults import Fate, Suspension, Timetable
-from testbed.fleet import DeviceSpec
-from testbed.messages import Ask, Grant, Job, Train, Update, Vector
-from testbed.profile import Direction
+from testbed.emulation.faults import Fate, Suspension, Timetable
+from testbed.profile.fleet import DeviceSpec
+from testbed.profile.schema import Direction
+from testbed.wire.messages import Ask, Grant, Job, Train, Update, Vector
 
 SMOOTH = Fate(dropped=False, delay_noise=0.0, rate_noise=0.0)
 LOST = Fate(dropped=True, delay_noise=0.0, rate_noise=0.0)
@@ -83,7 +83,7 @@ class FakeTraining:
 
 
 class Time:
-    """Stands in for the module that ``testbed.clock`` asks: moves when somebody waits, and a little at every look."""
+    """Stands in for the module that ``testbed.common.clock`` asks: moves when somebody waits, and a little at every look."""
 
     def __init__(self) -> None:
         self.now = 100.0

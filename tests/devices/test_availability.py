@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from devices.work import State
-from testbed.faults import SeededTimetable
-from testbed.profile import Direction
+from testbed.emulation.faults import SeededTimetable
+from testbed.profile.schema import Direction
 from testbed.traces import availability
 from testbed.traces.availability import AvailabilityTrace
 from tests.devices.parts import LOST, Bench, Script

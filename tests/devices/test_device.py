@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from devices.work import State
-from testbed.faults import Fate, Suspension
-from testbed.host import Usage
-from testbed.messages import Job, Vector
-from testbed.profile import Direction, Phase
+from testbed.emulation.faults import Fate, Suspension
+from testbed.host.kernel import Usage
+from testbed.profile.schema import Direction, Phase
+from testbed.wire.messages import Job, Vector
 from tests.devices.parts import LOST, Bench, Script
 
 HANG = Suspension(at=0.5, seconds=3.0)

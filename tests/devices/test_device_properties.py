@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from devices.work import State
-from testbed.faults import SeededTimetable
+from testbed.emulation.faults import SeededTimetable
 from tests.devices.parts import Bench
 
 TIMETABLES = st.builds(

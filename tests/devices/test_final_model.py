@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.faults import Suspension
-from testbed.messages import Beat
+from testbed.emulation.faults import Suspension
+from testbed.wire.messages import Beat
 from tests.devices.parts import LOST, Bench, Script
 
 

@@ -11,11 +11,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from devices.process import DeviceProcess
-from testbed.messages import Job, Stop, Train, Update, Welcome
-from testbed.wire import Buffer, decode, encode
+from devices.process.main import DeviceProcess
+from testbed.wire.codec import Buffer, decode, encode
+from testbed.wire.messages import Job, Stop, Train, Update, Welcome
 from tests.devices.parts import Time
-from tests.devices.test_process import CONFIG, LINKS
+from tests.devices.process.test_main import CONFIG, LINKS
 from tests.devices.tiny import TinyTask
 
 LOOKS = (300, 800, 1300, 1800)
@@ -57,7 +57,7 @@ class Forgetful(TinyTask):
 
 def test_jobs_leave_nothing_behind_in_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     time = Time()
-    monkeypatch.setattr("testbed.clock.time", time)
+    monkeypatch.setattr("testbed.common.clock.time", time)
     spec = dataclasses.replace(CONFIG.spec, throttle="pace", seconds_per_sample=0.01, **LINKS)
     peer = Tireless(time)
     DeviceProcess(dataclasses.replace(CONFIG, spec=spec), Forgetful(), peer, cores=(1,)).run()  # type: ignore[arg-type]

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from devices.link import transfer
-from testbed.faults import Fate
-from testbed.profile import Direction
+from testbed.emulation.faults import Fate
+from testbed.profile.schema import Direction
 
 
 def fate(*, delay: float = 0.0, rate: float = 0.0, dropped: bool = False) -> Fate:

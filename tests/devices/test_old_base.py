@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devices.work import State
-from testbed.faults import Suspension
+from testbed.emulation.faults import Suspension
 from tests.devices.parts import LOST, Bench, Script
 
 

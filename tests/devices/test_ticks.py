@@ -8,8 +8,8 @@ import math
 
 import pytest
 
-from testbed.faults import timetable
-from testbed.profile import Direction
+from testbed.emulation.faults import timetable
+from testbed.profile.schema import Direction
 from tests.devices.parts import LOST, SPEC, Bench, Script
 
 TICKS = (0.1, 0.3, 0.7, 1.1, 2.3)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devices.link import transfer
-from testbed.faults import Fate
-from testbed.profile import Direction
+from testbed.emulation.faults import Fate
+from testbed.profile.schema import Direction
 from testbed.traces import rate
 from testbed.traces.availability import AvailabilityTrace
 from testbed.traces.rate import RateTrace

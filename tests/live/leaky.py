@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import msgspec
 
 import run_testbed
-from testbed import badges
-from testbed.badges import AllowList, Badge, Pair, issue
+from testbed.wire import credentials
+from testbed.wire.credentials import AllowList, Badge, Pair, issue
 
 FILE = "EDGEBED_TEST_BADGES"
 
@@ -25,5 +25,5 @@ def leak(names: Iterable[str], new_pair: Callable[[], Pair] | None = None) -> tu
 
 
 if __name__ == "__main__":
-    badges.issue = leak
+    credentials.issue = leak
     sys.exit(run_testbed.main())

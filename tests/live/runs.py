@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import psutil
 import tomli_w
 
-from testbed import trace
-from testbed.traces import reading
+from testbed.analysis import trace_reading
+from testbed.history import trace
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "run_testbed.py"
@@ -63,7 +63,7 @@ class Outcome:
 
     @property
     def events(self) -> list[trace.Event]:
-        return list(trace.read(reading.file_of(self.folder)))
+        return list(trace.read(trace_reading.file_of(self.folder)))
 
     def json(self, name: str) -> dict[str, Any]:
         table: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))

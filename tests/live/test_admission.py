@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from testbed.loading import load
+from testbed.loading.profile_loader import load
 from tests.live.runs import command, complete, write_profile
 
 pytestmark = pytest.mark.live

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from testbed import trace
+from testbed.history import trace
 from tests.live.leftovers import nothing_left_over
 from tests.live.runs import Outcome, complete, write_profile
 

@@ -16,7 +16,7 @@ RULE = '''\
 from dataclasses import dataclass
 
 from aggregator.pacing import EveryUpdate
-from testbed.parameters import param
+from testbed.common.parameters import param
 
 
 @dataclass(kw_only=True)

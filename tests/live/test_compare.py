@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from testbed import trace
+from testbed.history import trace
 from tests.live.leftovers import nothing_left_over
 from tests.live.runs import Outcome, command, complete, write_profile
 

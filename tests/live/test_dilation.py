@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from testbed import trace
-from testbed.loading import load
+from testbed.history import trace
+from testbed.loading.profile_loader import load
 from tests.live.leftovers import nothing_left_over
 from tests.live.runs import Outcome, complete, write_profile
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aggregator.clustering import cluster, heads
-from testbed import cgroups, trace
-from testbed.messages import book_of
+from aggregator.strategies.eafl.clustering import cluster, heads
+from testbed.history import trace
+from testbed.host import cgroups
+from testbed.wire.messages import book_of
 from tests.live.runs import Outcome, Run, complete, started, write_profile
 
 pytestmark = pytest.mark.live

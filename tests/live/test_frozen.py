@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from testbed import trace
+from testbed.history import trace
 from tests.live.runs import Run, started, write_profile
 
 pytestmark = pytest.mark.live

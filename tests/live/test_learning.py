@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.strategies import CATALOGUE
-from testbed import trace
+from aggregator.strategies import STRATEGIES
+from testbed.history import trace
 from tests.live.runs import ROOT, Outcome, complete, write_profile
 
 pytestmark = pytest.mark.live
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.live
 QUICKSTART = ROOT / "profiles" / "experiments" / "quickstart.toml"
 
 
-@pytest.mark.parametrize("rule", CATALOGUE)
+@pytest.mark.parametrize("rule", STRATEGIES)
 def test_the_quickstart_learns_with_every_rule(rule: str, tmp_path: Path) -> None:
     profile = tmp_path / "quickstart.toml"
     profile.write_text(QUICKSTART.read_text(encoding="utf-8"), encoding="utf-8")
     needs = ("--set", "strategy.interval=1") if rule in ("audg", "psurdg") else ()
-    if CATALOGUE[rule].grants:  # a cell as in the paper
+    if STRATEGIES[rule].grants:  # a cell as in the paper
         needs = ("--set", "cell.radius=500", "--set", "strategy.budget=300")
     options = ("--strategy", rule, *needs, "--seconds", "60", "--set", "stop.target_accuracy=0.85")
     outcome = complete(profile, *options)

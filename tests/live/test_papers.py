@@ -14,10 +14,10 @@ import psutil
 import pytest
 from rich.console import Console
 
-from testbed.papers.job import Job
-from testbed.papers.paper import Paper
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.paper import Paper
 from testbed.papers.programme import Programme
-from testbed.sweep.running import Runner
+from testbed.sweep.runner import Runner
 from tests.live.runs import PATIENCE, ROOT
 from tests.testbed.papers.small import chapter
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from testbed import trace
+from testbed.history import trace
 from tests.live.leftovers import nothing_left_over
 from tests.live.runs import Outcome, complete, write_profile
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from testbed import trace
-from testbed.resuming import CHECKPOINT
+from aggregator.process.checkpoint import CHECKPOINT
+from testbed.history import trace
 from tests.live.leftovers import nothing_left_over
 from tests.live.runs import Outcome, Run, command, complete, started, write_profile
 

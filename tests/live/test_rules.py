@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from testbed import trace
+from testbed.history import trace
 from tests.live.runs import ROOT, Outcome, complete, write_profile
 
 pytestmark = pytest.mark.live

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from testbed import trace
+from testbed.history import trace
 from tests.live.runs import Outcome, complete, started, write_profile
 
 pytestmark = pytest.mark.live

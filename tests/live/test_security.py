@@ -14,11 +14,11 @@ import msgspec
 import pytest
 import zmq
 
-from testbed import trace
-from testbed.badges import Badge, issue
-from testbed.door import new_pair, show
-from testbed.messages import Beat, Refused
-from testbed.wire import decode, encode
+from testbed.history import trace
+from testbed.wire.authentication import new_pair, show
+from testbed.wire.codec import decode, encode
+from testbed.wire.credentials import Badge, issue
+from testbed.wire.messages import Beat, Refused
 from tests.live import leaky
 from tests.live.runs import Outcome, Run, complete, started, write_profile
 from tests.live.test_strangers import ANSWER_MS, listening_port, model_size, update

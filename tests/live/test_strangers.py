@@ -15,9 +15,9 @@ import psutil
 import pytest
 import zmq
 
-from testbed import trace
-from testbed.messages import Hello, Refused, Stop, Update
-from testbed.wire import decode, encode
+from testbed.history import trace
+from testbed.wire.codec import decode, encode
+from testbed.wire.messages import Hello, Refused, Stop, Update
 from tests.live.runs import Run, started, write_profile
 
 pytestmark = pytest.mark.live

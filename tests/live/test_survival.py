@@ -10,9 +10,9 @@ from typing import Any
 import psutil
 import pytest
 
-from testbed import trace
-from testbed.events.run import PROCESS_ENDED, UNREACHABLE
-from testbed.messages import EVALUATOR
+from testbed.history import trace
+from testbed.history.events.run_events import PROCESS_ENDED, UNREACHABLE
+from testbed.wire.messages import EVALUATOR
 from tests.live.runs import Outcome, Run, started, write_profile
 
 pytestmark = pytest.mark.live

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from testbed import trace
+from testbed.history import trace
 from tests.live.runs import PATIENCE, ROOT, write_profile
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]

@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from testbed import trace
-from testbed.data import places
+from testbed.history import trace
+from testbed.learning.data import folders
 from tests.files import present
 from tests.live.runs import Outcome, command, complete, started, write_profile
 
@@ -29,7 +29,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Parsed once for all tests here, and nothing left in the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv(places.OFFLINE, "1")
+        patch.setenv(folders.OFFLINE, "1")
         yield
 
 
@@ -129,7 +129,7 @@ OWN = """
 from dataclasses import dataclass
 import torch
 from torch.utils.data import TensorDataset
-from testbed.tasks.recipe import Recipe
+from testbed.learning.tasks.recipe import Recipe
 
 @dataclass(kw_only=True)
 class Spoilt(Recipe):
@@ -165,7 +165,7 @@ def test_code_of_ones_own_that_fails_is_told_with_the_place_where(tmp_path: Path
 
 def test_files_that_are_nowhere_are_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data").mkdir()
-    monkeypatch.setenv(places.FOLDER, str(tmp_path / "data"))
+    monkeypatch.setenv(folders.FOLDER, str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     line = refused(tmp_path, {"name": "mnist"})
     for file in ("train-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz", str(tmp_path / "data" / "mnist")):
@@ -180,10 +180,10 @@ def test_the_option_names_the_folder(tmp_path: Path) -> None:
 
 
 def test_the_option_is_heard_where_the_files_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = os.environ.get(places.FOLDER, "")
+    folder = os.environ.get(folders.FOLDER, "")
     if not Path(folder, "mnist", "qmnist_writers.npz").is_file():
         pytest.skip("EDGEBED_DATA names no folder with MNIST and its writers")
-    monkeypatch.delenv(places.FOLDER)
+    monkeypatch.delenv(folders.FOLDER)
     result = command("data", "mnist.toml", "--data-dir", folder, "--set", "task.split=natural")
     assert result.returncode == 0, result.stderr
     assert "10000 to test with" in result.stdout

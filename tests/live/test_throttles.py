@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed import cgroups, trace
 from testbed.fidelity.evidence import gather
+from testbed.history import trace
+from testbed.host import cgroups
 from tests.live.runs import Outcome, complete, write_profile
 
 pytestmark = pytest.mark.live

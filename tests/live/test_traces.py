@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from testbed import cli, fleet, loading, trace
-from testbed.fleet import DeviceSpec
-from testbed.survey import Survey
+from testbed.cli import main
+from testbed.history import trace
+from testbed.host.survey import Survey
+from testbed.loading import profile_loader
+from testbed.profile import fleet
+from testbed.profile.fleet import DeviceSpec
 from testbed.traces import availability, rate
 from testbed.traces.availability import AvailabilityTrace
 from testbed.traces.rate import RateTrace
@@ -42,7 +45,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
 
 def specs(outcome: Outcome) -> dict[str, DeviceSpec]:
     """From the stored profile: run again, it would be the same."""
-    experiment = loading.load(outcome.folder / "profile.toml")
+    experiment = profile_loader.load(outcome.folder / "profile.toml")
     return {device.name: device for device in fleet.concrete(experiment, Survey())}
 
 
@@ -97,7 +100,7 @@ def test_as_many_bytes_pass_as_the_trace_has_room_for(outcome: Outcome) -> None:
 def test_so_they_do_over_a_real_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(data("mahimahi", f"Verizon-LTE-short.{way}.gz")) for way in ("down", "up")]
     words = [files[0], "--up", files[1], "--delay", "0.02", "--out", str(tmp_path)]
-    assert cli.main(["trace", "import", "mahimahi", *words]) == 0
+    assert main.main(["trace", "import", "mahimahi", *words]) == 0
     group = {"profile": "rpi4", "count": 2, "link": "Verizon-LTE-short.toml"}
     changes = {"task": {"name": "digits", "model": "cnn"}, "stop": {"seconds": 20.0}}
     outcome = complete(write_profile(tmp_path, devices=[group], **changes))

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from testbed import messages, trace
-from testbed.fleet import DeviceSpec
-from testbed.profile import Direction
+from testbed.history import trace
+from testbed.profile import power
+from testbed.profile.fleet import DeviceSpec
+from testbed.profile.schema import Direction
+from testbed.wire import messages
 
 SIZE = 3
 """Numbers in the vectors of MESSAGES."""
@@ -69,7 +71,7 @@ EVENTS: tuple[trace.Event, ...] = (
         started="2024", host="h", replay="strict",
     ),
     trace.Joined(
-        t=0.0, device="a", pid=11, cores=[1], samples=100, watts=trace.Watts(idle=1.25, compute=5.0)
+        t=0.0, device="a", pid=11, cores=[1], samples=100, watts=power.Watts(idle=1.25, compute=5.0)
     ),
     trace.Left(t=9.0, device="a", reason="silent"),
     trace.Dispatched(t=0.5, device="a", ticket=1, version=0, steps=10),

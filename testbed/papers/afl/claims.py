@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from statistics import fmean
 
-from testbed.papers.afl.judging import NOT_RUN, by_fraction, by_limit, by_order, by_share, told
-from testbed.papers.afl.rounds import (
+from testbed.papers.afl.afl_rounds import (
     AFL,
     EARLY,
     FALLING,
@@ -19,8 +18,9 @@ from testbed.papers.afl.rounds import (
     runs_of,
     unrest,
 )
-from testbed.papers.chapter import Row, Verdict
-from testbed.papers.numbers import spread
+from testbed.papers.afl.afl_verdicts import NOT_RUN, by_fraction, by_limit, by_order, by_share, told
+from testbed.papers.framework.chapter import Row, Verdict
+from testbed.papers.framework.number_text import spread
 
 _COMPARABLE = 1.25
 """A loss is comparable to another that it exceeds by no more than this factor."""

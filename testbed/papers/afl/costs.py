@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from statistics import fmean, median
 
-from testbed.papers.afl.judging import NOT_RUN, by_limit, by_share
-from testbed.papers.afl.rounds import AFL, FRACTIONS, TASKS, Track, Tracks, drift, pairs_of, runs_of, straightness
-from testbed.papers.chapter import Row, Verdict
-from testbed.papers.numbers import spread
+from testbed.papers.afl.afl_rounds import AFL, FRACTIONS, TASKS, Track, Tracks, drift, pairs_of, runs_of, straightness
+from testbed.papers.afl.afl_verdicts import NOT_RUN, by_limit, by_share
+from testbed.papers.framework.chapter import Row, Verdict
+from testbed.papers.framework.number_text import spread
 
 _ALPHA = 0.01
 """α of the rule, as the experiments have it."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from testbed.papers.afl import claims, costs, pictures
-from testbed.papers.afl.judging import told
-from testbed.papers.afl.rounds import (
+from testbed.papers.afl import afl_figures, claims, costs
+from testbed.papers.afl.afl_rounds import (
     AFL,
     EARLY,
     FALLING,
@@ -18,11 +17,12 @@ from testbed.papers.afl.rounds import (
     track,
     unrest,
 )
-from testbed.papers.chapter import Chapter, Grid
-from testbed.papers.job import Job
-from testbed.papers.numbers import spread
-from testbed.papers.paper import Chosen, Paper
-from testbed.papers.result import Results
+from testbed.papers.afl.afl_verdicts import told
+from testbed.papers.framework.chapter import Chapter, Grid
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.number_text import spread
+from testbed.papers.framework.paper import Chosen, Paper
+from testbed.papers.framework.result import Results
 
 SEEDS = (1, 2, 3)
 _DEVICES = 10
@@ -79,7 +79,7 @@ def chapter(results: Results, _: Chosen) -> Chapter:
         setting=_SETTING,
         rows=[*claims.rows(tracks), *costs.rows(tracks)],
         grids=[_grid(tracks, task) for task in TASKS] if tracks else [],
-        pictures=pictures.pictures(done, tracks) if tracks else [],
+        pictures=afl_figures.pictures(done, tracks) if tracks else [],
     )
 
 
@@ -95,7 +95,7 @@ def _grid(tracks: Tracks, task: str) -> Grid:
             if runs:
                 lines.append(
                     (
-                        pictures.LABELS[rule], f"{fraction:g}", spread([run.loss[EARLY] for run in runs], 2),
+                        afl_figures.LABELS[rule], f"{fraction:g}", spread([run.loss[EARLY] for run in runs], 2),
                         spread([run.loss[-1] for run in runs]), told([run.until(TARGETS[task]) for run in runs]),
                         told([run.to_target_s for run in runs], 1), told([run.to_target_j for run in runs]),
                         spread([run.seconds_per_round for run in runs], 2), spread([unrest(run) for run in runs]),

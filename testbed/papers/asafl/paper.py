@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from testbed.papers import drawing
 from testbed.papers.asafl.reasons import SETTING, UNTESTED
 from testbed.papers.asafl.rows import calibration_rows, control_rows, pattern_rows
 from testbed.papers.asafl.runs import (
@@ -28,10 +27,11 @@ from testbed.papers.asafl.runs import (
     told,
     usage,
 )
-from testbed.papers.chapter import Chapter, Grid, Picture
-from testbed.papers.numbers import spread
-from testbed.papers.paper import Chosen, Paper
-from testbed.papers.result import Result, Results
+from testbed.papers.framework import paper_figures
+from testbed.papers.framework.chapter import Chapter, Grid, Picture
+from testbed.papers.framework.number_text import spread
+from testbed.papers.framework.paper import Chosen, Paper
+from testbed.papers.framework.result import Result, Results
 
 
 def _grids(found: Measured, chosen: Chosen) -> list[Grid]:
@@ -92,7 +92,7 @@ def _pictures(found: Measured) -> list[Picture]:
             panels, ("Fig. 2 (a)", "Fig. 4 (a)", "Fig. 6 (a)"), (first, second, third), strict=True
         ):
             for number, (label, runs) in enumerate(lines.items()):
-                drawing.curves(axes, number, label, list(runs.values()))
+                paper_figures.curves(axes, number, label, list(runs.values()))
             axes.set(title=title, xlabel="seconds")
             if any(lines.values()):
                 axes.legend(fontsize="x-small")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from testbed.papers.asafl.runs import BUDGET, ROUNDS, TARGET
-from testbed.papers.chapter import Row, Verdict
+from testbed.papers.framework.chapter import Row, Verdict
 
 SETTING = (
     "As in the paper: the cell (500 m, 10 dBm, 10⁻¹² W, −30 dB, Exp(1) fading anew in each round), devices of 0.1 to"

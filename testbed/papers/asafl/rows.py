@@ -24,9 +24,9 @@ from testbed.papers.asafl.runs import (
     usage,
 )
 from testbed.papers.asafl.verdicts import both, faster, higher, keeps, rises, rises_and_falls
-from testbed.papers.chapter import Row, Verdict
-from testbed.papers.numbers import signed, spread
-from testbed.papers.result import Result
+from testbed.papers.framework.chapter import Row, Verdict
+from testbed.papers.framework.number_text import signed, spread
+from testbed.papers.framework.result import Result
 
 
 def _row(where: str, claim: str, ours: str, verdict: Verdict, key: str) -> Row:

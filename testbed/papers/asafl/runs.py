@@ -12,10 +12,10 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-from testbed.papers.job import Job
-from testbed.papers.paper import Chosen
-from testbed.papers.result import Result, Results
-from testbed.papers.search import Search
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.paper import Chosen
+from testbed.papers.framework.result import Result, Results
+from testbed.papers.framework.search import Search
 
 SEEDS = (1, 2, 3)
 _SEARCHED = (101,)

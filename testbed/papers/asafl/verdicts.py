@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean, geometric_mean
 
 from testbed.papers.asafl.runs import SLACK, Scores, difference
-from testbed.papers.chapter import Verdict
+from testbed.papers.framework.chapter import Verdict
 
 LEAST = 0.01
 """A smaller difference of accuracies is none."""

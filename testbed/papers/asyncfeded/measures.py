@@ -17,7 +17,7 @@ from testbed.papers.asyncfeded.runs import (
     fixed_name,
     name_of,
 )
-from testbed.papers.result import Result, Results
+from testbed.papers.framework.result import Result, Results
 
 SHARE = 0.9
 """Of a best accuracy, to be reached: Fig. 3 has it so for each rule's own."""

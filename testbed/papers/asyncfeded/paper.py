@@ -7,14 +7,14 @@ from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from testbed.papers import drawing
 from testbed.papers.asyncfeded import measures, runs
 from testbed.papers.asyncfeded import rows as told
 from testbed.papers.asyncfeded.runs import RULES, SUSPENSIONS, TASKS
-from testbed.papers.chapter import Chapter, Picture
-from testbed.papers.paper import Chosen, Paper
-from testbed.papers.result import Results
-from testbed.papers.search import Search
+from testbed.papers.framework import paper_figures
+from testbed.papers.framework.chapter import Chapter, Picture
+from testbed.papers.framework.paper import Chosen, Paper
+from testbed.papers.framework.result import Results
+from testbed.papers.framework.search import Search
 
 _SETTING = """\
 On Synthetic(1, 1), data, network and all that is printed are the paper's: ten devices, momentum 0.5, rate 0.01, decay
@@ -49,7 +49,7 @@ def _draw_speed(results: Results, figure: Figure) -> None:
     panels = figure.subplots(1, len(TASKS), squeeze=False)[0]
     for axes, (task, described) in zip(panels, TASKS.items(), strict=True):
         for number, (rule, contender) in enumerate(RULES.items()):
-            drawing.curves(axes, number, contender.title, measures.runs_of(results, task, rule))
+            paper_figures.curves(axes, number, contender.title, measures.runs_of(results, task, rule))
         axes.set(title=described.title, xlabel="emulated seconds")
     panels[0].set_ylabel("accuracy")
     if panels[0].lines:
@@ -62,8 +62,8 @@ def _draw_sweep(results: Results, figure: Figure) -> None:
     for number, (rule, contender) in enumerate(RULES.items()):
         found = {p: measures.runs_of(results, "synthetic", rule, p) for p in SUSPENSIONS}
         known = [p for p in SUSPENSIONS if found[p]]
-        style = drawing.STYLES[number % len(drawing.STYLES)]  # FedAvg's and FedProx's lines may be one
-        look = {"color": drawing.COLOURS[number], "linestyle": style, "marker": "o", "label": contender.title}
+        style = paper_figures.STYLES[number % len(paper_figures.STYLES)]  # FedAvg's and FedProx's lines may be one
+        look = {"color": paper_figures.COLOURS[number], "linestyle": style, "marker": "o", "label": contender.title}
         left.plot(known, [measures.mean_best(found[p]) for p in known], **look)
         right.plot(known, [fmean(map(measures.own_time, found[p])) for p in known], **look)
     left.set(xlabel="P", ylabel="best accuracy")
@@ -74,7 +74,7 @@ def _draw_sweep(results: Results, figure: Figure) -> None:
 def _draw_schemes(results: Results, figure: Figure) -> None:
     axes = figure.subplots()
     for number, (name, found) in enumerate(measures.schemes(results).items()):
-        drawing.curves(axes, number, name, found)
+        paper_figures.curves(axes, number, name, found)
     axes.set(xlabel="emulated seconds", ylabel="accuracy")
     if axes.lines:
         axes.legend()

@@ -7,9 +7,9 @@ from statistics import fmean, median
 
 from testbed.papers.asyncfeded import measures, verdicts
 from testbed.papers.asyncfeded.runs import CAP, OURS, RULES, SEEDS, SUSPENSIONS, TASKS, USUAL
-from testbed.papers.chapter import Grid, Row, Verdict
-from testbed.papers.numbers import spread
-from testbed.papers.result import Result, Results
+from testbed.papers.framework.chapter import Grid, Row, Verdict
+from testbed.papers.framework.number_text import spread
+from testbed.papers.framework.result import Result, Results
 
 _SMALLER = "The task is a smaller one than the paper's: no more can be said."
 _EASY = (

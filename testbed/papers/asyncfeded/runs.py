@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.papers.job import Job
-from testbed.papers.paper import Chosen
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.paper import Chosen
 
 SEEDS = (1, 2, 3)
 SEARCHED = 101

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
-from testbed.papers.chapter import Verdict
+from testbed.papers.framework.chapter import Verdict
 
 STABLE, DRASTIC = 0.05, 0.1
 """Accuracy: a loss of at most so much is stable, one of at least so much is drastic."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from testbed.papers.audg import chapter
-from testbed.papers.audg.cells import LONG, SEEDS, TITLES, Cell, phi, row, tried
-from testbed.papers.job import Job
-from testbed.papers.paper import Chosen, Paper
-from testbed.papers.result import Result
-from testbed.papers.search import Search
+from testbed.papers.audg import audg_chapter
+from testbed.papers.audg.audg_grid import LONG, SEEDS, TITLES, Cell, phi, row, tried
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.paper import Chosen, Paper
+from testbed.papers.framework.result import Result
+from testbed.papers.framework.search import Search
 
 _INTERVAL = 0.07
 _VALUES = (0.05, 0.15, 0.45, 1.35)
@@ -101,5 +101,5 @@ PAPER = Paper(
         ),
     ),
     jobs=_jobs,
-    chapter=lambda results, chosen: chapter.chapter(results, _VALUES),
+    chapter=lambda results, chosen: audg_chapter.chapter(results, _VALUES),
 )

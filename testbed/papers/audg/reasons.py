@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.papers.chapter import Verdict
+from testbed.papers.framework.chapter import Verdict
 
 _STEPS = (
     "the setting: η is not printed, and the sign hangs on it. By (13), AUDG moves by Σλ over I_t of a step in an"

@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from testbed.papers.audg.cells import Cell
-from testbed.papers.result import Result, Results
+from testbed.papers.audg.audg_grid import Cell
+from testbed.papers.framework.result import Result, Results
 from testbed.theory import bounds, prediction
 from testbed.theory.bounds import Constants, Measured
 

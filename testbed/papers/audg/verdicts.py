@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from testbed.papers.audg.cells import decided
-from testbed.papers.chapter import Verdict
+from testbed.papers.audg.audg_grid import decided
+from testbed.papers.framework.chapter import Verdict
 
 _CLOSE = 0.03
 """Accuracy: three points."""

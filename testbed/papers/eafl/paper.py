@@ -9,8 +9,6 @@ from statistics import fmean
 import numpy as np
 from matplotlib.figure import Figure
 
-from testbed.papers import drawing
-from testbed.papers.chapter import Chapter, Grid, Picture, Row, Verdict
 from testbed.papers.eafl.reasons import REASONS
 from testbed.papers.eafl.runs import (
     ABLATIONS,
@@ -29,9 +27,11 @@ from testbed.papers.eafl.runs import (
     place,
     searches,
 )
-from testbed.papers.numbers import signed, spread
-from testbed.papers.paper import Chosen, Paper
-from testbed.papers.result import Results
+from testbed.papers.framework import paper_figures
+from testbed.papers.framework.chapter import Chapter, Grid, Picture, Row, Verdict
+from testbed.papers.framework.number_text import signed, spread
+from testbed.papers.framework.paper import Chosen, Paper
+from testbed.papers.framework.result import Results
 
 _LEAST = 0.01
 """A smaller difference is none."""
@@ -210,10 +210,12 @@ def _picture(found: Measured) -> Picture:
             grid = np.linspace(0, T, T + 1)
             lines = [np.interp(grid, *iterations(result)) for result in results]
             if lines:
-                colour = drawing.COLOURS[number]
-                left.plot(grid, np.mean(lines, axis=0), color=colour, linestyle=drawing.STYLES[number], label=title)
+                colour = paper_figures.COLOURS[number]
+                left.plot(
+                    grid, np.mean(lines, axis=0), color=colour, linestyle=paper_figures.STYLES[number], label=title
+                )
                 left.fill_between(grid, np.min(lines, axis=0), np.max(lines, axis=0), color=colour, alpha=0.15, lw=0)
-            drawing.curves(right, number, title, results)
+            paper_figures.curves(right, number, title, results)
         left.set(xlabel="iterations", ylabel="accuracy")
         right.set(xlabel="emulated seconds")
         right.legend()

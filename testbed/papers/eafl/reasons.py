@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from testbed.papers.chapter import Verdict
+from testbed.papers.framework.chapter import Verdict
 
 _SHORT = "150 iterations are a tenth of the paper's: rules still learn when they end"
 _LEAD = f"Its lead over GSGM is smaller than in the paper. {_SHORT}"

@@ -1,6 +1,6 @@
 """Traces that others recorded, in the formats in which they publish them: one small file per format.
 
-A reader gives the entries of a file (``found.py``); ``testbed.traces.importing`` makes profiles of them.
+A reader gives the entries of a file (``found.py``); ``testbed.trace_tools.importing`` makes profiles of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from testbed.traces.formats import (
     plato,
     ucc5g,
 )
-from testbed.traces.formats.found import Reader
+from testbed.traces.formats.found_trace import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,18 +11,18 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from testbed.errors import UserError
-from testbed.traces.formats import tables
-from testbed.traces.formats.found import Entry, Found, Options, availability_trace, number, shown
+from testbed.common.errors import UserError
+from testbed.traces.formats import table_file
+from testbed.traces.formats.found_trace import Entry, Found, Options, availability_trace, number, shown
 
 
 def read(path: Path, options: Options) -> Iterator[Entry]:
-    for client, table in tables.entries(path):
+    for client, table in table_file.entries(path):
         yield Entry(name=client, build=partial(_found, client, table, f"{path}, {client!r}"))
 
 
 def _found(client: str, table: object, place: str) -> Found:
-    active, inactive, finish = tables.get(table, ("active", "inactive", "finish_time"), place)
+    active, inactive, finish = table_file.get(table, ("active", "inactive", "finish_time"), place)
     period = number(finish, place, "finish_time", least=1e-3)
     starts, ends = _moments(active, place, "active"), _moments(inactive, place, "inactive")
     if len(starts) == len(ends) + 1:

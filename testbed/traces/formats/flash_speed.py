@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import UserError, nearest
-from testbed.traces.formats import tables
-from testbed.traces.formats.found import Entry, Found, Options, number
+from testbed.common.errors import UserError, nearest
+from testbed.traces.formats import table_file
+from testbed.traces.formats.found_trace import Entry, Found, Options, number
 
 UNITS = {"bit/s": 1e-6, "kbit/s": 1e-3, "Mbit/s": 1.0, "B/s": 8e-6, "kB/s": 8e-3, "KiB/s": 8.192e-3, "MB/s": 8.0}
 """Mbit/s in one of each."""
@@ -29,7 +29,7 @@ def read(path: Path, options: Options) -> Iterator[Entry]:
     if options.unit not in UNITS:
         raise UserError(f"--unit is {options.unit!r}; {nearest(options.unit, UNITS)}")
     factor = UNITS[options.unit]
-    for phone, table in tables.entries(path):
+    for phone, table in table_file.entries(path):
         yield Entry(name=phone, build=partial(_found, phone, table, factor, path))
 
 
@@ -37,7 +37,7 @@ def _found(phone: str, table: object, factor: float, path: Path) -> Found:
     place, link, notes = f"{path}, {phone!r}", {}, []
     for direction in ("down", "up"):
         keys = (f"{direction}_u", f"{direction}_sigma")
-        mean, sigma = _pair(tables.get(table, keys, place), keys, place)
+        mean, sigma = _pair(table_file.get(table, keys, place), keys, place)
         link[direction] = {"mbit": mean * factor, "spread": round(min(1.0, sigma / mean), 4)}
         if sigma > mean:
             notes.append(f"{phone}, {direction}: σ ÷ u is {sigma / mean:.2f}; the spread of a link is at most 1")

@@ -12,9 +12,9 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from testbed.errors import UserError
-from testbed.traces.formats import tables
-from testbed.traces.formats.found import Entry, Found, Options, availability_trace, shown
+from testbed.common.errors import UserError
+from testbed.traces.formats import table_file
+from testbed.traces.formats.found_trace import Entry, Found, Options, availability_trace, shown
 
 _CHANGES = {
     "battery_charged_on": ("charging", True), "battery_charged_off": ("charging", False),
@@ -27,12 +27,12 @@ _OTHERS = re.compile(r"screen_on|screen_off|\d+(\.\d+)?%")
 
 
 def read(path: Path, options: Options) -> Iterator[Entry]:
-    for user, table in tables.entries(path):
+    for user, table in table_file.entries(path):
         yield Entry(name=user, build=partial(_found, user, table, f"{path}, {user!r}"))
 
 
 def _found(user: str, table: object, place: str) -> Found:
-    (messages,) = tables.get(table, ("messages",), place)
+    (messages,) = table_file.get(table, ("messages",), place)
     if not isinstance(messages, str):
         raise UserError(f"{place}: messages is {shown(messages)}; it must be a text of lines")
     spans: list[tuple[float, float]] = []

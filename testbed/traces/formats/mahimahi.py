@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from testbed.errors import UserError
-from testbed.traces.formats import files
-from testbed.traces.formats.found import Entry, Found, Options, rate_trace
+from testbed.common.errors import UserError
+from testbed.traces.formats import text_file
+from testbed.traces.formats.found_trace import Entry, Found, Options, rate_trace
 from testbed.traces.rate import RateTrace
 
 PACKET = 1500
@@ -28,16 +28,16 @@ def read(path: Path, options: Options) -> Iterator[Entry]:
 
     def build() -> Found:
         up = link(options.up, width) if options.up is not None else None
-        return Found(name=files.stem(path), down=link(path, width), up=up)
+        return Found(name=text_file.stem(path), down=link(path, width), up=up)
 
-    yield Entry(name=files.stem(path), build=build)
+    yield Entry(name=text_file.stem(path), build=build)
 
 
 def link(path: Path, width: int) -> RateTrace:
     """The rate over time, by what passes in each ``width`` milliseconds."""
     packets: Counter[int] = Counter()
     last = 0
-    for number, line in files.lines(path):
+    for number, line in text_file.lines(path):
         if not (line.isascii() and line.isdecimal() and len(line) <= _DIGITS):
             raise UserError(
                 f"{path}, line {number}: is {line!r:.60}; a line is a whole number of milliseconds, and none is empty"

@@ -12,21 +12,21 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from testbed.errors import UserError
-from testbed.traces.formats import files, pensieve
-from testbed.traces.formats.found import Entry, Found, Options, cell, rate_trace
+from testbed.common.errors import UserError
+from testbed.traces.formats import pensieve, text_file
+from testbed.traces.formats.found_trace import Entry, Found, Options, cell, rate_trace
 
 _COLUMNS = {6: (1, 4, 5), 3: (0, 1, 2)}
 """How many a line has → where t_ms, bytes and ms are."""
 
 
 def read(path: Path, options: Options) -> Iterator[Entry]:
-    _, header = next(files.lines(path), (1, ""))
+    _, header = next(text_file.lines(path), (1, ""))
     if not header.startswith("trace,"):
-        name = files.stem(path)
+        name = text_file.stem(path)
         yield Entry(name=name, build=lambda: Found(name=name, down=rate_trace(*_log(path), str(path))))
         return
-    rows = files.rows(path, ("trace", "t_s", "mbps"), "trace,t_s,mbps")
+    rows = text_file.rows(path, ("trace", "t_s", "mbps"), "trace,t_s,mbps")
     for name, group in groupby(rows, key=lambda row: row[1]["trace"]):
         yield Entry(name=name, build=partial(_found, name, group, path))
 
@@ -43,7 +43,7 @@ def _log(path: Path) -> tuple[list[tuple[float, float]], float]:
     """Rows of a rate trace, and its end."""
     rates: list[tuple[float, float]] = []
     total, last, waiting = 0.0, -1.0, 0.0
-    for number, line in files.lines(path):
+    for number, line in text_file.lines(path):
         cells, place = line.replace(",", " ").split(), f"{path}, line {number}"
         if not cells:
             continue

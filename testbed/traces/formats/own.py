@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from testbed.errors import UserError
+from testbed.common.errors import UserError
 from testbed.traces import availability, rate
-from testbed.traces.formats import files
-from testbed.traces.formats.found import Entry, Found, Options
+from testbed.traces.formats import text_file
+from testbed.traces.formats.found_trace import Entry, Found, Options
 
 
 def read(path: Path, options: Options) -> Iterator[Entry]:
-    name = files.stem(path)
+    name = text_file.stem(path)
 
     def build() -> Found:
         up = rate.read(options.up) if options.up is not None else None
@@ -30,5 +30,5 @@ def read(path: Path, options: Options) -> Iterator[Entry]:
 
 def is_availability(path: Path) -> bool:
     """By its header; anything else is taken for a rate, whose reader says what is wrong with it."""
-    _, header = next(files.lines(path), (1, ""))
+    _, header = next(text_file.lines(path), (1, ""))
     return header.replace(" ", "") == "t_s,available"

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from testbed.errors import UserError
-from testbed.traces.formats import files
-from testbed.traces.formats.found import Entry, Found, Options, cell, rate_trace
+from testbed.common.errors import UserError
+from testbed.traces.formats import text_file
+from testbed.traces.formats.found_trace import Entry, Found, Options, cell, rate_trace
 from testbed.traces.rate import RateTrace
 
 
 def read(path: Path, options: Options) -> Iterator[Entry]:
-    name = files.stem(path)
+    name = text_file.stem(path)
 
     def build() -> Found:
         up = trace(_samples(options.up), options.up, str(options.up)) if options.up is not None else None
@@ -43,7 +43,7 @@ def trace(samples: Iterable[tuple[int, float, float]], path: Path, place: str) -
 
 
 def _samples(path: Path) -> Iterator[tuple[int, float, float]]:
-    for number, line in files.lines(path):
+    for number, line in text_file.lines(path):
         cells, place = line.replace(",", " ").split(), f"{path}, line {number}"
         if not cells:
             continue

@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import UserError
+from testbed.common.errors import UserError
 from testbed.traces.availability import AvailabilityTrace
-from testbed.traces.formats import jsonstream
-from testbed.traces.formats.found import Entry, Found, Options, availability_trace, number, shown
+from testbed.traces.formats import json_stream
+from testbed.traces.formats.found_trace import Entry, Found, Options, availability_trace, number, shown
 
 
 def read(path: Path, options: Options) -> Iterator[Entry]:
-    clients = {name: _checked(value, f"{path}, {name!r}") for name, value in jsonstream.entries(path)}
+    clients = {name: _checked(value, f"{path}, {name!r}") for name, value in json_stream.entries(path)}
     ends = [span[1] for value in clients.values() if _has_spans(value) for span in value]
     for name, value in clients.items():
         yield Entry(name=name, build=partial(_found, name, value, ends, options.slot, path))

@@ -14,10 +14,10 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from testbed.errors import UserError
-from testbed.stats import quantile
-from testbed.traces.formats import files
-from testbed.traces.formats.found import Entry, Found, Options, cell, rate_trace
+from testbed.common.errors import UserError
+from testbed.common.stats import quantile
+from testbed.traces.formats import text_file
+from testbed.traces.formats.found_trace import Entry, Found, Options, cell, rate_trace
 
 _UNKNOWN = ("", "-")
 _NOTE = "up: what the phone sent while it downloaded is not what it could have sent, so it was not taken"
@@ -33,7 +33,7 @@ class Row:
 
 
 def read(path: Path, options: Options) -> Iterator[Entry]:
-    _, header = next(files.lines(path), (1, ""))
+    _, header = next(text_file.lines(path), (1, ""))
     rows = _many(path) if header.startswith("trace,") else _one(path)
     for name, group in groupby(rows, key=lambda row: row.trace):
         yield Entry(name=name, build=partial(_found, name, group, path, trim=options.trim))
@@ -43,7 +43,7 @@ def _one(path: Path) -> Iterator[Row]:
     """As G-NetTrack wrote it."""
     needed = ("Timestamp", "DL_bitrate")
     begun: datetime | None = None
-    for number, row in files.rows(path, needed, "G-NetTrack's: Timestamp,Longitude,…,DL_bitrate,UL_bitrate,…"):
+    for number, row in text_file.rows(path, needed, "G-NetTrack's: Timestamp,Longitude,…,DL_bitrate,UL_bitrate,…"):
         try:
             when = datetime.strptime(row["Timestamp"], "%Y.%m.%d_%H.%M.%S")
         except ValueError:
@@ -52,12 +52,12 @@ def _one(path: Path) -> Iterator[Row]:
         begun = begun or when
         second = (when - begun).total_seconds()
         ping = row.get("PINGAVG", "-")
-        yield Row(line=number, trace=files.stem(path), second=second, kbps=row["DL_bitrate"], ping_ms=ping)
+        yield Row(line=number, trace=text_file.stem(path), second=second, kbps=row["DL_bitrate"], ping_ms=ping)
 
 
 def _many(path: Path) -> Iterator[Row]:
     needed = ("trace", "second", "dl_kbps", "ping_avg_ms")
-    for number, row in files.rows(path, needed, "trace,mobility,second,network_mode,dl_kbps,…,ping_avg_ms,…"):
+    for number, row in text_file.rows(path, needed, "trace,mobility,second,network_mode,dl_kbps,…,ping_avg_ms,…"):
         second = cell(row["second"], f"{path}, line {number}", "second")
         yield Row(line=number, trace=row["trace"], second=second, kbps=row["dl_kbps"], ping_ms=row["ping_avg_ms"])
 

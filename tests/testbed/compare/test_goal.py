@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from testbed.common.errors import UserError
 from testbed.compare.goal import Goal, choose
-from testbed.errors import UserError
 from tests.testbed.compare.written import PROFILE, read, write
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import tomli_w
 
-from testbed import trace
-from testbed.compare import runs
-from testbed.compare.runs import Run
-from testbed.trace import TraceWriter
+from testbed.compare import compared_runs
+from testbed.compare.compared_runs import Run
+from testbed.history import trace
+from testbed.history.trace import TraceWriter
+from testbed.profile.power import Watts
 from tests.testbed.traces.files import told
 
 BYTES = 1_000_000
@@ -46,7 +47,7 @@ def write(
             dilation=1.0, demand=0.5, pressure=None, started="2026", host="h", replay="schedule" if replays else "",
         )
     )  # fmt: skip
-    power = trace.Watts(idle=1.0, compute=1.0, suspended=1.0) if watts else None
+    power = Watts(idle=1.0, compute=1.0, suspended=1.0) if watts else None
     writer.write(trace.Joined(t=0.0, device=device, pid=1, cores=[0], samples=10, watts=power))
     if initial is not None:
         writer.write(trace.Scored(t=0.0, version=0, made=0.0, metrics={metric: initial}))
@@ -98,4 +99,4 @@ def compared(capsys: pytest.CaptureFixture[str], out: Path, *words: str | Path) 
 
 
 def read(*folders: Path) -> list[Run]:
-    return runs.read(folders)
+    return compared_runs.read(folders)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.papers.job import Job
-from testbed.papers.paper import Paper
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.paper import Paper
 
 
 def chosen(paper: Paper) -> dict[str, float]:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from testbed.papers.chapter import Chapter, Grid, Picture, Row, Verdict
-from testbed.papers.job import Job
-from testbed.papers.paper import Chosen, Paper
-from testbed.papers.result import Result, Results
-from testbed.papers.search import Search
-from testbed.sweep.running import Ended, Runner
+from testbed.papers.framework.chapter import Chapter, Grid, Picture, Row, Verdict
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.paper import Chosen, Paper
+from testbed.papers.framework.result import Result, Results
+from testbed.papers.framework.search import Search
+from testbed.sweep.runner import Ended, Runner
 
 
 def _searched(value: float) -> list[Job]:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed import loading
+from testbed.loading import profile_files, profile_loader
 from testbed.papers.afl import claims, costs
 from testbed.papers.afl import paper as afl
-from testbed.papers.afl.judging import by_limit, by_order, by_share, told
-from testbed.papers.afl.rounds import (
+from testbed.papers.afl.afl_rounds import (
     AFL,
     FALLING,
     FRACTIONS,
@@ -26,9 +25,10 @@ from testbed.papers.afl.rounds import (
     track,
     unrest,
 )
-from testbed.papers.chapter import Verdict
-from testbed.papers.job import Job
-from testbed.papers.result import Result
+from testbed.papers.afl.afl_verdicts import by_limit, by_order, by_share, told
+from testbed.papers.framework.chapter import Verdict
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.result import Result
 from tests.testbed.papers import parts
 
 
@@ -79,8 +79,8 @@ def test_every_rule_has_its_rounds_and_meets_the_delays_of_afl() -> None:
     ("task", "rounds", "epochs", "lr"), [("regression", 400, 50, 0.001), ("svm", 1000, 100, 0.0005)]
 )
 def test_the_papers_own_settings(task: str, rounds: int, epochs: int, lr: float) -> None:
-    experiment = loading.load(loading.located(Path(f"afl/{task}.toml")))
-    small = loading.load(loading.located(Path(f"afl/small-{task}.toml")))
+    experiment = profile_loader.load(profile_files.located(Path(f"afl/{task}.toml")))
+    small = profile_loader.load(profile_files.located(Path(f"afl/small-{task}.toml")))
     assert experiment.stop.versions == rounds * 5
     training = experiment.training
     assert (training.epochs, training.batch, training.lr) == (epochs, 32, lr)

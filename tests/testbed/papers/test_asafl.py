@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from testbed import loading
+from testbed.loading import profile_files, profile_loader
 from testbed.papers.asafl.paper import PAPER
 from testbed.papers.asafl.runs import (
     CALIBRATED,
@@ -27,10 +27,10 @@ from testbed.papers.asafl.runs import (
     within_budget,
 )
 from testbed.papers.asafl.verdicts import both, faster, higher, keeps, rises, rises_and_falls
-from testbed.papers.chapter import Verdict
-from testbed.papers.job import Job
-from testbed.papers.result import Result
-from testbed.profile import DeviceProfile
+from testbed.papers.framework.chapter import Verdict
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.result import Result
+from testbed.profile.schema import DeviceProfile
 from tests.testbed.papers import parts
 
 CHOSEN = {CALIBRATED: 0.08, SAFL: 0.2, MU: 0.03}
@@ -93,7 +93,7 @@ def test_only_where_its_own_rate_is_another_safl_is_run_twice() -> None:
 
 @pytest.mark.parametrize(("name", "model", "parameters"), [("mnist", "lenet5", 0.1), ("cifar10", "vgg11", 10.0)])
 def test_the_profiles_at_the_papers_scale_have_the_papers_settings(name: str, model: str, parameters: float) -> None:
-    experiment = loading.load(loading.located(Path(f"asafl/{name}.toml")))
+    experiment = profile_loader.load(profile_files.located(Path(f"asafl/{name}.toml")))
     assert sum(group.count for group in experiment.devices) == 50
     assert experiment.cell is not None
     assert (experiment.cell.radius, experiment.cell.bandwidth, experiment.cell.power) == (500, 10e6, 10)
@@ -107,7 +107,7 @@ def test_the_profiles_at_the_papers_scale_have_the_papers_settings(name: str, mo
 
 
 def test_a_job_at_the_small_scale_computes_as_long_as_in_the_paper() -> None:
-    experiment = loading.load(loading.located(Path("asafl/small.toml")))
+    experiment = profile_loader.load(profile_files.located(Path("asafl/small.toml")))
     training = experiment.training
     for group in experiment.devices:
         assert isinstance(group.profile, DeviceProfile)

@@ -9,14 +9,14 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from testbed import loading
-from testbed.data.dataset import DataSet, Part
+from testbed.learning.data.dataset import DataSet, Part
+from testbed.learning.tasks.smaller_tasks import SmallFemnist, SmallShakespeare
+from testbed.loading import profile_files, profile_loader
 from testbed.papers.asyncfeded import measures, runs, verdicts
 from testbed.papers.asyncfeded.paper import PAPER
-from testbed.papers.chapter import Verdict
-from testbed.papers.job import Job
-from testbed.papers.result import Result
-from testbed.tasks.smaller import SmallFemnist, SmallShakespeare
+from testbed.papers.framework.chapter import Verdict
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.result import Result
 from tests.testbed.papers.parts import check, chosen
 
 CURVE = ([0.0, 1.0, 2.0, 4.0], [0.1, 0.5, 0.3, 0.9])
@@ -50,8 +50,8 @@ def test_at_one_rate_for_all_rules_keep_their_own_parameters() -> None:
 
 @pytest.mark.parametrize("task", ["synthetic", "femnist", "shakespeare"])
 def test_profiles_have_what_the_paper_prints(task: str) -> None:
-    full = loading.load(loading.located(Path(f"asyncfeded/{task}.toml")), [], {})
-    small = loading.load(loading.located(Path(runs.TASKS[task].profile)), [], {})
+    full = profile_loader.load(profile_files.located(Path(f"asyncfeded/{task}.toml")), [], {})
+    small = profile_loader.load(profile_files.located(Path(runs.TASKS[task].profile)), [], {})
     assert full.training.lr == (1.0 if task == "shakespeare" else 0.01)
     assert full.stop.seconds == 300
     assert sum(group.count for group in full.devices) == 10

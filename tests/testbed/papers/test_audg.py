@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from testbed import loading
+from testbed.loading import profile_files, profile_loader
 from testbed.papers.audg import theta
-from testbed.papers.audg.cells import ACCURACY, DELAYS, LONG, LOSS, SEEDS, TITLES, Cell, decided, printed, row
-from testbed.papers.audg.grids import at_long_steps
+from testbed.papers.audg.audg_grid import ACCURACY, DELAYS, LONG, LOSS, SEEDS, TITLES, Cell, decided, printed, row
+from testbed.papers.audg.audg_tables import at_long_steps
 from testbed.papers.audg.paper import PAPER
 from testbed.papers.audg.verdicts import hits, of_dip, of_fall, of_order, of_predictions, of_signs, of_synchrony
-from testbed.papers.chapter import Verdict
-from testbed.papers.job import Job
-from testbed.papers.result import Result
+from testbed.papers.framework.chapter import Verdict
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.result import Result
 from testbed.theory.bounds import Measured
 from tests.testbed.papers import parts
 
@@ -55,14 +55,14 @@ def test_both_rules_have_the_same_share_in_the_search() -> None:
 )
 def test_profiles_have_the_sizes_of_table_vi(name: str, sizes: list[int]) -> None:
     for profile, scale in ((f"audg/{name}.toml", 1), (f"audg/small-{name}.toml", 1400 / 25000)):
-        experiment = loading.load(loading.located(Path(profile)), [], {})
+        experiment = profile_loader.load(profile_files.located(Path(profile)), [], {})
         assert experiment.task_parameters["split"]["sizes"] == [size * scale for size in sizes]
         assert (experiment.training.steps, experiment.training.batch) == (1, 0), "along the whole gradient"
         assert experiment.stop.versions == 50
 
 
 def test_the_profile_of_the_papers_scale_takes_whole_gradients() -> None:
-    experiment = loading.load(loading.located(Path("audg/iid.toml")), [], {})
+    experiment = profile_loader.load(profile_files.located(Path("audg/iid.toml")), [], {})
     assert experiment.training.batch == 0
     assert experiment.task_parameters["split"] == {"name": "iid", "identical": True, "samples": 25000}
 

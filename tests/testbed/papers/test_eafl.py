@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from testbed import loading
-from testbed.papers.chapter import Row, Verdict
+from testbed.loading import profile_files, profile_loader
 from testbed.papers.eafl import paper as eafl
 from testbed.papers.eafl import runs
 from testbed.papers.eafl.reasons import REASONS
-from testbed.papers.job import Job
-from testbed.papers.result import Result
+from testbed.papers.framework.chapter import Row, Verdict
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.result import Result
 from tests.testbed.papers.parts import check, chosen
 
 HIGH, LOW = {1: 0.9, 2: 0.8, 3: 0.85}, {1: 0.5, 2: 0.6, 3: 0.55}
@@ -30,7 +30,7 @@ def test_the_programme_holds_what_every_programme_has_to():
 )
 @pytest.mark.parametrize("kind", ["t1", "t2"])
 def test_the_experiments_of_the_papers_size_have_its_settings(name, kind, iterations, clusters, every, phi, lr):
-    experiment = loading.load(loading.located(Path(f"eafl/{name}-{kind}.toml")))
+    experiment = profile_loader.load(profile_files.located(Path(f"eafl/{name}-{kind}.toml")))
     rule = experiment.strategy
     assert sum(group.count for group in experiment.devices) == 100
     assert (rule["clusters"], rule["every"], rule["phi"], experiment.training.lr) == (clusters, every, phi, lr)

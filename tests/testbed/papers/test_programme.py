@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from testbed.errors import UserError
-from testbed.papers.paper import Paper
+from testbed.common.errors import UserError
+from testbed.papers.framework.paper import Paper
+from testbed.papers.job_store import NAME
 from testbed.papers.programme import ATTEMPTS, Programme
-from testbed.papers.store import NAME
 from tests.testbed.papers import parts
 from tests.testbed.papers.small import PAPER, Stand, job
 
@@ -121,7 +121,7 @@ def test_without_its_data_a_job_is_left_out(tmp_path: Path, monkeypatch: pytest.
         asked.append(name)
         raise UserError(f"{name} is not there; put it into FOLDER")
 
-    monkeypatch.setattr("testbed.data.store.load", load)
+    monkeypatch.setattr("testbed.learning.data.loader.load", load)
 
     def with_data(chosen: object) -> list[object]:
         return [job("first"), job("second", data="mnist"), job("third", data="mnist", seed=2), job("fourth", seed=3)]

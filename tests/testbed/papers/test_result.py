@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from testbed.papers import drawing
-from testbed.papers.job import Job
-from testbed.papers.numbers import signed, spread
-from testbed.papers.search import Search
+from testbed.papers.framework import paper_figures
+from testbed.papers.framework.job import Job
+from testbed.papers.framework.number_text import signed, spread
+from testbed.papers.framework.search import Search
 from tests.testbed.papers.small import job, result
 
 
@@ -72,9 +72,9 @@ def test_the_highest_score_wins(tmp_path: Path) -> None:
 
 def test_a_line_is_the_mean_and_goes_as_far_as_all_runs_do(tmp_path: Path) -> None:
     axes = Figure().subplots()
-    drawing.curves(axes, 0, "rule", [result(tmp_path / "a", 0.8), result(tmp_path / "b", 0.6)])
+    paper_figures.curves(axes, 0, "rule", [result(tmp_path / "a", 0.8), result(tmp_path / "b", 0.6)])
     (line,) = axes.get_lines()
     assert line.get_xdata()[-1] == 2
     assert line.get_ydata()[-1] == pytest.approx(0.6)
-    drawing.curves(axes, 1, "nothing", [])
+    paper_figures.curves(axes, 1, "nothing", [])
     assert len(axes.get_lines()) == 1

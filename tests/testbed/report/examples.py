@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from testbed import trace
-from testbed.trace import Event
+from testbed.history import trace
+from testbed.history.trace import Event
 from tests.benchmarks.traces import synthetic
-from tests.testbed import histories
+from tests.testbed.analysis import histories
 
 NASTY = "</script><script>alert(1)</script>"
 """What a name would be that wants to run in the page."""

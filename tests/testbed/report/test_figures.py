@@ -11,12 +11,13 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import pytest
 
-from testbed import trace
-from testbed.report import drawing, inline, sections
-from testbed.report.data import gather
-from testbed.report.drawing import INK, Picture
-from testbed.trace import Event
-from tests.testbed import histories
+from testbed.history import trace
+from testbed.history.trace import Event
+from testbed.report import sections
+from testbed.report.content.report_data import gather
+from testbed.report.figures import inline_svg, style
+from testbed.report.figures.style import INK, Picture
+from tests.testbed.analysis import histories
 from tests.testbed.report.examples import HEADER, NASTY, SMALL, large, renamed, without_power, write
 
 EVERY = [
@@ -27,16 +28,16 @@ EVERY = [
 
 @pytest.fixture(autouse=True)
 def our_style() -> Iterator[None]:
-    with drawing.style():
+    with style.style():
         yield
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Picture, str]]:
     """The figures of the small run, and as parts of a page."""
-    with drawing.style():
+    with style.style():
         found = drawn(tmp_path_factory.mktemp("small"), SMALL)
-        return {name: (picture, inline.svg(picture)) for name, picture in found.items()}
+        return {name: (picture, inline_svg.svg(picture)) for name, picture in found.items()}
 
 
 def drawn(folder: Path, events: list[Event]) -> dict[str, Picture]:
@@ -45,7 +46,7 @@ def drawn(folder: Path, events: list[Event]) -> dict[str, Picture]:
 
 
 def texts(picture: Picture) -> list[str]:
-    root = ElementTree.fromstring(inline.svg(picture))
+    root = ElementTree.fromstring(inline_svg.svg(picture))
     return [element.text or "" for element in root.iter("text")]
 
 
@@ -151,17 +152,17 @@ def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
 def test_a_name_without_glyphs_is_text_and_no_warning(tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        with drawing.style():
+        with style.style():
             timeline = drawn(tmp_path / "run", renamed(SMALL, a="手机"))["timeline"]
             assert "手机" in texts(timeline)
-            drawing.save(timeline, tmp_path)
+            style.save(timeline, tmp_path)
     assert told == []
 
 
 def test_a_control_character_leaves_every_file_whole(tmp_path: Path) -> None:
     timeline = drawn(tmp_path / "run", renamed(SMALL, a="a\x00\x1bz"))["timeline"]
     assert "a\ufffd\ufffdz" in texts(timeline)
-    ElementTree.parse(drawing.save(timeline, tmp_path)[0])
+    ElementTree.parse(style.save(timeline, tmp_path)[0])
 
 
 def test_staleness_of_a_synchronous_rule_has_room_and_whole_numbers(
@@ -211,7 +212,7 @@ def test_a_figure_brings_no_style_and_no_size_into_the_page(small: dict[str, tup
 
 def test_a_nasty_name_is_text(tmp_path: Path) -> None:
     for picture in drawn(tmp_path, renamed(SMALL, a=NASTY)).values():
-        assert "<script" not in inline.svg(picture)
+        assert "<script" not in inline_svg.svg(picture)
 
 
 def test_a_figure_is_described_for_those_who_do_not_see_it(small: dict[str, tuple[Picture, str]]) -> None:
@@ -225,7 +226,7 @@ def test_a_figure_is_described_for_those_who_do_not_see_it(small: dict[str, tupl
 def test_the_same_run_gives_the_same_files(small: dict[str, tuple[Picture, str]], tmp_path: Path) -> None:
     again = drawn(tmp_path / "run", SMALL)
     for name in ("accuracy", "timeline"):
-        files = [[path.read_bytes() for path in drawing.save(each, tmp_path)] for each in (small[name][0], again[name])]
+        files = [[path.read_bytes() for path in style.save(each, tmp_path)] for each in (small[name][0], again[name])]
         assert files[0] == files[1]
         assert files[0][0].startswith(b"<?xml")
         assert files[0][1].startswith(b"%PDF")
@@ -234,13 +235,13 @@ def test_the_same_run_gives_the_same_files(small: dict[str, tuple[Picture, str]]
 def test_a_users_own_settings_of_matplotlib_do_not_matter(
     small: dict[str, tuple[Picture, str]], tmp_path: Path
 ) -> None:
-    with mpl.rc_context({"lines.linewidth": 9.0, "font.size": 30, "axes.facecolor": "red"}), drawing.style():
-        assert inline.svg(drawn(tmp_path, SMALL)["accuracy"]) == small["accuracy"][1]
+    with mpl.rc_context({"lines.linewidth": 9.0, "font.size": 30, "axes.facecolor": "red"}), style.style():
+        assert inline_svg.svg(drawn(tmp_path, SMALL)["accuracy"]) == small["accuracy"][1]
 
 
 def test_settings_are_put_back() -> None:
     with mpl.rc_context({"lines.linewidth": 9.0}):
-        with drawing.style():
+        with style.style():
             assert mpl.rcParams["lines.linewidth"] == 1.5
         assert mpl.rcParams["lines.linewidth"] == 9.0
 
@@ -251,7 +252,7 @@ def test_settings_are_put_back() -> None:
 def test_figures_of_500_devices_stay_small_with_one_lane_each(tmp_path: Path) -> None:
     found = drawn(tmp_path, list(large(500, 30.0)))
     assert len(found["timeline"].titles) == 500
-    sizes = {name: len(inline.svg(picture)) for name, picture in found.items()}
+    sizes = {name: len(inline_svg.svg(picture)) for name, picture in found.items()}
     assert sizes["timeline"] < 2_000_000
     assert max(size for name, size in sizes.items() if name != "timeline") < 500_000
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from testbed import cli
-from testbed.errors import UserError
+from testbed.cli import main
+from testbed.common.errors import UserError
 from testbed.traces.formats import KINDS
-from testbed.traces.formats.found import Found, Options
+from testbed.traces.formats.found_trace import Found, Options
 
 
 def write(path: Path, contents: str | bytes | dict[str, Any]) -> Path:
@@ -42,7 +42,7 @@ def problem(kind: str, path: Path, **options: Any) -> str:
 
 def told(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> str:
     """What a command prints; of an error, its one line."""
-    assert cli.main([str(word) for word in words]) == code
+    assert main.main([str(word) for word in words]) == code
     output = capsys.readouterr()
     if code:
         assert output.out == ""

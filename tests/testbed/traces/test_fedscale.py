@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from testbed.traces.formats.found import Found
+from testbed.traces.formats.found_trace import Found
 from tests.testbed.traces.files import found, problem, write
 
 CAPACITY: dict[int, Any] = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import UserError
+from testbed.common.errors import UserError
 from testbed.traces import availability, rate
 from testbed.traces.availability import AvailabilityTrace
 from testbed.traces.rate import RateTrace

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import UserError
-from testbed.traces.formats import jsonstream
+from testbed.common.errors import UserError
+from testbed.traces.formats import json_stream
 from tests.testbed.traces.files import write
 
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -34,13 +34,13 @@ def test_it_reads_what_json_reads_wherever_the_chunks_end(
     path = tmp_path_factory.mktemp("json") / "x.json"
     path.write_text(json.dumps(table, indent=indent), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jsonstream, "_CHUNK", chunk)
-        assert dict(jsonstream.entries(path)) == table
+        patch.setattr(json_stream, "_CHUNK", chunk)
+        assert dict(json_stream.entries(path)) == table
 
 
 def test_the_first_entries_are_there_before_the_rest_is_read(tmp_path: Path) -> None:
     path = write(tmp_path / "x.json", '{"a": [1], "b": 2, "c": ' + " " * (2 << 20) + "nonsense")
-    entries = jsonstream.entries(path)
+    entries = json_stream.entries(path)
     assert [next(entries), next(entries)] == [("a", [1]), ("b", 2)]
     with pytest.raises(UserError):
         next(entries)
@@ -53,7 +53,7 @@ def test_the_first_entries_are_there_before_the_rest_is_read(tmp_path: Path) -> 
 def test_what_is_not_valid_is_told_with_file_and_line(tmp_path: Path, text: str) -> None:
     path = write(tmp_path / "x.json", f"\n\n{text}")
     with pytest.raises(UserError) as caught:
-        list(jsonstream.entries(path))
+        list(json_stream.entries(path))
     assert str(caught.value).startswith(f"{path}, line 3: not valid JSON")
 
 
@@ -61,4 +61,4 @@ def test_what_is_not_valid_is_told_with_file_and_line(tmp_path: Path, text: str)
 def test_a_value_that_is_too_deep_or_too_long_is_an_error_like_others(tmp_path: Path, value: str) -> None:
     path = write(tmp_path / "x.json", f'{{"a": {value}}}')
     with pytest.raises(UserError, match="not valid JSON"):
-        list(jsonstream.entries(path))
+        list(json_stream.entries(path))

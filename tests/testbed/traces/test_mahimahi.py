@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from testbed.errors import UserError
+from testbed.common.errors import UserError
 from testbed.traces import rate
 from testbed.traces.formats import mahimahi
 from testbed.traces.rate import RateTrace

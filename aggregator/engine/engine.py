@@ -1,0 +1,390 @@
+"""The engine: who is present, who is busy, and what is decided. It carries out what a strategy wants. No I/O.
+
+Every Train carries a new ticket of its ``aggregator.engine.ticket_register``, which settles each exactly once. An Update whose ticket
+is not open is ignored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from aggregator.engine.ticket_register import Office, Record
+from aggregator.engine.tickets import Seat, Ticket
+from aggregator.engine.view import BadDecision, View
+from aggregator.strategies.eafl.clustering import purity
+from aggregator.strategy import Decision, DeviceInfo, Grouping, Outlook, Plan, Strategy
+from aggregator.vectors import is_finite
+from testbed.history import trace
+from testbed.history.events.run_events import UNREACHABLE
+from testbed.wire.messages import Ask, Base, Beat, Grant, Group, Job, Train, Update, Vector
+
+_BEATS_BEHIND = 5
+"""After so many heartbeats, a Train that has not arrived was lost by the transport: on one host it takes no time."""
+
+Send = Callable[[str, Train | Base | Grant | Group], None]
+
+
+class Stalled(RuntimeError):
+    """A rule waits for something that cannot come: nobody is busy and it asked for no wake."""
+
+    def __init__(self, strategy: str, event: str) -> None:
+        super().__init__(f"{strategy} stalled after {event}: devices are present, none is busy, no wake is set")
+
+
+class Engine(View):
+    """Feeds events to a strategy and acts on its decisions."""
+
+    def __init__(
+        self, strategy: Strategy, model: Vector, *, job: Job, random: np.random.Generator, send: Send, record: Record,
+        outlook: Outlook | None = None, version: int = 0, book: int = 0,
+        truth: Callable[[], Mapping[str, Hashable] | None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """``truth``: what devices have in common that should be in one cluster, where that is known."""
+        super().__init__(strategy, Office(_frozen(model), record, version=version, book=book), job, random, outlook)
+        self._send, self._record, self._truth = send, record, truth
+        self._rounds = 0
+        self._started = self._over = False
+        self._gone: list[str] = []
+        self._seeing_off = False
+
+    # ---- going on
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"_rounds": self._rounds}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._started = True
+
+    def resume(self, now: float) -> None:
+        """The devices that were present are there again, and have forgotten everything.
+
+        Each is sent once more what it was working on: the same ticket, so the same job with the same batches and
+        faults, and the rule need not know. Where part of a rule's state was on the devices, they have left, all at
+        once, and join again.
+        """
+        if self._strategy.unrepeatable:
+            self._let_everybody_go("the run was interrupted", now)
+            return
+        self.now = now
+        for device, seat in self._seats.items():
+            seat.trains_sent = seat.beats_behind = seat.beats_waiting = 0
+            if seat.held is not None:
+                self._transmit(device, Base(version=seat.held, model=self.model_at(seat.held)))
+            if seat.ticket is not None:
+                self._send_again(seat, seat.ticket)
+        self._see_off()
+
+    def _let_everybody_go(self, reason: str, now: float) -> None:
+        """The rule is told one by one, when nobody is there: what it wants of those whom it does not know to be gone
+        yet is not done.
+        """
+        seats, self._seats, self.now = self._seats, {}, now
+        for device, seat in seats.items():
+            self._clear(device, seat, reason)
+        for device in seats:
+            decision = self._strategy.on_leave(device, self)
+            self._carry_out(replace(decision, train={}, leads=(), groups=(), plan=None), f"leave of {device}")
+
+    # ---- events
+
+    def start(self, now: float) -> None:
+        self.now, self._started = now, True
+        self._carry_out(self._strategy.on_start(self), "start")
+
+    def join(self, info: DeviceInfo, now: float, trains: int = 0) -> None:
+        """A device is there, and has had ``trains`` Train messages so far.
+
+        One that was there already has been restarted: what it was doing is lost.
+        """
+        if info.name in self._seats:
+            self.leave(info.name, "it was restarted", now)
+        self.now = now
+        self.known[info.name] = info
+        self._seats[info.name] = Seat(info=info, trains_sent=trains)
+        if self._started:
+            self._carry_out(self._strategy.on_join(info.name, self), f"join of {info.name}")
+        elif self._over:
+            self._dispatch(info.name, None)
+            self._see_off()
+
+    def leave(self, device: str, reason: str, now: float) -> None:
+        self.now = now
+        self._clear(device, self._seats.pop(device), reason)
+        if self._started:
+            self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
+
+    def _clear(self, device: str, seat: Seat, reason: str) -> None:
+        self._record(trace.Left(t=self.now, device=device, reason=reason))
+        if seat.ticket is not None:
+            self._office.lose(seat.ticket, reason, self.now)
+        if seat.held is not None:
+            self._office.history.release(seat.held)
+        self.books.close_of(device, self.now)
+
+    def update(self, update: Update, now: float, *, received: float | None = None, taken: float | None = None) -> None:
+        """An update counts as arrived ``now``; ``received`` and ``taken`` are for the trace, where they differ."""
+        self.now = now
+        seat = self._seats.get(update.device)
+        ticket = seat.ticket if seat is not None else None
+        if seat is None or ticket is None or ticket.number != update.ticket or ticket.train.job is None:
+            self._record(trace.Ignored(t=now, device=update.device, ticket=update.ticket))
+            self.books.waste(update, now)
+            return
+        seat.ticket = None
+        if ticket.train.lead:
+            self.books.bring(update)
+        if update.version == seat.held != ticket.base:
+            self._office.rebase(ticket, update.version)
+        problem = _unfit(update, ticket)
+        if problem is not None:
+            self._office.reject(ticket, problem, now)
+            self._carry_out(self._strategy.on_ready(update.device, self), f"unfit update of {update.device}")
+            return
+        ticket.delivered = True
+        self.outlook.heard(update)
+        if seat.info.keeps_base and seat.held != ticket.base:
+            self._office.keep(seat, ticket.base)
+        self._record(
+            trace.Arrived(
+                t=now, device=update.device, ticket=update.ticket, version=update.version,
+                staleness=self.staleness(update), loss=update.loss, due=update.due, bytes=update.delta.nbytes,
+                received=now if received is None else received, taken=now if taken is None else taken,
+                started=update.started, finished=update.finished,
+            )
+        )  # fmt: skip
+        self._carry_out(self._strategy.on_update(update, self), f"update of {update.device}")
+
+    def ask(self, ask: Ask, now: float, *, received: float | None = None, taken: float | None = None) -> None:
+        """A device has computed and waits for a grant; the moments are as in :meth:`update`."""
+        self.now = now
+        seat = self._seats.get(ask.device)
+        ticket = seat.ticket if seat is not None else None
+        if ticket is None or ticket.number != ask.ticket or not ticket.train.grant or ticket.asked:
+            self._record(trace.Ignored(t=now, device=ask.device, ticket=ask.ticket))
+            return
+        ticket.asked = True
+        self._record(
+            trace.Asked(
+                t=now, device=ask.device, ticket=ask.ticket, due=ask.due,
+                received=now if received is None else received, taken=now if taken is None else taken,
+            )
+        )  # fmt: skip
+        self._carry_out(self._strategy.on_ask(ask.device, self), f"request of {ask.device}")
+
+    def beat(self, beat: Beat, now: float) -> None:
+        """Tells a lost download, to be sent again, from an upload that the device gave up."""
+        self.now = now
+        seat = self._seats.get(beat.device)
+        if seat is not None and beat.trains >= seat.trains_sent:
+            seat.beats_behind = 0
+        if seat is None or seat.ticket is None:
+            return  # not present, or idle
+        if beat.ticket == seat.ticket.number:  # all is well, with the model at least
+            self._note_progress(seat, seat.ticket, beat)
+            return
+        if beat.trains < seat.trains_sent and seat.beats_behind < _BEATS_BEHIND:
+            seat.beats_behind += 1  # a Train is still on its way, or the transport broke and has lost it
+            return
+        ticket, seat.beats_behind = seat.ticket, 0
+        if beat.finished == ticket.number and ticket.train.job is None:
+            seat.ticket = None
+            self._office.deliver(ticket, now)
+        elif beat.finished == ticket.number:
+            seat.ticket = None
+            self._office.lose(ticket, "its upload was given up", now)
+            self._carry_out(self._strategy.on_ready(beat.device, self), f"upload given up by {beat.device}")
+        else:
+            seat.trains_sent = beat.trains
+            self._send_again(seat, ticket)
+            self._see_off()
+
+    def _send_again(self, seat: Seat, ticket: Ticket) -> None:
+        seat.trains_sent += 1
+        self._record(trace.Resent(t=self.now, device=ticket.device, ticket=ticket.number))
+        ticket.train = replace(ticket.train, sent=self.now)
+        self._transmit(ticket.device, ticket.train)
+
+    def _note_progress(self, seat: Seat, ticket: Ticket, beat: Beat) -> None:
+        """A grant that does not arrive was lost by the transport, and is sent again as it was."""
+        ticket.progress = self.now, beat.progress
+        seat.beats_waiting = seat.beats_waiting + 1 if beat.state == "waiting" and ticket.granted else 0
+        if ticket.granted and seat.beats_waiting > _BEATS_BEHIND:
+            seat.beats_waiting = 0
+            self._transmit(beat.device, ticket.granted)
+            self._see_off()
+
+    def wake(self, now: float) -> None:
+        self.now = now
+        self.wake_at, self.wakes = None, self.wakes + 1
+        self._carry_out(self._strategy.on_wake(self), "wake")
+
+    def hand_out(self, now: float) -> None:
+        """The rule has made its last version: every device is sent it, to keep. Nothing more is asked of the rule."""
+        self.now, self._started, self._over, self.wake_at = now, False, True, None
+        for device in self._seats:
+            self._dispatch(device, None)
+        self._see_off()
+
+    @property
+    def undelivered(self) -> int:
+        """Devices that do not have the final model yet."""
+        return sum(seat.ticket is not None for seat in self._seats.values())
+
+    # ---- acting
+
+    def _carry_out(self, decision: Decision, event: str) -> None:
+        if decision.model is not None:
+            self._new_version(decision.model, decision.applied)
+        elif decision.applied:
+            raise BadDecision(f"{self._name} applied updates without a new model, after {event}")
+        if decision.round is not None:
+            self._rounds += 1
+            self._record(
+                trace.Round(
+                    t=self.now, number=self._rounds, devices=[device for device, _ in decision.round],
+                    seconds=[seconds for _, seconds in decision.round],
+                )
+            )  # fmt: skip
+        for number, reason in decision.rejected.items():
+            self._office.reject(self._awaiting(number, "rejected"), reason, self.now)
+        self._regroup(decision)
+        for device, job in decision.train.items():
+            self._dispatch(device, job, lead=device in decision.leads)
+        if decision.plan is not None:
+            self._grant(decision.plan)  # after ``train``: it may be for tickets that were made just now
+        if decision.wake_at is not None:
+            self.wake_at = decision.wake_at
+        if self._seats and self.wake_at is None and not any(seat.at_work for seat in self._seats.values()):
+            raise Stalled(self._name, event)
+        self._see_off()
+
+    def _grant(self, plan: Plan) -> None:
+        self._record(
+            trace.Planned(
+                t=self.now, version=self.version, devices=list(plan.devices), shares=list(plan.shares),
+                remaining=list(plan.remaining), seconds=plan.seconds, queue=plan.queue, spent=plan.spent,
+                budget=plan.budget,
+            )
+        )  # fmt: skip
+        for device, rate, share in zip(plan.devices, plan.rates, plan.shares, strict=True):
+            seat = self._seats.get(device)
+            ticket = seat.ticket if seat is not None else None
+            if seat is None or ticket is None or not ticket.train.grant or ticket.granted is not None:
+                raise BadDecision(f"{self._name} granted a rate to {device}, which does not wait for one")
+            seat.beats_waiting = 0
+            ticket.granted = Grant(ticket=ticket.number, rate=rate, sent=self.now)
+            self._record(
+                trace.Granted(t=self.now, device=device, ticket=ticket.number, rate=rate, share=share)
+            )  # fmt: skip
+            self._transmit(device, ticket.granted)
+
+    def _regroup(self, decision: Decision) -> None:
+        if decision.dissolve:
+            self._office.begin_book(self.now)
+        if decision.clusters is not None:
+            found = [list(members) for members in decision.clusters]
+            truth = self._truth()
+            pure = purity(decision.clusters, truth) if truth is not None else None
+            self._record(trace.Clustered(t=self.now, version=self.version, clusters=found, purity=pure))
+        for group in decision.groups:
+            self._tell_group(group)
+
+    def _tell_group(self, group: Grouping) -> None:
+        book = self.books.open(group.cluster, group.head, group.members, self.now)
+        self._record(
+            trace.Grouped(
+                t=self.now, cluster=group.cluster, book=book, head=group.head, members=list(group.members),
+                quorum=group.quorum,
+            )
+        )  # fmt: skip
+        told = Group(book=book, head=group.head, quorum=group.quorum, damped=group.damped)
+        members = tuple((name, self._seats[name].info.samples, self.jobs_of(name)) for name in group.members)
+        for name in group.members:
+            seat = self._seats[name]
+            if seat.ticket is not None and not (seat.ticket.train.lead and name == group.head):
+                # from now on it works for its head: nobody waits for what it did before
+                self._office.supersede(seat, self.now)
+            self._transmit(name, replace(told, members=members) if name == group.head else told)
+
+    def _see_off(self) -> None:
+        """Tell the strategy of the devices that could not be reached; what it decides may find more of them."""
+        if self._seeing_off:
+            return  # the loop below is at work further up: nesting it would be as deep as the fleet is large
+        self._seeing_off = True
+        while self._gone:
+            device = self._gone.pop()
+            if device in self._seats:
+                self.leave(device, UNREACHABLE, self.now)
+        self._seeing_off = False
+
+    def _new_version(self, model: Vector, applied: Mapping[int, float]) -> None:
+        office, previous = self._office, self.version
+        if model.shape != self.model.shape or model.dtype != np.float32:
+            raise BadDecision(f"{self._name} made a model of {model.dtype}{list(model.shape)}")
+        # a rule may use an update again that was settled before, but none that has not come yet
+        fresh = [self._awaiting(number, "applied") for number in applied if number in office.open]
+        self._record(
+            trace.Aggregated(
+                t=self.now, version=previous + 1, tickets=list(applied),
+                weights=[float(weight) if math.isfinite(weight) else None for weight in applied.values()],
+                staleness=[previous - ticket.base for ticket in fresh],
+            )
+        )  # fmt: skip
+        office.history.append(_frozen(model))
+        self.made = self.now
+        for ticket in fresh:
+            office.apply(ticket, self.now)
+
+    def _dispatch(self, device: str, job: Job | None, *, lead: bool = False) -> None:
+        """Send the current model, with local work or (the final one) without."""
+        seat = self._seats.get(device)
+        if seat is None:
+            raise BadDecision(f"{self._name} dispatched to {device}, which is not present")
+        steps = 0 if job is None else job.steps_over(seat.info.samples)
+        if job is not None and (steps < 1 or job.batch < 0):
+            raise BadDecision(f"{self._name} dispatched a job of {steps} steps of {job.batch} samples to {device}")
+        self._office.supersede(seat, self.now)
+        train = self._office.issue(
+            seat, job, self.now, lead=lead, grant=job is not None and self._strategy.grants,
+            taken=None if job is None else self._strategy.taken(device),
+        )  # fmt: skip
+        seat.trains_sent += 1
+        self._transmit(device, train)
+
+    def _transmit(self, device: str, message: Train | Base | Grant | Group) -> None:
+        try:
+            self._send(device, message)
+        except ConnectionError:
+            self._gone.append(device)  # told to the strategy after the decision in hand is carried out
+
+    def _awaiting(self, number: int, verdict: str) -> Ticket:
+        ticket = self._office.open.get(number)
+        if ticket is None or not ticket.delivered:
+            raise BadDecision(f"{self._name} {verdict} ticket {number}, which awaits no decision")
+        return ticket
+
+
+def _unfit(update: Update, ticket: Ticket) -> str | None:
+    if ticket.train.grant and ticket.granted is None:
+        return "it was sent without a grant"
+    if update.version != ticket.base:
+        return f"it claims version {update.version}, but its ticket is for {ticket.base}"
+    if update.delta.shape != ticket.train.model.shape:
+        return "its delta has another shape than the model"
+    if update.samples < 1:
+        return "it was trained on no samples"
+    if not is_finite(update.delta):
+        return "its delta is not finite"
+    return None
+
+
+def _frozen(model: Vector) -> Vector:
+    """Models are shared with frames on their way out: nobody may write to them again."""
+    model.flags.writeable = False
+    return model

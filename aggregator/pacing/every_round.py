@@ -1,0 +1,96 @@
+"""Synchronous."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from msgspec.structs import replace
+
+from aggregator.pacing.sampling import fraction_of, sample
+from aggregator.pacing.spread import DelaySpread
+from aggregator.strategy import Decision, Server, Strategy
+from aggregator.vectors import add_scaled
+from testbed.common.parameters import param
+from testbed.wire.messages import Update, Vector
+
+
+@dataclass(kw_only=True)
+class EveryRound(Strategy):
+    """Synchronous: choose devices, wait for all of them or for the deadline, make a version, choose again.
+
+    The version is x + Σ share·Δ / Σ share. The sum is kept, not the updates: memory does not grow with the fleet.
+    """
+
+    fraction: float = param(1.0, "C: share of the devices chosen for a round", above=0, at_most=1)
+    deadline: float | None = param(None, "seconds after which a round closes with what it has", above=0)
+
+    _awaited: set[str] = field(default_factory=set, init=False, repr=False)
+    _opened: int | None = field(default=None, init=False, repr=False)
+    """Version that the round in progress trains on; None between rounds, when nobody is there."""
+    _closes_at: float | None = field(default=None, init=False, repr=False)
+    _sum: Vector | None = field(default=None, init=False, repr=False)
+    _shares: dict[int, float] = field(default_factory=dict, init=False, repr=False)
+    _spread: DelaySpread = field(default_factory=DelaySpread, init=False, repr=False)
+
+    def choose(self, server: Server) -> Iterable[str]:
+        """The devices of the next round, out of those present (at least one): max(⌊C·N⌋, 1) at random."""
+        return sample(server.devices, fraction_of(self.fraction, len(server.devices)), server.random)
+
+    @abc.abstractmethod
+    def share(self, update: Update, server: Server) -> float:
+        """Weight of an update relative to the others of its round."""
+
+    def on_start(self, server: Server) -> Decision:
+        return self._open(server, server.version)
+
+    def on_join(self, device: str, server: Server) -> Decision:
+        return self._close_if_due(server)
+
+    def on_leave(self, device: str, server: Server) -> Decision:
+        self._awaited.discard(device)
+        return self._close_if_due(server)
+
+    def on_ready(self, device: str, server: Server) -> Decision:
+        self._awaited.discard(device)
+        return self._close_if_due(server)
+
+    def on_update(self, update: Update, server: Server) -> Decision:
+        if update.device not in self._awaited or update.version != self._opened:
+            return replace(self._close_if_due(server), rejected={update.ticket: "its round had closed"})
+        self._awaited.discard(update.device)
+        self._spread.add(update)
+        self._shares[update.ticket] = share = self.share(update, server)
+        if self._sum is None:
+            self._sum = np.multiply(update.delta, np.float32(share))
+        else:
+            add_scaled(self._sum, share, update.delta)
+        return self._close_if_due(server)
+
+    def on_wake(self, server: Server) -> Decision:
+        return self._close_if_due(server)
+
+    def _close_if_due(self, server: Server) -> Decision:
+        overdue = self._closes_at is not None and server.now >= self._closes_at
+        if self._opened is not None and self._awaited and (self._sum is None or not overdue):
+            # a round that has nothing stays open past its deadline: closing it would restart everyone, for ever
+            return Decision(wake_at=None if overdue else self._closes_at)
+        if self._sum is None:
+            return self._open(server, server.version)
+        total = sum(self._shares.values())
+        model, self._sum = self._sum, None
+        model *= np.float32(1.0 / total)
+        model += server.model
+        applied = {ticket: share / total for ticket, share in self._shares.items()}
+        self._shares.clear()
+        ended = self._spread.close()
+        return replace(self._open(server, server.version + 1), model=model, applied=applied, round=ended)
+
+    def _open(self, server: Server, version: int) -> Decision:
+        self._awaited = set(self.choose(server)) if server.devices else set()
+        self._opened = version if self._awaited else None
+        self._closes_at = server.now + self.deadline if self._awaited and self.deadline is not None else None
+        train = {device: self.job(device, server) for device in sorted(self._awaited)}
+        return Decision(train=train, wake_at=self._closes_at)

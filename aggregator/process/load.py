@@ -1,0 +1,52 @@
+"""How busy the aggregator is: what it writes into the trace about itself, about once a host second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from testbed.history.trace import Load
+from testbed.host.kernel import Usage
+
+_SPAN_SECONDS = 1.0
+
+
+class LoadMeter:
+    """Adds up waiting and serving between two reports. Times are host seconds of any one clock."""
+
+    def __init__(self, now: float, usage: Callable[[], Usage | None], pressure: Callable[[], float | None]) -> None:
+        self._read_usage, self._read_pressure = usage, pressure
+        self._idle = self._service = self._longest = 0.0
+        self._served = 0
+        self._begin(now)
+
+    def waited(self, seconds: float) -> None:
+        """It had nothing to do."""
+        self._idle += seconds
+
+    def served(self, seconds: float, updates: int = 1) -> None:
+        """It dealt with an update, or (without one) with a wake, from taking it up to the last answer sent."""
+        self._served += updates
+        self._service += seconds
+        self._longest = max(self._longest, seconds)
+
+    def is_due(self, now: float) -> bool:
+        return now - self._began >= _SPAN_SECONDS
+
+    def report(self, now: float, t: float) -> Load:
+        """What has added up, at emulated time ``t``; the next stretch begins."""
+        usage, pressure, span = self._read_usage(), self._read_pressure(), now - self._began
+        was, pressed = self._usage, self._pressure
+        load = Load(
+            t=t, span=span, busy=max(0.0, span - self._idle),
+            served=self._served, service=self._service, longest=self._longest,
+            waited=None if usage is None or was is None else usage.waited - was.waited,
+            pressure=None if pressure is None or pressed is None or span <= 0 else (pressure - pressed) / span,
+        )  # fmt: skip
+        self._begin(now)
+        return load
+
+    def _begin(self, now: float) -> None:
+        self._began = now
+        self._idle = self._service = self._longest = 0.0
+        self._served = 0
+        self._usage, self._pressure = self._read_usage(), self._read_pressure()

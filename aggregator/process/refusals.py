@@ -1,0 +1,53 @@
+"""What was refused, for the trace: a flood of the same is told once a second, with a count. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from testbed.history import trace
+
+_SECONDS = 1.0
+_MOST = 64
+"""Peers and reasons that are told apart at a time: whoever floods may call himself, and fail, as he likes."""
+_MANY = ("many", "many reasons")
+_LONGEST_NAME, _LONGEST_REASON = 100, 300
+
+
+class Refusals:
+    """The first of a peer and reason is recorded at once, those that follow within a second together after it."""
+
+    def __init__(self, record: Callable[[trace.Event], None]) -> None:
+        self._record = record
+        self._since: dict[tuple[str, str], float] = {}
+        self._more: dict[tuple[str, str], int] = {}
+
+    def add(self, peer: str, reason: str, moment: float, host_now: float, count: int = 1) -> bool:
+        """Whether it is the first within a second. ``moment``: as the trace counts."""
+        key = (peer, reason)
+        if key not in self._since and len(self._since) >= _MOST:
+            key = _MANY
+        if key in self._since:
+            self._more[key] = self._more.get(key, 0) + count
+            return False
+        self._since[key] = host_now
+        self._write(key, moment, count)
+        return True
+
+    def tell(self, moment: float, host_now: float, *, last: bool = False) -> None:
+        """Record what has gathered for a second; at the ``last``, all of it."""
+        for key, since in list(self._since.items()):
+            if not last and 0.0 <= host_now - since < _SECONDS:  # (the clock begins anew with the run)
+                continue
+            count = self._more.pop(key, 0)
+            if count:
+                self._since[key] = host_now
+                self._write(key, moment, count)
+            else:
+                del self._since[key]
+
+    def _write(self, key: tuple[str, str], moment: float, count: int) -> None:
+        peer, reason = key
+        printable = peer.encode("ascii", "backslashreplace").decode()  # the name of a stranger may be any bytes
+        self._record(
+            trace.Refusal(t=moment, peer=printable[:_LONGEST_NAME], reason=reason[:_LONGEST_REASON], count=count)
+        )

@@ -1,0 +1,1 @@
+"""A device as member or head of a cluster (EAFL)."""

@@ -1,0 +1,175 @@
+"""A device as the head of a cluster: an endpoint of its own, and a small aggregator over the members.
+
+The only file in this package that knows the aggregator's. The head is one of the members itself; what it gives to
+itself goes over no link. It does not judge who is present: a member is there when it is heard, and gone when the
+aggregator says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from aggregator.engine.arrivals import Arrivals
+from aggregator.strategy import DeviceInfo
+from devices.cluster.head_engine import ClusterEngine, HeadRule, Merged
+from testbed.history import trace
+from testbed.wire.codec import BadMessage, Buffer, decode, encode, largest_frame
+from testbed.wire.messages import Base, Beat, Grant, Group, Train, Update, Vector
+from testbed.wire.sockets import Hub, Unreachable
+
+_LEFT = "it is no member any more"
+
+
+class Head:
+    """``give`` hands a job to the device itself; ``result`` takes what the cluster made of the model of a Train."""
+
+    def __init__(
+        self, group: Group, endpoint: str, size: int, give: Callable[[Train], None],
+        result: Callable[[Update, Train, float], None],
+    ) -> None:  # fmt: skip
+        self._group, self._size, self._give, self._result = group, size, give, result
+        self._members: dict[str, int] = {}
+        """Name → samples."""
+        self._heard: dict[str, int] = {}
+        """Who has been heard → Trains that had reached it by then."""
+        self._engine: ClusterEngine | None = None
+        self._train: Train | None = None
+        self._since = 0.0
+        """What the aggregator has sent last, and when it was here."""
+        self._arrivals = Arrivals()
+        self._early: set[int] = set()
+        """Tickets whose updates are here and not due."""
+        self._arrived: dict[int, trace.Arrived] = {}
+        """That no result was made of."""
+        self._merged: dict[int, str] = {}
+        """Ticket → device, of what went into the last result."""
+        self.ledger: list[dict[str, object]] = []
+        """What became of tickets, to be told to the aggregator."""
+        self.hub = Hub(endpoint, max_bytes=largest_frame(size))
+        self.regroup(group, 0.0)
+
+    def close(self) -> None:
+        self.hub.close(linger=0)
+
+    def regroup(self, group: Group, now: float) -> None:
+        """The aggregator says who is a member."""
+        self._group, self._members = group, {name: samples for name, samples, _ in group.members}
+        engine = self._engine
+        if engine is None:
+            return
+        for name in [name for name in engine.devices if name not in self._members]:
+            self._heard.pop(name, None)
+            engine.leave(name, _LEFT, max(now, engine.now))
+        engine.count_on({name: jobs for name, _, jobs in group.members})
+        engine.want(group.quorum, now)
+
+    def lead(self, train: Train, moment: float) -> None:
+        """The model is here."""
+        self._train, self._since = train, moment
+        assert train.job is not None
+        if self._engine is not None:
+            self._engine.adopt(train.model, train.version, train.job, moment)
+            return
+        self._engine = ClusterEngine(
+            HeadRule(self._group.quorum, self._group.damped), train.model, version=train.version,
+            book=self._group.book, jobs={name: jobs for name, _, jobs in self._group.members}, job=train.job,
+            up=self._pass_up, send=self._send, record=self._record,
+        )  # fmt: skip
+        self._heard[self._group.head] = 0
+        for name, trains in self._heard.items():
+            if name in self._members:
+                self._engine.join(self._info(name), moment, trains)
+        self._engine.start(moment)
+
+    # ---- what comes from members
+
+    def listen(self, now: float, awake_since: float) -> None:
+        """Take what members have said. What is due comes first."""
+        while (incoming := self.hub.receive(0)) is not None:
+            self.advance(now, awake_since)
+            self._hear(*incoming, now)
+        self.advance(now, awake_since)
+
+    def take(self, update: Update, now: float) -> None:
+        """What a member, perhaps the head itself, has made of a job."""
+        engine = self._engine
+        if update.ticket in self._early:
+            return  # it is here already
+        if engine is not None and update.ticket == engine.ticket_of(update.device):
+            self._early.add(update.ticket)
+            self._arrivals.add(update, now)
+        elif engine is not None:
+            engine.update(update, max(now, engine.now))
+
+    def advance(self, now: float, awake_since: float) -> None:
+        """Take up what is due; a head that hung then, when it was back."""
+        while self._engine is not None and (arrival := self._arrivals.pop(now, math.inf)) is not None:
+            update, received, counts_from = arrival
+            assert isinstance(update, Update), "members ask nobody for a rate"
+            self._early.discard(update.ticket)
+            moment = max(counts_from, awake_since, self._engine.now)
+            self._engine.update(update, moment, received=received, taken=now)
+
+    @property
+    def due(self) -> float:
+        return self._arrivals.next_due
+
+    def _hear(self, peer: str, frames: list[Buffer], now: float) -> None:
+        try:
+            message = decode(frames, self._size)
+        except BadMessage:
+            return  # nobody of ours
+        if not isinstance(message, (Update, Beat)) or message.device != peer or peer not in self._members:
+            return
+        self._heard[peer] = message.trains
+        engine = self._engine
+        if engine is None:
+            return
+        moment = max(now, engine.now)
+        if not engine.is_present(peer):
+            engine.join(self._info(peer), moment, message.trains)
+        if isinstance(message, Update):
+            self.take(message, now)
+        elif engine.ticket_of(peer) not in self._early:
+            # (else it would seem to have given its upload up: it may tell of a moment after ``now``)
+            engine.beat(message, moment)
+
+    def _info(self, name: str) -> DeviceInfo:
+        return DeviceInfo(name=name, samples=self._members[name])
+
+    # ---- what goes out
+
+    def _send(self, device: str, message: Train | Base | Grant | Group) -> None:
+        if device == self._group.head and isinstance(message, Train):
+            self._give(message)
+            return
+        try:
+            self.hub.send(device, encode(message))
+        except Unreachable as problem:
+            raise ConnectionError(str(problem)) from None
+
+    def _record(self, event: trace.Event) -> None:
+        if isinstance(event, trace.Arrived):
+            self._arrived[event.ticket] = event
+        if isinstance(event, trace.HeadEvent):
+            self.ledger.append(trace.as_table(event))
+
+    def lose(self, result: Update, reason: str, moment: float) -> None:
+        """A result will not reach the aggregator: what went into it is lost with it."""
+        for ticket, _, _ in result.merged:
+            self._record(trace.Lost(t=moment, device=self._merged[ticket], ticket=ticket, reason=reason))
+
+    def _pass_up(self, delta: Vector, merged: Merged) -> None:
+        assert self._engine is not None
+        assert self._train is not None
+        arrived, moment = [self._arrived.pop(ticket) for ticket, _, _ in merged], self._engine.now
+        self._merged = {each.ticket: each.device for each in arrived}
+        losses = [each.loss for each in arrived if each.loss is not None]
+        update = Update(
+            device=self._group.head, ticket=self._train.ticket, version=self._train.version, delta=delta,
+            samples=sum(self._engine.known[each.device].samples for each in arrived), steps=len(merged),
+            started=self._since, finished=moment, due=moment, loss=sum(losses) / len(losses) if losses else None,
+            merged=merged,
+        )  # fmt: skip
+        self._result(update, self._train, moment)

@@ -1,0 +1,50 @@
+"""Local SGD as a generator of steps, so that it can be paced, suspended and abandoned between any two."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from testbed.learning.tasks.task import Task
+from testbed.wire.messages import Job, Vector
+
+
+def local_sgd(
+    task: Task, shard: npt.NDArray[np.int64], job: Job, base: Vector, rng: np.random.Generator, number: int = 0
+) -> Generator[float, None, Vector]:
+    """Train from ``base`` on ``shard``: yields the loss of each step, returns delta = local model − base.
+
+    ``number`` is how many jobs the device was sent before: the rate may fall from job to job.
+
+    Works on the flat vectors directly. ``torch.optim`` would do the same per parameter tensor, and its first use
+    imports ``torch._dynamo`` — seconds and megabytes in every device process.
+    """
+    torch.default_generator.manual_seed(int(rng.integers(2**63)))  # dropout and the like: seeded with the batches
+    model = task.model
+    model.load(base)
+    start = model.vector.clone() if job.proximal else None
+    velocity: torch.Tensor | None = None
+    batches = _batches(shard, job.samples_per_step(len(shard)), rng)
+    for step in range(job.steps_over(len(shard))):
+        loss = task.gradient(next(batches))
+        direction = model.gradient
+        if start is not None:
+            direction.add_(model.vector - start, alpha=job.proximal)
+        if job.momentum:
+            velocity = direction.clone() if velocity is None else velocity.mul_(job.momentum).add_(direction)
+            direction = velocity
+        model.vector.add_(direction, alpha=-job.lr_at(step, len(shard), number))
+        yield loss
+    delta: Vector = np.subtract(model.vector.numpy(), base)
+    return delta
+
+
+def _batches(shard: npt.NDArray[np.int64], size: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
+    """Mini-batches without replacement, epoch after epoch; the last of an epoch may be short."""
+    while True:
+        order = rng.permutation(shard)
+        for start in range(0, len(order), size):
+            yield order[start : start + size]

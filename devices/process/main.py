@@ -1,0 +1,249 @@
+"""The process of one device: connects the state machine to the socket, the clock and the training code."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from devices.cluster.membership import Membership
+from devices.compute.freeze import freeze
+from devices.compute.local_sgd import local_sgd
+from devices.compute.quota import SignalQuota
+from devices.compute.trainer import Computing, Steps, Stepwise
+from devices.compute.worker import Worker
+from devices.config import GRAIN_SECONDS, DeviceConfig
+from devices.device import Device
+from devices.process.outbox import Telling
+from devices.work import State
+from testbed.common.clock import WallClock
+from testbed.emulation.faults import RecordedTimetable, Timetable, timetable
+from testbed.emulation.recorded import read_jobs
+from testbed.host.cgroups import Quota
+from testbed.host.cores import Priority, settle
+from testbed.host.kernel import UsageMeter
+from testbed.learning.tasks.task import Task
+from testbed.wire.codec import Buffer, encode, heard, largest_frame
+from testbed.wire.messages import STOPPED, Base, Grant, Group, Hello, Job, Refused, Stop, Train, Vector, Welcome
+from testbed.wire.sockets import Peer, closing_peer, wait_for_any
+
+_CONNECT_SECONDS = 60.0
+_FINE_SECONDS = 0.002
+"""ZeroMQ waits in whole milliseconds. The last two of a wait are slept, to an absolute moment."""
+_LEAD_SECONDS = 0.05
+"""Host seconds before it is due at which an update is sent: more than the transport and a busy core need."""
+_AHEAD_SECONDS = 0.1
+"""Host seconds by which a step may be computed ahead of its time: more than a turn of a crowded core."""
+_WARM_UP_STEPS = 2
+_WARM_UP_SAMPLES = 512
+"""At most. A larger step goes through the network in pieces, whose pages are the same."""
+_GOLDEN = 0.6180339887
+"""Multiples of it, modulo 1, are spread evenly: so heartbeats of a fleet do not all come at once."""
+
+
+class StopRun(Exception):
+    """The aggregator ended the run."""
+
+
+class Killed(Exception):
+    """The script wants the device dead."""
+
+
+def main(config: DeviceConfig, task: Task) -> None:
+    """Live until the run is over."""
+    cores, limit = settle(config.core, Priority.DEVICE), largest_frame(task.size)
+    with (
+        _own_process(config, task) as worker,  # it forks: before the socket, which brings threads
+        closing_peer(config.endpoint, config.spec.name, max_bytes=limit, badge=config.badge) as peer,
+    ):
+        DeviceProcess(config, task, peer, cores, worker).run()
+
+
+@contextlib.contextmanager
+def _own_process(config: DeviceConfig, task: Task) -> Iterator[Worker | None]:
+    """The process that computes, where a throttle acts on it from outside."""
+    if config.quota is None:
+        yield None
+        return
+    samples = len(task.shards[config.spec.index])
+    worker = Worker(lambda job, base, number: _local_sgd(config, task, job, base, number), samples, task.size)
+    try:
+        if isinstance(config.quota, Quota):
+            config.quota.add(worker.pid)
+        yield worker
+    finally:
+        worker.end()
+
+
+def _timetable(config: DeviceConfig) -> Timetable:
+    seeded = timetable(config.spec, config.seed)
+    if config.recording is None:
+        return seeded
+    return RecordedTimetable(jobs=read_jobs(Path(config.recording)), end=config.recording_end, otherwise=seeded)
+
+
+def _local_sgd(config: DeviceConfig, task: Task, job: Job, base: Vector, number: int) -> Steps:
+    # seeded by the number of the job, so that a replayed job meets the same batches
+    rng = np.random.default_rng([config.seed, 2, config.spec.index, number])
+    return local_sgd(task, task.shards[config.spec.index], job, base, rng, number)
+
+
+class DeviceProcess:
+    def __init__(
+        self, config: DeviceConfig, task: Task, peer: Peer, cores: tuple[int, ...], worker: Worker | None = None
+    ) -> None:
+        spec = config.spec
+        self._config, self._task, self._peer, self._cores, self._worker = config, task, peer, cores, worker
+        self._shard = task.shards[spec.index]
+        self._quota = SignalQuota(worker, config.quota) if worker and isinstance(config.quota, float) else None
+        self._device = Device(
+            spec, _timetable(config), len(self._shard), worker.begin if worker else self._train,
+            worker.usage if worker else UsageMeter(),
+            lead=_LEAD_SECONDS / config.dilation, grain=GRAIN_SECONDS / config.dilation,
+            ahead=_AHEAD_SECONDS / config.dilation,
+            begins=config.rejoining.at if config.rejoining is not None else config.begins,
+        )  # fmt: skip
+        self._cluster = Membership(config, task.size, self._device, _LEAD_SECONDS / config.dilation)
+        self._telling = Telling(peer, self._device, self._cluster)
+        self._next_beat = (spec.index * _GOLDEN % 1.0) * config.beat
+        self._frozen_until = -math.inf
+
+    def run(self) -> None:
+        spec = self._config.spec
+        if spec.throttle == "pace":
+            self._warm_up()
+        clock = self._join() if self._wait_to_rejoin() else None
+        if clock is not None:
+            try:
+                self._live(clock)
+            except StopRun:
+                self._device.stop(clock.now())
+            except Killed:
+                self._lie_dead()
+                return
+        self._telling.last_word(STOPPED)
+
+    def _warm_up(self) -> None:
+        """The first steps after a fork fault in this process's own pages, and would miss their deadlines."""
+        batch = min(self._config.job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
+        job = replace(self._config.job, steps=_WARM_UP_STEPS, epochs=0, batch=batch)
+        for _ in _local_sgd(self._config, self._task, job, self._task.initial(), 0):
+            pass
+
+    def _wait_to_rejoin(self) -> bool:
+        """Until it is time to say hello. Whether the run still goes on by then."""
+        rejoining = self._config.rejoining
+        if rejoining is None:
+            return True
+        clock = WallClock(rejoining.origin, self._config.dilation)
+        while (left := clock.host_seconds(rejoining.at - clock.now())) > _FINE_SECONDS:
+            if isinstance(heard(self._peer.receive(left - _FINE_SECONDS / 2), self._task.size), Stop):
+                return False  # (a Train is for who was killed: nobody is there to take it)
+        clock.sleep_until(rejoining.at)
+        return True
+
+    def _lie_dead(self) -> None:
+        """The device is silent; its process is about to be killed. If the run ends before, it need not be."""
+        self._telling.beat()
+        while True:
+            if isinstance(heard(self._peer.receive(_CONNECT_SECONDS), self._task.size), Stop):
+                return
+
+    def _join(self) -> WallClock | None:
+        """Say hello. The clock of the run, or None if it is over before it began."""
+        name = self._config.spec.name
+        hello = Hello(device=name, pid=os.getpid(), cores=self._cores, samples=len(self._shard))
+        self._peer.send(encode(hello), timeout=_CONNECT_SECONDS)
+        while True:
+            message = heard(self._peer.receive(timeout=_CONNECT_SECONDS), self._task.size)
+            if isinstance(message, Welcome):
+                return WallClock(message.origin, self._config.dilation)
+            if isinstance(message, Stop):
+                return None
+            if isinstance(message, Refused):
+                raise RuntimeError(f"the aggregator refused {name}: {message.reason}")
+
+    def _live(self, clock: WallClock) -> None:
+        device = self._device
+        while True:
+            if self._worker is not None:
+                for loss in self._worker.losses():
+                    device.progressed(loss, clock.now())
+            now = clock.now()
+            device.advance(now)
+            self._cluster.advance(now)
+            if self._quota is not None:  # after it: a job may have begun
+                self._quota.act(clock.host_seconds(now))
+            # no beat may overtake an update that waits: it would tell of a job that was given up
+            delivered = self._telling.deliver()
+            if device.state is State.KILLED:
+                raise Killed
+            if now >= self._next_beat or not delivered:
+                if delivered:
+                    self._telling.beat()
+                self._cluster.tell_boss()
+                self._next_beat += self._config.beat * max(1, math.ceil((now - self._next_beat) / self._config.beat))
+            self._freeze_if_told(clock)
+            if device.wants_step(now):
+                device.step()
+                device.stepped(clock.now())
+                frames = self._peer.receive(0)
+            else:
+                frames = self._wait(clock, min(device.due(), self._next_beat, self._cluster.due()))
+            while frames is not None:
+                self._take(frames, clock.now())
+                frames = self._peer.receive(0)
+
+    def _freeze_if_told(self, clock: WallClock) -> None:
+        """Once for each suspension: whoever wakes us early with SIGCONT has something to say.
+
+        A head is woken for a result that was on its way when it was stopped: it is due all the same.
+        """
+        until = self._device.frozen_until
+        if until is not None and (until := min(until, self._cluster.due())) != self._frozen_until:
+            self._frozen_until = until
+            freeze(clock.host_seconds(until - clock.now()))
+
+    def _wait(self, clock: WallClock, until: float) -> list[Buffer] | None:
+        left = clock.host_seconds(until - clock.now())
+        if self._quota is not None:
+            left = min(left, self._quota.due - clock.host_seconds(clock.now()))
+        if self._cluster.ends:
+            beside = self._worker.fileno() if self._worker is not None else None
+            if beside is None and left <= _FINE_SECONDS:
+                clock.sleep_until(until)
+                return self._peer.receive(0)
+            wait_for_any(left - _FINE_SECONDS / 2, [self._peer, *self._cluster.ends], beside)
+            return self._peer.receive(0)
+        if self._worker is not None:
+            return self._peer.receive(max(0.0, left), self._worker.fileno())
+        if left > _FINE_SECONDS:
+            return self._peer.receive(left - _FINE_SECONDS / 2)
+        clock.sleep_until(until)
+        return self._peer.receive(0)
+
+    def _take(self, frames: list[Buffer], now: float) -> None:
+        message = heard(frames, self._task.size)
+        if isinstance(message, Train):
+            self._telling.trains += 1
+            if message.lead:
+                self._cluster.lead(message, now)
+            else:
+                self._cluster.leave()
+                self._device.receive(message, now)
+        elif isinstance(message, Base):
+            self._device.receive_base(message)
+        elif isinstance(message, Grant):
+            self._device.receive_grant(message)
+        elif isinstance(message, Group):
+            self._cluster.enter(message, now)
+        elif isinstance(message, Stop):
+            raise StopRun
+
+    def _train(self, job: Job, base: Vector, number: int) -> Computing:
+        return Stepwise(_local_sgd(self._config, self._task, job, base, number))

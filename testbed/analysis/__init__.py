@@ -1,0 +1,1 @@
+"""What the events of a trace add up to: totals, timelines, metrics, energy."""

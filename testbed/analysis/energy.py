@@ -1,0 +1,166 @@
+"""Joules of the emulated devices: a proxy, not a measurement.
+
+Model
+    E = P_idle·t_idle + P_suspended·t_suspended + P_compute·t_computing + P_tx·t_upload + P_rx·t_download
+
+over emulated seconds, with the watts of each device's profile and link. Idle is who neither computes nor is suspended
+or dead: who waits for a grant to upload, too. P_tx and P_rx are what the radio draws on top of that, so that a transfer
+costs the same beside computing and in idle time. A dead device draws nothing. Left out: tails of the radio, heat, the
+battery. What the host itself draws is another matter: see ``testbed.host.rapl``.
+
+A ticket is charged with its downloads, its computing and its uploads, lost attempts too. What it cost is wasted if its
+update never became part of a version.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from testbed.analysis import timeline
+from testbed.analysis.timeline import ABANDONED, COMPUTING, DEAD, DOWNLOAD, SUSPENDED, UPLOAD, Span
+from testbed.profile.power import Watts
+
+MODEL = "proxy: watts by state × emulated seconds"
+PHASES = ("idle", "suspended", "compute", "transmit", "receive")
+APPLIED, DELIVERED = "applied", "delivered"
+"""Fates of a ticket that was worth its joules."""
+UNFINISHED = "unfinished"
+"""Of one that was still open when the run ended."""
+_MOST_AT_THE_END = 32
+"""So many spans of a device are looked at when the run is over: few can reach beyond its end."""
+
+
+@dataclass(slots=True, kw_only=True)
+class DeviceEnergy:
+    """Of one device: the seconds in each state, and what its tickets cost."""
+
+    watts: Watts | None
+    joined: float
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """By state."""
+    lost_transfers_j: float = 0.0
+    """Of the joules for transfers, those for attempts that did not get through."""
+    tickets: dict[int, float] = field(default_factory=dict)
+    latest: deque[Span] = field(default_factory=lambda: deque(maxlen=_MOST_AT_THE_END))
+    bounds: array[float] = field(default_factory=lambda: array("d"))
+    """Start and end of each span, one after another."""
+
+    def idle(self, ended: float) -> float:
+        """Seconds for which it did nothing at all, in a run that ended then; spans may overlap."""
+        spans = np.clip(np.array(self.bounds).reshape(-1, 2), self.joined, max(self.joined, ended))
+        spans = spans[np.argsort(spans[:, 0])]
+        covered = np.maximum.accumulate(np.concatenate([[self.joined], spans[:, 1]]))
+        occupied = np.maximum(0.0, spans[:, 1] - np.maximum(spans[:, 0], covered[:-1])).sum()
+        return max(0.0, ended - self.joined - float(occupied))
+
+    def phases(self, ended: float) -> dict[str, float] | None:
+        """Joules by phase, in a run that ended then; None without a power model."""
+        watts, seconds = self.watts, self.seconds
+        if watts is None:
+            return None
+        computing = seconds[COMPUTING] + seconds[ABANDONED]
+        idle = ended - self.joined - computing - seconds[SUSPENDED] - seconds[DEAD]
+        return {
+            "idle": watts.idle * max(0.0, idle),
+            "suspended": watts.away * seconds[SUSPENDED],
+            "compute": watts.compute * computing,
+            "transmit": watts.transmit * seconds[UPLOAD],
+            "receive": watts.receive * seconds[DOWNLOAD],
+        }
+
+    def joules(self, ended: float) -> float | None:
+        phases = self.phases(ended)
+        return None if phases is None else sum(phases.values())
+
+
+class Ledger:
+    """Who spent how many joules on what, and when."""
+
+    def __init__(self) -> None:
+        self.devices: dict[str, DeviceEnergy] = {}
+        self.fates: dict[int, str] = {}
+        """Ticket → what became of it."""
+        self._moments, self._changes = array("d"), array("d")
+        """When the watts of the fleet change, and by how much."""
+
+    def join(self, device: str, watts: Watts | None, moment: float) -> None:
+        if device not in self.devices:
+            self.devices[device] = DeviceEnergy(watts=watts, joined=moment)
+            self._change(moment, watts.idle if watts is not None else 0.0)
+
+    def spend(self, span: Span) -> None:
+        device = self.devices[span.device]
+        device.latest.append(span)
+        device.bounds.extend((span.start, span.end))
+        self._charge(device, span, 1.0)
+
+    def end(self, moment: float) -> None:
+        """The run ended then: what a device did after it, before it heard of that, does not count."""
+        for device in self.devices.values():
+            for span in device.latest:
+                if span.end > moment:
+                    self._charge(device, span._replace(start=max(span.start, moment)), -1.0)
+
+    def _charge(self, device: DeviceEnergy, span: Span, sign: float) -> None:
+        seconds = sign * span.seconds
+        device.seconds[span.state] += seconds
+        if device.watts is None:
+            return
+        watts, above_idle = _watts(device.watts, span.state)
+        self._change(span.start, sign * above_idle)
+        self._change(span.end, -sign * above_idle)
+        if span.state not in (SUSPENDED, DEAD):
+            device.tickets[span.ticket] = device.tickets.get(span.ticket, 0.0) + watts * seconds
+            device.lost_transfers_j += watts * seconds * span.lost
+
+    def _change(self, moment: float, watts: float) -> None:
+        self._moments.append(moment)
+        self._changes.append(watts)
+
+    # ---- what it adds up to
+
+    @property
+    def complete(self) -> bool:
+        """Whether every device has a power model: else there are no joules of the fleet."""
+        return bool(self.devices) and all(device.watts is not None for device in self.devices.values())
+
+    def wasted(self, device: str) -> dict[str, float]:
+        """Joules of a device by the fate of the tickets that they were spent on, as far as that was in vain."""
+        found: dict[str, float] = defaultdict(float)
+        for ticket, joules in self.devices[device].tickets.items():
+            fate = self.fates.get(ticket, UNFINISHED)
+            if fate not in (APPLIED, DELIVERED):
+                found[fate] += joules
+        return found
+
+    def joules_at(self, moments: Iterable[float]) -> list[float]:
+        """What the fleet had spent by these moments: E(t) = Σ ΔP_i·(t − t_i) over all changes before t."""
+        order = np.argsort(self._moments)
+        when, watts = np.array(self._moments)[order], np.array(self._changes)[order]
+        total = np.concatenate([[0.0], np.cumsum(watts)])
+        weighted = np.concatenate([[0.0], np.cumsum(watts * when)])
+        asked = np.fromiter(moments, float)
+        place = np.searchsorted(when, asked, side="right")
+        return [float(joules) for joules in asked * total[place] - weighted[place]]
+
+
+def _watts(watts: Watts, state: str) -> tuple[float, float]:
+    """What a state draws: as it is charged to its ticket, and above what an idle device draws."""
+    match state:
+        case timeline.COMPUTING | timeline.ABANDONED:
+            return watts.compute, watts.compute - watts.idle
+        case timeline.DOWNLOAD:
+            return watts.receive, watts.receive
+        case timeline.UPLOAD:
+            return watts.transmit, watts.transmit
+        case timeline.WAITING:
+            return 0.0, 0.0
+        case timeline.SUSPENDED:
+            return watts.away, watts.away - watts.idle
+        case _:
+            return 0.0, -watts.idle

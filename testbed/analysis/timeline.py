@@ -1,0 +1,147 @@
+"""What each device did when: spans of time, out of the events of a trace.
+
+Spans of one device may overlap: a restarted device downloads beside its old work. Whatever a suspension holds up is
+told in pieces, before and after it. A transfer that was cut off, by a newer model or by the end of the run, leaves no
+event and no span.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from testbed.history import trace
+from testbed.history.trace import Event
+
+DOWNLOAD, COMPUTING, UPLOAD, SUSPENDED, ABANDONED, DEAD, WAITING = (
+    "download", "computing", "upload", "suspended", "abandoned", "dead", "waiting"
+)  # fmt: skip
+STATES = (DOWNLOAD, COMPUTING, UPLOAD, SUSPENDED, ABANDONED, DEAD, WAITING)
+"""``abandoned``: computing that was thrown away for a newer model, or cut off by the end of the run. ``waiting``:
+computed, and not granted a rate to upload with.
+"""
+
+
+class Span(NamedTuple):
+    """From ``start`` to ``end``, in emulated seconds."""
+
+    device: str
+    state: str
+    start: float
+    end: float
+    ticket: int
+    """0 where it belongs to none."""
+    lost: bool = False
+    """A transfer that did not get through."""
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+class Timeline:
+    """Takes the events of a trace, one after another, and gives the spans that have become known."""
+
+    def __init__(self) -> None:
+        self._hangs: dict[str, list[trace.Suspended]] = {}
+        """Of each device, in order."""
+        self._trained: dict[str, int] = {}
+        self._died: dict[str, float] = {}
+        self._asked: dict[str, trace.Asked] = {}
+        """Who waits for a grant."""
+        self._granted: dict[str, int] = {}
+        """Device → its last ticket that was granted a rate."""
+
+    def take(self, event: Event) -> Iterator[Span]:
+        match event:
+            case trace.Downloaded():
+                yield from self._transferred(event, DOWNLOAD)
+            case trace.Uploaded():
+                yield from self._transferred(event, UPLOAD)
+            case trace.Suspended():
+                self._hangs.setdefault(event.device, []).append(event)
+                yield Span(event.device, SUSPENDED, event.since, event.t, event.ticket)
+            case trace.Trained():
+                self._trained[event.device] = event.ticket
+                yield from self._computed(event, COMPUTING, event.obtained)
+            case trace.Abandoned() if self._trained.get(event.device) != event.ticket:
+                yield from self._computed(event, ABANDONED, event.seconds)
+            case trace.Asked() if self._granted.get(event.device) != event.ticket:  # else the grant crossed the request
+                self._asked[event.device] = event
+            case trace.Granted():
+                self._granted[event.device] = event.ticket
+                yield from self._waited(event.device, event.t)
+            case trace.Left() | trace.Dispatched():
+                yield from self._waited(event.device, event.t)
+            case trace.Scripted(do="kill"):
+                yield from self._waited(event.device, event.t)
+                self._died[event.device] = event.t
+            case trace.Scripted(do="rejoin"):
+                yield from self._dead(event.device, event.t)
+            case _:
+                pass
+
+    def end(self, moment: float) -> Iterator[Span]:
+        """The run is over: who is dead or waits has done so until then."""
+        for device in list(self._asked):
+            yield from self._waited(device, moment)
+        for device in list(self._died):
+            yield from self._dead(device, moment)
+
+    def _transferred(self, event: trace.TransferEvent, state: str) -> Iterator[Span]:
+        """A device that is away holds up its transfers; one that only hangs in its computing does not."""
+        end, held = event.sent + event.obtained, event.held or 0.0
+        pieces = [(event.sent, end)] if end > event.sent else []
+        if held:
+            since = itertools.takewhile(lambda hang: hang.t > event.sent, self._latest(event.device))
+            pieces = _pieces(end, event.obtained - held, (hang for hang in since if hang.away))
+        for start, until in pieces:
+            yield Span(event.device, state, start, until, event.ticket, event.dropped)
+
+    def _computed(self, event: trace.ComputeEvent, state: str, seconds: float) -> Iterator[Span]:
+        hangs = itertools.takewhile(lambda hang: hang.ticket == event.ticket, self._latest(event.device))
+        for start, end in _pieces(event.t, seconds, hangs):
+            yield Span(event.device, state, start, end, event.ticket)
+
+    def _latest(self, device: str) -> Iterator[trace.Suspended]:
+        """The suspensions of a device, the last one first."""
+        return reversed(self._hangs.get(device, []))
+
+    def _waited(self, device: str, until: float) -> Iterator[Span]:
+        asked = self._asked.pop(device, None)
+        if asked is not None and until > asked.t:
+            yield Span(device, WAITING, asked.t, until, asked.ticket)
+
+    def _dead(self, device: str, until: float) -> Iterator[Span]:
+        died = self._died.pop(device, until)
+        if until > died:
+            yield Span(device, DEAD, died, until, 0)
+
+
+def _pieces(end: float, seconds: float, hangs: Iterable[trace.Suspended]) -> list[tuple[float, float]]:
+    """So many seconds up to ``end``, laid out around suspensions.
+
+    From the end backwards: a device tells of its return, and of the end of a job, some time after it, so that the
+    moments of a job and of its suspensions do not fit exactly.
+    """
+    pieces = []
+    for hang in hangs:
+        length = min(seconds, end - hang.t)
+        if length > 0:
+            pieces.append((end - length, end))
+            seconds -= length
+        end = min(end, hang.since)
+    if seconds > 0:
+        pieces.append((end - seconds, end))
+    return pieces[::-1]
+
+
+def spans(events: Iterable[Event], ended: float | None = None) -> Iterator[Span]:
+    """All spans of a trace, in the order in which they became known."""
+    timeline, last = Timeline(), 0.0
+    for event in events:
+        if not isinstance(event, trace.Scored):  # may be known after the end
+            last = event.t if isinstance(event, trace.Stopped) else max(last, event.t)
+        yield from timeline.take(event)
+    yield from timeline.end(last if ended is None else ended)

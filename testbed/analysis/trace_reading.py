@@ -1,0 +1,83 @@
+"""The trace of a run, found by its folder or its file, and read with more care than a run itself needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from testbed.analysis.totals import Totals, totals
+from testbed.common.errors import UserError
+from testbed.history import trace
+from testbed.history.trace import Event, TraceError
+from testbed.wire.messages import book_of
+
+_NAMES = ("trace.jsonl", "trace.jsonl.gz")
+_UNKNOWN = "its schema and units: take the whole trace of the run"
+_ORDERED = frozenset((trace.Dispatched, trace.Arrived, trace.Aggregated))
+"""What the aggregator does, in the order in which it counts. What devices and cluster heads report comes when it comes.
+"""
+
+
+def is_run(place: Path) -> bool:
+    """Whether a user means a run, and not a rate or availability."""
+    return place.is_dir() or place.name.removesuffix(".gz").endswith(".jsonl")
+
+
+def file_of(place: Path) -> Path:
+    """The trace file of a run folder; a trace file itself."""
+    if not place.exists():
+        raise UserError(f"{place}: there is no such run folder or trace; runs are kept in runs/, or where --out said")
+    if place.is_file():
+        return place
+    found = _in_folder(place)
+    if found is None:
+        raise UserError(f"{place}: has no trace.jsonl; name the folder of a run, such as runs/NAME-YYYYmmdd-HHMMSS")
+    return found
+
+
+def has_trace(folder: Path) -> bool:
+    return _in_folder(folder) is not None
+
+
+def _in_folder(folder: Path) -> Path | None:
+    return next((folder / name for name in _NAMES if (folder / name).is_file()), None)
+
+
+def events(path: Path, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
+    """Events of a trace file; one whose times run backwards, or that does not say what it is, is refused.
+
+    Raises UserError.
+    """
+    number, last = 0, 0.0
+    begun, heads = False, set[int]()
+    try:
+        for number, event in enumerate(trace.read(path, torn), 1):
+            if not begun and not isinstance(event, trace.Refusal):
+                if not isinstance(event, trace.Header):
+                    raise UserError(f"{path}, line {number}: no header comes before it, so nobody knows {_UNKNOWN}")
+                begun = True
+            if isinstance(event, trace.Grouped):
+                heads.add(event.book)
+            if type(event) in _ORDERED and book_of(getattr(event, "ticket", 0)) not in heads:
+                if event.t < last:
+                    problem = f"t is {event.t:.12g}, after {last:.12g}: times run backwards"
+                    raise TraceError(f"{path}, line {number}: {problem}")
+                last = event.t
+            yield event
+    except (TraceError, OSError) as error:
+        cut = ", or cut the trace off before that line" if begun else ""
+        raise UserError(f"{error}; choose another run{cut}") from None
+
+
+def added_up(
+    path: Path, torn: Callable[[int], None] = lambda line: None,
+    watch: Callable[[Iterator[Event]], Iterator[Event]] = lambda events: events,
+) -> tuple[trace.Header, Totals]:  # fmt: skip
+    """What the trace of a run that began adds up to; events go through ``watch`` on their way. Raises UserError."""
+    try:
+        total = totals(watch(events(path, torn)))
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{path}: does not add up ({error}); choose another run") from None
+    if total.header is None:
+        raise UserError(f"{path}: has no header, so nobody can say which rule it was; choose another run")
+    return total.header, total

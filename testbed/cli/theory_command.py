@@ -1,0 +1,174 @@
+"""``run_testbed.py theory``: its options, and what a user reads."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from testbed.common.console import say
+from testbed.common.errors import ProfileError
+from testbed.common.parameters import describe
+from testbed.loading.profile_loader import COMMAND_LINE
+from testbed.theory import prediction
+from testbed.theory.bounds import TERMS, WEIGHTS, Constants
+
+_MEANINGS = {name: meaning for name, _, _, meaning in describe(Constants)}
+_ALLOWED = {name: allowed for name, _, allowed, _ in describe(Constants)}
+_TITLES = {"sfl": "SFL (20)", "audg": "AUDG (21)", "psurdg": "PSURDG (48)"}
+
+DESCRIPTION = """\
+Upper bounds on the loss of AUDG and PSURDG above the best there is, from the delays that a run measured: Hao et al.,
+The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity for Edge Intelligence, 2025.
+With one run, both bounds come from its delays. With two, one of audg and one of psurdg, each comes from its own, and
+the prediction is held against the final losses. The trace has the delays; the constants are yours to give.
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or its trace")
+    parser.add_argument("other", type=Path, nargs="?", metavar="RUN2", help="a run of the other rule")
+    for name, meaning in _MEANINGS.items():
+        # texts, so that a wrong one is told in one line like any other wrong value
+        parser.add_argument(f"--{name}", metavar="X", help=f"{meaning} ({_ALLOWED[name]})")
+    parser.add_argument(
+        "--weights", choices=WEIGHTS,
+        help="λ_i: a device's share of the samples, or the same for all; default: the rule's weighting in the run's"
+        " profile.toml, or samples",
+    )  # fmt: skip
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
+
+
+def show(options: argparse.Namespace) -> int:
+    folders = [folder for folder in (options.run, options.other) if folder is not None]
+    table = prediction.predict(folders, _given(vars(options)), options.weights)
+    if options.format == "json":
+        print(json.dumps(table, indent=2))
+        return 0
+    console = Console()
+    for run in table["runs"]:
+        _show_run(console, run, prediction.RULES if len(folders) == 1 else (run["rule"],))
+    for line in _verdict(table):
+        say(console, line)
+    for note in table["notes"]:
+        say(console, f"note: {note}")
+    return 0
+
+
+def _given(options: Mapping[str, str | None]) -> dict[str, float]:
+    """The constants as numbers; their ranges are checked when they are put together."""
+    texts = {name: options[name] for name in _MEANINGS}
+    missing = [name for name, text in texts.items() if text is None and name != "eta"]
+    if missing:
+        names = ", ".join(f"--{name}" for name in missing)
+        means = "; ".join(f"{name}: {_MEANINGS[name]}" for name in missing)
+        raise ProfileError(COMMAND_LINE, names, f"must be given, a trace does not tell. {means}")
+    return {name: _number(name, text) for name, text in texts.items() if text is not None}
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ProfileError(COMMAND_LINE, f"--{name}", f"is {text!r}; it must be a number, {_ALLOWED[name]}") from None
+
+
+# ---- text
+
+
+def _show_run(console: Console, run: Mapping[str, Any], rules: Sequence[str]) -> None:
+    """Delays of the devices, then the bounds term by term."""
+    say(
+        console,
+        f"{run['folder']}: {run['rule']}, T = {run['versions']} versions, N = {run['devices']} devices,"
+        f" E|I_t| = {_short(run['mean_heard'])}, η = {_short(run['constants']['eta'])}, λ: {run['weights']}",
+    )
+    console.print(_delays(run))
+    console.print(_terms(run["bounds"], ("sfl", *rules)))
+    if "audg" in rules:
+        say(console, f"PDD (45) = {_short(run['pdd'])}: what delays alone add to AUDG's bound")
+
+
+def _delays(run: Mapping[str, Any]) -> Table:
+    table = _table("device", "samples", "λ_i", "heard", "E[τ_i]", "E[τ_i²]", "E[τ_i³]", "max τ_i")
+    for row in run["delays"]:
+        moments = (_short(moment) for moment in row["tau"])
+        # as a Text: a name may look like markup
+        name, counts = Text(row["device"]), (str(row["samples"]), _short(row["weight"]), str(row["heard"]))
+        table.add_row(name, *counts, *moments, str(row["max_tau"]))
+    table.add_row("Σ λ_i …", "", "", "", *(_short(moment) for moment in run["tau"]), "")
+    return table
+
+
+def _terms(bounds: Mapping[str, Any], names: Sequence[str]) -> Table:
+    table = _table("term", *(_TITLES[name] for name in names), "with τ = Σ λ_i E[τ_i], |I| = E|I_t|")
+    table.columns[-1].justify = "left"
+    for term, formula in TERMS.items():
+        values = [bounds[name]["terms"].get(term) for name in names]
+        if any(value is not None for value in values):
+            table.add_row(term, *("" if value is None else _short(value) for value in values), Text(formula))
+    table.add_row("bound", *(_short(bounds[name]["value"]) for name in names), style="bold")
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column(first)
+    for column in others:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _verdict(table: Mapping[str, Any]) -> list[str]:
+    lines = [f"predicted: {_predicted(table['predicted'])}"]
+    if table["measured"] is not None:
+        lines.append(f"measured: {_measured(table['measured'])}")
+        lines.append(
+            {
+                True: "prediction and measurement agree",
+                False: "prediction and measurement disagree",
+                None: "whether they agree cannot be said: one of them names no winner",
+            }[table["agree"]]
+        )
+    return lines
+
+
+def _predicted(found: Mapping[str, Any]) -> str:
+    winner = found["winner"]
+    if winner is None:
+        return f"a tie (both bounds are {_short(found['audg'])})"
+    loser = _other(winner)
+    gap = f"Θ = {_short(found['theta'])}" if "theta" in found else f"PSURDG − AUDG = {_short(found['difference'])}"
+    bounds = f"its bound {_short(found[winner])} is below {loser.upper()}'s {_short(found[loser])}"
+    return f"{winner.upper()} ({bounds}; {gap})"
+
+
+def _measured(found: Mapping[str, Any]) -> str:
+    scores = "; ".join(f"{rule.upper()}: {_score(found[rule])}" for rule in prediction.RULES)
+    if found["winner"] is not None:
+        return f"{found['winner'].upper()} has the lower final loss ({scores})"
+    if all(found[rule] is not None and "loss" in found[rule] for rule in prediction.RULES):
+        return f"a tie, the final losses are the same ({scores})"
+    return f"no winner, a final loss is missing ({scores})"
+
+
+def _score(score: Mapping[str, Any] | None) -> str:
+    if score is None:
+        return "no version was scored"
+    loss = f"loss {_short(score['loss'])}" if "loss" in score else "no finite loss"
+    accuracy = f"accuracy {score['accuracy']:.3f}" if "accuracy" in score else "no accuracy"
+    return f"{loss}, {accuracy}, version {score['version']}"
+
+
+def _other(rule: str) -> str:
+    return next(each for each in prediction.RULES if each != rule)
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"

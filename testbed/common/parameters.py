@@ -1,0 +1,190 @@
+"""Typed, ranged, documented parameters: one mechanism for profiles and for aggregation rules.
+
+A parameter is a dataclass field made by :func:`param`, which carries its meaning and its range.
+:func:`build` turns a table (as TOML gives it) into the dataclass and refuses whatever does not fit
+with an error that names source, key, value and what is allowed; :func:`describe` lists the
+parameters for ``list strategies -v``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass
+from typing import Any, TypeVar
+
+from testbed.common.errors import ProfileError, nearest
+
+T = TypeVar("T")
+_META = "edgebed"
+_KIND = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+
+
+class ParameterError(ValueError):
+    """A value that is in its range, and does not fit the rest. Whoever knows the file makes a ProfileError of it."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(f"{key} {problem}")
+        self.key, self.problem = key, problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """What a parameter means and which values it may have."""
+
+    meaning: str
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    choices: tuple[str, ...] | None = None
+
+    def allows(self, value: float | str) -> bool:
+        if isinstance(value, str):
+            return self.choices is None or value in self.choices
+        return (
+            (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.at_most is None or value <= self.at_most)
+            and (self.below is None or value < self.below)
+        )
+
+    def __str__(self) -> str:
+        parts = (("at least", self.at_least), ("above", self.above), ("at most", self.at_most), ("below", self.below))
+        bounds = " and ".join(f"{word} {bound:g}" for word, bound in parts if bound is not None)
+        if self.choices is None:
+            return bounds or "any value"
+        names = ", ".join(self.choices)
+        return f"{bounds}, or {names}" if bounds else f"one of {names}"
+
+
+def param(
+    default: Any = MISSING,
+    meaning: str = "",
+    *,
+    default_factory: Any = MISSING,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+    choices: tuple[str, ...] | None = None,
+) -> Any:
+    """A keyword-only dataclass field with a meaning and a range."""
+    allowed = Range(meaning=meaning, at_least=at_least, above=above, at_most=at_most, below=below, choices=choices)
+    if default_factory is not MISSING:
+        return dataclasses.field(default_factory=default_factory, kw_only=True, metadata={_META: allowed})
+    return dataclasses.field(default=default, kw_only=True, metadata={_META: allowed})
+
+
+def build(cls: type[T], table: object, source: str, key: str = "") -> T:
+    """Make ``cls`` from a table, refusing unknown keys, wrong types and values out of range."""
+    if not isinstance(table, Mapping):
+        raise ProfileError(source, key, f"is {table!r}; it must be a table")
+    hints = typing.get_type_hints(cls)
+    fields = {field.name: field for field in _settable(cls)}
+    prefix = f"{key}." if key else ""
+    for name in table:
+        if name not in fields:
+            raise ProfileError(source, f"{prefix}{name}", f"is not a known key; {nearest(str(name), fields)}")
+    values: dict[str, Any] = {}
+    for name, field in fields.items():
+        allowed: Range = field.metadata.get(_META, Range(meaning=""))
+        if name in table:
+            values[name] = _value(hints[name], table[name], allowed, source, f"{prefix}{name}")
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise ProfileError(source, f"{prefix}{name}", _missing(f"{prefix}{name}", allowed))
+    return cls(**values)
+
+
+def _missing(key: str, allowed: Range) -> str:
+    bounds = "" if str(allowed) == "any value" else f", {allowed}"
+    return f"is missing; it is {allowed.meaning or 'required'}{bounds}: put it into the file, or --set {key}=…"
+
+
+def describe(cls: type[Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Name, default, allowed values and meaning of each parameter of ``cls``."""
+    for field in _settable(cls):
+        allowed: Range = field.metadata.get(_META, Range(meaning=""))
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        yield field.name, "required" if default is MISSING else _plain(default), str(allowed), allowed.meaning
+
+
+def as_table(value: Any) -> Any:
+    """The inverse of :func:`build`: dataclasses to tables, without the keys that are unset."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        pairs = ((field.name, getattr(value, field.name)) for field in _settable(type(value)))
+        return {name: as_table(item) for name, item in pairs if item is not None}
+    if isinstance(value, Mapping):
+        return {name: as_table(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_table(item) for item in value]
+    return value
+
+
+def _settable(cls: type[Any]) -> Iterator[dataclasses.Field[Any]]:
+    return (field for field in dataclasses.fields(cls) if field.init)
+
+
+def _plain(value: object) -> str:
+    if dataclasses.is_dataclass(value) or isinstance(value, (dict, tuple)):
+        return "see its table"
+    return "unset" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _value(kind: Any, value: Any, allowed: Range, source: str, key: str) -> Any:
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _union(kind, value, allowed, source, key)
+    if dataclasses.is_dataclass(kind):
+        return build(typing.cast("type[Any]", kind), value, source, key)
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise ProfileError(source, key, f"is {value!r}; it must be a list")
+        item = typing.get_args(kind)[0]
+        return tuple(_value(item, each, allowed, source, f"{key}[{i}]") for i, each in enumerate(value))
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise ProfileError(source, key, f"is {value!r}; it must be a table")
+        item = typing.get_args(kind)[1]
+        if item is Any:
+            return dict(value)
+        return {name: _value(item, each, allowed, source, f"{key}.{name}") for name, each in value.items()}
+    return _scalar(kind, value, allowed, source, key)
+
+
+def _union(kind: Any, value: Any, allowed: Range, source: str, key: str) -> Any:
+    """``X | None`` (TOML has no null: absent means None) or ``str | table`` (a name or the thing itself)."""
+    options = [option for option in typing.get_args(kind) if option is not type(None)]
+    if len(options) == 1:
+        return _value(options[0], value, allowed, source, key)
+    table = next((option for option in options if dataclasses.is_dataclass(option)), None)
+    if table is not None and isinstance(value, Mapping):
+        return build(typing.cast("type[Any]", table), value, source, key)
+    if float in options and isinstance(value, int) and not isinstance(value, bool):
+        return _value(float, value, allowed, source, key)
+    for option in options:
+        if option is not table and isinstance(value, typing.get_origin(option) or option):
+            return _value(option, value, allowed, source, key)
+    names = " or ".join("a table" if option is table else _KIND.get(option, "a table") for option in options)
+    raise ProfileError(source, key, f"is {value!r}; it must be {names}")
+
+
+def _scalar(kind: Any, value: Any, allowed: Range, source: str, key: str) -> Any:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        # Python reads any number of digits; TOML, the wire and a float do not hold them
+        raise ProfileError(source, key, "is too large a number; whole numbers have at most 64 bits")
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    # bool is an int to Python, not to the author of a profile
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ProfileError(source, key, f"is {value!r}; it must be {_KIND[kind]}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ProfileError(source, key, f"is {value}; it must be finite")
+    if isinstance(value, str) and allowed.choices and value not in allowed.choices:
+        raise ProfileError(source, key, f"is {value!r}; {nearest(value, allowed.choices)}")
+    if not allowed.allows(value):
+        raise ProfileError(source, key, f"is {value}; it must be {allowed}")
+    return value

@@ -1,0 +1,45 @@
+"""Figures of a comparison: the metric over seconds, joules and bytes. Needs matplotlib, and so does importing this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from testbed.common.file_names import file_name
+from testbed.compare.compared_runs import Run
+from testbed.compare.curves import AXES, Axis, Curve, curves
+from testbed.report.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, Picture, axes_of
+
+_COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, INK)
+_STYLES = ("solid", "dashed", "dashdot", "dotted")
+"""Beside the colours, for whoever prints in black and white; after 28 groups, both begin anew together."""
+_WIDTH, _HEIGHT = 3.6, 2.4
+"""Inches: three beside one another on a desk, and letters of a legible size on a phone."""
+_LINE_INCHES = 0.19
+"""Of the legend."""
+
+
+def draw(table: Mapping[str, Any], runs: Sequence[Run]) -> Iterator[Picture]:
+    """Within ``figures.style.style()``."""
+    groups = [row["group"] for row in table["runs"]]
+    for axis in AXES:
+        if found := curves(runs, groups, axis, table["metric"]):
+            yield _picture(found, axis, table["metric"], table["target"])
+
+
+def _picture(found: Sequence[Curve], axis: Axis, metric: str, target: float) -> Picture:
+    figure, axes = axes_of(width=_WIDTH, height=_HEIGHT + _LINE_INCHES * len(found))
+    for number, curve in enumerate(found):
+        colour, style = _COLOURS[number % len(_COLOURS)], _STYLES[number % len(_STYLES)]
+        label = f"{curve.label}, {curve.runs} runs" if curve.runs > 1 else curve.label
+        axes.plot(curve.x, curve.mean, color=colour, linestyle=style, label=label)
+        if curve.runs > 1:
+            axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
+    axes.axhline(target, color=GREY, linewidth=0.8, linestyle=(0, (1, 3)))
+    axes.set(xlabel=axis.title, ylabel=metric)
+    axes.set_xlim(left=0)
+    axes.grid(visible=True)
+    figure.legend(loc="outside lower center", handlelength=3.2)
+    ends = "; ".join(f"{curve.label} ends at {curve.mean[-1]:.3g}" for curve in found)
+    title = f"{metric[:1].upper()}{metric[1:]} over {axis.title}"
+    return Picture(name=f"{file_name(metric)}-over-{axis.name}", title=title, gist=ends, figure=figure)

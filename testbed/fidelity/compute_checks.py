@@ -1,0 +1,95 @@
+"""Was the computing as fast as asked? Steps against deadlines, waiting for a core, and a witness."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from testbed.common.stats import rank
+from testbed.fidelity.evidence import Computed, Evidence
+from testbed.fidelity.verdict import Invariant, judge, not_measured
+
+
+def step_time(evidence: Evidence) -> Invariant:
+    throttled = {name: device for name, device in evidence.computed.items() if device.asked > 0 or device.misses}
+    if not throttled:
+        return not_measured("step time", "no throttled device has computed anything")
+    errors = [error for device in throttled.values() for error in device.errors]
+    checks = sum(device.checks for device in throttled.values())
+    p50, p95, p99 = (quantile_with_zeros(errors, checks, q) for q in (0.5, 0.95, 0.99))
+    missed = sum(device.misses for device in throttled.values()) / max(1, checks)
+    worst = max(throttled, key=lambda name: _off(throttled[name]))
+    off = _off(throttled[worst])
+    silent = evidence.stopped.silent if evidence.stopped is not None else []
+    unheard = f"; {len(silent)} devices, {silent[0]} among them, did not tell their last" if silent else ""
+    return Invariant(
+        name="step time",
+        verdict=judge((p99, 0.05, 0.10), (missed, 0.01, 0.05), (off, 0.05, 0.10), (len(silent), 0, len(silent))),
+        found=f"p99 {p99:.1%} off, {missed:.2%} of {checks} deadlines missed; round trips of {worst} {off:.1%} off"
+        + unheard,
+        figures={
+            "p50": p50, "p95": p95, "p99": p99, "missed": missed, "deadlines": checks, "worst_round_trips": off,
+            "silent": len(silent),
+        },
+        limits="p99 ≤ 5 %, missed ≤ 1 %, any device's round trips ≤ 5 % off (warn: 10, 5, 10 %), all devices heard",
+        worst=worst,
+    )  # fmt: skip
+
+
+def _off(device: Computed) -> float:
+    """How far a device's round trips were off, all together, as the aggregator saw them.
+
+    A device that finished none is judged by its misses.
+    """
+    if device.trips:
+        asked = sum(asked for asked, _ in device.trips)
+        return abs(sum(obtained for _, obtained in device.trips) / asked - 1.0)
+    return device.misses / max(1, device.checks)
+
+
+def quantile_with_zeros(errors: Sequence[float], count: int, q: float) -> float:
+    """Of ``count`` values of which all that are not listed are zero."""
+    zeros = max(0, count - len(errors))
+    place = rank(zeros + len(errors), q)
+    return 0.0 if not errors or place < zeros else sorted(errors)[place - zeros]
+
+
+def stolen(evidence: Evidence) -> Invariant:
+    metered = {name: device for name, device in evidence.computed.items() if device.metered}
+    if not metered:
+        return not_measured("stolen CPU", "the kernel does not say how long processes waited (no schedstat)")
+
+    critical = sum(device.critical for device in metered.values())
+    if critical <= 0:
+        return not_measured("stolen CPU", "no device had deadlines to keep")
+    stolen = sum(device.stolen for device in metered.values()) / critical
+    waited = sum(device.waited for device in metered.values()) / critical
+    worst = max(metered, key=lambda name: metered[name].stolen / max(metered[name].critical, 1e-9))
+    of_worst = metered[worst].stolen / max(metered[worst].critical, 1e-9)
+    window = max(device.worst_job for device in metered.values())
+    return Invariant(
+        name="stolen CPU",
+        verdict=judge((stolen, 0.02, 0.10)),
+        found=f"{stolen:.1%} of the time waiting for a core cost a deadline; {worst} {of_worst:.1%}",
+        figures={"mean": stolen, "worst_job": window, "worst_device": of_worst, "waited": waited},
+        limits="mean ≤ 2 % (warn: 10 %)",
+        worst=worst,
+    )
+
+
+def canary(evidence: Evidence) -> Invariant:
+    if not evidence.canaries:
+        return not_measured("canary", "no device is paced, or the run was too short for a note")
+    by_core: dict[int, list[float]] = defaultdict(list)
+    for note in evidence.canaries:
+        by_core[note.core].append(note.obtained / note.alone - 1.0)
+    slower = {core: sum(notes) / len(notes) for core, notes in by_core.items()}
+    worst = max(slower, key=lambda core: slower[core])
+    count = len(evidence.canaries)
+    return Invariant(
+        name="canary",
+        verdict=judge((slower[worst], 0.02, 0.05)),
+        found=f"a step took {slower[worst]:+.1%} longer in company than alone (core {worst}, {count} notes)",
+        figures={"slower": slower[worst], "core": worst, "notes": count},
+        limits="≤ 2 % (warn: 5 %)",
+    )

@@ -1,0 +1,65 @@
+"""Was the run itself sound? The aggregator's load, admission, and that the books balance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.fidelity.evidence import Evidence
+from testbed.fidelity.link_checks import SMALL_SECONDS
+from testbed.fidelity.verdict import Invariant, holds, judge, not_measured
+from testbed.planning.planner import CAPACITY
+from testbed.profile.fleet import DeviceSpec
+
+
+def aggregator(evidence: Evidence, devices: Sequence[DeviceSpec]) -> Invariant:
+    span = sum(load.span for load in evidence.loads)
+    if span <= 0:
+        return not_measured("aggregator", "the run ended before the aggregator had measured itself")
+    dilation = evidence.header.dilation if evidence.header is not None else 1.0
+    busy = sum(load.busy for load in evidence.loads) / span
+    served = sum(load.served for load in evidence.loads)
+    service = sum(load.service for load in evidence.loads) / served if served else 0.0
+    shortest = min((link.delay for device in devices for link in (device.up, device.down)), default=0.0)
+    share = service / dilation / max(shortest, SMALL_SECONDS)
+    longest = max(load.longest for load in evidence.loads)
+    return Invariant(
+        name="aggregator",
+        verdict=judge((busy, 0.5, 0.8), (share, 0.5, 0.8)),
+        found=f"busy {busy:.0%}; {service * 1e3:.2f} ms for an update, {share:.0%} of the shortest delay that counts",
+        figures={"busy": busy, "service_host_s": service, "of_shortest_delay": share, "longest_host_s": longest},
+        limits="busy ≤ 50 %, an update ≤ 50 % of max(shortest link delay, 2 ms) (warn: 80 %)",
+    )
+
+
+def admission(evidence: Evidence) -> Invariant:
+    header = evidence.header
+    if header is None:
+        return not_measured("admission", "the run did not begin")
+    measured = [(header.demand, CAPACITY, 1.0)]
+    pressure = "host pressure not measured"
+    if header.pressure is not None:
+        measured.append((header.pressure, 0.10, 0.30))
+        pressure = f"somebody waited {header.pressure:.0%} of the time before the run"
+    during = [load.pressure for load in evidence.loads if load.pressure is not None]
+    return Invariant(
+        name="admission",
+        verdict=judge(*measured),
+        found=f"{header.demand:.2f} of a core asked for; {pressure}",
+        figures={"demand": header.demand, "pressure": header.pressure, "pressure_in_run": max(during, default=None)},
+        limits="demand ≤ 0.8, pressure ≤ 10 % (warn: 1.0, 30 %)",
+    )
+
+
+def conservation(evidence: Evidence) -> Invariant:
+    if evidence.stopped is None:
+        return not_measured("conservation", "the aggregator ended early")
+    settled, flying = sum(evidence.settled.values()), evidence.stopped.in_flight
+    balance = evidence.dispatched - settled - flying
+    return Invariant(
+        name="conservation",
+        verdict=holds(balance == 0 and evidence.settled_twice == 0),
+        found=f"{evidence.dispatched} dispatched = {settled} settled + {flying} in flight"
+        + (f" + {balance} unaccounted for" if balance else ""),
+        figures={"dispatched": evidence.dispatched, "settled": settled, "in_flight": flying, "balance": balance},
+        limits="exact",
+    )

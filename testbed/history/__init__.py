@@ -1,0 +1,1 @@
+"""The trace: types of events, the file they are appended to, packing and rollback."""

@@ -1,0 +1,51 @@
+"""Cutting a trace back to the moment of a checkpoint; what came after it is set aside."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from pathlib import Path
+
+from testbed.common.errors import UserError
+
+TRACE = "trace.jsonl"
+
+
+_CHUNK = 1 << 20
+
+
+def roll_back(folder: Path, trace_bytes: int) -> int:
+    """Set aside what the trace has of the time after the checkpoint. Gives the number of events that this concerns."""
+    trace, aside = folder / TRACE, _new_name(folder)
+    with trace.open("rb") as file:
+        file.seek(trace_bytes)
+        with aside.open("wb") as rest:
+            shutil.copyfileobj(file, rest, _CHUNK)
+    if aside.stat().st_size == 0:
+        aside.unlink()
+        return 0
+    os.truncate(trace, trace_bytes)
+    with aside.open("rb") as rest:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: rest.read(_CHUNK), b""))
+
+
+def unpacked(folder: Path) -> Path:
+    """The trace to go on with; one that was packed when the run was over is unpacked again."""
+    trace, packed = folder / TRACE, folder / f"{TRACE}.gz"
+    if not trace.exists() and packed.exists():
+        draft = folder / f"{TRACE}.part"
+        with gzip.open(packed) as file, draft.open("wb") as plain:
+            shutil.copyfileobj(file, plain, _CHUNK)
+        os.replace(draft, trace)
+        packed.unlink()
+    if not trace.exists():
+        raise UserError(f"{folder}: has no {TRACE} to go on with; run the experiment again")
+    return trace
+
+
+def _new_name(folder: Path) -> Path:
+    number = 1
+    while (found := folder / f"undone-{number}.jsonl").exists():
+        number += 1
+    return found

@@ -1,0 +1,257 @@
+"""The history of a run: an append-only writer, a reader, and the types of all events, from ``testbed/events``.
+
+``trace.jsonl`` holds one event a line, as JSON: ``kind`` (the name of its class in lower case), ``t`` (emulated
+seconds since the run began) and the fields of that class. A :class:`Header` comes before anything that happens in the
+run. Metrics and summaries are functions of these events and of nothing else. *asked* is what the profile wanted,
+*obtained* what the clock said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Union, get_args
+
+import msgspec
+
+from testbed.history.appending import Appender
+from testbed.history.events.device_events import (
+    Abandoned,
+    DeviceEvent,
+    Downloaded,
+    Scripted,
+    Suspended,
+    Trained,
+    Uploaded,
+)
+from testbed.history.events.event import ComputeEvent, Event, Miss, TicketEvent, TransferEvent, Use
+from testbed.history.events.run_events import (
+    SCHEMA,
+    UNITS,
+    Canary,
+    Header,
+    Joined,
+    Left,
+    Load,
+    Refusal,
+    Resumed,
+    Scored,
+    Stopped,
+)
+from testbed.history.events.ticket_events import (
+    Arrived,
+    Asked,
+    Delivered,
+    Dispatched,
+    Granted,
+    HeadEvent,
+    Ignored,
+    Lost,
+    Rejected,
+    Resent,
+    Superseded,
+)
+from testbed.history.events.version_events import Aggregated, Clustered, Grouped, Merged, Planned, Round
+from testbed.profile.power import Watts
+
+__all__ = [
+    "KINDS",
+    "SCHEMA",
+    "UNITS",
+    "Abandoned",
+    "Aggregated",
+    "Arrived",
+    "Asked",
+    "Canary",
+    "Clustered",
+    "ComputeEvent",
+    "Delivered",
+    "DeviceEvent",
+    "Dispatched",
+    "Downloaded",
+    "Event",
+    "Granted",
+    "Grouped",
+    "HeadEvent",
+    "Header",
+    "Ignored",
+    "Joined",
+    "Left",
+    "Load",
+    "Lost",
+    "Merged",
+    "Miss",
+    "Planned",
+    "Refusal",
+    "Rejected",
+    "Resent",
+    "Resumed",
+    "Round",
+    "Scored",
+    "Scripted",
+    "Stopped",
+    "Superseded",
+    "Suspended",
+    "TicketEvent",
+    "TraceError",
+    "TraceWriter",
+    "Trained",
+    "TransferEvent",
+    "Uploaded",
+    "Use",
+    "Watts",
+    "as_table",
+    "canary_event",
+    "device_event",
+    "head_event",
+    "read",
+]
+
+_EVENTS_IN_MEMORY = 4096
+_MOST_KEPT_BYTES = 64 << 20
+"""Of lines that the disk has no room for."""
+
+
+def _leaves(cls: type[Event]) -> list[type[Event]]:
+    below = cls.__subclasses__()
+    return [leaf for each in below for leaf in _leaves(each)] if below else [cls]
+
+
+KINDS: dict[str, type[Event]] = {cls.__name__.lower(): cls for cls in _leaves(Event)}
+_REPORTED = {cls.__name__.lower(): cls for cls in get_args(DeviceEvent)}
+_KEPT = {cls.__name__.lower(): cls for cls in get_args(HeadEvent)}
+
+_ANY: Any = Union[tuple(KINDS.values())]  # noqa: UP007  made of a table, not written out
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(_ANY)
+
+
+class TraceError(ValueError):
+    """A line or a table that is not an event of this schema."""
+
+
+def as_table(event: Event) -> dict[str, Any]:
+    """The event as plain values, to travel in a message."""
+    table: dict[str, Any] = msgspec.to_builtins(event)
+    return table
+
+
+def device_event(table: Mapping[str, Any]) -> DeviceEvent:
+    """The event in what a device sent; anything that does not fit raises TraceError."""
+    try:
+        # one type, not the union: msgspec remembers the one and would analyse the other anew each time
+        event: DeviceEvent = msgspec.convert(table, type=_REPORTED[table["kind"]])
+    except KeyError:
+        raise TraceError("a kind of event that a device does not report") from None
+    except (msgspec.ValidationError, TypeError) as error:
+        raise TraceError(str(error)) from None
+    return event
+
+
+def head_event(table: Mapping[str, Any]) -> HeadEvent:
+    """The event in the ledger of a cluster head; anything that does not fit raises TraceError."""
+    try:
+        event: HeadEvent = msgspec.convert(table, type=_KEPT[table["kind"]])
+    except KeyError:
+        raise TraceError("a kind of event that a cluster head does not report") from None
+    except (msgspec.ValidationError, TypeError) as error:
+        raise TraceError(str(error)) from None
+    return event
+
+
+def canary_event(table: Mapping[str, Any]) -> Canary:
+    """What a canary sang; anything else raises TraceError."""
+    try:
+        return msgspec.convert(table, type=Canary)
+    except msgspec.ValidationError as error:
+        raise TraceError(str(error)) from None
+
+
+class TraceWriter:
+    """Appends events. Lines are complete or absent, so a trace is readable after a crash.
+
+    What the disk has no room for is kept in memory and written when there is room again.
+    """
+
+    def __init__(self, path: Path, most_kept: int = _MOST_KEPT_BYTES) -> None:
+        self._file, self._most_kept = Appender(path), most_kept
+        self._events: list[Event] = []
+        self.lost = 0
+        """Events that could not be written, to the last."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be written at the moment."""
+        return self._file.problem
+
+    @property
+    def full(self) -> bool:
+        """Whether more is kept in memory than should be: nothing is thrown away, but it is time to end."""
+        return self._file.kept > self._most_kept
+
+    def write(self, event: Event) -> None:
+        """Remember the event; many are encoded at once, with a warm cache, when they are flushed."""
+        self._events.append(event)
+        if len(self._events) >= _EVENTS_IN_MEMORY:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._events:
+            self._file.append(b"\n".join(map(_encoder.encode, self._events)) + b"\n")
+            self._events.clear()
+        else:
+            self._file.push()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file: all that was flushed."""
+        return self._file.size
+
+    def sync(self) -> None:
+        """Have what was flushed on the disk."""
+        self._file.sync()
+
+    def close(self) -> None:
+        self.flush()
+        self.lost = self._file.close()
+
+
+def read(path: Path, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
+    """Events of a trace file, which may be packed (``.gz``). A torn last line, as a crash leaves it, is passed over and
+    its number told to ``torn``; any other that is no event is an error.
+    """
+    number = 0
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    torn(number)
+                    return
+                try:
+                    event: Event = _decoder.decode(line)
+                except (msgspec.MsgspecError, RecursionError) as error:
+                    _check_foreign(line, f"{path}, line {number}")
+                    raise TraceError(f"{path}, line {number}: {error}") from None
+                if type(event) is Header:
+                    _check(event.schema, event.units, f"{path}, line {number}")
+                yield event
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise TraceError(f"{path}, after line {number}: cannot be unpacked: {error}") from None
+
+
+def _check(schema: object, units: object, place: str) -> None:
+    if schema != SCHEMA:
+        raise TraceError(f"{place}: schema {schema}; this version reads {SCHEMA}")
+    if units != UNITS:
+        raise TraceError(f"{place}: units {units!r}; this version reads {UNITS!r}")
+
+
+def _check_foreign(line: bytes, place: str) -> None:
+    """The header of another version may have other fields; what matters is that it is of another version."""
+    with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+        table = msgspec.json.decode(line, type=dict[str, Any])
+        if table.get("kind") == "header":
+            _check(table.get("schema"), table.get("units", UNITS), place)

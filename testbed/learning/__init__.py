@@ -1,0 +1,1 @@
+"""Data sets, splits, networks and tasks; ``setup`` makes them from a profile."""

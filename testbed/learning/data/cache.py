@@ -1,0 +1,225 @@
+"""Parsed data sets as arrays on disk, which all processes map into memory and share.
+
+A data set is parsed once for each state of its files: the folder of its arrays is named by their paths, sizes and
+times. It is written beside and renamed, so that it is there as a whole or not at all; of two runs that parse at once,
+the second one's work is thrown away. Whenever it is opened, lengths and checksums are compared; a damaged one is made
+anew.
+
+When arrays are written, others of the same data set are removed if nobody has opened them for a week: who changes
+between two folders keeps both, and what nobody comes back to does not fill the disk. A run that has them open keeps
+them: a mapped file lives on without its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from testbed.common.errors import UserError
+from testbed.common.progress import Progress
+from testbed.learning.data import folders
+from testbed.learning.data.readers.source import Found, Parsed
+
+_VERSION = 1
+_INDEX = "index.json"
+_CHUNK = 1 << 22
+_ATTEMPTS = 3
+_KEPT_SECONDS = 7 * 86_400
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    bytes: int
+    crc32: int
+
+
+class _Index(msgspec.Struct, frozen=True, kw_only=True):
+    version: int
+    sources: list[str]
+    arrays: dict[str, _Entry]
+    classes: list[str]
+    owners: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A data set as it lies in the cache; arrays are mapped, and cannot be written to."""
+
+    arrays: dict[str, npt.NDArray[Any]]
+    classes: tuple[str, ...]
+    owners: tuple[str, ...]
+
+
+class _Damaged(Exception):
+    """Arrays in the cache are not what was written."""
+
+
+def stored(name: str, found: Found, progress: Progress) -> Stored:
+    """The arrays of these files; parsed now if they have not been, or if what is kept of them is damaged."""
+    base = folders.arrays()
+    folder = base / f"{name}-{_fingerprint(found)}"
+    try:
+        for _ in range(_ATTEMPTS):  # another run may take away what it found damaged just when we made it anew
+            try:
+                return _open(folder, progress)
+            except FileNotFoundError:
+                _build(folder, name, found, progress)
+            except _Damaged as damage:
+                progress.tell(f"{folder}: {damage}; the data set is read from its files once more")
+                _discard(folder)
+    except OSError as error:
+        problem = f"arrays of {name} cannot be kept here: {error.strerror or error}"
+        raise UserError(
+            f"{base}: {problem}; make room or set XDG_CACHE_HOME to a folder that you can write to"
+        ) from None
+    raise UserError(f"{folder}: is damaged again and again; is the disk failing? Set XDG_CACHE_HOME to another one")
+
+
+def _fingerprint(found: Found) -> str:
+    digest = hashlib.sha256(f"{_VERSION}\n".encode())
+    for path in found.files:
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+        digest.update(f"{path.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()[:16]
+
+
+def _open(folder: Path, progress: Progress) -> Stored:
+    """FileNotFoundError if there is no such folder; whatever is missing in one is damage."""
+    if not folder.is_dir():
+        raise FileNotFoundError(folder)
+    try:
+        index = msgspec.json.decode((folder / _INDEX).read_bytes(), type=_Index)
+    except FileNotFoundError:
+        raise _Damaged(f"{_INDEX} is missing") from None
+    except msgspec.MsgspecError as error:
+        raise _Damaged(f"{_INDEX} is damaged ({error})") from None
+    for file, entry in index.arrays.items():
+        progress.doing(f"checking {folder.name}")
+        _verify(folder / file, entry)
+    arrays = {Path(file).stem: _mapped(folder / file) for file in index.arrays}
+    with contextlib.suppress(OSError):  # a cache that others share may be read-only; then nobody removes from it either
+        os.utime(folder / _INDEX)
+    return Stored(arrays=arrays, classes=tuple(index.classes), owners=tuple(index.owners))
+
+
+def _verify(path: Path, entry: _Entry) -> None:
+    try:
+        size = path.stat().st_size
+        if size != entry.bytes:
+            raise _Damaged(f"{path.name} has {size} bytes, and {entry.bytes} were written")
+        if _crc32(path) != entry.crc32:
+            raise _Damaged(f"{path.name} is not what was written")
+    except FileNotFoundError:
+        raise _Damaged(f"{path.name} is missing") from None
+
+
+def _crc32(path: Path) -> int:
+    found, buffer = 0, memoryview(bytearray(_CHUNK))
+    with path.open("rb", buffering=0) as file:
+        while count := file.readinto(buffer):
+            found = zlib.crc32(buffer[:count], found)
+    return found
+
+
+def _mapped(path: Path) -> npt.NDArray[Any]:
+    """A plain array over the mapped file: np.memmap itself is slower at every access."""
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def _build(folder: Path, name: str, found: Found, progress: Progress) -> None:
+    parsed = _parsed(found, progress)
+    progress.doing(f"writing {folder.name}")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
+    try:
+        _write(draft, found, parsed)
+        _rename(draft, folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    _remove_old(name, folder)
+
+
+def _parsed(found: Found, progress: Progress) -> Parsed:
+    try:
+        return found.parse(progress)
+    except OSError as error:  # not to be taken for trouble with the cache
+        raise UserError(f"{error.filename or found.files[0]}: cannot be read: {error.strerror or error}") from None
+
+
+def _write(draft: Path, found: Found, parsed: Parsed) -> None:
+    entries = {}
+    for name, array in parsed.arrays.items():
+        path = draft / f"{name}.npy"
+        with path.open("wb") as file:
+            np.save(file, np.ascontiguousarray(array), allow_pickle=False)
+            _flush(file)
+        entries[path.name] = _Entry(path.stat().st_size, _crc32(path))
+    index = _Index(
+        version=_VERSION,
+        sources=[os.fsencode(path).decode(errors="replace") for path in found.files],
+        arrays=entries,
+        classes=list(parsed.classes),
+        owners=list(parsed.owners),
+    )
+    with (draft / _INDEX).open("wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(index)) + b"\n")
+        _flush(file)
+    _flush_folder(draft)
+
+
+def _flush(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _rename(draft: Path, folder: Path) -> None:
+    draft.chmod(0o755)  # mkdtemp lets nobody else in; a shared cache is there to be shared
+    try:
+        draft.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+        return  # another run was faster; whether its arrays are sound is seen when they are opened
+    _flush_folder(folder.parent)
+
+
+def _discard(folder: Path) -> None:
+    """First out of the way, then removed: nobody finds half of it."""
+    away = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        with contextlib.suppress(FileNotFoundError):  # another run found it damaged, too, and was faster
+            folder.rename(away / folder.name)
+    finally:
+        shutil.rmtree(away, ignore_errors=True)
+
+
+def _remove_old(name: str, folder: Path) -> None:
+    """Arrays of this data set that nobody opened for a week, and drafts of runs that were killed."""
+    now = (folder / _INDEX).stat().st_mtime if (folder / _INDEX).is_file() else 0.0
+    for other in (*folder.parent.glob(f"{name}-*"), *folder.parent.glob(f".{name}-*")):
+        with contextlib.suppress(FileNotFoundError):  # another run removes it, too
+            index = other / _INDEX
+            used = (index if index.is_file() else other).stat().st_mtime
+            if other != folder and now - used > _KEPT_SECONDS:
+                shutil.rmtree(other, ignore_errors=True)

@@ -1,0 +1,142 @@
+"""The files of a data set: in the user's folder, in the cache, where the system has them, else downloaded."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from testbed.common.errors import UserError
+from testbed.common.progress import Progress
+from testbed.learning.data import fetching, folders
+from testbed.learning.data.readers.source import Found, Remote, Source, best
+
+_PATIENCE = 86_400.0
+"""Seconds until a file that could not be had is asked for again: without a network, each try may take long."""
+
+
+def locate(source: Source, data_dir: Path | None, progress: Progress) -> Found:
+    """The first place that has the data set.
+
+    A part of it in the user's own folder is an error: it was put there to be used, and data from elsewhere would pass
+    for it. A part of it in the cache is a download that is to be gone on with.
+    """
+    given, downloads = folders.given(data_dir), folders.downloads()
+    if given is not None:
+        found = _in(source, given)
+        if found is not None and found.missing:
+            raise UserError(_incomplete(source, found))
+        if found is not None:
+            return found
+    for place in (downloads, folders.SYSTEM):
+        found = _in(source, place)
+        if found is not None and not found.missing:
+            return _completed(source, found, progress) if place == downloads else found
+    return _downloaded(source, given, downloads, progress)
+
+
+def to_know_more(source: Source, found: Found) -> str:
+    """What to put where to know who made the samples; nothing if that is known, or if no file tells it."""
+    wanted = _lacking(source, found)
+    return f"put {_listed(wanted)} into {found.folder} to know {wanted[0].optional}" if wanted else ""
+
+
+def _lacking(source: Source, found: Found) -> list[Remote]:
+    return [remote for remote in source.remotes if remote.name in found.lacking]
+
+
+def _completed(source: Source, found: Found, progress: Progress) -> Found:
+    """With what could not be had when the rest was downloaded, if it can be had now. Without a network: as it is."""
+    wanted = _lacking(source, found)
+    if not wanted or folders.offline():
+        return found
+    with contextlib.suppress(OSError):  # a cache that others share may be read-only
+        for remote in wanted:
+            if _just_tried(remote, found.folder) or not _optional(source, remote, found.folder, progress):
+                break
+    return source.find(found.folder) or found
+
+
+def _just_tried(remote: Remote, folder: Path) -> bool:
+    ago = fetching.tried(remote, folder)
+    return ago is not None and 0 <= ago < _PATIENCE
+
+
+def _optional(source: Source, remote: Remote, folder: Path, progress: Progress) -> bool:
+    """Whether it is there now; if not, the user is told, and nothing else happens."""
+    try:
+        fetching.fetch(remote, folder, progress)
+    except fetching.Unreachable as error:
+        lost = f"without {remote.name}, which tells {remote.optional}"
+        progress.tell(f"{source.name}: {lost}: not downloaded ({error})")
+        return False
+    return True
+
+
+def _in(source: Source, place: Path) -> Found | None:
+    return best(source.find(folder) for name in source.folders if (folder := place / name).is_dir())
+
+
+def _incomplete(source: Source, found: Found) -> str:
+    wanted = [remote for remote in source.remotes if remote.name in found.missing]
+    origin = f" (from {_addresses(wanted)})" if wanted else ""
+    verb, these = ("is", "it") if len(found.missing) == 1 else ("are", "them")
+    names = _names(found.missing)
+    return f"{found.folder}: of {source.name}, {names} {verb} missing; put {these} there{origin}"
+
+
+def _downloaded(source: Source, given: Path | None, downloads: Path, progress: Progress) -> Found:
+    folder = downloads / source.folders[0]
+    if not source.remotes:
+        raise UserError(_absent(source, given, folder, "nobody offers it ready to download"))
+    if folders.offline():
+        raise UserError(_absent(source, given, folder, f"{folders.OFFLINE} forbids to download it"))
+    for remote in source.remotes:
+        try:
+            if remote.optional:
+                _optional(source, remote, folder, progress)
+            else:
+                fetching.fetch(remote, folder, progress)
+        except fetching.Unreachable as error:
+            raise UserError(_absent(source, given, folder, f"it could not be downloaded ({error})")) from None
+        except OSError as error:
+            raise UserError(
+                f"{folder}: cannot be written to: {error.strerror}; make room or set XDG_CACHE_HOME to another folder"
+            ) from None
+    found = _in(source, downloads)
+    assert found is not None
+    assert not found.missing, "what is downloaded is complete"
+    return found
+
+
+def _absent(source: Source, given: Path | None, folder: Path, reason: str) -> str:
+    """Everything that a user without a network needs to know: what, from where, to where."""
+    where = given / source.folders[0] if given is not None else folder
+    tail = "" if given is not None else f" (or into FOLDER/{source.folders[0]}, and give --data-dir FOLDER)"
+    # what is downloaded goes to the cache; who brings files by hand may have some there already
+    wanted = [remote for remote in source.remotes if not (where / remote.name).is_file()]
+    looked = ", ".join(str(place) for place in (given, folders.downloads()) if place is not None)
+    problem = f"{source.name} is not in {looked}, and {reason}"
+    if source.by_hand:
+        return f"{problem}: {source.by_hand.format(folder=f'{where}{tail}')}"
+    needed = [remote for remote in wanted if not remote.optional]
+    optional = [remote for remote in wanted if remote.optional]
+    more = f"; also, to know {optional[0].optional}, {_listed(optional)}" if optional else ""
+    return f"{problem}: put {_listed(needed)} into {where}{tail}{more}{source.also}"
+
+
+def _listed(remotes: list[Remote]) -> str:
+    return f"{_names(remote.name for remote in remotes)} (from {_addresses(remotes)})"
+
+
+def _addresses(remotes: list[Remote]) -> str:
+    """Folders of the web where there are several files, the address itself where a file is called otherwise there."""
+    found = []
+    for remote in remotes:
+        base, _, name = remote.urls[0].rpartition("/")
+        found.append(f"{base}/" if name == remote.name else remote.urls[0])
+    return ", ".join(dict.fromkeys(found))
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,65 @@
+"""The progress of loading on a terminal: a bar on stderr, if it takes longer than a second."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+_PATIENCE = 1.0
+
+
+class Shown:
+    """A :class:`testbed.common.progress.Progress` for the time of a ``with``.
+
+    What is told is printed at once. The bar comes from a timer and not from the next report: a step may take long
+    before it reports, and that is when a user wonders. Where stderr is no terminal, there is no bar.
+    """
+
+    def __init__(self, console: Console | None = None, patience: float = _PATIENCE) -> None:
+        self._console = console or Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[amount]}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+        )
+        self._what = "loading"
+        self._task = self._bar.add_task(self._what, total=None, amount="")
+        self._timer = threading.Timer(patience, self._bar.start)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        if self._timer.ident is not None:
+            self._timer.join()  # it may be drawing just now; what is drawn after stop() would stay on the screen
+        if self._bar.live.is_started:
+            self._bar.stop()
+
+    def doing(self, what: str, done: int = 0, total: int | None = None) -> None:
+        if what != self._what:
+            self._bar.remove_task(self._task)  # rich cannot make a known total unknown again
+            self._what, self._task = what, self._bar.add_task(what, total=total, amount="")
+        self._bar.update(self._task, completed=done, total=total, amount=_amount(done, total))
+
+    def tell(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _amount(done: int, total: int | None) -> str:
+    """Bytes where they are many; few of something are files, and the bar says enough."""
+    if max(done, total or 0) < 10_000:
+        return ""
+    return f"{done / 1e6:.1f} MB" if total is None else f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"

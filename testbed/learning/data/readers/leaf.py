@@ -1,0 +1,56 @@
+"""LEAF's JSON: folders ``train`` and ``test`` of files with ``users`` and, for each of them, samples x and labels y.
+
+One user is decoded at a time: the numbers of a whole file, as objects of Python, take a hundred times its images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from testbed.common.progress import Progress
+from testbed.learning.data.readers import data_file
+from testbed.learning.data.readers.source import Found, Parsed
+
+T = TypeVar("T")
+PARTS = ("train", "test")
+Parts = dict[str, tuple[Path, ...]]
+"""The files of each part."""
+
+
+class _File(msgspec.Struct):
+    users: list[str]
+    user_data: dict[str, msgspec.Raw]
+
+
+def find(folder: Path, parse: Callable[[Parts, Progress], Parsed]) -> Found | None:
+    """The files of both parts. LEAF makes the two folders in one called ``data``, which may be brought as a whole."""
+    for base in (folder, folder / "data"):
+        parts = {part: tuple(sorted((base / part).glob("*.json"))) for part in PARTS}
+        if any(parts.values()):
+            paths = tuple(path for part in parts.values() for path in part)
+            missing = tuple(f"{part}/*.json" for part in PARTS if not parts[part])
+            return Found(folder=base, files=paths, missing=missing, parse=partial(parse, parts))
+    return None
+
+
+def samples(part: tuple[Path, ...], kind: type[T], progress: Progress) -> Iterator[tuple[Path, str, T]]:
+    """File, user and samples (of this type) of each user of a part."""
+    for number, path in enumerate(part):
+        progress.doing(f"reading {path.parent.name}/{path.name}", number, len(part))
+        decoded = _decode(path, data_file.unpacked(path), _File)
+        for user in decoded.users:
+            if user not in decoded.user_data:
+                raise data_file.damaged(path, f"user {user!r} has no user_data")
+            yield path, user, _decode(path, decoded.user_data[user], kind, f" of user {user!r}")
+
+
+def _decode(path: Path, content: Any, kind: type[T], whose: str = "") -> T:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise data_file.damaged(path, f"is not LEAF's JSON{whose}: {error}") from None

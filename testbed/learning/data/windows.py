@@ -1,0 +1,46 @@
+"""Pieces of a text as samples: so many characters, of which the network is to tell the next one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.learning.data.dataset import Indices, Part
+
+
+class Windows:
+    """Inputs that are views into one text: a million windows take no more room than the text and their beginnings."""
+
+    def __init__(self, text: npt.NDArray[np.uint8], starts: Indices, length: int) -> None:
+        self.text, self.starts, self.length = text, starts, length
+        self._at = np.lib.stride_tricks.sliding_window_view(text, length)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, samples: Indices, /) -> npt.NDArray[np.uint8]:
+        """Codes of characters, one row for each sample; only these rows are copied."""
+        rows: npt.NDArray[np.uint8] = self._at[self.starts[samples]]
+        return rows
+
+
+def every(part: Part, stride: int) -> Part:
+    """Every ``stride``-th sample of each owner, beginning with the owner's first; so nobody is left without any.
+
+    Neighbouring windows of a text differ by one character: all of them are many times more work than they teach.
+    Samples of one owner must be neighbours, as they are in texts.
+    """
+    if stride < 1:
+        raise ValueError(f"a stride of {stride}; it must be at least 1")
+    owners: npt.NDArray[Any] = np.zeros(len(part), np.int64) if part.owners is None else np.asarray(part.owners)
+    begins = np.flatnonzero(np.diff(owners, prepend=owners[:1] - 1))
+    rank = np.arange(len(owners)) - np.repeat(begins, np.diff(begins, append=len(owners)))
+    kept = np.flatnonzero(rank % stride == 0)
+    inputs = part.inputs
+    chosen = Windows(inputs.text, inputs.starts[kept], inputs.length) if isinstance(inputs, Windows) else inputs[kept]
+    return replace(
+        part, inputs=chosen, targets=part.targets[kept], owners=None if part.owners is None else part.owners[kept]
+    )

@@ -1,0 +1,45 @@
+"""Networks by name. Importing this package does not import torch: the launcher lists and checks names without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """What is known of a network before it is built. ``testbed.learning.models.building`` builds it."""
+
+    title: str
+    inputs: tuple[int, ...]
+    """Shape of one sample; of a text, the length of those in LEAF (any will do)."""
+    outputs: int
+    """Numbers that it gives for one sample."""
+    parameters: int
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """What it can be told when it is built, and the values that the figures above are for."""
+
+
+NETWORKS = {
+    "small-cnn": Network(title="small CNN for 8×8 images", inputs=(1, 8, 8), outputs=10, parameters=6_090),
+    "small-mlp": Network(title="small perceptron for 8×8 images", inputs=(1, 8, 8), outputs=10, parameters=2_410),
+    "cnn": Network(title="the CNN of AUDG and PSURDG", inputs=(1, 28, 28), outputs=10, parameters=21_840),
+    "over-cnn": Network(
+        title="the over-parameterised CNN of AUDG and PSURDG", inputs=(1, 28, 28), outputs=10, parameters=663_226
+    ),
+    "lenet5": Network(title="LeNet-5 as in ASAFL", inputs=(1, 28, 28), outputs=10, parameters=19_670),
+    "vgg11": Network(title="VGG-11 as in ASAFL", inputs=(3, 32, 32), outputs=10, parameters=9_354_378),
+    "eafl-cnn": Network(title="the CNN of EAFL", inputs=(1, 28, 28), outputs=10, parameters=28_938),
+    "lenet": Network(title="LeNet for colour images, as in EAFL", inputs=(3, 32, 32), outputs=10, parameters=62_006),
+    "femnist-cnn": Network(title="the CNN of AsyncFedED", inputs=(1, 28, 28), outputs=62, parameters=590_270),
+    "mlp": Network(title="the perceptron of AsyncFedED", inputs=(60,), outputs=10, parameters=6_314),
+    "char-lstm": Network(
+        title="next character, as in LEAF and AsyncFedED", inputs=(80,), outputs=80, parameters=819_920,
+        sizes={"classes": 80},
+    ),
+    "linear": Network(
+        title="linear regression and linear SVM, as in AFL", inputs=(10,), outputs=1, parameters=11,
+        sizes={"inputs": 10},
+    ),
+}  # fmt: skip
+"""Name in a profile → network."""

@@ -1,0 +1,37 @@
+"""From the name of a network to the network, its weights drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from testbed.learning.models import image_networks, linear_networks, perceptron, text_networks
+
+BUILDERS: dict[str, Callable[..., nn.Module]] = {
+    "small-cnn": image_networks.small_cnn,
+    "small-mlp": image_networks.small_mlp,
+    "cnn": image_networks.cnn,
+    "over-cnn": image_networks.over_cnn,
+    "lenet5": image_networks.lenet5,
+    "vgg11": image_networks.vgg11,
+    "eafl-cnn": image_networks.eafl_cnn,
+    "lenet": image_networks.lenet,
+    "femnist-cnn": image_networks.femnist_cnn,
+    "mlp": perceptron.mlp,
+    "char-lstm": text_networks.CharLSTM,
+    "linear": linear_networks.linear,
+}
+
+
+def build(name: str, seed: int | None = None, **sizes: int) -> nn.Module:
+    """The network ``name``, its weights drawn from ``seed`` alone; None: from torch's generator as it stands.
+
+    ``sizes`` are those of its entry in the catalogue: a network for text must be told how many characters there are.
+    """
+    if seed is None:
+        return BUILDERS[name](**sizes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return BUILDERS[name](**sizes)

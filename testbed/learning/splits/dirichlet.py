@@ -1,0 +1,40 @@
+"""Label skew by chance: each label is spread over the devices by a draw from a Dirichlet distribution.
+
+Yurochkin et al.: Bayesian Nonparametric Federated Learning of Neural Networks. ICML 2019. ASAFL takes α = 0.1 and 0.01,
+AFL 0.5. Devices differ in how much they have, too: the draw is made label by label, and not device by device.
+
+    p_l ~ Dirichlet(α, …, α) over the devices;  device i has the share p_{l,i} of the samples of label l
+
+Values have no classes: all samples are of one label then, and what is left is a skew of quantity, by one draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from testbed.common.parameters import param
+from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.splits.minimum import AtLeast
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dirichlet(AtLeast):
+    """Each label spread over the devices by Dirichlet(α); of values, which have no labels, the quantity."""
+
+    alpha: float = param(0.5, "α: small is uneven", above=0, at_most=1e9)
+    remedy: ClassVar[str] = "a larger alpha"
+
+    def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+        self.demand(len(part), devices)
+        labels = part.labels
+        pieces: list[list[Indices]] = [[] for _ in range(devices)]
+        for label in np.unique(labels):
+            members = rng.permutation(np.flatnonzero(labels == label))
+            shares = rng.dirichlet(np.full(devices, self.alpha))
+            cuts = np.round(np.cumsum(shares)[:-1] * len(members)).astype(int)
+            for own, piece in zip(pieces, np.split(members, cuts), strict=True):
+                own.append(piece)
+        return self.settle([np.concatenate(own) for own in pieces])

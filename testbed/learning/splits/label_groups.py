@@ -1,0 +1,44 @@
+"""Label skew by groups: labels are divided into so many groups, and each device has samples of one group only.
+
+For rules that look for devices with alike data, as EAFL does: it is known which belong together.
+
+Groups of labels, and of devices, differ by one at most in size; which label and which device is in which group is
+drawn. The samples of a group are shared equally by its devices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from testbed.common.parameters import ParameterError, param
+from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.splits.split import Split, demand, unfit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelGroups(Split):
+    """So many groups of devices, each with labels of its own."""
+
+    groups: int = param(4, "groups of labels, and of devices", at_least=1)
+
+    def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+        demand(len(part), devices)
+        if not part.has_classes:
+            raise unfit("the targets of this data set are values, which have no labels; take another split")
+        labels = np.unique(part.labels)
+        most = min(len(labels), devices)
+        if self.groups > most:
+            problem = f"is {self.groups}; the data has {len(labels)} classes, for {devices} devices: at most {most}"
+            raise ParameterError("groups", problem)
+        shards: list[Indices] = [np.zeros(0, np.int64)] * devices
+        group_of = rng.permutation(np.arange(devices) % self.groups)
+        for group, own in enumerate(np.array_split(rng.permutation(labels), self.groups)):
+            users, members = np.flatnonzero(group_of == group), np.flatnonzero(np.isin(part.labels, own))
+            if len(members) < len(users):
+                problem = f"is {self.groups}; {len(users)} devices of a group share {len(members)} samples"
+                raise ParameterError("groups", f"{problem}: set it lower, or use fewer devices")
+            for device, piece in zip(users, np.array_split(rng.permutation(members), len(users)), strict=True):
+                shards[device] = np.sort(piece)
+        return shards

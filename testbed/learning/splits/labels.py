@@ -1,0 +1,70 @@
+"""Label skew by rule: each device has samples of so many labels, and no others.
+
+Zhou et al. 2024 (EAFL), type T2, with L_num = 1, 5 and 10 of 10 labels.
+
+Labels are given out evenly: a device takes those that the fewest devices have so far, drawn among equals. So two labels
+differ by one at most in how many devices have them, and the samples of a label are shared equally by those. If
+devices · L_num is less than the number of labels, some labels are nobody's, and their samples are left out; the command
+``data`` says how many.
+
+Nobody is filled up with samples of others here: they would be of other labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from testbed.common.parameters import ParameterError, param
+from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.splits.split import Split, demand, unfit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels(Split):
+    """T2 of EAFL: each device has samples of exactly L_num labels, shared equally with others that have them."""
+
+    per_device: int = param(1, "L_num: labels of a device", at_least=1)
+
+    def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+        demand(len(part), devices)
+        if not part.has_classes:
+            raise unfit("the targets of this data set are values, which have no labels; take another split")
+        labels, counts = np.unique(part.labels, return_counts=True)
+        if self.per_device > len(labels):
+            raise ParameterError(
+                "per_device", f"is {self.per_device}; the data has {len(labels)} classes: at most {len(labels)}"
+            )
+        has = assign(devices, len(labels), self.per_device, rng)
+        self._demand(labels, counts, has.sum(axis=0))
+        pieces: list[list[Indices]] = [[] for _ in range(devices)]
+        for column, label in enumerate(labels):
+            users = np.flatnonzero(has[:, column])
+            if len(users):
+                members = rng.permutation(np.flatnonzero(part.labels == label))
+                for device, piece in zip(users, np.array_split(members, len(users)), strict=True):
+                    pieces[device].append(piece)
+        return [np.sort(np.concatenate(own)) for own in pieces]
+
+    def _demand(self, labels: Indices, counts: Indices, users: Indices) -> None:
+        """Who is to have a label has a sample of it."""
+        rare = np.flatnonzero(counts < users)
+        if len(rare):
+            label, count, sharing = labels[rare[0]], counts[rare[0]], users[rare[0]]
+            raise ParameterError(
+                "per_device",
+                f"is {self.per_device}; so {sharing} devices share label {label}, of which there are {count} samples:"
+                " set it lower, or use fewer devices",
+            )
+
+
+def assign(
+    devices: int, labels: int, each: int, rng: np.random.Generator
+) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    """Who has which label: devices × labels, ``each`` in a row, columns as even as can be."""
+    has = np.zeros((devices, labels), np.bool_)
+    for device in range(devices):
+        rarest = np.lexsort((rng.random(labels), has.sum(axis=0)))
+        has[device, rarest[:each]] = True
+    return has

@@ -1,0 +1,25 @@
+"""Learning tasks. Importing this package does not import torch: the launcher lists, checks and deals without it."""
+
+from testbed.common.plugins import Catalogue
+from testbed.learning.tasks.digits import Digits
+from testbed.learning.tasks.image_tasks import Cifar10, FashionMnist, Femnist, Mnist
+from testbed.learning.tasks.linear_tasks import Regression, Svm
+from testbed.learning.tasks.recipe import Recipe
+from testbed.learning.tasks.shakespeare_task import Shakespeare
+from testbed.learning.tasks.synthetic import Synthetic
+
+TASKS: Catalogue[Recipe] = Catalogue(
+    Recipe,
+    {
+        "digits": Digits,
+        "mnist": Mnist,
+        "fashion_mnist": FashionMnist,
+        "cifar10": Cifar10,
+        "femnist": Femnist,
+        "shakespeare": Shakespeare,
+        "synthetic": Synthetic,
+        "regression": Regression,
+        "svm": Svm,
+    },
+)
+"""Name in a profile → class of its parameters."""

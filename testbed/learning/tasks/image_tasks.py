@@ -1,0 +1,66 @@
+"""Image classification from files: MNIST, Fashion-MNIST, CIFAR-10 and FEMNIST with the networks of the papers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from testbed.common.parameters import param
+from testbed.learning.data.dataset import DataSet
+from testbed.learning.tasks import networks
+from testbed.learning.tasks.recipe import Recipe
+from testbed.learning.tasks.setting import Setting
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(kw_only=True)
+class _Images(Recipe):
+    """A data set of images by its name in the store, and a network by its."""
+
+    stored: ClassVar[str]
+    model: str
+
+    def data(self, setting: Setting) -> DataSet:
+        from testbed.learning.data import loader  # readers and downloads, which most commands do without
+
+        return loader.load(self.stored, progress=setting.progress)
+
+    def network(self, data: DataSet) -> nn.Module:
+        from testbed.learning.models import building
+
+        return building.build(self.model)
+
+
+@dataclass(kw_only=True)
+class Mnist(_Images):
+    """MNIST: 60,000 + 10,000 handwritten digits, 28×28; natural split by writer (QMNIST)."""
+
+    stored: ClassVar[str] = "mnist"
+    model: str = networks.one_of("cnn", "over-cnn", "lenet5", "eafl-cnn")
+
+
+@dataclass(kw_only=True)
+class FashionMnist(_Images):
+    """Fashion-MNIST: 60,000 + 10,000 pictures of clothes, 28×28, 10 classes."""
+
+    stored: ClassVar[str] = "fashion_mnist"
+    model: str = networks.one_of("cnn", "over-cnn", "lenet5", "eafl-cnn")
+
+
+@dataclass(kw_only=True)
+class Cifar10(_Images):
+    """CIFAR-10: 50,000 + 10,000 colour pictures (or a part of them), 32×32, 10 classes."""
+
+    stored: ClassVar[str] = "cifar10"
+    model: str = networks.one_of("lenet", "vgg11")
+
+
+@dataclass(kw_only=True)
+class Femnist(_Images):
+    """FEMNIST (LEAF): handwritten digits and letters, 62 classes, by writer."""
+
+    stored: ClassVar[str] = "femnist"
+    model: str = networks.one_of("femnist-cnn")
+    split: str | dict[str, Any] = param("natural", "how training data is dealt to devices: list splits")

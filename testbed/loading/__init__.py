@@ -1,0 +1,1 @@
+"""Profiles from TOML files to one checked experiment."""

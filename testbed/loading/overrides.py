@@ -1,0 +1,37 @@
+"""Overrides of single keys: ``--set a.b=value`` and options such as ``--strategy``."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+from testbed.common.errors import ProfileError
+
+
+def parse(text: str) -> Any:
+    """A value as TOML reads it; a bare word is a text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
+
+
+def put(table: dict[str, Any], key: str, value: Any, *, source: str) -> None:
+    """Set ``a.b`` or ``devices[0].count`` in a tree of tables; ``name`` tables grow out of plain names."""
+    steps = key.replace("[", ".").replace("]", "").split(".")
+    place: Any = table
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        if isinstance(place, list):
+            if not step.isdecimal() or int(step) >= len(place):
+                raise ProfileError(source, key, f"has no entry {step!r}; the list has {len(place)}, counted from 0")
+            step = int(step)  # type: ignore[assignment]
+        elif not isinstance(place, dict):
+            raise ProfileError(source, key, f"is not a known key: there is nothing below {place!r}")
+        if following is None:
+            place[step] = value
+            return
+        if isinstance(place, dict):
+            below = place.setdefault(step, {})
+            if isinstance(below, str) and step in ("strategy", "task", "split"):
+                place[step] = {"name": below}
+        place = place[step]

@@ -1,0 +1,86 @@
+"""The cells of the tables of AUDG's paper: what it prints, and what was measured there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from testbed.papers.framework.result import Result, Results
+
+RULES = ("audg", "psurdg")
+SEEDS = (1, 2, 3)
+DELAYS = (1, 3, 5, 7, 9)
+"""Mean delay of the first device, in iterations; the others have 1."""
+LONG = 3
+"""Times the searched η: what the signs hang on beside delay and data."""
+LONG_DELAYS = (1, 5, 9)
+
+TITLES = {"iid": "IID", "small": "Small Non-IID", "large": "Large Non-IID"}
+ACCURACY: Mapping[str, Sequence[float]] = {
+    "iid": (-0.0325, -0.0219, -0.0153, -0.0373, -0.0418),  # Table III, CNN
+    "small": (-0.0021, -0.0077, -0.0196, -0.0223, -0.0251),  # Table X
+    "large": (0.0131, 0.0082, 0.0012, -0.0297, -0.0363),  # Table X
+}
+"""PSURDG − AUDG in final accuracy, by delay."""
+LOSS: Mapping[str, Sequence[float]] = {
+    "iid": (0.0385, 0.0343, 0.0153, 0.0423, 0.0487),  # Table V
+    "small": (0.0205, 0.0237, 0.0512, 0.0590, 0.0691),  # Table VII
+    "large": (-0.0131, -0.0098, -0.0026, 0.0520, 0.0672),  # Table IX
+}
+"""PSURDG − AUDG in final training loss, by delay."""
+
+
+def phi(delay: int) -> float:
+    """Probability with which an upload gets through, for a mean delay of so many iterations."""
+    return 1 / (1 + delay)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """Everything about a run but rule and seed."""
+
+    setting: str
+    delay: int
+    """0: nobody has one."""
+    long: bool = False
+    """With ``LONG`` times the η that was searched for."""
+
+    def job(self, rule: str, seed: int) -> str:
+        """The name of a job."""
+        return f"{self.setting}-delay{self.delay}{'-long' if self.long else ''}-{rule}-seed{seed}"
+
+    def runs(self, results: Results, rule: str) -> list[Result]:
+        """By seed; empty unless all of them are there."""
+        names = [self.job(rule, seed) for seed in SEEDS]
+        return [results[name] for name in names] if all(name in results for name in names) else []
+
+    def values(self, results: Results, rule: str, metric: str = "accuracy") -> list[float]:
+        """At the end, by seed."""
+        return [run.final(metric) for run in self.runs(results, rule)]
+
+    def differences(self, results: Results, metric: str = "accuracy") -> list[float]:
+        """PSURDG − AUDG, by seed."""
+        audg, psurdg = (self.values(results, rule, metric) for rule in RULES)
+        return [other - one for one, other in zip(audg, psurdg, strict=True)] if audg and psurdg else []
+
+
+def row(setting: str, *, long: bool = False) -> list[Cell]:
+    """One row of a table."""
+    return [Cell(setting=setting, delay=delay, long=long) for delay in (LONG_DELAYS if long else DELAYS)]
+
+
+def printed(table: Mapping[str, Sequence[float]], cells: Sequence[Cell]) -> list[float]:
+    """What the paper has in these cells."""
+    return [table[cell.setting][DELAYS.index(cell.delay)] for cell in cells]
+
+
+def tried(eta: float, setting: str, rule: str) -> str:
+    """The name of a job of the search."""
+    return f"eta{eta:g}-{setting}-{rule}"
+
+
+def decided(values: Sequence[float]) -> int:
+    """The sign that all seeds have: 1 or −1; 0 where they have not the same."""
+    if values and all(value > 0 for value in values):
+        return 1
+    return -1 if values and all(value < 0 for value in values) else 0

@@ -1,0 +1,191 @@
+"""``docs/papers.md``: one section for each paper, of which one can be written anew while the others stay."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from testbed.papers.catalogue import PAPERS
+from testbed.papers.framework.chapter import Chapter, Row, Verdict
+from testbed.papers.framework.result import Result
+from testbed.papers.programme import ATTEMPTS, Programme
+from testbed.report.figures import style
+from testbed.sweep.sweep_progress import duration
+
+_HEAD = f"""\
+# The papers' experiments: what they print, what we measured
+
+Written by `make papers` (`make papers PAPER=asyncfeded`: one of them), which runs the `small` experiments in
+[profiles/experiments](../profiles/experiments) with real processes, in real time, one run after another. Interrupted,
+the same command goes on. The experiments at the papers' own settings stand beside the small ones:
+`run_testbed.py run audg/iid.toml`.
+
+- **agrees**: what the paper says holds here. **agrees in direction**: so does the order, or the sign, but not the size.
+  **does not agree**: and the reason, as far as we found it. **not tested at this scale**: the small experiment cannot
+  tell.
+- Figures are means over seeds, with their range in brackets. Seconds are emulated ones, if nothing else is said.
+  Joules are a proxy.
+- Verdicts are computed from the measured figures. Settings that a paper does not print were searched for, with as many
+  values for each rule, on seeds that are not reported.
+- Each run has a fidelity certificate. One that says FAIL is repeated, {ATTEMPTS} attempts in all; the tables count what
+  was reached.
+- Unless a section says otherwise, the rules that are compared met the same delays: one was recorded, the others
+  replayed it.
+"""
+_SECTION = re.compile(r"<!-- begin (\w+) (\{.*?\}) -->\n(.*?)<!-- end \1 -->\n", re.DOTALL)
+
+
+def write(document: Path, programmes: Sequence[Programme]) -> None:
+    sections = _stored(document)
+    for programme in programmes:
+        chapter = programme.paper.chapter(programme.results, programme.chosen)
+        _draw(document, programme.paper.name, chapter)
+        sections[programme.paper.name] = (_facts(programme, chapter), "\n".join(_section(programme, chapter)) + "\n")
+    written = {name: sections[name] for name in PAPERS if name in sections}
+    parts = [_HEAD, *_overview({name: facts for name, (facts, _) in written.items()}), ""]
+    for name, (facts, text) in written.items():
+        parts.append(f"<!-- begin {name} {json.dumps(facts)} -->\n{text}<!-- end {name} -->\n")
+    document.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _stored(document: Path) -> dict[str, tuple[dict[str, Any], str]]:
+    text = document.read_text(encoding="utf-8") if document.is_file() else ""
+    return {name: (json.loads(facts), body) for name, facts, body in _SECTION.findall(text)}
+
+
+def _facts(programme: Programme, chapter: Chapter) -> dict[str, Any]:
+    """For the overview, which has papers that are not run this time, too."""
+    return {
+        "title": programme.paper.title,
+        "verdicts": dict(Counter(row.verdict.value for row in chapter.rows)),
+        "runs": len(programme.results),
+        "host_seconds": round(programme.host_seconds),
+        "cores": os.cpu_count(),
+        "certificates": dict(Counter(result.fidelity for result in programme.results.values())),
+    }
+
+
+def _overview(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    verdicts = [verdict.value for verdict in Verdict]
+    yield from _table(
+        ("paper", *verdicts, "runs", "certificates", "time on this host"),
+        [
+            (
+                f"[{fact['title']}](#{name})",
+                *(str(fact["verdicts"].get(verdict, "")) for verdict in verdicts),
+                str(fact["runs"]),
+                _counted(fact["certificates"]),
+                duration(fact["host_seconds"]),
+            )
+            for name, fact in facts.items()
+        ],
+    )
+    total = duration(sum(fact["host_seconds"] for fact in facts.values()))
+    cores = ", ".join(sorted({str(fact["cores"]) for fact in facts.values()}))
+    absent = [f"{paper.title} (`make papers PAPER={name}`)" for name, paper in PAPERS.items() if name not in facts]
+    what = "The runs of these" if absent else "`make papers`"
+    yield f"\n{what} took **{total}** in all, on a host of {cores} cores."
+    if absent:
+        yield f"\nNot measured yet: {'; '.join(absent)}."
+
+
+def _section(programme: Programme, chapter: Chapter) -> Iterator[str]:
+    paper, results = programme.paper, programme.results
+    yield f'<a id="{paper.name}"></a>\n\n## {paper.title}\n\n{paper.citation}\n\n{chapter.setting}\n'
+    yield from _table(
+        ("", "paper", "measured", "verdict", "why"),
+        [(row.where, row.claim, row.ours, f"**{row.verdict}**", _why(programme, row)) for row in chapter.rows],
+    )
+    for picture in chapter.pictures:
+        yield f"\n![{picture.caption}](papers/{paper.name}-{picture.name}.png)\n\n*{picture.caption}*"
+    for grid in chapter.grids:
+        yield f"\n**{grid.title}**\n"
+        yield from _table(grid.header, grid.lines)
+    yield from _searches(programme)
+    yield from _runs(programme, list(results.values()))
+
+
+def _why(programme: Programme, row: Row) -> str:
+    if row.verdict is Verdict.MISSING and row.data in programme.missing:
+        return f"the data set {row.data} is missing: {_remedy(programme, row.data)}"
+    return row.reason
+
+
+def _remedy(programme: Programme, data: str) -> str:
+    return f"put its files into FOLDER/{data} and run `EDGEBED_DATA=FOLDER make papers PAPER={programme.paper.name}`"
+
+
+def _searches(programme: Programme) -> Iterator[str]:
+    searches = programme.paper.searches
+    if not searches:
+        return
+    seeds = sorted({job.seed for job in programme.search_jobs()})
+    yield f"\n**Searched for**, on seeds {_listed(seeds)}; the best is taken:\n"
+    lines = []
+    for search in searches:
+        scores, chosen = search.scores(programme.results), search.chosen(programme.results)
+        tried = ", ".join(
+            f"**{value:g}: {scores[value]:.4g}**" if value == chosen else f"{value:g}: {scores[value]:.4g}"
+            for value in scores
+        )
+        lines.append((search.name, f"`{search.key}`", tried or "not run", search.measure))
+    yield from _table(("for", "key", "tried: score", "score"), lines)
+    at_an_end = [search.name for search in searches if search.is_at_an_end(programme.results)]
+    if at_an_end:
+        yield f"\nAt an end of what was tried, so that a better one may lie beyond it: {', '.join(at_an_end)}."
+
+
+def _runs(programme: Programme, results: Sequence[Result]) -> Iterator[str]:
+    jobs = programme.paper.jobs(programme.chosen)
+    certificates = _counted(Counter(result.fidelity for result in results))
+    repeated = sum(result.attempts > 1 for result in results)
+    seeds = _listed(sorted({job.seed for job in jobs}))
+    yield (
+        f"\n**Runs.** `make papers PAPER={programme.paper.name}`: {len(results)} runs, reported seeds {seeds},"
+        f" {duration(programme.host_seconds)} on this host; certificates: {certificates or 'none'}"
+        + (f"; repeated for theirs: {repeated}." if repeated else ".")
+    )
+    example = next((job for job in jobs if job.replays), jobs[0])
+    recording = " --replay=RUN" if example.replays else ""
+    yield f"One of them by hand: `run_testbed.py {shlex.join(example.words())}{recording}`."
+    for name in programme.missing:
+        yield (
+            f"\nLeft out, for want of the data set {name}: {_remedy(programme, name)}; with a network, the same command"
+            " without EDGEBED_DATA downloads what may be downloaded. `run_testbed.py list tasks -v` says where each is"
+            " from."
+        )
+    if programme.failed:
+        yield f"\nFailed: {'; '.join(f'{name} ({reason})' for name, reason in programme.failed.items())}."
+
+
+def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield f"| {' | '.join('---' for _ in header)} |"
+    for line in lines:
+        yield f"| {' | '.join(cell.replace('|', '∣') for cell in line)} |"
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {counts[name]}" for name in ("PASS", "WARN", "FAIL") if counts.get(name))
+
+
+def _listed(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _draw(document: Path, name: str, chapter: Chapter) -> None:
+    folder = document.parent / "papers"
+    folder.mkdir(parents=True, exist_ok=True)
+    with style.style():
+        for picture in chapter.pictures:
+            figure = Figure(figsize=(style.FULL_WIDTH, style.HEIGHT), layout="constrained", facecolor="white")
+            picture.draw(figure)
+            figure.savefig(folder / f"{name}-{picture.name}.png", dpi=110, facecolor="white")

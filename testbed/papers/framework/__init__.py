@@ -1,0 +1,1 @@
+"""What every paper's package is made of: runs, searches, results, verdicts, chapters."""

@@ -1,0 +1,51 @@
+"""One run of a paper's programme: an experiment, what is changed in it, and whose delays it meets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from testbed.loading import profile_files, profile_loader
+from testbed.profile.schema import Experiment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    name: str
+    """Of its folder; no other job of the paper has it."""
+    profile: str
+    """Below ``profiles/experiments``: ``asyncfeded/small-synthetic.toml``."""
+    seed: int
+    rule: str = ""
+    """Empty: the profile's. A rule that is named here begins with its default parameters."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Key of the profile → value."""
+    replays: str = ""
+    """Name of a job before it, whose recorded delays it meets."""
+    data: str = ""
+    """Name of the data set without which it cannot be done; empty if it needs no file."""
+
+    @property
+    def overrides(self) -> list[str]:
+        """As ``--set`` takes them."""
+        return [f"{key}={_written(value)}" for key, value in self.settings.items()]
+
+    def words(self) -> list[str]:
+        """Of its command line, without the recording and the folder that it goes to."""
+        words = ["run", self.profile, f"--seed={self.seed}"]
+        words += [f"--strategy={self.rule}"] if self.rule else []
+        return words + [f"--set={override}" for override in self.overrides]
+
+    def experiment(self) -> Experiment:
+        """As its run will load it. Raises UserError."""
+        replaced: dict[str, Any] = {"seed": self.seed}
+        if self.rule:
+            replaced["strategy"] = self.rule
+        return profile_loader.load(profile_files.located(Path(self.profile)), self.overrides, replaced)
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,1 @@
+"""Whether a host can run a fleet, and at which dilation."""

@@ -1,0 +1,31 @@
+"""What a forked process runs, by the type of its configuration.
+
+Imported in the template only, and so in what is forked from it: these modules bring in torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aggregator.config import AggregatorConfig
+from aggregator.process import main as aggregator
+from devices.config import CanaryConfig, DeviceConfig
+from devices.process import canary
+from devices.process import main as device
+from testbed.learning.tasks.task import Task
+from testbed.processes import evaluator
+from testbed.processes.configs import RoleConfig
+from testbed.processes.evaluator import EvaluatorConfig
+
+
+def run(config: RoleConfig, task: Task, ready: Callable[[str], None]) -> None:
+    """Run the process until the run is over. ``ready`` is for those that the launcher waits for."""
+    match config:
+        case AggregatorConfig():
+            aggregator.main(config, task, ready)
+        case DeviceConfig():
+            device.main(config, task)
+        case CanaryConfig():
+            canary.main(config, task, ready)
+        case EvaluatorConfig():
+            evaluator.main(config, task)

@@ -1,0 +1,218 @@
+"""Watches the processes of a run until the aggregator ends: notes deaths, kills and forks whom it should, shows all."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from multiprocessing import connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, Protocol
+
+from devices.config import DeviceConfig, Rejoining
+from testbed.common.clock import WallClock
+from testbed.host import rapl
+from testbed.processes.evaluator import EvaluatorConfig
+from testbed.processes.pool import AGGREGATOR, POLL_SECONDS, Processes, RunFailed
+from testbed.processes.restarts import Agenda, Evaluators, Restarts
+from testbed.profile.schema import Experiment
+from testbed.profile.script import Act
+from testbed.wire.messages import EVALUATOR
+
+BOOT_SECONDS = 1.0
+"""Before a device rejoins, it is forked and warmed up: what that takes here must not be part of its absence."""
+
+
+class View(Protocol):
+    """Whoever shows the run while it goes on."""
+
+    def starting(self, ready: int, total: int) -> None: ...
+    def stopping(self) -> None: ...
+    def status(self, status: dict[str, Any]) -> None: ...
+    def note(self, text: str) -> None: ...
+
+
+class Stopping:
+    """How often the launcher was told to end the run, and by which signal first."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self.told = 0
+
+    def note(self, number: int, _: object = None) -> None:
+        self.signal = self.signal or number
+        self.told += 1
+
+
+class Watch:
+    """A death before the start fails the run. After it, a device's is the aggregator's business, and ours if there is a
+    policy that brings it back; the evaluator is forked anew as long as that is any use.
+    """
+
+    def __init__(
+        self, processes: Processes, experiment: Experiment, devices: Mapping[str, DeviceConfig],
+        evaluator: EvaluatorConfig, agenda: Agenda, stopping: Stopping, view: View, status_file: Path,
+        dead: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """``dead``: whom the script had killed before the run was interrupted that goes on now."""
+        self._processes, self._devices, self._evaluator = processes, devices, evaluator
+        self._agenda, self._stopping, self._view, self._status_file = agenda, stopping, view, status_file
+        replay = experiment.replay
+        strict = replay.trace is not None and replay.mode == "strict"  # it can only be the recorded run, or none
+        self._restarts = Restarts("never" if strict else experiment.presence.restart)
+        self._evaluators = Evaluators(experiment)
+        self._alive: dict[str, ForkServerProcess] = {}
+        self._killed = set(dead)
+        """By the script."""
+        self._signals_passed_on = 0
+        self._over = False
+        """Devices are being told to stop."""
+        self._clock: WallClock | None = None
+        """Of the run, once it has begun."""
+        self._seen, self._scored, self._problem = 0.0, -1, ""
+        self._rapl: rapl.Meter | None = None
+
+    @property
+    def host_energy(self) -> dict[str, Any] | None:
+        return self._rapl.report() if self._rapl is not None else None
+
+    def until_the_end(self) -> None:
+        """Of the aggregator."""
+        self._alive = {name: self._processes[name] for name in self._processes}
+        while AGGREGATOR in self._alive:
+            sentinels = [process.sentinel for process in self._alive.values()]
+            ended = connection.wait(sentinels, timeout=self._until_next_act())
+            self._pass_on_signal()
+            self._show_status()
+            self._meter_host()
+            for name in [name for name, process in self._alive.items() if process.sentinel in ended]:
+                self._note_end(name, self._alive.pop(name).exitcode)
+            if self._clock is not None and self._alive.keys().isdisjoint(self._devices) and self._all_devices_died():
+                raise RunFailed("every device has died")
+            if AGGREGATOR in self._alive:
+                self._follow_agenda()
+        if self._processes[AGGREGATOR].exitcode != 0 and self._stopping.told < 2:
+            raise RunFailed(self._processes.why(AGGREGATOR))
+
+    def _pass_on_signal(self) -> None:
+        if self._stopping.told == self._signals_passed_on:
+            return
+        self._signals_passed_on = self._stopping.told
+        if self._stopping.told == 1:
+            self._view.stopping()
+            self._processes[AGGREGATOR].terminate()  # it ends the run and keeps the results
+        else:
+            self._processes[AGGREGATOR].kill()
+
+    def _show_status(self) -> None:
+        try:
+            changed = self._status_file.stat().st_mtime
+        except FileNotFoundError:
+            return
+        if changed == self._seen:
+            return
+        self._seen = changed
+        status = json.loads(self._status_file.read_text(encoding="utf-8"))
+        self._clock = WallClock(status["origin"], status["dilation"])
+        self._scored = status["scored"]
+        if status["problem"] and not self._problem:
+            self._view.note(status["problem"])
+        self._problem = status["problem"]
+        self._view.status(status)
+
+    def _meter_host(self) -> None:
+        if self._rapl is not None:
+            self._rapl.look(time.monotonic())
+        elif self._clock is not None:
+            self._rapl = rapl.Meter(time.monotonic())
+
+    # ---- deaths
+
+    def _note_end(self, name: str, code: int | None) -> None:
+        if code == 0:
+            if name in self._devices:  # it was told to stop: the run is over
+                self._over = True
+                self._agenda.drop(self._devices)  # an evaluator is still wanted, for the last score
+            return
+        # with the aggregator gone as well, that is the news: all end at once if the template dies
+        if AGGREGATOR not in self._alive or self._stopping.told:
+            return
+        why = self._processes.why(name)
+        if self._clock is None:
+            raise RunFailed(why)
+        if name == EVALUATOR:
+            self._note_evaluator(name, why)
+        elif name in self._devices and not self._over:
+            self._note_device(name, why)
+        else:
+            self._view.note(why)
+
+    def _note_device(self, name: str, why: str) -> None:
+        seconds = self._restarts.after_death(name, time.monotonic())
+        if seconds is None:
+            self._view.note(why)
+        else:
+            self._view.note(f"{why}; it is forked anew in {seconds:g} s")
+            self._fork_later(name, seconds)
+
+    def _note_evaluator(self, name: str, why: str) -> None:
+        seconds = self._evaluators.after_death(self._scored)
+        if seconds is not None:
+            self._view.note(f"{why}; it is forked anew in {seconds:g} s")
+            self._fork_later(name, seconds)
+        elif self._evaluators.needed:
+            raise RunFailed(f"{why}, as others before it, and only a score could end the run (set stop.seconds)")
+        else:
+            self._view.note(f"{why}, as others before it; the run goes on without scores")
+
+    def _fork_later(self, name: str, seconds: float) -> None:
+        assert self._clock is not None
+        moment = self._clock.now() + seconds / self._clock.dilation
+        boot = BOOT_SECONDS / self._clock.dilation
+        self._agenda.add(Act(moment=moment, at=moment + boot, device=name, do="restart"))
+
+    def _all_devices_died(self) -> bool:
+        """Killed or failed; at a normal end, those still alive end with 0. What the script wants is no failure."""
+        if self._killed.issuperset(self._devices) or self._agenda.brings_back(self._devices):
+            return False
+        return all(self._processes[name].exitcode for name in self._devices if name not in self._killed)
+
+    # ---- the agenda
+
+    def _until_next_act(self) -> float:
+        """Host seconds for which there is nothing to do but to look."""
+        if self._clock is None:
+            return POLL_SECONDS
+        left = self._clock.host_seconds(self._agenda.next - self._clock.now())
+        return min(POLL_SECONDS, max(0.0, left))
+
+    def _follow_agenda(self) -> None:
+        """Kill and fork whom the script, or the policy, wants dead or alive by now."""
+        if self._stopping.told:
+            self._agenda.clear()
+        while self._clock is not None and self._agenda.next <= self._clock.now():
+            act = self._agenda.take()
+            if act.do == "kill":
+                self._processes.kill(act.device)
+                self._alive.pop(act.device, None)  # it is no news that it has died
+                self._killed.add(act.device)
+            else:
+                self._bring_back(act, self._clock)
+
+    def _bring_back(self, act: Act, clock: WallClock) -> None:
+        if act.device == EVALUATOR:
+            config: DeviceConfig | EvaluatorConfig = self._evaluator
+        else:
+            config = replace(self._devices[act.device], rejoining=Rejoining(at=act.at, origin=clock.origin))
+        try:
+            self._processes.fork(act.device, config)
+        except RunFailed as failure:
+            if act.do == "rejoin":
+                raise
+            (self._note_evaluator if act.device == EVALUATOR else self._note_device)(act.device, str(failure))
+            return
+        self._alive[act.device] = self._processes[act.device]
+        self._killed.discard(act.device)
+        self._restarts.began(act.device, time.monotonic())

@@ -1,0 +1,201 @@
+"""How fast a device computes: from what its profile says to seconds per sample, and how that changes with time."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from testbed.common.errors import ProfileError
+from testbed.host.survey import Survey
+from testbed.profile.schema import WAYS, DeviceProfile, Experiment, Group, Phase, Speed
+
+FLOPS_PER_CYCLE = 4
+"""ASAFL's cycles per sample, 124,274.5 and 76,415,682.5, are the forward pass's FLOPs of its networks divided by 4."""
+
+
+class Curve:
+    """A speed that is constant by pieces. Work is counted in seconds at the device's own speed, multiple 1."""
+
+    def __init__(self, phases: Sequence[Phase] = (), period: float | None = None) -> None:
+        self._moments = [0.0, *(phase.at for phase in phases)]
+        self._speeds = [1.0, *(phase.speed for phase in phases)]
+        self._period = math.inf if period is None else period
+        ends = [*self._moments[1:], self._period]
+        self._work_per_period = sum(
+            (end - begin) * speed for begin, end, speed in zip(self._moments, ends, self._speeds, strict=True)
+        )
+
+    @property
+    def fastest(self) -> float:
+        begun = self._speeds[1:] if self._moments[1:2] == [0.0] else self._speeds
+        return max(begun)
+
+    def work(self, start: float, end: float) -> float:
+        """Work done from ``start`` to ``end``."""
+        if len(self._speeds) == 1:
+            return end - start
+        done, periods = 0.0, self._whole_periods((end - start) / self._period)
+        if periods:
+            done, start = periods * self._work_per_period, start + periods * self._period
+        for until, speed in self._pieces(start):
+            if until >= end:
+                return done + (end - start) * speed
+            done += (until - start) * speed
+            start = until
+        raise AssertionError("the last piece has no end")
+
+    def when(self, start: float, work: float) -> float:
+        """The moment at which ``work`` is done that began at ``start``."""
+        if len(self._speeds) == 1:
+            return start + work
+        periods = self._whole_periods(work / self._work_per_period)
+        if periods:
+            work, start = work - periods * self._work_per_period, start + periods * self._period
+        for until, speed in self._pieces(start):
+            if (until - start) * speed >= work:
+                return start + work / speed
+            work -= (until - start) * speed
+            start = until
+        raise AssertionError("the last piece has no end")
+
+    @staticmethod
+    def _whole_periods(count: float) -> int:
+        """To skip in one stride; one less than there are, for the sake of rounding."""
+        return max(0, math.floor(count) - 1)
+
+    def _pieces(self, start: float) -> Iterator[tuple[float, float]]:
+        """End and speed of each piece from ``start`` on; those without length are left out."""
+        period = self._period
+        begun = 0.0 if math.isinf(period) else math.floor(start / period) * period
+        piece = bisect_right(self._moments, start - begun) - 1
+        while True:
+            last = piece == len(self._moments) - 1
+            yield begun + (period if last else self._moments[piece + 1]), self._speeds[piece]
+            piece = 0 if last else piece + 1
+            begun += period if last else 0.0
+
+
+class Course(Protocol):
+    """Work as it is done over time, as a :class:`Curve` has it."""
+
+    def work(self, start: float, end: float) -> float: ...
+    def when(self, start: float, work: float) -> float: ...
+
+
+class Changed(Curve):
+    """A course of which a script makes, from moment to moment, a multiple."""
+
+    def __init__(self, own: Course, script: Sequence[Phase]) -> None:
+        super().__init__(script)
+        self._own = own
+
+    @property
+    def fastest(self) -> float:
+        return super().fastest * (self._own.fastest if isinstance(self._own, Curve) else 1.0)
+
+    def work(self, start: float, end: float) -> float:
+        done = 0.0
+        for until, multiple in self._pieces(start):
+            done += multiple * self._own.work(start, min(until, end))
+            if until >= end:
+                return done
+            start = until
+        raise AssertionError("the last piece has no end")
+
+    def when(self, start: float, work: float) -> float:
+        for until, multiple in self._pieces(start):
+            possible = math.inf if math.isinf(until) else multiple * self._own.work(start, until)
+            if possible >= work:
+                return self._own.when(start, work / multiple)
+            work -= possible
+            start = until
+        raise AssertionError("the last piece has no end")
+
+
+def check(group: Group, profile: DeviceProfile, experiment: Experiment, source: str, key: str) -> None:
+    """Refuse a speed that says nothing, or too much, before anything is started."""
+    both: tuple[tuple[str, Speed], ...] = ((key, group), (f"{key}.profile", profile))
+    for name, owner in both:
+        _check_schedule(owner, source, name)
+        given = [way for way in WAYS if getattr(owner, way) is not None]
+        if len(given) > 1:
+            raise ProfileError(source, f"{name}.{given[1]}", f"is given beside {given[0]}; a device has one speed")
+        if owner.cycles_per_sample is not None and owner.clock_hz is None:
+            raise ProfileError(source, f"{name}.cycles_per_sample", "is given without clock_hz")
+    if profile.throttle == "none":
+        for name, owner in both:
+            for field in (*WAYS, "schedule"):
+                if getattr(owner, field):
+                    raise ProfileError(source, f"{name}.{field}", "is given, but throttle = 'none' has no speed")
+        return
+    if profile.throttle != "pace" and (group.schedule or profile.schedule):
+        raise ProfileError(
+            source, f"{key}.schedule", f"needs throttle = 'pace'; the quota of {profile.throttle!r} stays as it is"
+        )
+    owner = _owner(group, profile)
+    if not any(getattr(owner, way) is not None for way in WAYS):
+        raise ProfileError(source, f"{key}.seconds_per_sample", f"is missing; give one of {', '.join(WAYS)}")
+    for field in ("seconds_per_sample", "cycles_per_sample"):
+        table = getattr(owner, field)
+        if isinstance(table, Mapping) and _of_task(table, experiment) is None:
+            known = ", ".join(sorted(table)) or "none"
+            problem = f"is missing; the profile has no speed for task {experiment.task_name!r} (it has: {known})"
+            raise ProfileError(source, f"{key}.{field}", problem)
+
+
+def seconds_per_sample(group: Group, profile: DeviceProfile, experiment: Experiment, survey: Survey) -> float | None:
+    """What one sample costs a device of this group, of a checked experiment; None where it is not throttled."""
+    if profile.throttle == "none":
+        return None
+    owner = _owner(group, profile)
+    if owner.seconds_per_sample is not None:
+        return _of_task(owner.seconds_per_sample, experiment)
+    if owner.clock_hz is not None:
+        given = owner.cycles_per_sample
+        cycles = survey.flops_forward / FLOPS_PER_CYCLE if given is None else _of_task(given, experiment)
+        assert cycles is not None
+        return cycles / owner.clock_hz  # ASAFL eq. 6
+    if owner.flop_per_second is not None:
+        return survey.flops_training / owner.flop_per_second
+    assert owner.of_host is not None
+    batch = experiment.training.batch or max(survey.samples)
+    return survey.step_seconds(batch) / batch / owner.of_host
+
+
+def needs_flops(experiment: Experiment) -> bool:
+    """Whether a device's speed follows from the FLOPs of the network; counting them takes seconds."""
+    for group in experiment.devices:
+        assert isinstance(group.profile, DeviceProfile)
+        owner = _owner(group, group.profile)
+        if owner.flop_per_second is not None or (owner.clock_hz is not None and owner.cycles_per_sample is None):
+            return True
+    return False
+
+
+def _owner(group: Group, profile: DeviceProfile) -> Speed:
+    return group if any(getattr(group, way) is not None for way in WAYS) else profile
+
+
+def _of_task(value: float | Mapping[str, float], experiment: Experiment) -> float | None:
+    """A number for every task, or the one for ``task:model``, else for the model, else for the task."""
+    if not isinstance(value, Mapping):
+        return value
+    task, model = experiment.task_name, str(experiment.task_parameters.get("model"))
+    return next((value[key] for key in (f"{task}:{model}", model, task) if key in value), None)
+
+
+def _check_schedule(owner: Speed, source: str, key: str) -> None:
+    moments = [phase.at for phase in owner.schedule]
+    for i in range(1, len(moments)):
+        if moments[i] <= moments[i - 1]:
+            raise ProfileError(source, f"{key}.schedule[{i}].at", f"is {moments[i]:g}; phases must follow each other")
+    if owner.schedule_period is None:
+        return
+    if not moments:
+        raise ProfileError(source, f"{key}.schedule_period", "is given without a schedule")
+    if owner.schedule_period <= moments[-1]:
+        raise ProfileError(
+            source, f"{key}.schedule_period", f"is {owner.schedule_period:g}; the last phase begins at {moments[-1]:g}"
+        )

@@ -1,0 +1,189 @@
+"""Preparing a replay: which device meets whose recording, and in which order updates are to be taken up."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from testbed.analysis import trace_reading
+from testbed.common.errors import ProfileError, UserError
+from testbed.emulation.recorded import PreparedReplay, RecordedArrival
+from testbed.history import trace
+from testbed.history.trace import Event
+from testbed.profile.schema import Experiment
+from testbed.profile.script import united
+from testbed.replay import recording
+from testbed.traces import availability
+from testbed.traces.availability import Absence, AvailabilityTrace
+
+_AFTERWARDS = 1.0
+"""Seconds for which a device is there after its last absence, where the recorded run did not last so long."""
+
+
+@dataclass(slots=True)
+class _Noted:
+    """What a pass over the trace notices beside the jobs."""
+
+    turns: list[RecordedArrival] = field(default_factory=list)
+    away: dict[str, list[Absence]] = field(default_factory=lambda: defaultdict(list))
+    wakes: int = 0
+    last: float = 0.0
+    torn: int | None = None
+    unsettled: set[int] = field(default_factory=set)
+    """Tickets whose update has arrived."""
+
+    def note(self, event: Event) -> None:
+        self.last = max(self.last, event.t)
+        match event:
+            case trace.Arrived():
+                self.turns.append(RecordedArrival(event.device, event.ticket, event.t, event.started, event.finished))
+                self.unsettled.add(event.ticket)
+            case trace.Aggregated():
+                self.unsettled.difference_update(event.tickets)
+            case trace.Rejected() if event.ticket in self.unsettled:
+                self.unsettled.remove(event.ticket)
+            case trace.Rejected():  # an update that was not fit: the rule saw only that its device is free again
+                self.turns.append(RecordedArrival(event.device, event.ticket, event.t))
+            case trace.Suspended() if event.away:
+                self.away[event.device].append((event.since, event.back))
+            case trace.Stopped():
+                self.wakes = event.wakes
+            case _:
+                pass
+
+
+def prepare(experiment: Experiment, devices: Sequence[str], folder: Path) -> PreparedReplay:
+    """Split the trace that is to be replayed. Raises UserError where it does not fit the experiment."""
+    assert experiment.replay.trace is not None
+    path, noted = trace_reading.file_of(Path(experiment.replay.trace)), _Noted()
+    header, joined, events = _beginning(trace_reading.events(path, lambda line: setattr(noted, "torn", line)), path)
+    name_of = _pair(joined, devices, experiment.replay.devices, path, experiment.name)
+    if experiment.replay.mode == "strict":
+        _check_same(header, joined, experiment, devices, path)
+        events = _unchanging(events, len(joined), experiment, path)
+    folder.mkdir()
+    files = {recorded: f"{number}.jobs" for number, recorded in enumerate(name_of)}
+    jobs = recording.split(_noting(events, noted), folder, files, use=experiment.replay.use)
+    turns = folder / "turns"
+    turns.write_bytes(
+        b"".join(
+            msgspec.json.encode(msgspec.structs.replace(turn, device=name_of[turn.device])) + b"\n"
+            for turn in noted.turns
+            if turn.device in name_of
+        )
+    )
+    return PreparedReplay(
+        recordings={name_of[recorded]: str(folder / file) for recorded, file in files.items()},
+        jobs={name_of[recorded]: count for recorded, count in jobs.items()},
+        absences={
+            name_of[recorded]: _write_absences(folder / f"{number}.csv", noted.away[recorded], noted.last)
+            for number, recorded in enumerate(name_of)
+            if noted.away[recorded]
+        },
+        turns=str(turns), wakes=noted.wakes, torn=noted.torn,
+    )  # fmt: skip
+
+
+def pairing(path: Path, devices: Sequence[str], by: str) -> dict[str, str]:
+    """Recorded device → device that meets its recording."""
+    _, joined, _ = _beginning(trace_reading.events(path), path)
+    return _pair(joined, devices, by, path, str(path))
+
+
+def _beginning(events: Iterator[Event], path: Path) -> tuple[trace.Header, list[str], Iterator[Event]]:
+    """The header and who was there from the start; and all events again, these included."""
+    seen: list[Event] = []
+    for event in events:
+        seen.append(event)
+        if not isinstance(event, (trace.Header, trace.Joined, trace.Refusal)):
+            break
+    header = next((event for event in seen if not isinstance(event, trace.Refusal)), None)
+    if not isinstance(header, trace.Header):
+        raise UserError(f"{path}: has no header; it is not the trace of a run that began: replay another")
+    joined = [event.device for event in seen if isinstance(event, trace.Joined)]
+    return header, joined, itertools.chain(seen, events)
+
+
+def _noting(events: Iterable[Event], noted: _Noted) -> Iterator[Event]:
+    for event in events:
+        noted.note(event)
+        yield event
+
+
+def _write_absences(path: Path, away: Iterable[Absence], last: float) -> str:
+    """As an availability trace, which begins anew when the recording is over."""
+    merged = list(united(iter(sorted(away)), iter(())))
+    rows = [(0.0, 1)] if merged[0][0] > 0 else []
+    rows += [row for gone, back in merged for row in ((max(0.0, gone), 0), (back, 1))]
+    moments, there = zip(*rows, strict=True)
+    availability.write(path, AvailabilityTrace(moments, there, max(last, merged[-1][1] + _AFTERWARDS)))
+    return str(path)
+
+
+# ---- what does not fit
+
+
+def _pair(recorded: Sequence[str], devices: Sequence[str], by: str, path: Path, source: str) -> dict[str, str]:
+    key = "replay.devices"
+    if by == "order":
+        if len(recorded) < len(devices):
+            problem = f"is order; {path} has {len(recorded)} devices, the experiment {len(devices)}"
+            raise ProfileError(source, key, f"{problem}: take fewer, or pair by name")
+        return dict(zip(recorded, devices, strict=False))
+    missing = [device for device in devices if device not in recorded]
+    if missing:
+        problem = f"is {by}; {path} has no {missing[0]} (it has: {', '.join(recorded[:8])}{' …' * (len(recorded) > 8)})"
+        remedy = "pair by order instead" if len(recorded) >= len(devices) else f"take {len(recorded)} devices or fewer"
+        raise ProfileError(source, key, f"{problem}: {remedy}")
+    unmet = [device for device in recorded if device not in devices]
+    if by == "same" and unmet:
+        more = f" and {len(unmet) - 1} more" if len(unmet) > 1 else ""
+        problem = f"is same; nobody meets the recording of {unmet[0]}{more} in {path}"
+        raise ProfileError(source, key, f"{problem}: pair by name to leave them out")
+    return {device: device for device in devices}
+
+
+def _check_same(
+    header: trace.Header, joined: Sequence[str], experiment: Experiment, devices: Sequence[str], path: Path
+) -> None:
+    """Of a strict replay: the same rule, seeds and number of devices."""
+    asked: dict[str, object] = {"strategy": experiment.strategy_name, "devices": len(devices)}
+    recorded: dict[str, object] = {"strategy": header.strategy, "devices": len(joined)}
+    for seeds, of in ((asked, experiment), (recorded, header)):
+        own = {"data_seed": of.data_seed, "model_seed": of.model_seed}
+        seeds |= {"seed": of.seed, **{key: of.seed if seed is None else seed for key, seed in own.items()}}
+    if header.strategy == experiment.strategy_name:
+        asked |= _plain(experiment.strategy_parameters)
+        recorded |= _plain(header.parameters)
+    if sorted(range(len(devices)), key=lambda i: devices[i]) != sorted(range(len(joined)), key=lambda i: joined[i]):
+        asked["devices"], recorded["devices"] = list(devices), list(joined)  # rules go through them by name
+    for key in asked | recorded:
+        if asked.get(key) != recorded.get(key):
+            was, remedy = f"{path} has {recorded.get(key)!r}", "strict repeats what was recorded: take mode schedule"
+            raise ProfileError(experiment.name, key, f"is {asked.get(key)!r}, but {was}; {remedy}")
+
+
+def _plain(parameters: dict[str, object]) -> dict[str, object]:
+    """As they are in the header of a trace, which is JSON."""
+    given = msgspec.json.decode(msgspec.json.encode(parameters))
+    return {f"strategy.{key}": value for key, value in given.items()}
+
+
+def _unchanging(events: Iterable[Event], devices: int, experiment: Experiment, path: Path) -> Iterator[Event]:
+    """Of a strict replay: nobody left, came back or gave up. When that was noticed hangs on the host."""
+    joined = 0
+    for event in events:
+        joined += isinstance(event, trace.Joined)
+        if isinstance(event, (trace.Left, trace.Lost)) or joined > devices:
+            device, problem = getattr(event, "device", "a device"), "a strict replay orders arrivals only"
+            raise ProfileError(
+                experiment.name, "replay.mode",
+                f"is strict, but in {path} {device} left, came back or gave an upload up at {event.t:.3f} s;"
+                f" {problem}: take mode schedule",
+            )  # fmt: skip
+        yield event

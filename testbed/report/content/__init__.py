@@ -1,0 +1,1 @@
+"""What a report contains: figures of the run as plain values, tables and wording."""

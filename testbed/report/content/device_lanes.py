@@ -1,0 +1,123 @@
+"""The timeline of a fleet with as many columns as a picture has room for: which state fills most of each.
+
+An hour of 500 devices has a million spans; nobody sees them, and no browser draws them. A drop is an instant that would
+lose every such vote: drops are kept apart.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.analysis.timeline import STATES, Span, Timeline
+from testbed.history import trace
+from testbed.history.trace import Event
+
+IDLE = "idle"
+PAINTED = (IDLE, *STATES)
+"""What a cell may hold; it does so by its number in here."""
+_NUMBERS = {state: number for number, state in enumerate(PAINTED)}
+COLUMNS = 1200
+_MOST_MARKS = 40_000
+
+Cells = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """One lane for each device, in the order of the fleet."""
+
+    devices: tuple[str, ...]
+    seconds: float
+    cells: Cells
+    """Lane × column → number of the state."""
+    shares: npt.NDArray[np.float64]
+    """State × lane → the share of the time that its spans took, which is not that of the cells. Spans that overlap
+    count each, so that the sum may exceed 1; idle is what they leave of each column.
+    """
+    drops: tuple[tuple[int, float], ...]
+    """Lane and moment of lost transfers; of those that would lie on one another, the first."""
+    dropped: int
+    """All of them."""
+    scripted: tuple[trace.Scripted, ...]
+
+
+class Painter:
+    """Notes what each device did when, while the events of a trace go by. In arrays: they hold a million spans."""
+
+    def __init__(self) -> None:
+        self._timeline = Timeline()
+        self._devices: dict[str, int] = {}
+        """By the number under which each is noted."""
+        self._who, self._states, self._starts, self._ends = array("l"), array("l"), array("d"), array("d")
+        self._lost: list[tuple[str, float]] = []
+        self._scripted: list[trace.Scripted] = []
+
+    def watch(self, events: Iterable[Event]) -> Iterator[Event]:
+        for event in events:
+            for span in self._timeline.take(event):
+                self._note(span)
+            if isinstance(event, trace.TransferEvent):
+                if event.dropped:  # not by spans: a transfer that was held up is more than one
+                    self._lost.append((event.device, event.sent + event.obtained))
+            elif isinstance(event, trace.Scripted):
+                self._scripted.append(event)
+            yield event
+
+    def _note(self, span: Span) -> None:
+        self._who.append(self._devices.setdefault(span.device, len(self._devices)))
+        self._states.append(_NUMBERS[span.state])
+        self._starts.append(span.start)
+        self._ends.append(span.end)
+
+    def lanes(self, devices: Sequence[str], seconds: float, columns: int = COLUMNS) -> Lanes:
+        """When all have gone by: the lanes of ``devices`` in a run of so many seconds."""
+        for span in self._timeline.end(seconds):
+            self._note(span)
+        lane_of = {device: lane for lane, device in enumerate(devices)}
+        filled = self._filled(lane_of, seconds, columns)
+        filled[0] = 1.0 - filled.sum(axis=0)  # idle is what is left; spans that overlap leave less than nothing
+        lost = sorted((lane_of[device], moment) for device, moment in self._lost if device in lane_of)
+        return Lanes(
+            devices=tuple(devices), seconds=seconds, cells=filled.argmax(axis=0).astype(np.uint8),
+            shares=np.maximum(filled, 0.0).mean(axis=2), drops=_apart(lost, len(devices), seconds), dropped=len(lost),
+            scripted=tuple(event for event in self._scripted if event.device in lane_of),
+        )  # fmt: skip
+
+    def _filled(self, lane_of: dict[str, int], seconds: float, columns: int) -> npt.NDArray[np.float64]:
+        """State × lane × column → the share of the column that it fills.
+
+        The ends of a span fill parts of columns, and all between them is filled: summed up from where it begins and
+        ends.
+        """
+        parts, whole = (np.zeros((len(PAINTED), len(lane_of), columns + 2)) for _ in range(2))
+        lane = np.array([lane_of.get(device, -1) for device in self._devices], dtype=int)[np.asarray(self._who)]
+        known = lane >= 0
+        if seconds > 0 and known.any():
+            lane, state = lane[known], np.asarray(self._states)[known]
+            start, end = (
+                np.clip(np.asarray(moments)[known] * columns / seconds, 0.0, columns)
+                for moments in (self._starts, self._ends)
+            )
+            first, last = start.astype(int), end.astype(int)
+            inside = first == last
+            np.add.at(parts, (state, lane, first), np.where(inside, end, first + 1) - start)
+            np.add.at(parts, (state, lane, last), np.where(inside, 0.0, end - last))
+            np.add.at(whole, (state, lane, first + 1), np.where(inside, 0.0, 1.0))
+            np.add.at(whole, (state, lane, last), np.where(inside, 0.0, -1.0))
+        filled: npt.NDArray[np.float64] = (parts + np.cumsum(whole, axis=-1))[..., :columns]
+        return filled
+
+
+def _apart(lost: Iterable[tuple[int, float]], devices: int, seconds: float) -> tuple[tuple[int, float], ...]:
+    """At most one mark per lane and place; there are fewer places if there are many lanes."""
+    places = max(20, min(COLUMNS // 3, _MOST_MARKS // max(1, devices)))
+    found: dict[tuple[int, int], tuple[int, float]] = {}
+    for lane, moment in lost:
+        if 0 < moment <= seconds:
+            found.setdefault((lane, int(moment / seconds * places)), (lane, moment))
+    return tuple(found.values())

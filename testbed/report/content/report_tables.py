@@ -1,0 +1,239 @@
+"""What a report says in words and numbers: from a run to rows of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from testbed.analysis import energy
+from testbed.history.trace import Header
+from testbed.report.content.report_data import RunData
+from testbed.report.content.wording import UNKNOWN, joules, number, plural, seconds, share, size
+from testbed.runs.run_files import Replayed
+
+NO_POWER_MODEL = "no power model"
+
+
+class Card(NamedTuple):
+    """One of the key figures."""
+
+    name: str
+    value: str
+    more: str = ""
+
+
+class Cell(NamedTuple):
+    """Of the table of devices: as it is shown, and as it is sorted by."""
+
+    text: str
+    order: str
+
+
+class Table(NamedTuple):
+    """Of a section: text in all cells."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+class Column(NamedTuple):
+    title: str
+    cells: list[Cell]
+    is_text: bool = False
+
+
+def facts(run: RunData) -> list[tuple[str, str]]:
+    """What was run."""
+    header, summary = run.header, run.summary
+    dilated = f", {seconds(summary['host_seconds'])} on the host (dilation {number(run.total.dilation)})"
+    parameters = ", ".join(f"{key} {value}" for key, value in header.parameters.items())
+    rows = [
+        ("rule", f"{header.strategy} ({parameters})" if parameters else header.strategy),
+        ("what it does", run.rule),
+        ("paper", run.paper),
+        ("task", run.beside.task or "not told: there is no profile.toml beside the trace"),
+        ("seed", _seeds(header)),
+        ("devices", number(summary["devices"])),
+        ("time", f"{seconds(summary['seconds'])} emulated{dilated}"),
+        ("began", f"{header.started[:19].replace('T', ' ')} UTC on {header.host}"),
+        ("resumed", _resumed(run)),
+        ("devices started again", number(summary["restarts"]) if summary["restarts"] else ""),
+        ("stopped", summary["stopped"] if run.total.stopped else "the trace has no end"),
+        ("energy of the host", _host_energy(run)),
+    ]
+    return [(name, text) for name, text in rows if text]
+
+
+def _resumed(run: RunData) -> str:
+    """Where the run went on after it was interrupted."""
+    moments = ", ".join(seconds(moment) for moment, _ in run.total.dilations)
+    return f"from a checkpoint, at {moments}" if moments else ""
+
+
+def _seeds(header: Header) -> str:
+    """The seed of the run, and those of data and model where they have their own."""
+    own = {"data": header.data_seed, "model": header.model_seed}
+    return ", ".join([str(header.seed), *(f"{what} {seed}" for what, seed in own.items() if seed is not None)])
+
+
+def _host_energy(run: RunData) -> str:
+    found = run.beside.host_energy
+    return "" if found is None else f"{joules(sum(found.joules.values()))} in {seconds(found.seconds)}, {found.what}"
+
+
+def cards(run: RunData) -> list[Card]:
+    """The key figures."""
+    summary = run.summary
+    found = [_accuracy(summary)]
+    found.append(Card("versions", number(summary["versions"]), f"in {seconds(summary['seconds'])}"))
+    fates = ("rejected", "lost", "superseded", "delivered", "in_flight")
+    others = ", ".join(f"{number(summary[fate])} {fate.replace('_', ' ')}" for fate in fates if summary[fate])
+    dispatched = f"of {number(summary['dispatched'])} dispatched"
+    found.append(
+        Card("updates applied", number(summary["applied"]), f"{dispatched}; {others}" if others else dispatched)
+    )
+    if summary["mean_staleness"] is not None:
+        most = f"{summary['max_staleness']} at most, in versions"
+        found.append(Card("mean staleness", number(summary["mean_staleness"]), most))
+    up, down = size(summary["bytes_up"]), size(summary["bytes_down"])
+    found.append(Card("bytes", size(summary["bytes_up"] + summary["bytes_down"]), f"{up} up, {down} down"))
+    found += _energy(run)
+    if (fairness := summary["contribution"]) is not None:
+        found.append(Card("fairness", f"{fairness['jain']:.3f}", f"Jain's index; Gini {fairness['gini']:.3f}"))
+    return found + _rounds(summary["rounds"])
+
+
+def _accuracy(summary: dict[str, Any]) -> Card:
+    """Or, of a task that has none, its first metric."""
+    if summary["final_accuracy"] is None:
+        for name, value in summary["scores"].items():
+            span = f"from {value['lowest']:.4g} to {value['highest']:.4g}"
+            return Card(f"final {name}", f"{value['last']:.4g}", span)
+        return Card("final accuracy", UNKNOWN, "no version was scored")
+    return Card("final accuracy", f"{summary['final_accuracy']:.3f}", f"best {summary['best_accuracy']:.3f}")
+
+
+def _energy(run: RunData) -> list[Card]:
+    spent = run.summary["energy"]
+    if spent is None:
+        few = len(run.unpowered) < len(run.total.devices)
+        more = (
+            f"of {plural(len(run.unpowered), 'device')}, so no joules of the fleet" if few else "so there are no joules"
+        )
+        return [Card("energy", NO_POWER_MODEL, more)]
+    wasted, total = spent["wasted_j"], spent["total_j"]
+    per_update = f"{joules(spent['joules_per_update'])} per applied update"
+    return [
+        Card("energy (proxy)", joules(total), per_update if spent["joules_per_update"] is not None else ""),
+        Card("wasted energy (proxy)", joules(wasted), f"{share(wasted / total)} of all" if total else ""),
+    ]
+
+
+def _rounds(found: dict[str, Any] | None) -> list[Card]:
+    """As Forootani and Iervolino measure them; none where the rule has no rounds."""
+    if found is None:
+        return []
+    proxy = found["energy_proxy_j"]
+    return [
+        Card("rounds", number(found["count"]), f"Σ(max − min) {seconds(found['cumulative_delay_s'])}"),
+        Card("E_proxy", NO_POWER_MODEL if proxy is None else joules(proxy), "Σ P·τ of the rounds"),
+    ]
+
+
+def levels(run: RunData) -> list[tuple[str, str, str, str]]:
+    """Accuracy, and what it took: seconds, joules, bytes."""
+    return [
+        (
+            level,
+            seconds(row["seconds"]),
+            NO_POWER_MODEL if row["joules"] is None else joules(row["joules"]),
+            size(row["bytes"]),
+        )
+        for level, row in run.summary["to_accuracy"].items()
+    ]
+
+
+def replay(run: RunData) -> str:
+    """How near a replay came to what was recorded; empty if it was none."""
+    found = run.beside.replayed
+    if found is None:
+        missing = "no replay.json that can be read is beside the trace to say how near it came"
+        return f"This run was a replay ({run.header.replay}); {missing}." if run.header.replay else ""
+    told = f"not certified: {found.problem}" if found.problem else "; ".join(_compared(found))
+    return f"{found.mode} replay of {found.trace}: {told}."
+
+
+def _compared(found: Replayed) -> Iterator[str]:
+    if found.arrivals_in_order is None:
+        yield "no arrivals to compare"
+    else:
+        arrivals = plural(found.arrivals_common, "arrival")
+        yield f"{100 * found.arrivals_in_order:.1f} % of {arrivals} in the recorded order"
+    for same, kept, changed in (
+        (found.same_staleness, "the same sequence of staleness", "another sequence of staleness"),
+        (found.same_losses, "the same local losses", "other local losses"),
+        (found.same_versions, "the same number of versions", "another number of versions"),
+    ):
+        if same is not None:
+            yield kept if same else changed
+    if found.transfers_common is not None:
+        differ = number(found.losses_differ) if found.losses_differ else "none"
+        yield f"{differ} of {plural(found.transfers_common, 'transfer')} got through in one run and not in the other"
+    model = {True: "the same final model, bit by bit", False: "another final model", None: "no final model to compare"}
+    yield model[found.same_model]
+    yield f"{plural(found.beyond_the_recording, 'delay')} beyond the recording ({found.end})"
+
+
+def replay_rows(run: RunData) -> list[tuple[str, str, str, str, str]]:
+    """How far a replay was from what was recorded: what, how often, p50, p99, at most."""
+    if run.beside.replayed is None:
+        return []
+    return [
+        (kind, number(found.count), _ms(found.p50_s), _ms(found.p99_s), _ms(found.max_s))
+        for kind, found in run.beside.replayed.delays.items()
+        if found is not None
+    ]
+
+
+def _ms(value: float) -> str:
+    return f"{1e3 * value:.3g} ms"
+
+
+# ---- devices
+
+_COUNTS = ("samples", "jobs", "applied", "rejected", "lost", "superseded", "drops", "missed")
+_TIMES = {
+    "busy_s": "computing", "download_s": "download", "upload_s": "upload", "waiting_s": "waiting",
+    "suspended_s": "suspended", "dead_s": "dead", "idle_s": "idle",
+}  # fmt: skip
+_REST: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "mean_staleness": ("mean staleness", number),
+    "contribution": ("contribution", lambda value: UNKNOWN if value is None else f"{100 * value:.1f} %"),
+    "bytes_up": ("sent", size),
+    "bytes_down": ("received", size),
+    "energy_j": ("energy (proxy)", joules),
+    "wasted_j": ("wasted (proxy)", joules),
+    "last_loss": ("last local loss", number),
+}
+
+
+def device_columns(run: RunData) -> list[Column]:
+    """The table of devices, by columns; those that have nothing to tell are left out."""
+    columns = [Column("device", [Cell(row["device"], row["device"]) for row in run.devices], is_text=True)]
+    shown: dict[str, tuple[str, Callable[[Any], str]]] = {name: (name, number) for name in _COUNTS}
+    shown |= {name: (title, seconds) for name, title in _TIMES.items()}
+    for name, (title, told) in (shown | _REST).items():
+        values = [row[name] for row in run.devices]
+        if any(values):
+            cells = [Cell(told(value), "" if value is None else f"{value:.6g}") for value in values]
+            columns.append(Column("missed deadlines" if name == "missed" else title, cells))
+    return columns
+
+
+def energy_note(run: RunData) -> str:
+    """Under which assumptions joules are told; or that there are none."""
+    if len(run.unpowered) == len(run.total.devices):
+        return "No device has a power model, so there are no joules."
+    few = f" Left out, for want of a power model: {plural(len(run.unpowered), 'device')}." if run.unpowered else ""
+    return f"Joules are a {energy.MODEL}, not a measurement.{few}"

@@ -1,0 +1,74 @@
+"""Figures with a row for each device: what it spent, what of that was in vain, and how much it shaped the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from testbed.analysis import energy
+from testbed.report.content.report_data import RunData
+from testbed.report.content.wording import joules, share
+from testbed.report.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    Picture,
+    bars,
+    by_device,
+    stacked,
+)
+
+_PHASES = {"idle": GREY, "suspended": PURPLE, "compute": GREEN, "transmit": ORANGE, "receive": SKY}
+_FATES = {"superseded": VERMILLION, "rejected": BLUE, "lost": PURPLE, energy.UNFINISHED: GREY}
+
+
+def spent(run: RunData) -> Iterator[Picture]:
+    """Of devices with a power model only: without one there are no joules, which is not the same as none spent."""
+    rows = [row for row in run.devices if row["energy_j"] is not None]
+    if not rows:
+        return
+    names = [row["device"] for row in rows]
+    figure, axes = by_device(names, "joules (proxy)")
+    parts = {phase: [row[f"{phase}_j"] for row in rows] for phase in energy.PHASES}
+    stacked(axes, parts, _PHASES)
+    sums = {phase: sum(values) for phase, values in parts.items()}
+    first = max(sums, key=lambda phase: sums[phase])
+    every = sum(sums.values())
+    gist = f"{joules(every)} in all by {energy.MODEL}" + (
+        f"; most of it, {share(sums[first] / every)}, for {first}." if every else "."
+    )
+    yield Picture(name="energy", title="Energy by phase (proxy)", gist=gist, figure=figure)
+
+    wasted = {fate: [run.wasted[name].get(fate, 0.0) for name in names] for fate in run.fates}
+    vain = sum(sum(values) for values in wasted.values())
+    if not vain:
+        return
+    figure, axes = by_device(names, "joules (proxy)")
+    stacked(axes, wasted, _FATES)
+    gist = (
+        f"{joules(vain)} ({share(vain / every)}) for updates that became part of no version,"
+        f" most of it because they were {run.fates[0]}."
+    )
+    yield Picture(name="waste", title="Energy in vain, by what became of updates (proxy)", gist=gist, figure=figure)
+
+
+def contribution(run: RunData) -> Iterator[Picture]:
+    fairness = run.summary["contribution"]
+    if fairness is None:
+        return
+    names = [row["device"] for row in run.devices]
+    shares = [row["contribution"] for row in run.devices]
+    figure, axes = by_device(names, "share of the weight of all updates")
+    bars(axes, [0.0] * len(shares), shares, BLUE, "")
+    axes.axvline(1 / len(shares), color=INK, linewidth=0.8, linestyle=(0, (3, 2)))
+    axes.set_xlim(0, max(shares) * 1.05)
+    most = max(range(len(shares)), key=shares.__getitem__)
+    gist = (
+        f"Jain {fairness['jain']:.3f} (1: all the same), Gini {fairness['gini']:.3f} (0: all the same);"
+        f" most by {names[most]}, {share(shares[most])}. Dashed: an equal share."
+    )
+    yield Picture(name="contribution", title="Contribution by device", gist=gist, figure=figure)

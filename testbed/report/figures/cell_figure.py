@@ -1,0 +1,60 @@
+"""Figures of rounds that were planned over a radio cell, by their number: what a paper shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from testbed.report.content.report_data import RunData
+from testbed.report.content.wording import number, plural, share
+from testbed.report.figures.over_time import BAND, banded
+from testbed.report.figures.style import GREEN, INK, ORANGE, PURPLE, SKY, VERMILLION, Picture, axes_of
+
+_MOST_APART = 150
+"""Rounds that can be told apart in a figure."""
+_FIGURES = (
+    ("round-latency", "latency_s", "Round latency", "T_t (seconds)", GREEN, " s"),
+    ("degree", "new_updates", "Synchronous degree", "K_t (updates)", SKY, ""),
+    ("queue", "queue_s", "Virtual queue", "q_t (seconds)", ORANGE, " s"),
+    ("round-staleness", "mean_staleness", "Mean staleness", "mean staleness (versions)", PURPLE, ""),
+)
+
+
+def rounds(run: RunData) -> Iterator[Picture]:
+    """One for each measure; of rules that plan their rounds only."""
+    rows = [row for row in run.versions if row["time_usage"] is not None]
+    if not rows:
+        return
+    last = rows[-1]["version"]
+    for name, column, title, label, colour, unit in _FIGURES:
+        points = [(float(row["version"]), float(row[column])) for row in rows if row[column] is not None]
+        if not points:
+            continue
+        figure, axes = axes_of()
+        axes.set(xlabel="round", ylabel=label, xlim=(0, last))
+        axes.grid(visible=True)
+        if len(points) <= _MOST_APART:
+            axes.plot(*zip(*points, strict=True), color=colour, marker=".", markersize=4, linewidth=1.0)
+        else:
+            banded(axes, points, float(last), colour)
+        axes.set_ylim(bottom=0)
+        values = [value for _, value in points]
+        gist = f"{number(sum(values) / len(values))}{unit} on average, {number(max(values))}{unit} at most."
+        gist += f" {BAND}" if len(points) > _MOST_APART else ""
+        yield Picture(name=name, title=f"{title} by round", gist=gist, figure=figure)
+    yield _usage(run, last)
+
+
+def _usage(run: RunData, last: int) -> Picture:
+    points = [(row["version"], row["time_usage"]) for row in run.versions if row["time_usage"] is not None]
+    figure, axes = axes_of()
+    axes.set(xlabel="round", ylabel="seconds so far ÷ T_max", xlim=(0, last))
+    axes.grid(visible=True)
+    axes.plot(*zip(*points, strict=True), color=VERMILLION)
+    planned = run.header.parameters.get("rounds")
+    even = ""
+    if isinstance(planned, int) and planned > 0:
+        even = f" Dashed: as much in each of {planned} rounds."
+        axes.plot([0, last], [0, last / planned], color=INK, linewidth=0.8, linestyle=(0, (3, 2)))
+    axes.set_ylim(bottom=0)
+    gist = f"{share(points[-1][1])} of the time budget was used up after {plural(len(points), 'round')}.{even}"
+    return Picture(name="time-usage", title="Unified time usage", gist=gist, figure=figure)

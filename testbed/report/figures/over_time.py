@@ -1,0 +1,130 @@
+"""Figures of what changes with time: learning, staleness, local loss, versions. Each says in a sentence what it shows.
+
+Whatever the length of the run, a figure stays small: many values become a band.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from testbed.report.content.binning import band
+from testbed.report.content.report_data import RunData
+from testbed.report.content.wording import number, plural, share
+from testbed.report.figures.style import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILLION, Picture, axes_of, over_time
+
+_MOST_DOTS = 600
+_MOST_MARKED = 20
+_MOST_BARS = 40
+_COLOURS = {"accuracy": BLUE, "loss": VERMILLION}
+BAND = "Line: median; band: from the 10th to the 90th percentile."
+
+
+def learning(run: RunData) -> Iterator[Picture]:
+    """A picture for each metric."""
+    for place, metric in enumerate(run.metrics):
+        points = [(row["time_s"], row[metric]) for row in run.scores if metric in row]
+        figure, axes = over_time(seconds=run.total.seconds, label=metric)
+        moments, values = zip(*points, strict=True)
+        marker = "o" if len(points) <= _MOST_MARKED else ""
+        axes.plot(moments, values, color=_COLOURS.get(metric, GREEN), marker=marker, markersize=2.5)
+        best = min if "loss" in metric else max
+        moment, value = best(points, key=lambda point: point[1])
+        axes.plot([moment], [value], "o", color=INK, markersize=3.5)
+        if min(values) >= 0:
+            axes.set_ylim(bottom=0, top=1 if metric == "accuracy" else None)
+        gist = (
+            f"From {number(values[0])} to {number(values[-1])} in {plural(len(points), 'scored version')};"
+            f" the {'lowest' if best is min else 'highest'} ({number(value)}, dot) at {moment:.1f} s."
+        )
+        yield Picture(name=_name(metric, place), title=_title(metric), gist=gist, figure=figure)
+
+
+def staleness(run: RunData) -> Iterator[Picture]:
+    points = run.staleness
+    if not points:
+        return
+    figure, axes = over_time(seconds=run.total.seconds, label="staleness (versions)")
+    banded(axes, points, run.total.seconds, PURPLE)
+    top = max(1.0, axes.get_ylim()[1])
+    axes.set_ylim(-0.03 * top, top)  # a line at 0, as synchronous rules have it, is not hidden by the axis
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    mean, most = run.summary["mean_staleness"], run.summary["max_staleness"]
+    gist = f"Of {plural(len(points), 'applied update')}: {number(mean)} on average, {most} at most. {BAND}"
+    yield Picture(name="staleness", title="Staleness over time", gist=gist, figure=figure)
+
+    figure, axes = axes_of()
+    counts = Counter(value for _, value in points)
+    width = max(1, math.ceil((most + 1) / _MOST_BARS))
+    heights = [
+        sum(counts[value] for value in range(left, left + width)) / len(points) for left in range(0, most + 1, width)
+    ]
+    axes.bar(range(0, most + 1, width), heights, width=0.86 * width, align="center", color=PURPLE)
+    axes.set(xlabel="staleness (versions)" + (f", in steps of {width}" if width > 1 else ""), ylabel="share of updates")
+    axes.set_xlim(-0.6 * width, max(most, 1) + 0.6 * width)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(visible=True, axis="y")
+    fresh = counts[0] / len(points)
+    gist = f"{share(fresh)} of the updates were fresh (staleness 0); half of them had at most {_median(points)}."
+    yield Picture(name="staleness-distribution", title="Distribution of staleness", gist=gist, figure=figure)
+
+
+def local_loss(run: RunData) -> Iterator[Picture]:
+    points = sorted(point for losses in run.losses.values() for point in losses)
+    if not points:
+        return
+    figure, axes = over_time(seconds=run.total.seconds, label="local loss")
+    banded(axes, points, run.total.seconds, ORANGE)
+    axes.set_ylim(bottom=min(0.0, min(loss for _, loss in points)))
+    first, last = (np.mean([losses[place][1] for losses in run.losses.values()]) for place in (0, -1))
+    gist = (
+        f"Mean loss in the local steps of {plural(len(points), 'update')}: {number(float(first))} in the first of each"
+        f" device, {number(float(last))} in the last. {BAND}"
+    )
+    yield Picture(name="local-loss", title="Local loss over time", gist=gist, figure=figure)
+
+
+def versions(run: RunData) -> Iterator[Picture]:
+    if not run.versions:
+        return
+    for name, column, title, label, colour in (
+        ("updates-per-version", "new_updates", "New updates per version", "K_t (updates)", SKY),
+        ("latency", "latency_s", "Latency of versions", "seconds since the version before", GREEN),
+    ):
+        points = [(row["time_s"], row[column]) for row in run.versions]
+        figure, axes = over_time(seconds=run.total.seconds, label=label)
+        banded(axes, points, run.total.seconds, colour)
+        axes.set_ylim(bottom=0)
+        values = [value for _, value in points]
+        mean, unit = sum(values) / len(values), " s" if column == "latency_s" else ""
+        most = f"{number(max(values))}{unit} at most"
+        gist = f"{number(mean)}{unit} on average over {plural(len(points), 'version')}, {most}. {BAND}"
+        yield Picture(name=name, title=title, gist=gist, figure=figure)
+
+
+def banded(axes: Axes, points: Sequence[tuple[float, float]], seconds: float, colour: str) -> None:
+    """Quantiles; beside them, where that is not too many, each value."""
+    found = band(points, seconds)
+    if len(points) <= _MOST_DOTS:
+        axes.plot(*zip(*points, strict=True), ".", color=colour, markersize=3.5, alpha=0.6, markeredgewidth=0)
+    axes.fill_between(found.time, found.low, found.high, color=colour, alpha=0.25, linewidth=0)
+    axes.plot(found.time, found.middle, color=colour)
+
+
+def _median(points: Sequence[tuple[float, int]]) -> int:
+    return sorted(value for _, value in points)[(len(points) - 1) // 2]
+
+
+def _name(metric: str, place: int) -> str:
+    """A metric is called what its task calls it; a file is not."""
+    return metric if metric in _COLOURS else f"metric-{place}-{re.sub('[^A-Za-z0-9]+', '-', metric).strip('-')}"
+
+
+def _title(metric: str) -> str:
+    return f"{metric[:1].upper()}{metric[1:].replace('_', ' ')} over time"

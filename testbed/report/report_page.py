@@ -1,0 +1,64 @@
+"""``report.html``: a page that needs no network and runs nothing but its own script.
+
+Names come from profiles, which may be anybody's. Everything is escaped, and a policy in the page allows no script but
+ours, by its hash: what would slip through would not run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+import testbed
+from testbed.report.content import wording
+from testbed.report.content.report_data import RunData
+from testbed.report.content.report_tables import cards, device_columns, energy_note, facts, levels, replay, replay_rows
+from testbed.report.figures import inline_svg
+from testbed.report.sections import Section
+
+_FOLDER = Path(__file__).parent
+_FILTERS = (wording.number, wording.share, wording.seconds, wording.joules, wording.size, wording.plural)
+
+
+def render(run: RunData, sections: Sequence[Section]) -> str:
+    columns = device_columns(run)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {each.__name__: each for each in _FILTERS}
+    script = (_FOLDER / "page.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    text = environment.get_template("page.html").render(
+        run=run,
+        edgebed=testbed.__version__,
+        facts=facts(run),
+        cards=cards(run),
+        levels=levels(run),
+        replay=replay(run),
+        replay_rows=replay_rows(run),
+        columns=columns,
+        rows=zip(*(column.cells for column in columns), strict=True),
+        energy_note=energy_note(run),
+        sections=[_shown(section) for section in sections],
+        css=_own("page.css"),
+        script=_own("page.js"),
+        digest=digest,
+    )
+    return wording.printable(text)
+
+
+def _own(name: str) -> Markup:
+    return Markup((_FOLDER / name).read_text(encoding="utf-8"))  # noqa: S704  a file of this package
+
+
+def _shown(section: Section) -> dict[str, Any]:
+    # matplotlib and ElementTree have escaped what a user named
+    figures = [(picture, Markup(inline_svg.svg(picture))) for picture in section.pictures]  # noqa: S704
+    return {"title": section.title, "note": section.note, "figures": figures, "tables": section.tables}

@@ -1,0 +1,1 @@
+"""The folder of a run: writing it, reading it, resuming it."""

@@ -1,0 +1,209 @@
+"""The run folder: ``runs/<name>-<YYYYmmdd-HHMMSS>/`` and the files in it."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import fcntl
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import tomli_w
+
+import testbed
+from testbed import fidelity
+from testbed.analysis import metrics, round_metrics
+from testbed.analysis.totals import totals
+from testbed.common.errors import UserError
+from testbed.common.parameters import as_table
+from testbed.history import trace
+from testbed.history.trace import Event, TraceError
+from testbed.host import kernel
+from testbed.host.cores import CorePlan
+from testbed.planning.planner import Plan
+from testbed.profile.fleet import DeviceSpec
+from testbed.profile.schema import Experiment, Replay
+from testbed.replay import replay_certificate
+from testbed.runs.tensorboard import FOLDER as TENSORBOARD
+from testbed.runs.tensorboard import write as write_tensorboard
+
+_RESULTS = (
+    "metrics.csv", "versions.csv", "devices.csv", "rounds.csv", "fidelity.json", "summary.json", "replay.json",
+    "report.html",
+)  # fmt: skip
+_PACKAGES = ("torch", "numpy", "pyzmq", "msgpack", "msgspec", "psutil", "rich", "safetensors")
+
+
+class RunFolder:
+    """Creates and fills the folder of one run."""
+
+    def __init__(self, path: Path, made: Sequence[Path] = ()) -> None:
+        """``made``: folders above it that were made for it. Raises UserError while a run is under way in it."""
+        self.path, self._made = path, made
+        self.unwritten: dict[str, str] = {}
+        """File → why it could not be written. It is complete or absent."""
+        self._lock = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it when this process ends
+        except BlockingIOError:
+            os.close(self._lock)
+            raise UserError(f"{path}: this run is under way; wait for its end, or stop it by Ctrl-C") from None
+
+    @classmethod
+    def new(cls, out: Path, name: str, now: datetime) -> RunFolder:
+        """For a run that begins."""
+        made = [folder for folder in (out, *out.parents) if not folder.exists()]
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            path = _make_new(out, f"{name}-{now:%Y%m%d-%H%M%S}")
+            (path / "logs").mkdir()
+            return cls(path, made)
+        except OSError as error:
+            raise UserError(f"--out {out}: cannot be written to: {error.strerror}; choose another folder") from None
+
+    @property
+    def trace(self) -> Path:
+        return self.path / "trace.jsonl"
+
+    def remove(self) -> None:
+        """The run did not begin: leave nothing behind."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another run may have moved in
+            for folder in self._made:
+                folder.rmdir()
+
+    def forget_results(self) -> None:
+        """They are of a run that goes on: should it be killed, nobody must take them for its results."""
+        for name in _RESULTS:
+            (self.path / name).unlink(missing_ok=True)
+
+    def write_profile(self, experiment: Experiment) -> None:
+        """Before anybody is started: without room for this, there is none for a run."""
+        self._write("profile.toml", tomli_w.dumps(as_table(experiment)))
+        if self.unwritten:
+            why = self.unwritten["profile.toml"]
+            raise UserError(
+                f"--out {self.path.parent}: cannot be written to: {why}; make room, or choose another folder"
+            )
+
+    def write_meta(
+        self, experiment: Experiment, cores: CorePlan, plan: Plan, pids: Mapping[str, int], source: Path
+    ) -> None:
+        """``source``: the profile that it was started with."""
+        meta = {
+            "edgebed": testbed.__version__,
+            "python": platform.python_version(),
+            "packages": {name: importlib.metadata.version(name) for name in _PACKAGES},
+            "host": {
+                "system": platform.platform(),
+                "processor": kernel.processor(),
+                "cores": os.cpu_count(),
+                "memory_bytes": psutil.virtual_memory().total,
+            },
+            "profile": str(source.resolve()),
+            "seed": experiment.seed,
+            "data_seed": experiment.data_seed,
+            "model_seed": experiment.model_seed,
+            "core_plan": {"aggregator": cores.aggregator, "evaluator": cores.evaluator, "devices": cores.devices},
+            "dilation": plan.dilation,
+            "demand": {str(core.core): core.total for core in plan.cores},
+            "quotas": {step.device.name: step.quota for step in plan.steps if step.device.throttle != "pace"},
+            "calibration": msgspec.to_builtins(plan.survey, str_keys=True),
+            "pids": {"launcher": os.getpid(), **pids},
+        }
+        self._write_json("meta.json", meta)
+
+    def write_results(
+        self, devices: Sequence[DeviceSpec], replayed: Replay | None = None, *, target: float | None = None,
+        host_energy: Mapping[str, Any] | None = None, tensorboard: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Everything that follows from the trace; gives the summary, with the certificates.
+
+        ``target``: the accuracy that was to be reached. ``host_energy``: what the host's own meter said.
+        """
+        torn: list[int] = []
+        total = totals(self._events(torn.append))
+        certificate = fidelity.certify(self._events(), devices).as_table()
+        scored = metrics.metric_rows(total)
+        self._write_csv("metrics.csv", metrics.metric_columns(scored), scored)
+        self._write_csv("versions.csv", metrics.VERSION_COLUMNS, metrics.version_rows(total))
+        self._write_csv("devices.csv", metrics.DEVICE_COLUMNS, metrics.device_rows(total))
+        counted = round_metrics.rows(self._events())
+        if counted:
+            self._write_csv("rounds.csv", round_metrics.COLUMNS, counted)
+        self._write_json("fidelity.json", certificate)
+        if tensorboard:
+            with self._noting(TENSORBOARD):
+                write_tensorboard(total, self.path / TENSORBOARD)
+        summary = metrics.summary(total, target) | {
+            "host_energy": host_energy, "rounds": round_metrics.summary(counted), "fidelity": certificate,
+        }  # fmt: skip
+        if replayed is not None and replayed.trace is not None and devices:
+            summary["replay"] = _certified(replayed, devices, self._events())
+            self._write_json("replay.json", summary["replay"])
+        if torn:
+            summary["torn_line"] = torn[0]
+        self._write_json("summary.json", summary)
+        for log in (self.path / "logs").iterdir():
+            if log.stat().st_size == 0:
+                log.unlink()
+        return summary
+
+    def _events(self, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
+        return trace.read(self.trace, torn) if self.trace.exists() else iter(())
+
+    def _write_json(self, name: str, table: Mapping[str, Any]) -> None:
+        self._write(name, json.dumps(table, indent=2) + "\n")
+
+    def _write_csv(self, name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        self._write(name, text.getvalue())
+
+    def _write(self, name: str, text: str) -> None:
+        draft = self.path / f"{name}.new"
+        with self._noting(name):
+            try:
+                draft.write_text(text, encoding="utf-8", newline="")
+                os.replace(draft, self.path / name)
+            finally:
+                draft.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _noting(self, name: str) -> Iterator[None]:
+        """What cannot be written is no reason to do without the rest."""
+        try:
+            yield
+        except OSError as error:
+            self.unwritten[name] = error.strerror or str(error)
+
+
+def _certified(replayed: Replay, devices: Sequence[DeviceSpec], events: Iterator[Event]) -> dict[str, Any]:
+    """The replay certificate; if the recording has vanished meanwhile, there is only the reason why there is none."""
+    try:
+        return replay_certificate.certify(replayed, [device.name for device in devices], events)
+    except (UserError, TraceError) as error:
+        return {"trace": replayed.trace, "mode": replayed.mode, "problem": str(error)}
+
+
+def _make_new(out: Path, stem: str) -> Path:
+    """Two runs may begin in the same second."""
+    for name in (stem, *(f"{stem}-{number}" for number in range(2, 1000))):
+        try:
+            (out / name).mkdir()
+        except FileExistsError:
+            continue
+        return out / name
+    raise FileExistsError(17, "a thousand runs of this name and second exist")

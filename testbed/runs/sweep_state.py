@@ -1,0 +1,151 @@
+"""``sweep.json``: the plan of a sweep and what became of each of its runs, whole on the disk at every moment."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from testbed.common.errors import UserError
+
+NAME = "sweep.json"
+SCHEMA = 1
+WAITING, RUNNING, DONE, FAILED, INTERRUPTED = "waiting", "running", "done", "failed", "interrupted"
+_ASIDE = "unfinished"
+
+
+class Cell(msgspec.Struct, kw_only=True):
+    """One run of a sweep."""
+
+    name: str
+    """Of its folder, too."""
+    words: list[str]
+    digest: str
+    seconds: float | None
+    """Host seconds by its profile."""
+    state: str = WAITING
+    run: str = ""
+    """Its run folder, relative to the sweep's."""
+    took: float | None = None
+    """Host seconds, from its start to its end."""
+    problem: str = ""
+
+
+class Sweep(msgspec.Struct, kw_only=True):
+    schema: int = SCHEMA
+    command: list[str]
+    """What it was begun with, for whoever has forgotten."""
+    cells: list[Cell]
+
+
+class Store:
+    """The folder of a sweep that is under way."""
+
+    def __init__(self, folder: Path, sweep: Sweep) -> None:
+        self.folder, self.cells, self._sweep = folder, sweep.cells, sweep
+
+    def save(self) -> None:
+        """A reader, or the next start after a crash, finds the old state or the new one, never half of one."""
+        part = self.folder / f"{NAME}.part"
+        with part.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(self._sweep), indent=1) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, self.folder / NAME)
+
+    def is_finished(self, cell: Cell) -> bool:
+        return cell.state == DONE and _has_trace(self.folder / cell.run)
+
+    def set_aside(self, cell: Cell) -> Path | None:
+        """What an attempt at this run left is kept, out of the way: nobody should take half a run for a whole one."""
+        place = self.folder / cell.name
+        if not place.exists():
+            return None
+        aside = self.folder / _ASIDE
+        aside.mkdir(exist_ok=True)
+        names = (f"{cell.name}-{number}" for number in range(1, 10_000))
+        target = next(aside / name for name in names if not (aside / name).exists())
+        os.replace(place, target)
+        return target
+
+
+@contextlib.contextmanager
+def opened(folder: Path, cells: Sequence[Cell], command: Sequence[str]) -> Iterator[Store]:
+    """A new sweep, or the same one where it stopped. Raises UserError if the folder holds another one."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise UserError(f"--out {folder}: cannot be written to: {error.strerror}; choose another folder") from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel gives it back, however we end
+        except OSError:
+            raise UserError(f"--out {folder}: a sweep is at work there; wait for its end, or choose another") from None
+        store = Store(folder, _continued(folder, cells) or Sweep(command=list(command), cells=list(cells)))
+        store.save()
+        yield store
+    finally:
+        os.close(lock)
+
+
+def finished_runs(folder: Path) -> list[Path]:
+    """Run folders of a sweep, in the order of its plan."""
+    store = Store(folder, _read(folder / NAME))
+    return [folder / cell.run for cell in store.cells if store.is_finished(cell)]
+
+
+def known(folder: Path, cells: Sequence[Cell]) -> list[Cell]:
+    """The runs of a plan, with what became of them in this folder, which is not touched."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if not there.is_dir():
+        raise UserError(f"--out {folder}: cannot be written to: {there} is a file; choose another folder")
+    stored = _continued(folder, cells)
+    return list(cells) if stored is None else stored.cells
+
+
+def _continued(folder: Path, cells: Sequence[Cell]) -> Sweep | None:
+    """What is stored, if the plan is the same; with the words of the new command, which may spell it differently."""
+    if not (folder / NAME).exists():
+        return None
+    stored, new = _read(folder / NAME), {cell.name: cell for cell in cells}
+    other = _another({cell.name: cell for cell in stored.cells}, new)
+    if other is not None:
+        raise UserError(
+            f"--out {folder}: holds another sweep: {other}; choose another folder, or go on with its own command"
+            f" ({shlex.join(stored.command)})"
+        )
+    for cell in stored.cells:
+        cell.words = new[cell.name].words
+    return stored
+
+
+def _another(stored: Mapping[str, Cell], new: Mapping[str, Cell]) -> str | None:
+    """In what a plan differs from the stored one, if it does; the order does not matter."""
+    for name in (*stored, *new):
+        if name not in new:
+            return f"{name} is not in this plan"
+        if name not in stored:
+            return f"it has no {name}"
+        if new[name].digest != stored[name].digest:
+            return f"the experiment of {name} is not the same, a profile or a setting has changed"
+    return None
+
+
+def _read(path: Path) -> Sweep:
+    try:
+        sweep = msgspec.json.decode(path.read_bytes(), type=Sweep)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise UserError(f"{path}: cannot be read: {error}; choose another folder") from None
+    if sweep.schema != SCHEMA:
+        raise UserError(f"{path}: schema {sweep.schema}; this version reads {SCHEMA}: choose another folder")
+    return sweep
+
+
+def _has_trace(run: Path) -> bool:
+    return any(run.glob("trace.jsonl*"))

@@ -1,0 +1,90 @@
+"""One run at a time, each a process of its own: if it crashes, the others do not care."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from testbed.common.signals import STOP_SIGNALS
+from testbed.host.cores import die_with_parent
+
+PROGRAM = Path(__file__).parents[2] / "run_testbed.py"
+_LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    code: int
+    seconds: float
+    """On this host."""
+    run_folder: Path | None
+    """None if the run did not get as far as results."""
+    accuracy: float | None
+    problem: str
+    """The last thing it said, if it failed."""
+
+
+class Runner:
+    """Starts runs while it is entered, and hands on the signals that are meant to end them.
+
+    A run is in a process group of its own: a terminal's Ctrl-C would reach it a second time, and a second signal ends
+    it at once. It is tied to us by the kernel, so that ``kill -9`` of the sweep ends it, too.
+    """
+
+    def __init__(self) -> None:
+        self.interrupted_by: int | None = None
+        self._told = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Runner:
+        self._before = {number: signal.signal(number, self._note) for number in STOP_SIGNALS}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def run(self, words: Sequence[str], out: Path, told: Callable[[float], None]) -> Ended:
+        """``told`` hears now and then for how long it has been running."""
+        began, passed_on, parent = time.monotonic(), 0, os.getpid()
+        process = subprocess.Popen(  # noqa: S603  our own program
+            [sys.executable, str(PROGRAM), *words, "--out", str(out), "--quiet", "--format", "json"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            process_group=0, preexec_fn=lambda: die_with_parent(parent),  # there are no threads here
+        )  # fmt: skip
+        while True:
+            try:
+                output, errors = process.communicate(timeout=_LOOK_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                told(time.monotonic() - began)
+            if self._told > passed_on and self.interrupted_by is not None:
+                passed_on += 1
+                process.send_signal(self.interrupted_by)
+        return _ended(process.returncode, time.monotonic() - began, output, errors)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.interrupted_by, self._told = number, self._told + 1
+
+
+def _ended(code: int, seconds: float, output: str, errors: str) -> Ended:
+    try:
+        summary = json.loads(output)
+    except ValueError:
+        summary = {}
+    folder, lines = summary.get("run_folder"), errors.split("\n")
+    said = next((line.removeprefix("error: ") for line in reversed(lines) if line.strip()), "")
+    how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return Ended(
+        code=code, seconds=seconds, run_folder=None if folder is None else Path(folder),
+        accuracy=summary.get("final_accuracy"), problem=f"{how}: {said}" if said else how,
+    )  # fmt: skip

@@ -1,0 +1,61 @@
+"""What a user sees while a sweep goes on: one line that changes on a terminal, a line for each run elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from testbed.common.console import say
+from testbed.runs.sweep_state import DONE, Cell
+
+
+class Progress:
+    """Of the runs of one plan."""
+
+    def __init__(self, console: Console, cells: Sequence[Cell]) -> None:
+        self._console, self._cells = console, cells
+        # without its thread: processes are forked beside it
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def under_way(self, cell: Cell, seconds: float) -> None:
+        if not self._console.is_terminal:
+            return
+        self._live.start()
+        left = remaining(self._cells, self._from(cell))
+        about = "about" if any(each.took is not None for each in self._cells) else "at least"
+        rest = "" if left is None else f", {about} {duration(max(0.0, left - seconds))} left"
+        line = f"run {self._number(cell)}: {cell.name}, {duration(seconds)}{rest}"
+        self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def ended(self, cell: Cell, what: str) -> None:
+        self._live.stop()
+        left = remaining(self._cells, self._from(cell)[1:])
+        rest = f"; about {duration(left)} left" if left else ""
+        say(self._console, f"run {self._number(cell)}: {cell.name}: {what}{rest}")
+
+    def _number(self, cell: Cell) -> str:
+        return f"{self._cells.index(cell) + 1} of {len(self._cells)}"
+
+    def _from(self, cell: Cell) -> list[Cell]:
+        """The run under way, and those that come after it."""
+        return [cell, *(later for later in self._cells[self._cells.index(cell) + 1 :] if later.state != DONE)]
+
+
+def remaining(cells: Sequence[Cell], to_do: Sequence[Cell]) -> float | None:
+    """Host seconds for what is to be done, by the mean of what is done; before, by the profiles."""
+    took = [cell.took for cell in cells if cell.state == DONE and cell.took is not None]
+    if took:
+        return len(to_do) * sum(took) / len(took)
+    known = [cell.seconds for cell in to_do if cell.seconds is not None]
+    return sum(known) if len(known) == len(to_do) else None
+
+
+def duration(seconds: float) -> str:
+    whole = round(seconds)
+    hours, minutes = whole // 3600, whole % 3600 // 60
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {whole % 60:02} s" if minutes else f"{whole} s"

@@ -1,0 +1,111 @@
+"""``run_testbed.py trace compare``: what became of several runs, and whether all of them met the same delays."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from testbed.analysis import trace_reading
+from testbed.common.console import say
+from testbed.trace_tools import trace_comparison
+from testbed.trace_tools.job_pairs import TOLERANCE
+
+DESCRIPTION = f"""\
+One row for each run, one for each device, and a verdict: whether the n-th job of each device met the same download,
+computing, suspension, upload and losses in every run that came so far (within {TOLERANCE:g} s). So it should be when
+several rules were replayed on one recorded run: run PROFILE.toml --strategy NAME --replay RUN.
+Of computing, seconds per step are compared: those asked of a replay with those that the recorded run obtained.
+
+exit codes: 0 they met the same, 1 they did not, 2 wrong input
+"""
+_ROUNDING = 1e-9
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("first", type=Path, metavar="RUN", help="run folder, or its trace.jsonl[.gz]")
+    parser.add_argument("others", type=Path, nargs="+", metavar="RUN", help="one that is compared with it, or more")
+    parser.add_argument(
+        "--use", choices=("obtained", "asked"), default="obtained",
+        help="computing of runs that are no replays: what they obtained (default), or were asked for",
+    )  # fmt: skip
+    parser.add_argument(
+        "--target", type=float, metavar="ACCURACY",
+        help="tell when each run reached it; default: the best accuracy that all of them reached",
+    )  # fmt: skip
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
+
+
+def compare(options: argparse.Namespace) -> int:
+    paths = [trace_reading.file_of(place) for place in (options.first, *options.others)]
+    with Console(stderr=True).status(f"reading {len(paths)} traces …"):
+        table = trace_comparison.compare(paths, options.use, options.target)
+    if options.format == "json":
+        print(json.dumps(table, indent=2))
+    else:
+        _show(Console(), table)
+    return 0 if table["equal"] else 1
+
+
+# ---- text
+
+
+def _show(console: Console, table: Mapping[str, Any]) -> None:
+    for number, run in enumerate(table["runs"], 1):
+        replay = f", replay ({run['replay']})" if run["replay"] else ""
+        say(console, f"{number}  {run['trace']}: {run['strategy']}, seed {run['seed']}{replay}")
+    console.print(_runs(table["runs"], table["target_accuracy"]))
+    console.print(_devices(table["devices"]))
+    style = "green" if table["equal"] else "red"
+    console.print(Text(table["verdict"], style=style), soft_wrap=True)
+    for note in table["notes"]:
+        say(console, f"note: {note}")
+
+
+def _runs(runs: Sequence[Mapping[str, Any]], target: float | None) -> Table:
+    reached = [] if target is None else [f"s to\n{target:.3f}"]
+    columns = ("versions", "seconds", "arrivals", "staleness\nmean / max", "accuracy", "loss", *reached)
+    table = _columns("run", *columns)
+    for number, run in enumerate(runs, 1):
+        mean, most = run["mean_staleness"], run["max_staleness"]
+        cells = [
+            str(run["versions"]), _short(run["seconds"]), str(run["arrivals"]),
+            "–" if mean is None else f"{mean:.3g} / {most}", _short(run["accuracy"]), _short(run["loss"]),
+            *([_short(run["seconds_to_target"])] if reached else []),
+        ]  # fmt: skip
+        table.add_row(Text(f"{number} {run['strategy']}"), *cells)
+    return table
+
+
+def _devices(rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = _columns(
+        "farthest apart", "jobs\nin all", "computing\nms / step", "download\ns", "upload\ns", "drops", "suspensions"
+    )
+    for row in rows:
+        apart = [_apart(row["computing_s"], 1e3), _apart(row["download_s"]), _apart(row["upload_s"])]
+        hung = row["same_suspensions"] and row["same_absences"]
+        same = ["same" if each else "differ" for each in (row["same_drops"], hung)]
+        table.add_row(Text(row["device"]), str(row["jobs"]), *apart, *same)
+    return table
+
+
+def _apart(seconds: float, scale: float = 1.0) -> str:
+    return f"{seconds * scale:.2g}" if seconds > _ROUNDING else "0"
+
+
+def _columns(first: str, *others: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column(first, overflow="fold")
+    for column in others:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _short(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

@@ -1,0 +1,163 @@
+"""What the devices of a run met: one pass over a trace, of which only the measured seconds are kept."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from testbed.common.stats import rank
+from testbed.history import trace
+from testbed.history.trace import Event
+
+PHASES = ("download", "compute", "upload")
+
+
+class Seconds:
+    """What one phase of a device's jobs took: asked and obtained, and when it ended."""
+
+    __slots__ = ("asked", "ended", "obtained")
+
+    def __init__(self) -> None:
+        self.asked, self.obtained, self.ended = array("d"), array("d"), array("d")
+
+
+class DeviceSummary:
+    __slots__ = (
+        "away", "back", "compute", "download", "drops", "jobs", "staleness", "suspended_s", "suspensions", "upload",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.jobs = self.drops = self.suspensions = 0
+        self.suspended_s = 0.0
+        self.download, self.compute, self.upload = Seconds(), Seconds(), Seconds()
+        self.staleness = array("q")
+        self.back, self.away = array("d"), array("d")
+        """When each suspension ended, and how long it was; for a picture."""
+
+
+class RunSummary:
+    """The summary of a trace. ``times``: keep also when things ended, for a picture."""
+
+    def __init__(self, events: Iterable[Event], *, times: bool = False) -> None:
+        self.header: trace.Header | None = None
+        self.stopped: trace.Stopped | None = None
+        self.devices: defaultdict[str, DeviceSummary] = defaultdict(DeviceSummary)
+        self.scripted: list[trace.Scripted] = []
+        self.events = self.versions = 0
+        self.seconds = 0.0
+        self._times = times
+        handlers: dict[type[Event], Callable[[Any], None]] = {
+            trace.Header: self._header, trace.Joined: self._joined, trace.Dispatched: self._dispatched,
+            trace.Downloaded: self._downloaded, trace.Trained: self._trained, trace.Uploaded: self._uploaded,
+            trace.Suspended: self._suspended, trace.Arrived: self._arrived, trace.Aggregated: self._aggregated,
+            trace.Scripted: self.scripted.append, trace.Stopped: self._stopped,
+        }  # fmt: skip
+        for event in events:
+            self.events += 1
+            handler = handlers.get(type(event))
+            if handler is not None:
+                handler(event)
+
+    def _header(self, event: trace.Header) -> None:
+        self.header = event
+
+    def _stopped(self, event: trace.Stopped) -> None:
+        self.stopped = event
+        self.seconds = event.t
+
+    def _joined(self, event: trace.Joined) -> None:
+        self.devices[event.device]  # one that never had a job is there too
+
+    def _dispatched(self, event: trace.Dispatched) -> None:
+        if event.steps and not event.lead:
+            self.devices[event.device].jobs += 1
+        self.seconds = event.t
+
+    def _downloaded(self, event: trace.Downloaded) -> None:
+        device = self.devices[event.device]
+        device.drops += event.dropped
+        self._note(device.download, event.asked, event.obtained, event.sent + event.obtained)
+
+    def _uploaded(self, event: trace.Uploaded) -> None:
+        device = self.devices[event.device]
+        device.drops += event.dropped
+        self._note(device.upload, event.asked, event.obtained, event.sent + event.obtained)
+
+    def _trained(self, event: trace.Trained) -> None:
+        self._note(self.devices[event.device].compute, event.asked, event.obtained, event.t)
+
+    def _note(self, seconds: Seconds, asked: float, obtained: float, ended: float) -> None:
+        seconds.asked.append(asked)
+        seconds.obtained.append(obtained)
+        if self._times:
+            seconds.ended.append(ended)
+
+    def _suspended(self, event: trace.Suspended) -> None:
+        device = self.devices[event.device]
+        device.suspensions += 1
+        device.suspended_s += event.obtained
+        if self._times:
+            device.back.append(event.t)
+            device.away.append(event.obtained)
+
+    def _arrived(self, event: trace.Arrived) -> None:
+        self.devices[event.device].staleness.append(event.staleness)
+        self.seconds = event.t
+
+    def _aggregated(self, event: trace.Aggregated) -> None:
+        self.versions = event.version
+        self.seconds = event.t
+
+
+def as_table(run: RunSummary) -> dict[str, Any]:
+    """The summary as plain values, with a row for each device and one for all of them."""
+    header, stopped = run.header, run.stopped
+    return {
+        "name": header.name if header else None,
+        "strategy": header.strategy if header else None,
+        "seed": header.seed if header else None,
+        "dilation": header.dilation if header else None,
+        "seconds": run.seconds,
+        "versions": run.versions,
+        "stopped": stopped.reason if stopped else None,
+        "events": run.events,
+        "scripted": [msgspec.to_builtins(event, str_keys=True) for event in run.scripted],
+        "devices": [{"device": name, **_row([device])} for name, device in run.devices.items()],
+        "all": _row(list(run.devices.values())),
+    }
+
+
+def _row(devices: list[DeviceSummary]) -> dict[str, Any]:
+    staleness = _joined([device.staleness for device in devices])
+    row: dict[str, Any] = {"jobs": sum(device.jobs for device in devices)}
+    for phase in PHASES:
+        seconds: list[Seconds] = [getattr(device, phase) for device in devices]
+        asked = _joined([each.asked for each in seconds])
+        # a device that is not throttled was asked for nothing
+        row[phase] = {
+            "asked": _quantiles(asked[asked > 0] if phase == "compute" else asked),
+            "obtained": _quantiles(_joined([each.obtained for each in seconds])),
+        }
+    return row | {
+        "drops": sum(device.drops for device in devices),
+        "suspensions": sum(device.suspensions for device in devices),
+        "suspended_s": sum(device.suspended_s for device in devices),
+        "staleness": {"mean": float(staleness.mean()), "max": int(staleness.max())} if len(staleness) else None,
+    }
+
+
+def _joined(parts: list[array[Any]]) -> npt.NDArray[Any]:
+    return np.concatenate([np.asarray(part) for part in parts]) if parts else np.empty(0)
+
+
+def _quantiles(values: npt.NDArray[Any]) -> dict[str, float] | None:
+    if not len(values):
+        return None
+    ordered = np.sort(values)
+    return {name: float(ordered[rank(len(ordered), q)]) for name, q in (("p50", 0.5), ("p99", 0.99))}

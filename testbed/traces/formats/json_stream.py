@@ -1,0 +1,95 @@
+"""The entries of a large JSON object, one at a time: the file is never held whole."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from testbed.common.compressed import opened
+from testbed.common.errors import UserError
+
+_CHUNK = 1 << 20
+_LOOKAHEAD = 16
+_SPACE = " \t\r\n"
+
+
+def entries(path: Path) -> Iterator[tuple[str, Any]]:
+    """Key and value of each entry of the object that a JSON file is."""
+    with opened(path) as file:
+        yield from _Parser(file, path).entries()
+
+
+class _Parser:
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self._file, self._path = file, path
+        self._text = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+        self._decoder = json.JSONDecoder()
+        self._buffer, self._place, self._before, self._ended = "", 0, 0, False
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        self._expect("{", "an object: {…}")
+        if self._next() == "}":
+            self._place += 1
+            return self._end()
+        while True:
+            key = self._value()
+            if not isinstance(key, str):
+                raise self._error("a key is a text")
+            self._expect(":", "':' after a key")
+            yield key, self._value()
+            if self._expect(",}", "',' or '}' after an entry") == "}":
+                return self._end()
+
+    def _end(self) -> None:
+        if self._next():
+            raise self._error("something comes after the end of the object")
+
+    def _more(self) -> bool:
+        """Read on: as much again as is waiting, so that a large value is looked at only a few times."""
+        if self._ended:
+            return False
+        chunk = self._file.read(max(_CHUNK, len(self._buffer) - self._place))
+        self._ended = not chunk
+        self._before += self._buffer.count("\n", 0, self._place)
+        self._buffer = self._buffer[self._place :] + self._text.decode(chunk, final=self._ended)
+        self._place = 0
+        return True
+
+    def _next(self) -> str:
+        """The next character that is no space; nothing at the end."""
+        while True:
+            while self._place < len(self._buffer) and self._buffer[self._place] in _SPACE:
+                self._place += 1
+            if self._place < len(self._buffer):
+                return self._buffer[self._place]
+            if not self._more():
+                return ""
+
+    def _expect(self, wanted: str, meant: str) -> str:
+        found = self._next()
+        if not found or found not in wanted:
+            raise self._error(f"there should be {meant}")
+        self._place += 1
+        return found
+
+    def _value(self) -> Any:
+        """A whole value: enough comes after it that it cannot be a number cut in two by the end of the buffer."""
+        while True:
+            self._next()
+            try:
+                value, end = self._decoder.raw_decode(self._buffer, self._place)
+            except (ValueError, RecursionError) as error:  # a number may have too many digits to be one
+                if not isinstance(error, json.JSONDecodeError) or not self._more():
+                    raise self._error("a value is not valid, or is cut off") from None
+                continue
+            if end + _LOOKAHEAD > len(self._buffer) and self._more():
+                continue
+            self._place = end
+            return value
+
+    def _error(self, problem: str) -> UserError:
+        line = self._before + self._buffer.count("\n", 0, self._place) + 1
+        return UserError(f"{self._path}, line {line}: not valid JSON: {problem}; get the file once more")

@@ -1,0 +1,48 @@
+"""Lines and rows of files as they are found in the wild, and what their names say."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from testbed.common.compressed import opened
+from testbed.common.errors import UserError
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Number and text of each line, without its end."""
+    # only numbers and names of columns are taken: a letter in another encoding does not matter
+    with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as text:
+        for number, line in enumerate(text, 1):
+            yield number, line.rstrip("\r\n")
+
+
+def rows(path: Path, needed: tuple[str, ...], layout: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Number and cells of each row of a CSV with a header that has at least the columns ``needed``."""
+    numbered = lines(path)
+    header = [name.strip() for name in next(csv.reader([next(numbered, (1, ""))[1]]), [])]
+    missing = [name for name in needed if name not in header]
+    if missing:
+        raise UserError(
+            f"{path}, line 1: the header {','.join(header)!r} has no column {missing[0]!r}; it must be {layout}"
+        )
+    for number, line in numbered:
+        if not line.strip():
+            continue
+        cells = next(csv.reader([line]))
+        if len(cells) < len(header):
+            raise UserError(
+                f"{path}, line {number}: has {len(cells)} cells, and the header {len(header)}; if the file is cut off"
+                " there, leave the line out or get it once more"
+            )
+        yield number, {name: value.strip() for name, value in zip(header, cells, strict=False)}
+
+
+def stem(path: Path) -> str:
+    """The name of a file without what it says about its format."""
+    name = path.name.removesuffix(".gz")
+    for ending in (".csv", ".txt", ".log", ".json", ".pkl", ".pickle", ".down", ".up", ".dat"):
+        name = name.removesuffix(ending)
+    return name or path.name

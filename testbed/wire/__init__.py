@@ -1,0 +1,1 @@
+"""Messages, their encoding, sockets, and who may connect."""

@@ -1,0 +1,526 @@
+"""The engine: tickets, resending, losses, decisions that cannot be carried out, and the models it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from aggregator.engine.view import BadDecision
+from aggregator.strategies.fedasync import FedAsync
+from aggregator.strategy import Decision, Server, Strategy
+from testbed.history import trace
+from testbed.wire.messages import Job, Update, Vector
+from tests.aggregator.strategies.by_hand import ByHand, check_conservation, check_memory, vector
+
+Answer = Callable[[Server], Decision]
+
+
+class Scripted(Strategy):
+    """Answers the next event as the test says, and notes what it was told. Else it adds deltas and starts the idle."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.answer: Answer | None = None
+
+    def _decide(self, event: str, server: Server, update: Update | None = None) -> Decision:
+        self.told.append(event)
+        if self.answer is not None:
+            answer, self.answer = self.answer, None
+            return answer(server)
+        train = {device: server.job for device in server.devices if device not in server.busy}
+        if update is None:
+            return Decision(train=train)
+        return Decision(model=server.model + update.delta, applied={update.ticket: 1.0}, train=train)
+
+    def on_start(self, server: Server) -> Decision:
+        return self._decide("start", server)
+
+    def on_join(self, device: str, server: Server) -> Decision:
+        return self._decide(f"join {device}", server)
+
+    def on_leave(self, device: str, server: Server) -> Decision:
+        return self._decide(f"leave {device}", server)
+
+    def on_update(self, update: Update, server: Server) -> Decision:
+        return self._decide(f"update {update.device}", server, update)
+
+    def on_ready(self, device: str, server: Server) -> Decision:
+        return self._decide(f"ready {device}", server)
+
+    def on_wake(self, server: Server) -> Decision:
+        return self._decide("wake", server)
+
+
+class Scene:
+    """Devices a and b at work on version 0 under a scripted rule."""
+
+    def __init__(self) -> None:
+        self.rule = Scripted()
+        self.hand = ByHand(self.rule)
+        self.hand.start(a=1, b=1)
+        self.hand.taken()
+        self.rule.told.clear()
+
+    def answer(self, answer: Answer) -> None:
+        self.rule.answer = answer
+
+    def reasons(self, kind: type[trace.Rejected] | type[trace.Lost] | type[trace.Left]) -> list[tuple[str, str]]:
+        return [(event.device, event.reason) for event in self.hand.events(kind)]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+# ---- tickets
+
+
+def test_every_dispatch_has_a_new_ticket_and_carries_the_current_model(scene: Scene) -> None:
+    scene.hand.update("a", 1.5)
+    scene.hand.update("a", 1.5)
+    assert [(name, train.ticket, train.version, train.model.tolist()) for name, train in scene.hand.sent] == [
+        ("a", 1, 0, [0.0]),
+        ("b", 2, 0, [0.0]),
+        ("a", 3, 1, [1.5]),
+        ("a", 4, 2, [3.0]),
+    ]
+
+
+def test_devices_that_join_before_the_start_are_started_by_it() -> None:
+    rule = Scripted()
+    hand = ByHand(rule)
+    hand.join("a")
+    hand.join("b")
+    hand.leave("b")
+    assert (rule.told, hand.sent) == ([], [])
+    hand.engine.start(0.0)
+    assert (rule.told, hand.taken()) == (["start"], ["a"])
+
+
+def test_an_update_is_taken_once(scene: Scene) -> None:
+    first = scene.hand.train("a")
+    scene.hand.update("a", 1.0)
+    scene.hand.update("a", 1.0, train=first)
+    assert scene.hand.model == [1.0]
+    assert scene.rule.told == ["update a"]
+    assert [(event.device, event.ticket) for event in scene.hand.events(trace.Ignored)] == [("a", first.ticket)]
+    assert scene.hand.engine.tally.dispatched == 3
+
+
+def test_the_ticket_of_another_device_is_worth_nothing(scene: Scene) -> None:
+    scene.hand.update("a", 1.0, train=scene.hand.train("b"))
+    assert scene.rule.told == []
+    assert [event.device for event in scene.hand.events(trace.Ignored)] == ["a"]
+
+
+def test_an_update_of_a_device_that_is_not_there_is_ignored(scene: Scene) -> None:
+    train = scene.hand.train("a")
+    scene.hand.leave("a")
+    scene.hand.update("a", 1.0, train=train)
+    assert scene.rule.told == ["leave a"]
+    assert [event.ticket for event in scene.hand.events(trace.Ignored)] == [train.ticket]
+
+
+def test_a_busy_device_that_is_named_again_is_restarted(scene: Scene) -> None:
+    old = scene.hand.train("b")
+    scene.answer(
+        lambda server: Decision(model=vector(5.0), train={"a": server.job, "b": server.job}, rejected={1: "-"})
+    )
+    scene.hand.update("a", 1.0)
+    assert [(event.device, event.ticket) for event in scene.hand.events(trace.Superseded)] == [("b", old.ticket)]
+    scene.hand.update("b", 1.0, train=old)
+    assert scene.hand.model == [5.0]
+    scene.hand.update("b", 1.0)
+    assert scene.hand.model == [6.0]
+    check_conservation(scene.hand.engine)
+
+
+def test_a_held_device_stays_idle_and_an_update_may_wait_for_its_verdict(scene: Scene) -> None:
+    scene.answer(lambda server: Decision())
+    scene.hand.update("a", 1.0)
+    engine = scene.hand.engine
+    assert (scene.hand.taken(), dict(engine.busy), engine.in_flight) == ([], {"b": 0}, 2)
+    assert (engine.base_of("a"), engine.base_of("b"), engine.base_of("nobody")) == (None, 0, None)
+    scene.answer(lambda server: Decision(rejected={1: "too late"}, train={"b": server.job}, model=vector(1.0)))
+    scene.hand.update("b", 1.0)
+    assert scene.reasons(trace.Rejected) == [("a", "too late")]
+    assert engine.in_flight == 2  # ticket 2 has no verdict yet, ticket 3 is under way
+    check_conservation(engine)
+
+
+def test_an_update_that_was_settled_may_go_into_a_later_version_but_counts_once(scene: Scene) -> None:
+    scene.hand.update("a", 1.0)
+    scene.answer(lambda server: Decision(model=vector(9.0), applied={1: 0.5, 2: 0.5}, train={"b": server.job}))
+    scene.hand.update("b", 1.0)
+    assert scene.hand.events(trace.Aggregated)[-1].tickets == [1, 2]
+    assert scene.hand.engine.tally.applied == 2
+    check_conservation(scene.hand.engine)
+
+
+# ---- lost downloads and given-up uploads
+
+
+def test_a_lost_download_is_sent_again(scene: Scene) -> None:
+    scene.hand.now += 2.5
+    scene.hand.beat("a", ticket=0, trains=1)
+    first, again = (train for name, train in scene.hand.sent if name == "a")
+    assert again.model is first.model
+    assert (again.ticket, again.version, again.job) == (first.ticket, first.version, first.job)
+    assert again.sent == first.sent + 2.5  # its way over the link begins anew
+    assert [(event.device, event.ticket) for event in scene.hand.events(trace.Resent)] == [("a", first.ticket)]
+    assert scene.hand.engine.tally.dispatched == 2
+    assert scene.rule.told == []
+
+
+def test_a_train_that_is_still_on_its_way_is_not_sent_again(scene: Scene) -> None:
+    scene.hand.beat("a", ticket=0, trains=0)
+    assert scene.hand.taken() == []
+
+
+def test_a_train_that_does_not_arrive_for_many_beats_was_lost_by_the_transport(scene: Scene) -> None:
+    sent = []
+    for _ in range(8):
+        scene.hand.beat("a", ticket=0, trains=0)
+        sent.append(len(scene.hand.taken()))
+    # five beats of patience, then again, then patience anew
+    assert sent == [0, 0, 0, 0, 0, 1, 0, 0]
+
+
+def test_beats_that_cross_a_train_now_and_then_are_no_reason_to_send_it_again(scene: Scene) -> None:
+    for number in range(1, 13):  # the Trains that a has been sent
+        scene.hand.beat("a", trains=number - 1)
+        scene.hand.beat("a", ticket=scene.hand.train("a").ticket, trains=number)
+        scene.hand.update("a", 1.0)
+    assert scene.hand.events(trace.Resent) == []
+    assert scene.hand.taken() == ["a"] * 12
+
+
+def test_a_beat_of_an_idle_device_that_knows_every_train_ends_a_row_of_beats_that_do_not(scene: Scene) -> None:
+    for number in range(1, 13):  # its jobs are shorter than the time between beats: they find it idle
+        scene.hand.beat("a", trains=number - 1)
+        scene.answer(lambda server: Decision())
+        scene.hand.update("a", 1.0)
+        scene.hand.beat("a", finished=scene.hand.train("a").ticket, trains=number)
+        scene.hand.update("b", 1.0)  # which starts a, too
+    assert scene.hand.events(trace.Resent) == []
+
+
+def test_a_train_that_six_beats_in_a_row_do_not_know_was_lost_whatever_came_before_them(scene: Scene) -> None:
+    for _ in range(4):
+        scene.hand.beat("a", trains=0)
+    scene.hand.beat("a", ticket=1, trains=1)  # the row begins anew
+    scene.hand.update("a", 1.0)
+    scene.hand.taken()
+    sent = []
+    for _ in range(6):
+        scene.hand.beat("a", finished=1, trains=1)
+        sent += scene.hand.taken()
+    assert sent == ["a"]
+    assert [event.ticket for event in scene.hand.events(trace.Resent)] == [scene.hand.train("a").ticket]
+
+
+def test_a_resend_is_on_its_way_too(scene: Scene) -> None:
+    for trains, sent in ((1, ["a"]), (1, []), (2, ["a"]), (2, []), (3, ["a"])):
+        scene.hand.beat("a", trains=trains)
+        assert scene.hand.taken() == sent
+
+
+def test_a_device_that_holds_its_job_is_left_alone(scene: Scene) -> None:
+    ticket = scene.hand.train("a").ticket
+    scene.hand.beat("a", ticket=ticket, trains=1)
+    scene.hand.beat("a", ticket=ticket, finished=ticket, trains=1)  # it is uploading
+    assert (scene.hand.taken(), scene.rule.told) == ([], [])
+
+
+def test_a_device_that_goes_on_with_superseded_work_gets_the_new_job_again(scene: Scene) -> None:
+    old = scene.hand.train("b")
+    scene.answer(lambda server: Decision(train={"a": server.job, "b": server.job}, rejected={1: "-"}))
+    scene.hand.update("a", 1.0)
+    scene.hand.taken()
+    scene.hand.beat("b", ticket=old.ticket, trains=1)
+    assert scene.hand.taken() == []
+    scene.hand.beat("b", ticket=old.ticket, finished=old.ticket, trains=2)
+    assert scene.hand.taken() == ["b"]
+    assert scene.hand.events(trace.Lost) == []
+
+
+def test_an_idle_device_and_a_stranger_may_beat(scene: Scene) -> None:
+    scene.answer(lambda server: Decision())
+    scene.hand.update("a", 1.0)
+    scene.hand.beat("a", finished=1, trains=1)
+    scene.hand.beat("nobody", trains=7)
+    assert (scene.hand.taken(), scene.rule.told) == ([], ["update a"])
+
+
+def test_an_upload_that_was_given_up_is_lost_and_its_device_ready(scene: Scene) -> None:
+    ticket = scene.hand.train("a").ticket
+    scene.hand.beat("a", ticket=0, finished=ticket, trains=1)
+    assert scene.rule.told == ["ready a"]
+    assert scene.reasons(trace.Lost) == [("a", "its upload was given up")]
+    assert scene.hand.taken() == ["a"]
+    assert scene.hand.train("a").ticket > ticket
+    check_conservation(scene.hand.engine)
+
+
+def test_a_returning_device_is_not_taken_to_have_lost_what_is_still_on_its_way(scene: Scene) -> None:
+    scene.hand.leave("a")
+    scene.hand.join("a", trains=5)
+    scene.hand.taken()
+    scene.hand.beat("a", trains=5)
+    assert scene.hand.taken() == []
+    scene.hand.beat("a", trains=6)
+    assert scene.hand.taken() == ["a"]
+
+
+# ---- updates that are not fit
+
+
+@pytest.mark.parametrize(
+    ("delta", "claims", "reason"),
+    [
+        ((float("nan"),), {}, "its delta is not finite"),
+        ((float("-inf"),), {}, "its delta is not finite"),
+        ((1.0, 2.0), {}, "its delta has another shape than the model"),
+        ((1.0,), {"version": 1}, "it claims version 1, but its ticket is for 0"),
+        ((1.0,), {"samples": 0}, "it was trained on no samples"),
+    ],
+)
+def test_an_unfit_update_is_rejected_and_its_device_ready(
+    scene: Scene, delta: tuple[float, ...], claims: dict[str, int], reason: str
+) -> None:
+    scene.hand.update("a", *delta, **claims)  # type: ignore[arg-type]
+    assert scene.reasons(trace.Rejected) == [("a", reason)]
+    assert scene.rule.told == ["ready a"]
+    assert (scene.hand.engine.version, scene.hand.taken()) == (0, ["a"])
+    assert scene.hand.events(trace.Arrived) == []
+    check_conservation(scene.hand.engine)
+
+
+# ---- coming and going
+
+
+def test_what_a_leaving_device_was_doing_is_lost(scene: Scene) -> None:
+    scene.hand.leave("a")
+    assert scene.reasons(trace.Left) == scene.reasons(trace.Lost) == [("a", "it is gone")]
+    assert set(scene.hand.engine.devices) == set(scene.hand.engine.busy) == {"b"}
+    check_conservation(scene.hand.engine)
+
+
+def test_a_device_that_joins_although_it_is_there_has_left_before(scene: Scene) -> None:
+    scene.hand.join("a", samples=7)
+    assert scene.rule.told == ["leave a", "join a"]
+    assert scene.reasons(trace.Lost) == [("a", "it was restarted")]
+    assert scene.hand.engine.devices["a"].samples == 7
+    assert scene.hand.taken() == ["a"]
+    scene.hand.beat("a", trains=1)  # the count begins anew
+    assert scene.hand.taken() == ["a"]
+    check_conservation(scene.hand.engine)
+
+
+def test_a_device_that_has_left_is_still_known(scene: Scene) -> None:
+    scene.hand.leave("a")
+    scene.hand.join("c", samples=4)
+    engine = scene.hand.engine
+    assert (set(engine.devices), set(engine.known)) == ({"b", "c"}, {"a", "b", "c"})
+    scene.hand.join("a", samples=7)  # back, with other data
+    assert (engine.known["a"].samples, engine.known["c"].samples) == (7, 4)
+
+
+def test_the_delivered_update_of_a_device_that_left_can_still_be_applied(scene: Scene) -> None:
+    scene.answer(lambda server: Decision())
+    scene.hand.update("a", 1.0)
+    scene.hand.leave("a")
+    assert scene.hand.engine.tally.lost == 0
+    scene.answer(lambda server: Decision(model=vector(1.0), applied={1: 1.0, 2: 1.0}, train={"b": server.job}))
+    scene.hand.update("b", 1.0)
+    assert scene.hand.engine.tally.applied == 2
+    check_conservation(scene.hand.engine)
+
+
+def test_a_device_that_cannot_be_reached_leaves(scene: Scene) -> None:
+    scene.hand.unreachable = {"a"}
+    scene.hand.update("a", 1.0)
+    assert scene.rule.told == ["update a", "leave a"]
+    assert scene.reasons(trace.Lost) == [("a", "it cannot be reached")]
+    assert not scene.hand.engine.is_present("a")
+    check_conservation(scene.hand.engine)
+
+
+def test_a_device_that_cannot_be_reached_for_a_resend_leaves_at_once(scene: Scene) -> None:
+    scene.hand.unreachable = {"a"}
+    scene.hand.beat("a", trains=1)
+    assert scene.rule.told == ["leave a"]
+    assert not scene.hand.engine.is_present("a")
+
+
+def test_a_large_fleet_may_become_unreachable_all_at_once() -> None:
+    names = [f"d{number}" for number in range(1500)]  # deeper than Python nests calls
+    hand = ByHand(FedAsync())
+    hand.unreachable = set(names)
+    hand.start(**dict.fromkeys(names, 1))
+    assert (len(hand.engine.devices), hand.engine.tally.lost) == (0, len(names))
+    hand.unreachable.clear()
+    hand.join("d0")
+    assert hand.taken() == ["d0"]
+
+
+def test_the_rule_may_turn_to_another_device_that_cannot_be_reached_either(scene: Scene) -> None:
+    scene.answer(lambda server: Decision())
+    scene.hand.update("a", 1.0)
+    scene.hand.unreachable = {"a"}
+    scene.hand.leave("b")  # the scripted rule now starts a, which is idle
+    assert scene.rule.told == ["update a", "leave b", "leave a"]
+    assert not scene.hand.engine.devices
+
+
+# ---- decisions that cannot be carried out
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (lambda server: Decision(train={"nobody": server.job}), "dispatched to nobody, which is not present"),
+        (lambda server: Decision(applied={1: 1.0}), "applied updates without a new model, after update of a"),
+        (lambda server: Decision(rejected={2: "-"}), "rejected ticket 2, which awaits no decision"),
+        (lambda server: Decision(rejected={99: "-"}), "rejected ticket 99, which awaits no decision"),
+        (lambda server: Decision(model=vector(1.0), applied={2: 1.0}), "applied ticket 2, which awaits no decision"),
+        (lambda server: Decision(model=vector(1.0), applied={1: 1.0}, rejected={1: "-"}), "rejected ticket 1, which"),
+        (lambda server: Decision(model=vector(1.0, 2.0)), r"made a model of float32\[2\]"),
+        (lambda server: Decision(model=np.zeros(1)), r"made a model of float64\[1\]"),
+    ],
+)
+def test_a_decision_that_cannot_be_carried_out_names_its_rule(scene: Scene, answer: Answer, problem: str) -> None:
+    scene.answer(answer)
+    with pytest.raises(BadDecision, match=f"Scripted {problem}"):
+        scene.hand.update("a", 1.0)
+
+
+# ---- waking
+
+
+def test_a_wish_to_be_woken_stands_until_it_is_replaced_or_fulfilled(scene: Scene) -> None:
+    wishes = []
+    for wish in (5.0, None, 3.0, None):
+        scene.answer(lambda server, wish=wish: Decision(wake_at=wish, rejected={}, train={"a": server.job}))  # type: ignore[misc]
+        scene.hand.update("a", float("nan"))
+        wishes.append(scene.hand.engine.wake_at)
+    assert wishes == [5.0, 5.0, 3.0, 3.0]
+    scene.hand.wake()
+    assert (scene.hand.engine.now, scene.hand.engine.wake_at, scene.rule.told[-1]) == (3.0, None, "wake")
+
+
+def test_a_rule_that_will_be_woken_may_leave_everyone_idle(scene: Scene) -> None:
+    scene.hand.leave("b")
+    scene.answer(lambda server: Decision(wake_at=5.0))
+    scene.hand.update("a", 1.0)
+    assert not scene.hand.engine.busy
+    scene.hand.wake()
+    assert set(scene.hand.engine.busy) == {"a"}
+
+
+# ---- rounds
+
+
+def test_rounds_are_counted_from_one_and_told_as_the_rule_has_them(scene: Scene) -> None:
+    rounds = ([("a", 1.5), ("b", 2.25), ("a", 1.0)], None, [("b", 0.5)])
+    for moment, ended in enumerate(rounds, 1):
+        scene.hand.now = float(moment)
+        scene.answer(lambda server, ended=ended: Decision(train={"a": server.job}, round=ended))  # type: ignore[misc]
+        scene.hand.update("a", 1.0)
+    assert scene.hand.events(trace.Round) == [
+        trace.Round(t=1.0, number=1, devices=["a", "b", "a"], seconds=[1.5, 2.25, 1.0]),
+        trace.Round(t=3.0, number=2, devices=["b"], seconds=[0.5]),
+    ]
+
+
+# ---- the models
+
+
+def test_nobody_may_write_to_a_model(scene: Scene) -> None:
+    made: list[Vector] = []
+
+    def answer(server: Server) -> Decision:
+        made.append(vector(1.0))
+        return Decision(model=made[0], applied={1: 1.0}, train={"a": server.job})
+
+    first = scene.hand.engine.model
+    scene.answer(answer)
+    scene.hand.update("a", 1.0)
+    for model in (first, made[0], scene.hand.engine.model, scene.hand.engine.model_at(0), scene.hand.train("a").model):
+        with pytest.raises(ValueError, match="read-only"):
+            model += 1.0
+
+
+def test_the_history_keeps_exactly_the_versions_that_are_held() -> None:
+    hand = ByHand(Scripted())
+    hand.start(a=1, b=1, c=1)
+
+    def kept() -> list[int]:
+        versions = []
+        for version in range(hand.engine.version + 1):
+            try:
+                assert hand.engine.model_at(version).tolist() == [float(version)]
+            except KeyError:
+                continue
+            versions.append(version)
+        assert hand.engine.models_kept == len(versions)
+        check_memory(hand.engine)
+        return versions
+
+    assert kept() == [0]
+    hand.update("a", 1.0)
+    hand.update("a", 1.0)
+    assert kept() == [0, 2]  # nobody is on 1 any more
+    hand.update("b", 1.0)
+    assert kept() == [0, 2, 3]
+    hand.leave("c")
+    assert kept() == [2, 3]
+    hand.update("b", 1.0)
+    assert kept() == [2, 4]
+    hand.give_up("a")
+    assert kept() == [4]
+
+
+def test_the_base_of_an_update_is_kept_until_its_verdict(scene: Scene) -> None:
+    scene.answer(lambda server: Decision())
+    scene.hand.update("a", 1.0)  # based on 0, waits
+    scene.hand.update("b", 1.0)  # starts a as well, which was idle
+    engine = scene.hand.engine
+    assert (engine.version, engine.models_kept) == (1, 2)
+    scene.answer(
+        lambda server: Decision(rejected={1: "-"}, model=vector(2.0), applied={4: 1.0}, train={"b": server.job})
+    )
+    scene.hand.update("b", 1.0)
+    assert engine.in_flight == 2
+    with pytest.raises(KeyError):
+        engine.model_at(0)
+
+
+def test_the_same_model_again_is_a_new_version(scene: Scene) -> None:
+    scene.hand.now = 2.5
+    scene.answer(lambda server: Decision(model=server.model, train={"a": server.job}, rejected={1: "-"}))
+    scene.hand.update("a", 1.0)
+    assert (scene.hand.engine.version, scene.hand.model, scene.hand.engine.made) == (1, [0.0], 2.5)
+
+
+def test_staleness_counts_versions_since_the_download(scene: Scene) -> None:
+    for _ in range(3):
+        scene.hand.update("a", 1.0)
+    scene.hand.update("b", 1.0)
+    assert [(event.device, event.staleness) for event in scene.hand.events(trace.Arrived)] == [
+        ("a", 0),
+        ("a", 0),
+        ("a", 0),
+        ("b", 3),
+    ]
+    assert [event.staleness for event in scene.hand.events(trace.Aggregated)] == [[0], [0], [0], [3]]
+
+
+def test_a_dispatch_tells_the_steps_that_its_job_takes_on_that_device() -> None:
+    hand = ByHand(Scripted(), job=Job(epochs=2, batch=4))
+    hand.start(a=10, b=3)
+    # 10 samples are 3 batches of at most 4, two epochs 6 steps; 3 samples are 1 batch
+    assert [(event.device, event.steps) for event in hand.events(trace.Dispatched)] == [("a", 6), ("b", 2)]

@@ -1,0 +1,225 @@
+"""Requests and grants in the engine: who waits, what is sent again, and what a rule may not do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from aggregator.engine.engine import Stalled
+from aggregator.engine.forecast import Blind, InCell
+from aggregator.engine.view import BadDecision
+from aggregator.strategy import Decision, Plan, Server, Strategy
+from testbed.history import trace
+from testbed.profile.radio import Cell
+from testbed.profile.schema import Direction
+from testbed.wire.messages import Job, Update
+from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vector
+from tests.testbed.examples import device_spec
+
+
+def plan(*devices: str) -> Plan:
+    count = len(devices)
+    return Plan(
+        devices=devices, rates=(8.0,) * count, shares=(1 / count,) * count, remaining=(0.0,) * count, seconds=1.0,
+        queue=0.0, spent=0.0, budget=1.0,
+    )  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class OnRequest(Strategy):
+    """Starts everyone, and grants when it is told to: at a request, or at once."""
+
+    grants: ClassVar[bool] = True
+    at_once: tuple[str, ...] = ()
+    at_request: bool = True
+
+    def on_start(self, server: Server) -> Decision:
+        train = dict.fromkeys(server.devices, server.job)
+        return Decision(train=train, plan=plan(*self.at_once) if self.at_once else None)
+
+    def on_ask(self, device: str, server: Server) -> Decision:
+        return Decision(plan=plan(device) if self.at_request else None)
+
+    def on_join(self, device: str, server: Server) -> Decision:
+        return Decision(train={device: server.job})
+
+    def on_leave(self, device: str, server: Server) -> Decision:
+        return Decision()
+
+    def on_ready(self, device: str, server: Server) -> Decision:
+        return Decision(train={device: server.job})
+
+    def on_update(self, update: Update, server: Server) -> Decision:
+        return Decision(rejected={update.ticket: "seen"}, train={update.device: server.job})
+
+
+def started(**traits: object) -> ByHand:
+    hand = ByHand(OnRequest(**traits))  # type: ignore[arg-type]
+    hand.start(a=1, b=1)
+    return hand
+
+
+def test_a_request_is_traced_and_answered() -> None:
+    hand = started()
+    hand.now = 2.0
+    hand.ask("a")
+    [asked], [granted] = hand.events(trace.Asked), hand.events(trace.Granted)
+    assert (asked.device, asked.t, granted.device, granted.rate, granted.share) == ("a", 2.0, "a", 8.0, 1.0)
+    [(device, grant)] = hand.granted
+    assert (device, grant.ticket, grant.sent) == ("a", hand.train("a").ticket, 2.0)
+
+
+def test_who_waits_for_a_grant_that_nobody_gives_is_not_at_work() -> None:
+    hand = started(at_request=False)
+    hand.ask("a")
+    with pytest.raises(Stalled, match="OnRequest stalled after request of b"):
+        hand.ask("b")
+
+
+def test_an_update_without_a_grant_is_rejected_and_its_device_begins_anew() -> None:
+    hand = started()
+    ticket = hand.train("a").ticket
+    hand.update("a", 1.0)
+    [rejected] = hand.events(trace.Rejected)
+    assert (rejected.ticket, rejected.reason) == (ticket, "it was sent without a grant")
+    assert hand.train("a").ticket > ticket
+    check_conservation(hand.engine)
+
+
+def test_a_request_for_an_old_ticket_or_a_second_one_is_ignored() -> None:
+    hand = started()
+    old = hand.train("a")
+    hand.ask("a")
+    hand.ask("a")
+    hand.update("a", 1.0)
+    hand.ask("a", train=old)
+    hand.leave("b")
+    hand.ask("b")
+    assert [event.device for event in hand.events(trace.Ignored)] == ["a", "a", "b"]
+    assert len(hand.events(trace.Asked)) == 1
+
+
+def test_a_request_of_a_device_whose_rule_grants_nothing_is_ignored() -> None:
+    class Plain(OnRequest):
+        grants: ClassVar[bool] = False
+
+    hand = ByHand(Plain())
+    hand.start(a=1)
+    hand.ask("a")
+    assert hand.events(trace.Ignored)
+    assert not hand.train("a").grant
+
+
+@pytest.mark.parametrize("who", [("a", "a"), ("nobody",)])
+def test_a_grant_to_somebody_who_waits_for_none_is_a_bad_decision(who: tuple[str, ...]) -> None:
+    with pytest.raises(BadDecision, match=f"granted a rate to {who[0]}, which does not wait for one"):
+        started(at_once=who)
+
+
+def test_a_grant_that_does_not_arrive_is_sent_again_as_it_was() -> None:
+    hand = started(at_once=("a",))
+    hand.now = 9.0
+    for _ in range(6):
+        hand.beat("a", ticket=hand.train("a").ticket, trains=1, state="waiting")
+    [first, second] = hand.granted
+    assert first == second
+    assert len(hand.events(trace.Granted)) == 1
+
+
+def test_a_grant_is_not_sent_again_while_the_device_uploads() -> None:
+    hand = started(at_once=("a",))
+    for state in ("waiting", "uploading") * 5:
+        hand.beat("a", ticket=hand.train("a").ticket, trains=1, state=state)
+    assert len(hand.granted) == 1
+
+
+def test_a_device_that_cannot_be_reached_with_its_grant_has_left() -> None:
+    hand = started()
+    hand.unreachable.add("a")
+    hand.ask("a")
+    assert [event.device for event in hand.events(trace.Left)] == ["a"]
+
+
+# ---- how long a device computes yet
+
+
+def test_what_remains_is_counted_from_the_dispatch_and_is_nothing_only_for_who_has_asked() -> None:
+    hand = started()  # jobs take 1 s
+    hand.engine.now = 0.25
+    assert hand.engine.remaining("a") == 0.75
+    hand.engine.now = 5.0
+    assert hand.engine.remaining("a") == pytest.approx(1e-6)
+    hand.now = 5.0
+    hand.ask("a")
+    assert hand.engine.remaining("a") == 0.0
+
+
+def test_what_remains_may_be_reckoned_from_heartbeats() -> None:
+    hand = started()
+    hand.now = 3.0
+    hand.beat("a", ticket=hand.train("a").ticket, trains=1, state="training", progress=0.25)
+    hand.engine.now = 3.5
+    assert hand.engine.remaining("a", by_beats=True) == 0.25
+    assert hand.engine.remaining("b", by_beats=True) == pytest.approx(1e-6)
+    hand.now = 6.0
+    hand.beat("a", ticket=hand.train("a").ticket, trains=1, state="suspended", progress=0.5)
+    assert hand.engine.remaining("a", by_beats=True) == 0.5  # it hangs; by its dispatch, it would be done
+
+
+def test_what_remains_of_a_job_that_was_sent_again_is_counted_from_then() -> None:
+    hand = started()
+    hand.now = 3.0
+    hand.beat("a", trains=10**6)
+    assert hand.events(trace.Resent)
+    assert hand.engine.remaining("a") == 1.0
+
+
+def test_what_remains_of_nothing_is_not_asked() -> None:
+    hand = ByHand(OnRequest())
+    hand.join("b")
+    with pytest.raises(BadDecision, match="how long b will compute, which does not"):
+        hand.engine.remaining("b")
+
+
+# ---- the cell
+
+
+def in_cell(seconds_per_sample: float | None = 0.5, seed: int = 0) -> InCell:
+    spec = device_spec("a")
+    near = {
+        "name": "a", "distance": 250.0, "down": Direction(delay=0.25, mbit=8e-6), "index": 3,
+        "seconds_per_sample": seconds_per_sample,
+    }  # fmt: skip
+    fleet = {"a": type(spec)(**{name: near.get(name, getattr(spec, name)) for name in spec.__slots__})}
+    return InCell(Cell(), seed, fleet, {"a": 10}, 4)
+
+
+def test_a_job_takes_its_download_and_its_computing() -> None:
+    # 0.25 s of delay, 4 bytes at 8 bit/s, two steps of 10 samples of 0.5 s
+    assert in_cell().seconds("a", Job(steps=2)) == 0.25 + 4.0 + 10.0
+
+
+def test_after_an_update_a_step_takes_what_it_took() -> None:
+    for outlook in (in_cell(), in_cell(seconds_per_sample=None)):
+        outlook.heard(
+            Update(
+                device="a", ticket=1, version=0, delta=vector(0.0), samples=10, steps=4, started=1.0, finished=3.0,
+                due=3.0, loss=None,
+            )
+        )  # fmt: skip
+        assert outlook.seconds("a", Job(steps=2)) == 4.25 + 1.0
+
+
+def test_a_channel_fades_by_seed_device_and_round_and_by_nothing_else() -> None:
+    snrs = [in_cell().snr("a", version) for version in range(2000)]
+    assert snrs[7] == in_cell().snr("a", 7) != in_cell(seed=1).snr("a", 7)
+    assert len(set(snrs)) == len(snrs)
+    assert sum(snrs) / len(snrs) == pytest.approx(160.0, rel=0.1)  # at 250 m: four times the 40 of the edge
+
+
+def test_where_there_is_no_cell_nobody_asks() -> None:
+    for question in (lambda: Blind().snr("a", 0), lambda: Blind().seconds("a", Job())):
+        with pytest.raises(LookupError, match="a is in no radio cell"):
+            question()

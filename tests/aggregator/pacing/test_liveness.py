@@ -1,0 +1,216 @@
+"""No history of events may leave a rule waiting for something that cannot come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.engine.engine import Stalled
+from aggregator.strategy import Decision, Server, Strategy
+from testbed.wire.messages import Train, Update
+from tests.aggregator.strategies.by_hand import ByHand, check_conservation, check_memory
+from tests.aggregator.strategies.test_contract import RULES, every_rule
+
+NAMES = ("a", "b", "c", "d", "e")
+UNFIT = (float("nan"), float("inf"), 2e19)
+
+
+class History:
+    """Lets one thing after another happen to a fleet. A number picks whom or what, modulo the choice there is."""
+
+    def __init__(self, strategy: Strategy, present: int) -> None:
+        self.hand = ByHand(strategy, (0.0, 0.0, 0.0))
+        self.hand.start(**{name: 1 + number for number, name in enumerate(NAMES[:present])})
+
+    def _one(self, names: object, number: int) -> str | None:
+        chosen = sorted(names)  # type: ignore[call-overload]
+        return chosen[number % len(chosen)] if chosen else None
+
+    def _busy(self, number: int) -> str | None:
+        return self._one(self.hand.engine.busy, number)
+
+    def updates(self, number: int) -> None:
+        if device := self._busy(number):
+            self.hand.update(device, 1.0, -1.0, float(number))
+
+    def brings_nothing(self, number: int) -> None:
+        if device := self._busy(number):
+            self.hand.update(device, 0.0, 0.0, 0.0)
+
+    def brings_a_huge_delta(self, number: int) -> None:
+        if device := self._busy(number):
+            self.hand.update(device, 1.5e19, 0.0, 0.0)
+
+    def brings_an_unfit_delta(self, number: int) -> None:
+        if device := self._busy(number):
+            self.hand.update(device, 0.0, UNFIT[number % len(UNFIT)], 0.0)
+
+    def claims_another_version(self, number: int) -> None:
+        if device := self._busy(number):
+            self.hand.update(device, 1.0, 1.0, 1.0, version=self.hand.train(device).version + 1)
+
+    def claims_no_samples(self, number: int) -> None:
+        if device := self._busy(number):
+            self.hand.update(device, 1.0, 1.0, 1.0, samples=0)
+
+    def gives_up(self, number: int) -> None:
+        if device := self._busy(number):
+            self.hand.give_up(device)
+
+    def loses_a_download(self, number: int) -> None:
+        if device := self._busy(number):
+            self.hand.beat(device, trains=10**6)
+
+    def repeats_an_old_ticket(self, number: int) -> None:
+        past = [pair for pair in self.hand.sent if not self._is_current(*pair)]
+        if past:
+            device, train = past[number % len(past)]
+            self.hand.update(device, 1.0, 1.0, 1.0, train=train)
+
+    def _is_current(self, device: str, train: Train) -> bool:
+        return device in self.hand.engine.busy and self.hand.train(device) is train
+
+    def asks(self, number: int) -> None:
+        """Of a rule that grants rates; others take no notice."""
+        if device := self._busy(number):
+            self.hand.ask(device)
+
+    def waits_for_a_grant(self, number: int) -> None:
+        if device := self._busy(number):
+            self.hand.beat(device, ticket=self.hand.train(device).ticket, trains=10**6, state="waiting")
+
+    def joins(self, number: int) -> None:
+        self.hand.join(NAMES[number % len(NAMES)], samples=1 + number)
+
+    def leaves(self, number: int) -> None:
+        if device := self._one(self.hand.engine.devices, number):
+            self.hand.leave(device)
+
+    def cannot_be_reached(self, number: int) -> None:
+        self.hand.unreachable ^= {NAMES[number % len(NAMES)]}
+
+    def wakes(self, number: int) -> None:
+        if self.hand.engine.wake_at is not None:
+            self.hand.wake()
+
+    def wakes_late(self, number: int) -> None:
+        if self.hand.engine.wake_at is not None:
+            self.hand.wake(late=number / 2)
+
+    def time_passes(self, number: int) -> None:
+        self.hand.now += number / 4
+
+    def check(self) -> None:
+        engine = self.hand.engine
+        check_conservation(engine)
+        check_memory(engine)
+        # (who has asked and was granted nothing is busy, and would be so for ever: the engine raises Stalled)
+        assert engine.busy or engine.wake_at is not None or not engine.devices
+
+    def check_that_it_goes_on(self) -> None:
+        """If all that can come comes, a version follows: a rule may wait, but not for ever."""
+        self.hand.unreachable.clear()
+        self.hand.join(NAMES[0])
+        version = self.hand.engine.version
+        for _ in range(3):
+            for device in sorted(self.hand.engine.busy):
+                if device in self.hand.engine.busy:
+                    self.hand.update(device, 1.0, 2.0, 3.0)
+            self.wakes(0)
+        assert self.hand.engine.version > version
+
+
+HAPPENINGS = (
+    *[History.updates] * 4,  # more often than the others, so that versions are made
+    History.brings_nothing,
+    History.brings_a_huge_delta,
+    History.brings_an_unfit_delta,
+    History.claims_another_version,
+    History.claims_no_samples,
+    History.gives_up,
+    History.loses_a_download,
+    History.repeats_an_old_ticket,
+    *[History.asks] * 2,
+    History.waits_for_a_grant,
+    *[History.joins, History.leaves] * 2,
+    History.cannot_be_reached,
+    History.wakes,
+    History.wakes_late,
+    History.time_passes,
+)
+histories = st.lists(st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 7)), min_size=8, max_size=40)
+
+
+@every_rule
+@settings(max_examples=500, deadline=None, derandomize=True, database=None)
+@given(present=st.integers(0, 4), happenings=histories)
+def test_it_never_waits_for_what_cannot_come(
+    make: Callable[[], Strategy], present: int, happenings: list[tuple[Callable[[History, int], None], int]]
+) -> None:
+    history = History(make(), present)
+    for happens, number in happenings:
+        happens(history, number)
+        history.check()
+    history.check_that_it_goes_on()
+
+
+class WaitsForEver(Strategy):
+    """Deliberately wrong: starts everyone once, takes every update, and never starts anyone again."""
+
+    def on_start(self, server: Server) -> Decision:
+        return Decision(train=dict.fromkeys(server.devices, server.job))
+
+    def on_join(self, device: str, server: Server) -> Decision:
+        return Decision()
+
+    def on_leave(self, device: str, server: Server) -> Decision:
+        return Decision()
+
+    def on_update(self, update: Update, server: Server) -> Decision:
+        return Decision(rejected={update.ticket: "not wanted"})
+
+    def on_ready(self, device: str, server: Server) -> Decision:
+        return Decision()
+
+
+@pytest.mark.parametrize(
+    ("happens", "event"),
+    [
+        (lambda hand: hand.update("b", 1.0), "update of b"),
+        (lambda hand: hand.update("b", float("nan")), "unfit update of b"),
+        (lambda hand: hand.give_up("b"), "upload given up by b"),
+        (lambda hand: hand.leave("b"), "leave of b"),
+        (lambda hand: hand.join("b"), "leave of b"),
+    ],
+)
+def test_a_rule_that_stalls_is_named_with_the_event(happens: Callable[[ByHand], None], event: str) -> None:
+    hand = ByHand(WaitsForEver())
+    hand.start(a=1, b=1)
+    hand.update("a", 1.0)
+    with pytest.raises(Stalled, match=f"WaitsForEver stalled after {event}:"):
+        happens(hand)
+
+
+def test_a_rule_that_waits_while_nobody_is_there_does_not_stall() -> None:
+    hand = ByHand(WaitsForEver())
+    hand.start(a=1)
+    hand.leave("a")
+    with pytest.raises(Stalled, match="WaitsForEver stalled after join of c:"):
+        hand.join("c")
+
+
+def test_a_rule_that_starts_nobody_stalls_at_the_start() -> None:
+    class StartsNobody(WaitsForEver):
+        def on_start(self, server: Server) -> Decision:
+            return Decision()
+
+    with pytest.raises(Stalled, match="StartsNobody stalled after start:"):
+        ByHand(StartsNobody()).start(a=1)
+
+
+def test_the_table_has_all_paces() -> None:
+    bases = {base.__name__ for make in RULES.values() for base in type(make()).__mro__}
+    assert bases >= {"EveryUpdate", "EveryK", "EveryRound", "EveryTick", "Granting"}

@@ -1,0 +1,242 @@
+"""An engine that is written to a file and read back goes on as if nothing had happened, whatever its rule."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aggregator.process import checkpoint
+from aggregator.process.checkpoint import CHECKPOINT, MODULES, Checkpoints
+from aggregator.strategies import STRATEGIES
+from aggregator.strategy import Strategy
+from testbed.common import statefile
+from testbed.common.statefile import StateError
+from testbed.history import trace
+from testbed.profile.schema import Checkpoint
+from testbed.wire.messages import Base, Job, Train
+from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vector
+
+FLEET = {"a": 10, "b": 20, "c": 30, "d": 5}
+MODEL = (0.5, -1.0, 2.0)
+NEEDED = {
+    "fedasync": {"alpha": 0.5}, "audg": {"interval": 1.0}, "psurdg": {"interval": 1.0}, "eafl": {"phi": 0.5},
+    "asafl": {"rounds": 50, "budget": 50.0}, "safl": {"k": 2}, "fedbuff": {"k": 2},
+}  # fmt: skip
+REPEATABLE = sorted(name for name, cls in STRATEGIES.items() if not cls.unrepeatable)
+OTHERS = sorted(STRATEGIES.keys() - set(REPEATABLE))
+
+
+def rule(name: str) -> Strategy:
+    cls = STRATEGIES[name]
+    given = {key: value for key, value in NEEDED.get(name, {}).items() if key in cls.__dataclass_fields__}
+    made: Strategy = cls(**given)
+    return made
+
+
+def play(hand: ByHand, steps: range) -> None:
+    """Somebody who is busy answers, or the rule is woken: who, and with what, is a function of the step and the job."""
+    for step in steps:
+        chance, hand.now = np.random.default_rng([7, step]), 0.25 * (step + 1)
+        wake_at = hand.engine.wake_at
+        if wake_at is not None and wake_at <= hand.now:
+            hand.engine.wake(hand.now)
+            continue
+        busy = sorted(hand.engine.busy)
+        if not busy:
+            continue  # a rule with ticks waits for the next
+        device = busy[chance.integers(len(busy))]
+        train = hand.train(device)
+        noise = np.random.default_rng([ord(device), train.number]).normal(size=len(MODEL))
+        hand.update(device, *(0.1 * noise - 0.2 * train.model), train=train, seconds=0.2)
+
+
+def save(hand: ByHand, folder: Path) -> Path:
+    path = folder / "state.safetensors"
+    statefile.draft(hand.engine.state(), MODULES).write(path, {})
+    return path
+
+
+def begun(name: str) -> ByHand:
+    hand = ByHand(rule(name), MODEL, job=Job(steps=2))
+    hand.start(**FLEET)
+    return hand
+
+
+@pytest.mark.parametrize("name", REPEATABLE)
+@pytest.mark.parametrize("cut", [1, 23, 40])
+def test_a_run_that_goes_on_from_a_file_ends_with_the_same_model(name: str, cut: int, tmp_path: Path) -> None:
+    whole, first = begun(name), begun(name)
+    play(whole, range(80))
+    play(first, range(cut))
+    second = ByHand(rule(name), (9.0, 9.0, 9.0), job=Job(steps=2), seed=99)
+    second.engine.restore(checkpoint.read(save(first, tmp_path), "aggregator"))
+    second.engine.resume(first.now)
+    check_conservation(second.engine)
+    play(second, range(cut, 80))
+    assert second.engine.version == whole.engine.version > 2
+    assert second.engine.model.tobytes() == whole.engine.model.tobytes()
+    assert second.engine.tally == whole.engine.tally
+    assert second.engine.busy == whole.engine.busy
+    check_conservation(second.engine)
+
+
+@pytest.mark.parametrize("name", REPEATABLE)
+def test_everybody_is_sent_what_he_was_working_on(name: str, tmp_path: Path) -> None:
+    first = begun(name)
+    play(first, range(30))
+    second = ByHand(rule(name), MODEL)
+    second.engine.restore(checkpoint.read(save(first, tmp_path), "aggregator"))
+    second.engine.resume(10.0)
+    working = {device: first.train(device).ticket for device in first.engine.busy}
+    assert {device: train.ticket for device, train in second.sent} == working
+    assert {train.sent for _, train in second.sent} <= {10.0}
+    resent = [event for event in second.trace if isinstance(event, trace.Resent)]
+    assert {event.ticket for event in resent} == set(working.values())
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_where_devices_know_more_than_the_rule_they_leave_and_join_again(name: str, tmp_path: Path) -> None:
+    first = ByHand(rule(name), MODEL, job=Job(steps=2))
+    first.start(**FLEET)
+    for device in sorted(first.engine.busy)[:2]:
+        first.now += 0.5
+        (first.ask if first.engine.grants else lambda who: first.update(who, 1.0, 2.0, 3.0))(device)
+    second = ByHand(rule(name), MODEL)
+    second.engine.restore(checkpoint.read(save(first, tmp_path), "aggregator"))
+    second.engine.resume(5.0)
+    assert not second.engine.devices
+    assert not second.sent
+    left = [event.device for event in second.trace if isinstance(event, trace.Left)]
+    assert sorted(left) == sorted(FLEET)
+    second.now = 5.0
+    for device, samples in FLEET.items():
+        second.join(device, samples)
+    assert second.engine.busy.keys() == FLEET.keys()
+    assert {train.version for _, train in second.sent} == {first.engine.version}
+    check_conservation(second.engine)
+
+
+def test_a_rule_that_has_half_of_its_state_on_the_devices_cannot_be_resumed() -> None:
+    assert rule("asafl").resumable
+    assert not STRATEGIES["asafl"](rounds=5, budget=5.0, memory="light").resumable
+
+
+def test_a_device_that_keeps_its_base_is_given_it_back(tmp_path: Path) -> None:
+    first = begun("audg")
+    seat = first.engine._seats["a"]
+    first.update("a", 1.0, 1.0, 1.0)
+    first.engine._office.keep(seat, 0)
+    messages: list[object] = []
+    second = ByHand(rule("audg"), MODEL)
+    second.engine.restore(checkpoint.read(save(first, tmp_path), "aggregator"))
+    second.engine._send = lambda device, message: messages.append((device, message))
+    second.engine.resume(1.0)
+    [(device, base)] = [each for each in messages if isinstance(each[1], Base)]  # type: ignore[index]
+    assert (device, base.version, base.model.tolist()) == ("a", 0, list(MODEL))
+
+
+def test_past_models_are_kept_for_those_who_need_them_and_no_longer(tmp_path: Path) -> None:
+    first = begun("fedasync")
+    for delta in (1.0, 2.0, 3.0):
+        first.update("a", delta, delta, delta)
+    second = ByHand(rule("fedasync"), MODEL)
+    second.engine.restore(checkpoint.read(save(first, tmp_path), "aggregator"))
+    second.engine.resume(1.0)
+    assert second.engine.models_kept == first.engine.models_kept == 2  # b, c and d have the first, a the last
+    assert second.train("b").model is second.train("c").model
+    for device in ("b", "c", "d"):
+        second.update(device, 0.0, 0.0, 0.0)
+    assert second.engine.models_kept <= 4
+
+
+class Scribe:
+    """Checkpoints in a folder, with a clock that is moved by hand."""
+
+    def __init__(self, folder: Path, **when: object) -> None:
+        self.host = 0.0
+        self.synced = 0
+        self.path = folder / CHECKPOINT
+        self.checkpoints = Checkpoints(folder, Checkpoint(**when), lambda: self.host, self._sync, "aggregator")  # type: ignore[arg-type]
+
+    def _sync(self) -> None:
+        self.synced += 1
+
+
+def test_a_checkpoint_is_due_after_seconds_or_versions(tmp_path: Path) -> None:
+    scribe = Scribe(tmp_path, seconds=10.0, versions=5).checkpoints
+    assert not scribe.is_due(9.0, 4)
+    assert scribe.is_due(10.0, 1)
+    assert scribe.is_due(1.0, 5)
+    assert not scribe.is_due(100.0, 0)  # nothing has changed
+    scribe.take(10.0, 5, 100, {})
+    scribe.wait()
+    assert not scribe.is_due(19.0, 9)
+    assert scribe.is_due(20.0, 6)
+
+
+def test_none_is_made_where_none_is_wanted(tmp_path: Path) -> None:
+    scribe = Scribe(tmp_path, never=True)
+    assert not scribe.checkpoints.is_due(1000.0, 1000)
+    scribe.checkpoints.take_last(1000.0, 1000, 5, dict)
+    assert not scribe.path.exists()
+
+
+def test_it_says_how_far_the_run_was_and_the_trace_is_on_the_disk_first(tmp_path: Path) -> None:
+    scribe = Scribe(tmp_path)
+    scribe.checkpoints.take_last(12.5, 7, 4711, lambda: {"engine": [1, 2]})
+    notes = statefile.notes_of(scribe.path)
+    assert (notes["t"], notes["version"], notes["trace_bytes"]) == ("12.5", "7", "4711")
+    assert checkpoint.read(scribe.path, "aggregator") == {"engine": [1, 2]}
+    assert scribe.synced == 1
+
+
+def test_writing_takes_a_tenth_of_the_time_at_most(tmp_path: Path) -> None:
+    scribe = Scribe(tmp_path, versions=1)
+    scribe.checkpoints._sync = lambda: setattr(scribe, "host", 3.0)  # type: ignore[method-assign]
+    scribe.checkpoints.take(1.0, 1, 0, {})
+    scribe.checkpoints.wait()
+    assert not scribe.checkpoints.is_due(2.0, 2)
+    scribe.host = 29.9
+    assert not scribe.checkpoints.is_due(2.0, 2)
+    scribe.host = 30.1
+    assert scribe.checkpoints.is_due(2.0, 2)
+
+
+def test_a_disk_without_room_is_told_once_and_tried_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "checkpoints").write_text("a file where the folder should be")
+    scribe = Scribe(tmp_path, versions=1).checkpoints
+    for version in (1, 2):
+        scribe.take(1.0, version, 0, {})
+        scribe.wait()
+    assert capsys.readouterr().err.count("a checkpoint cannot be written") == 1
+    (tmp_path / "checkpoints").unlink()
+    assert scribe.is_due(1.0, 3)
+    scribe.take(1.0, 3, 0, {"engine": 3})
+    scribe.wait()
+    assert checkpoint.read(tmp_path / CHECKPOINT, "aggregator") == {"engine": 3}
+
+
+def test_a_rule_that_keeps_what_cannot_be_kept_runs_on_without_checkpoints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scribe = Scribe(tmp_path)
+    scribe.checkpoints.take(1.0, 1, 0, {"rule": {"_clock": time.monotonic}})
+    assert "state['rule']['_clock'] is a" in capsys.readouterr().err
+    assert not scribe.path.exists()
+
+
+def test_a_state_with_objects_of_others_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    statefile.draft([Path("x")], ("pathlib",)).write(path, {})
+    with pytest.raises(StateError, match="no part of a run's state"):
+        checkpoint.read(path, "my_rule")
+
+
+def test_a_train_that_is_read_back_is_whole(tmp_path: Path) -> None:
+    path, train = tmp_path / "state", Train(ticket=3, version=2, sent=1.5, job=Job(lr=0.5), model=vector(1.0, 2.0))
+    statefile.draft(train, MODULES).write(path, {})
+    found = checkpoint.read(path, "aggregator")
+    assert (found.ticket, found.job, found.model.tolist()) == (3, Job(lr=0.5), [1.0, 2.0])

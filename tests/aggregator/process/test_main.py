@@ -1,0 +1,651 @@
+"""The aggregator's process, with a scripted transport and a clock that moves only when somebody waits."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+import numpy as np
+import pytest
+
+from aggregator.config import AggregatorConfig, Resumption
+from aggregator.pacing import EveryUpdate
+from aggregator.process.main import AggregatorProcess
+from aggregator.strategy import Decision, Server, Strategy
+from testbed.history import trace
+from testbed.history.trace import as_table
+from testbed.host import cores
+from testbed.host.survey import Survey
+from testbed.loading.profile_loader import load
+from testbed.planning import planner
+from testbed.wire.codec import Buffer, decode, encode
+from testbed.wire.messages import (
+    EVALUATOR,
+    STOPPED,
+    Ask,
+    Beat,
+    Group,
+    Hello,
+    Ledger,
+    Message,
+    Refused,
+    Score,
+    Snapshot,
+    Stop,
+    Train,
+    Update,
+    Welcome,
+)
+from tests.devices.parts import Time
+from tests.devices.tiny import TinyTask
+
+E = TypeVar("E", bound=trace.Event)
+SOON = 1e-3
+"""What the process itself takes, with a clock that moves a little at every look."""
+
+
+class World:
+    """Everybody whom the aggregator talks to. They say hello, are told to train, and answer by the script.
+
+    ``overslept``: by so many seconds, the process comes back late from waiting for a message.
+    """
+
+    endpoint = "nowhere"
+
+    def __init__(
+        self, time: Time, dilation: float = 1.0, overslept: float = 0.0, canary: bool = False,
+        devices: Sequence[str] = ("host-1", "host-2"),
+    ) -> None:  # fmt: skip
+        self.time, self.dilation, self.overslept = time, dilation, overslept
+        self.canaries = ("canary@1",) if canary else ()
+        self.said: list[tuple[str, Message]] = []
+        """What the aggregator said, and to whom."""
+        self.on_train: Callable[[str, Train], None] = lambda device, train: None
+        self._origin = time.now
+        self._queue: list[tuple[float, int, str, list[Buffer]]] = []
+        for name in (*devices, *self.canaries, EVALUATOR):
+            self.at(0.0, name, Hello(device=name, pid=os.getpid(), cores=(1,), samples=5))
+
+    def at(self, moment: float, peer: str, message: Message) -> None:
+        """Let a peer say something at an emulated moment."""
+        host = self._origin + moment * self.dilation
+        heapq.heappush(self._queue, (host, len(self.said) + len(self._queue), peer, encode(message)))
+
+    def update(self, device: str, train: Train, at: float, due: float, **changes: Any) -> None:
+        self.at(
+            at, device,
+            Update(
+                device=device, ticket=train.ticket, version=train.version, delta=np.ones(TinyTask.SIZE, np.float32),
+                samples=5, steps=1, started=0.0, finished=0.0, due=due, loss=1.0, trains=1, **changes,
+            ),
+        )  # fmt: skip
+
+    def beat(self, device: str, at: float, **changes: Any) -> None:
+        self.at(at, device, msgspec.structs.replace(Beat(device=device, state="idle"), **changes))
+
+    # ---- as the aggregator's end of the transport
+
+    def send(self, peer: str, frames: Sequence[Buffer]) -> None:
+        message = decode(frames, TinyTask.SIZE)
+        self.said.append((peer, message))
+        now = (self.time.now - self._origin) / self.dilation
+        if isinstance(message, Welcome):
+            self._origin = message.origin
+        elif isinstance(message, Train):
+            self.on_train(peer, message)
+        elif isinstance(message, Snapshot):
+            self.at(now, peer, Score(version=message.version, made=message.made, metrics={"accuracy": 0.5}))
+        elif isinstance(message, Stop):
+            self.beat(peer, now, state=STOPPED)
+
+    def receive(self, timeout: float) -> tuple[str, list[Buffer]] | None:
+        limit = self.time.now + timeout + (self.overslept if timeout > 0 else 0.0)
+        if self._queue and self._queue[0][0] <= limit:
+            moment, _, peer, frames = heapq.heappop(self._queue)
+            self.time.now = max(self.time.now, moment)
+            return peer, frames
+        self.time.now = limit
+        return None
+
+    def account(self) -> Counter[tuple[str, str]]:
+        return Counter()
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    own = Time()
+    monkeypatch.setattr("testbed.common.clock.time", own)
+    return own
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def prepare(
+    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, rule: Strategy | None = None,
+    resume: Resumption | None = None,
+) -> AggregatorProcess:  # fmt: skip
+    """The process for a run over two devices that are not throttled, with a rule that takes every update."""
+    if rule is not None:
+        monkeypatch.setattr("aggregator.process.main._strategy", lambda experiment: rule)
+    profile = folder / "mine.toml"
+    profile.write_text(
+        'strategy = "fedasync"\nstop.seconds = 2.0\ndevices = [{ profile = "host", count = 2 }]', encoding="utf-8"
+    )
+    experiment = load(profile, settings)
+    plan = planner.plan(experiment, Survey(samples=(5, 5)), cores.plan([0, 1], 2), world.dilation)
+    monkeypatch.setattr("aggregator.process.peers.Hub", lambda endpoint, max_bytes, allow: world)
+    config = AggregatorConfig(
+        experiment=experiment, devices=plan.devices, dilation=plan.dilation, demand=plan.demand, pressure=None,
+        canaries=world.canaries, core=0, endpoint="",
+        run_folder=str(folder), status_file=str(folder / "status.json"), resume=resume,
+    )  # fmt: skip
+    return AggregatorProcess(config, TinyTask())
+
+
+def run(
+    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, rule: Strategy | None = None
+) -> list[trace.Event]:
+    """The trace of such a run."""
+    prepare(world, folder, monkeypatch, *settings, rule=rule).run()
+    return list(trace.read(folder / "trace.jsonl"))
+
+
+def of(kind: type[E], events: Sequence[trace.Event]) -> list[E]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+# ---- updates are kept until they are due
+
+
+def test_an_update_is_taken_up_when_it_is_due_and_not_before(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+
+    def answer(device: str, train: Train) -> None:
+        if train.version == 0 and device == "host-1":
+            world.update(device, train, at=0.5, due=0.625)
+            world.beat(device, at=0.55, ticket=train.ticket, finished=train.ticket, trains=1)  # still on its way
+
+    world.on_train = answer
+    [arrived] = of(trace.Arrived, run(world, folder, monkeypatch))
+    assert (arrived.device, arrived.due, arrived.bytes) == ("host-1", 0.625, 4 * TinyTask.SIZE)
+    assert 0.625 <= arrived.t <= 0.625 + SOON
+
+
+def test_an_update_that_is_overdue_is_taken_up_at_once(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    world.on_train = lambda device, train: None if train.version else world.update(device, train, at=0.5, due=0.25)
+    arrived = of(trace.Arrived, run(world, folder, monkeypatch))
+    assert [event.due for event in arrived[:2]] == [0.25, 0.25]
+    assert arrived[0].t == pytest.approx(0.5, abs=SOON)
+
+
+def test_updates_are_taken_up_in_the_order_in_which_they_are_due(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, due = World(time), {"host-1": 0.75, "host-2": 0.625}
+
+    def answer(device: str, train: Train) -> None:
+        if train.ticket <= 2:
+            world.update(device, train, at=0.5, due=due[device])
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch)
+    assert [event.device for event in of(trace.Arrived, events)] == ["host-2", "host-1"]
+    assert [event.tickets for event in of(trace.Aggregated, events)] == [[2], [1]]
+
+
+@pytest.mark.parametrize("overslept", [0.0, 0.25])
+def test_a_heartbeat_does_not_overtake_an_update_that_is_due(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float
+) -> None:
+    world = World(time, overslept=overslept)
+
+    def answer(device: str, train: Train) -> None:
+        if train.version == 0 and device == "host-1":
+            world.update(device, train, at=0.5, due=0.625)
+            world.beat(device, at=0.6875, ticket=0, finished=train.ticket, trains=1)  # by itself: it was given up
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch)
+    assert [event.device for event in of(trace.Arrived, events)] == ["host-1"]
+    assert of(trace.Lost, events) == []
+
+
+@pytest.mark.parametrize(
+    ("dilation", "ahead", "refused"), [(1.0, 0.9, False), (1.0, 1.1, True), (0.5, 1.9, False), (4.0, 0.3, True)]
+)
+def test_an_update_that_is_due_in_more_than_a_host_second_is_refused(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, dilation: float, ahead: float, refused: bool
+) -> None:
+    world = World(time, dilation)
+
+    def answer(device: str, train: Train) -> None:
+        if train.version == 0 and device == "host-1":
+            world.update(device, train, at=0.05, due=0.05 + ahead)
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch)
+    assert [event.reason for event in of(trace.Refusal, events)] == [
+        "an update that is due long after it was sent"
+    ] * refused
+    assert len(of(trace.Arrived, events)) == (not refused)
+    assert any(isinstance(message, Refused) for _, message in world.said) == refused
+
+
+def test_a_request_under_a_rule_that_grants_no_rates_is_refused(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time, 1.0)
+    world.at(0.25, "host-1", Ask(device="host-1", ticket=1, due=0.25))
+    events = run(world, folder, monkeypatch)
+    assert [event.reason for event in of(trace.Refusal, events)] == ["a request for a rate, and this rule grants none"]
+
+
+FORGED = {
+    "a Group that this device may not send": Group(book=1, head="host-1", members=(("host-1", 1, 0),)),
+    "a Train that this device may not send": Train(
+        ticket=1, version=0, sent=0.0, job=None, model=np.zeros(8, np.float32), lead=True
+    ),
+    "a Ledger that this device may not send": Ledger(device="host-2", book=1, events=()),
+    "a Ledger of a cluster that this device does not head": Ledger(device="host-1", book=1, events=()),
+}
+
+
+@pytest.mark.parametrize("reason", FORGED)
+def test_what_only_an_aggregator_or_a_cluster_head_may_say_is_refused(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    world = World(time)
+    sent: list[Train] = []
+
+    def answer(device: str, train: Train) -> None:
+        sent.append(train)
+        if train.version == 0 and device == "host-1":
+            world.at(0.25, device, FORGED[reason])
+            world.update(device, train, at=0.5, due=0.625)
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch)
+    assert [event.reason for event in of(trace.Refusal, events)] == [reason]
+    assert (Refused(reason=reason)) in [message for _, message in world.said]
+    assert len(of(trace.Arrived, events)) == 1  # and the device goes on
+    assert of(trace.Grouped, events) == []
+
+
+def test_an_update_that_is_due_after_the_end_is_in_flight(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    world.on_train = lambda device, train: world.update(device, train, at=1.9, due=2.1)
+    events = run(world, folder, monkeypatch)
+    assert of(trace.Arrived, events) == []
+    [stopped] = of(trace.Stopped, events)
+    assert stopped.in_flight == 2
+    assert stopped.t == pytest.approx(2.0, abs=SOON)
+
+
+def test_the_last_version_ends_the_run_before_the_next_update_is_taken_up(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    world.on_train = lambda device, train: world.update(device, train, at=0.5, due=0.625)
+    events = run(world, folder, monkeypatch, "stop.versions=1")
+    assert len(of(trace.Arrived, events)) == 1
+    assert of(trace.Stopped, events)[0].reason == "version 1 is reached"
+
+
+# ---- wakes
+
+
+@dataclass(kw_only=True)
+class Wakeful(EveryUpdate):
+    """Asks for one wake after the other, and writes down what it is given, and at which moment.
+
+    A wish is a moment, or "again": at once. The first is made at the start, the next at each wake.
+    """
+
+    wishes: list[float | str]
+    after_updates: list[float | str] = field(default_factory=list)
+    """Asked for at the updates, in turn."""
+    given: list[tuple[str, float]] = field(default_factory=list)
+
+    def on_start(self, server: Server) -> Decision:
+        return self._wishing(super().on_start(server), server, self.wishes)
+
+    def on_wake(self, server: Server) -> Decision:
+        self.given.append(("wake", server.now))
+        return self._wishing(Decision(), server, self.wishes)
+
+    def on_update(self, update: Update, server: Server) -> Decision:
+        self.given.append((update.device, server.now))
+        return self._wishing(super().on_update(update, server), server, self.after_updates)
+
+    def _wishing(self, decision: Decision, server: Server, wishes: list[float | str]) -> Decision:
+        wish = wishes.pop(0) if wishes else None
+        return msgspec.structs.replace(decision, wake_at=server.now if wish == "again" else wish)
+
+
+def first_updates(world: World, **due: float) -> None:
+    """Let devices send the answer to their first model at 0.5, to be due at these moments."""
+
+    def answer(device: str, train: Train) -> None:
+        moment = due.pop(device.replace("-", "_"), None)
+        if moment is not None:
+            world.update(device, train, at=0.5, due=moment)
+
+    world.on_train = answer
+
+
+@pytest.mark.parametrize("overslept", [0.0, 0.25])
+@pytest.mark.parametrize(
+    ("wake", "order"),
+    [
+        (0.5625, ["wake", "host-2", "host-1"]),
+        (0.6875, ["host-2", "wake", "host-1"]),
+        (0.8125, ["host-2", "host-1", "wake"]),
+    ],
+)
+def test_what_was_due_first_is_given_to_the_rule_first_and_counts_from_then(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float, wake: float, order: list[str]
+) -> None:
+    world, rule = World(time, overslept=overslept), Wakeful(wishes=[wake])
+    first_updates(world, host_1=0.75, host_2=0.625)
+    run(world, folder, monkeypatch, rule=rule)
+    due = {"wake": wake, "host-1": 0.75, "host-2": 0.625}
+    assert rule.given == [(what, due[what]) for what in order]
+
+
+@pytest.mark.parametrize("overslept", [0.0, 0.25])
+def test_an_update_comes_before_the_wake_of_the_same_moment(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float
+) -> None:
+    world, rule = World(time, overslept=overslept), Wakeful(wishes=[0.625])
+    first_updates(world, host_1=0.625, host_2=0.625)
+    run(world, folder, monkeypatch, rule=rule)
+    assert rule.given == [("host-1", 0.625), ("host-2", 0.625), ("wake", 0.625)]
+
+
+@pytest.mark.parametrize("overslept", [0.0, 0.25])
+def test_a_rule_may_be_woken_again_at_the_same_moment_before_anything_later(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float
+) -> None:
+    world, rule = World(time, overslept=overslept), Wakeful(wishes=[0.5625, "again", "again", 0.6875])
+    first_updates(world, host_1=0.625)
+    run(world, folder, monkeypatch, rule=rule)
+    assert rule.given == [*[("wake", 0.5625)] * 3, ("host-1", 0.625), ("wake", 0.6875)]
+
+
+def test_a_message_does_not_overtake_a_wake_that_is_due(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, rule = World(time, overslept=0.25), Wakeful(wishes=[0.375])
+    first_updates(world, host_1=0.25)  # comes at 0.5, too late to be kept: it counts from then
+    run(world, folder, monkeypatch, rule=rule)
+    assert [what for what, _ in rule.given] == ["wake", "host-1"]
+    assert [moment for _, moment in rule.given] == pytest.approx([0.375, 0.5], abs=SOON)
+
+
+def test_a_wake_that_is_asked_for_in_the_past_does_not_turn_time_back(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, rule = World(time), Wakeful(wishes=[], after_updates=[0.125])
+    first_updates(world, host_1=0.625)
+    run(world, folder, monkeypatch, rule=rule)
+    assert rule.given == [("host-1", 0.625), ("wake", 0.625)]
+
+
+def test_a_rule_that_asks_for_the_same_moment_for_ever_does_not_keep_the_run_from_ending(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dataclass(kw_only=True)
+    class Restless(EveryUpdate):
+        def on_start(self, server: Server) -> Decision:
+            return msgspec.structs.replace(super().on_start(server), wake_at=0.5)
+
+        def on_wake(self, server: Server) -> Decision:
+            time.now += 0.01
+            return Decision(wake_at=server.now)
+
+    [stopped] = of(trace.Stopped, run(World(time), folder, monkeypatch, rule=Restless()))
+    assert stopped.reason == "2 seconds are over"
+    assert stopped.t == pytest.approx(2.0, abs=0.02)
+
+
+def test_the_last_version_ends_the_run_before_the_rule_is_woken(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, rule = World(time, overslept=0.25), Wakeful(wishes=[0.6875])
+    first_updates(world, host_1=0.625)
+    run(world, folder, monkeypatch, "stop.versions=1", rule=rule)
+    assert rule.given == [("host-1", 0.625)]
+
+
+# ---- emulated time
+
+
+@pytest.mark.parametrize("dilation", [0.5, 1.0, 4.0])
+def test_a_run_takes_its_seconds_times_the_dilation(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, dilation: float
+) -> None:
+    world, began = World(time, dilation), time.now
+    events = run(world, folder, monkeypatch)
+    assert time.now - began == pytest.approx(2.0 * dilation, abs=0.01)
+    assert of(trace.Stopped, events)[0].t == pytest.approx(2.0, abs=0.01)
+    [header] = of(trace.Header, events)
+    assert (header.schema, header.dilation) == (trace.SCHEMA, dilation)
+
+
+def test_a_model_says_when_it_was_sent(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(time)
+    world.on_train = lambda device, train: None if train.version else world.update(device, train, at=0.5, due=0.625)
+    run(world, folder, monkeypatch)
+    sent = [message.sent for _, message in world.said if isinstance(message, Train)]
+    assert sent == pytest.approx([0.0, 0.0, 0.625, 0.625], abs=SOON)
+
+
+# ---- the aggregator about itself
+
+
+def test_the_aggregator_tells_how_busy_it_was_about_once_a_host_second(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time, dilation=2.0)
+    world.on_train = lambda device, train: None if train.version else world.update(device, train, at=0.5, due=0.5)
+    loads = of(trace.Load, run(world, folder, monkeypatch))
+    assert sum(load.span for load in loads) == pytest.approx(4.0, abs=0.1)
+    assert 3 <= len(loads) <= 5
+    assert sum(load.served for load in loads) == 2
+    assert all(load.busy < 0.05 * load.span for load in loads)
+
+
+# ---- canaries
+
+
+NOTE = trace.Canary(t=1.0, core=1, asked=0.02, alone=0.02, obtained=0.021)
+
+
+def test_what_a_canary_sings_is_traced_and_it_is_no_device(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time, canary=True)
+    world.at(1.0, "canary@1", Beat(device="canary@1", state="singing", events=(as_table(NOTE),)))
+    events = run(world, folder, monkeypatch)
+    assert of(trace.Canary, events) == [NOTE]
+    assert [event.device for event in of(trace.Joined, events)] == ["host-1", "host-2"]
+    assert [type(message) for peer, message in world.said if peer == "canary@1"] == [Welcome, Stop]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Beat(device="canary@1", state="", events=(as_table(trace.Resent(t=1.0, device="host-1", ticket=1)),)),
+        Beat(device="canary@1", state="", events=(as_table(NOTE) | {"obtained": float("nan")},)),
+        Stop(reason="me too"),
+    ],
+)
+def test_a_canary_may_only_sing(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, message: Message) -> None:
+    world = World(time, canary=True)
+    world.at(1.0, "canary@1", message)
+    events = run(world, folder, monkeypatch)
+    assert [event.peer for event in of(trace.Refusal, events)] == ["canary@1"]
+    assert of(trace.Canary, events) == of(trace.Resent, events) == []
+
+
+def test_an_update_that_had_to_queue_counts_from_when_it_was_due_and_so_does_the_answer(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    world.on_train = lambda device, train: None if train.version else world.update(device, train, at=0.5, due=0.625)
+    events = run(world, folder, monkeypatch)
+    arrived = of(trace.Arrived, events)[:2]
+    assert [(event.t, event.due) for event in arrived] == [(0.625, 0.625)] * 2
+    assert all(event.received <= 0.625 <= event.taken for event in arrived)
+    answered = [event.t for event in of(trace.Dispatched, events) if event.version > 0]
+    assert answered[:2] == [0.625, 0.625]
+
+
+# ---- the final model
+
+
+@dataclass(kw_only=True)
+class HandsOut(EveryUpdate):
+    """Takes every update, and hands out the final model."""
+
+    hands_out_final_model: ClassVar[bool] = True
+
+
+def finals(world: World) -> list[tuple[str, int]]:
+    """To whom the final model was sent, and its version."""
+    return [(peer, said.version) for peer, said in world.said if isinstance(said, Train) and said.job is None]
+
+
+def test_a_run_whose_rule_hands_out_the_final_model_ends_when_every_device_has_it(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, moments = World(time), {"host-1": 2.5, "host-2": 3.25}
+
+    def answer(device: str, train: Train) -> None:
+        if train.job is None:
+            world.beat(device, at=moments[device], finished=train.ticket, trains=2)
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch, rule=HandsOut())
+    assert finals(world) == [("host-1", 0), ("host-2", 0)]
+    delivered = of(trace.Delivered, events)
+    assert [event.device for event in delivered] == ["host-1", "host-2"]
+    assert [event.t for event in delivered] == pytest.approx([2.5, 3.25], abs=SOON)
+    [stopped] = of(trace.Stopped, events)
+    assert (stopped.reason, stopped.in_flight) == ("2 seconds are over", 0)
+    assert stopped.t == pytest.approx(3.25, abs=SOON)
+    assert [type(message) for peer, message in world.said if peer == "host-1"][-2:] == [Train, Stop]
+
+
+def test_a_rule_that_does_not_hand_out_the_final_model_ends_the_run_at_once(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    [stopped] = of(trace.Stopped, run(world, folder, monkeypatch))
+    assert finals(world) == []
+    assert stopped.t == pytest.approx(2.0, abs=SOON)
+
+
+@pytest.mark.parametrize("patience", [0.5, 1.5])
+def test_devices_that_do_not_get_the_final_model_are_waited_for_so_long_and_no_longer(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, patience: float
+) -> None:
+    events = run(World(time), folder, monkeypatch, f"stop={{seconds = 2, delivery = {patience}}}", rule=HandsOut())
+    [stopped] = of(trace.Stopped, events)
+    assert stopped.t == pytest.approx(2.0 + patience, abs=0.1 + SOON)
+    assert (stopped.reason, stopped.in_flight, of(trace.Delivered, events)) == ("2 seconds are over", 2, [])
+
+
+def test_a_device_that_comes_while_the_final_model_is_handed_out_gets_it_too(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    world.at(2.5, "host-2", Hello(device="host-2", pid=os.getpid(), cores=(1,), samples=5))
+
+    def answer(device: str, train: Train) -> None:
+        if train.job is None and (device == "host-1" or train.sent > 2.25):
+            world.beat(device, at=2.75, finished=train.ticket, trains=2 if device == "host-1" else 1)
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch, rule=HandsOut())
+    assert finals(world) == [("host-1", 0), ("host-2", 0), ("host-2", 0)]
+    assert [event.device for event in of(trace.Delivered, events)] == ["host-1", "host-2"]
+    assert of(trace.Stopped, events)[0].in_flight == 0
+
+
+def test_what_devices_send_while_the_final_model_is_handed_out_makes_no_version(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+
+    def answer(device: str, train: Train) -> None:
+        if train.job is None:
+            world.beat(device, at=2.75, finished=train.ticket, trains=2)
+        elif device == "host-1":
+            world.update(device, train, at=1.9, due=2.1)  # kept until it is due, and that is too late
+        else:
+            world.update(device, train, at=2.25, due=2.25)
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch, rule=HandsOut())
+    assert of(trace.Arrived, events) == of(trace.Aggregated, events) == []
+    assert [event.device for event in of(trace.Superseded, events)] == ["host-1", "host-2"]
+    [stopped] = of(trace.Stopped, events)
+    assert (stopped.version, stopped.in_flight) == (0, 0)
+
+
+def test_an_interrupted_run_hands_out_nothing(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(time)
+    process = prepare(world, folder, monkeypatch, rule=HandsOut())
+    world.on_train = lambda device, train: process.stop("Ctrl-C")
+    process.run()
+    [stopped] = of(trace.Stopped, list(trace.read(folder / "trace.jsonl")))
+    assert (finals(world), stopped.reason) == ([], "Ctrl-C")
+    assert stopped.t < 0.2
+
+
+def test_an_interrupt_ends_the_wait_for_devices_that_do_not_have_the_final_model(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    process = prepare(world, folder, monkeypatch, rule=HandsOut())
+    world.on_train = lambda device, train: process.stop("Ctrl-C") if train.job is None else None
+    process.run()
+    [stopped] = of(trace.Stopped, list(trace.read(folder / "trace.jsonl")))
+    assert len(finals(world)) == 2
+    assert (stopped.reason, stopped.in_flight) == ("2 seconds are over", 2)
+    assert stopped.t == pytest.approx(2.0, abs=SOON)
+
+
+# ---- early stopping
+
+
+def test_a_run_ends_when_its_scores_do_not_get_better(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    world.on_train = lambda device, train: world.update(device, train, at=train.sent + 0.25, due=train.sent + 0.25)
+    events = run(world, folder, monkeypatch, "stop={seconds = 30, patience = 3}", "evaluation.every=0.5")
+    [stopped] = of(trace.Stopped, events)
+    assert stopped.reason == "the loss has not fallen for 3 scores"  # this evaluator tells no loss at all
+    assert stopped.t < 3.0
+    assert len([event for event in of(trace.Scored, events) if event.t <= stopped.t]) == 3

@@ -1,0 +1,171 @@
+"""Real devices and the real engine on one manual clock: what the ones say is what the other believes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from aggregator.engine.engine import Engine
+from aggregator.engine.forecast import InCell
+from aggregator.strategies.audg import AUDG
+from aggregator.strategies.fedasync import FedAsync
+from aggregator.strategies.psurdg import PSURDG
+from aggregator.strategies.safl import SAFL
+from aggregator.strategy import DeviceInfo, Strategy
+from devices.device import Device
+from testbed.emulation.faults import timetable
+from testbed.history import trace
+from testbed.profile.radio import Cell
+from testbed.profile.schema import Direction
+from testbed.wire.messages import Ask, Grant, Job, Train
+from tests.aggregator.strategies.by_hand import E, check_conservation
+from tests.devices.parts import SPEC, FakeTraining
+
+BEAT_SECONDS = 1.0
+SPEEDS = (1 / 640, 1 / 320, 1 / 128, 1 / 64)
+"""Seconds per sample of the devices: a job of two steps takes them from 0.1 to 1 s."""
+
+
+class Together:
+    """Four devices that lose two downloads in five, and a third of their uploads. Messages take no time."""
+
+    up, down, on_drop = Direction(delay=0.05, drop=1 / 3), Direction(delay=0.05, drop=0.4), "next_tick"
+
+    def __init__(self, rule: Strategy, on_lost_download: str, seed: int, cell: Cell | None = None) -> None:
+        self.now, self._next_beat = 0.0, BEAT_SECONDS
+        self.trace: list[trace.Event] = []
+        self._mail: list[tuple[str, Train | Grant]] = []
+        specs = [
+            dataclasses.replace(
+                SPEC, name=f"d{index}", index=index, seconds_per_sample=speed, on_lost_download=on_lost_download,
+                up=self.up, down=self.down, on_drop=self.on_drop, tick=0.5, distance=100.0 * (index + 1),
+            )
+            for index, speed in enumerate(SPEEDS)
+        ]  # fmt: skip
+        fleet = {spec.name: spec for spec in specs}
+        self.engine = Engine(
+            rule, np.zeros(3, np.float32), job=Job(steps=2), random=np.random.default_rng(0),
+            send=lambda device, message: self._mail.append((device, message)), record=self.trace.append,
+            outlook=InCell(cell, seed, fleet, dict.fromkeys(fleet, 128), 12) if cell is not None else None,
+        )  # fmt: skip
+        self.devices: dict[str, Device] = {}
+        for spec in specs:
+            self.devices[spec.name] = Device(spec, timetable(spec, seed), samples=128, trainer=FakeTraining())
+            keeps = on_lost_download == "old_base"
+            self.engine.join(DeviceInfo(name=spec.name, samples=128, keeps_base=keeps), 0.0)
+        self.engine.start(0.0)
+
+    def run(self, until: float) -> None:
+        """Everything that happens up to a moment."""
+        while True:
+            self._exchange()
+            wake = self.engine.wake_at if self.engine.wake_at is not None else math.inf
+            moment = min(wake, self._next_beat, *(device.due() for device in self.devices.values()))
+            if moment > until:
+                return
+            self.now = max(self.now, moment)
+            if wake <= self.now:
+                self.engine.wake(self.now)
+            if self._next_beat <= self.now:
+                self._next_beat += BEAT_SECONDS
+                for device in self.devices.values():
+                    self.engine.beat(device.beat(), self.now)
+            check_conservation(self.engine)
+            assert self.engine.models_kept <= 2 * len(self.devices) + 1
+
+    def _exchange(self) -> None:
+        """Until nobody has anything more to do or to say at this moment."""
+        busy = True
+        while busy:
+            busy = bool(self._mail)
+            mail, self._mail = self._mail, []
+            for name, message in mail:
+                if isinstance(message, Grant):
+                    self.devices[name].receive_grant(message)
+                else:
+                    self.devices[name].receive(message, self.now)
+            for device in self.devices.values():
+                device.advance(self.now)
+                while device.wants_step(self.now):
+                    device.step()
+                    device.stepped(self.now)
+                    device.advance(self.now)
+                    busy = True
+                for said in device.outbox:
+                    if isinstance(said, Ask):
+                        self.engine.ask(said, self.now)
+                    else:
+                        self.engine.update(said, self.now)
+                    busy = True
+                device.outbox.clear()
+
+    def of(self, kind: type[E]) -> list[E]:
+        return [event for event in self.trace if isinstance(event, kind)]
+
+
+RULES: dict[str, Callable[[], Strategy]] = {
+    "fedasync": FedAsync,
+    "safl": lambda: SAFL(k=2),
+    "audg": lambda: AUDG(interval=0.5),
+    "psurdg": lambda: PSURDG(interval=0.5),
+}
+every_rule = pytest.mark.parametrize("make", RULES.values(), ids=RULES.keys())
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@every_rule
+def test_an_update_on_an_old_base_is_never_rejected_and_says_which_base_it_has(
+    make: Callable[[], Strategy], seed: int
+) -> None:
+    together = Together(make(), "old_base", seed)
+    together.run(until=60.0)
+    sent = {event.ticket: event.version for event in together.of(trace.Dispatched)}
+    arrived = together.of(trace.Arrived)
+    old = [event for event in arrived if event.version != sent[event.ticket]]
+    assert len(arrived) > 60
+    assert len(old) > 0.2 * len(arrived)  # two downloads in five are lost, and the first of a device is sent again
+    assert all(event.version < sent[event.ticket] for event in old)
+    assert together.of(trace.Rejected) == together.of(trace.Lost) == together.of(trace.Ignored) == []
+    bases, used = {event.ticket: event.version for event in arrived}, set[int]()
+    for event in together.of(trace.Aggregated):
+        fresh = [ticket for ticket in event.tickets if ticket not in used]
+        assert event.staleness == [event.version - 1 - bases[ticket] for ticket in fresh]
+        used.update(fresh)
+
+
+@every_rule
+def test_devices_that_wait_are_sent_again_what_they_lost(make: Callable[[], Strategy]) -> None:
+    together = Together(make(), "wait", seed=0)
+    together.run(until=60.0)
+    sent = {event.ticket: event.version for event in together.of(trace.Dispatched)}
+    arrived = together.of(trace.Arrived)
+    assert len(arrived) > 40
+    assert all(event.version == sent[event.ticket] for event in arrived)
+    assert len(together.of(trace.Resent)) > 10
+    assert together.of(trace.Rejected) == together.of(trace.Lost) == together.of(trace.Ignored) == []
+
+
+@pytest.mark.parametrize("how", ["wait", "old_base"])
+@every_rule
+def test_the_final_model_reaches_every_device_however_often_it_is_lost(make: Callable[[], Strategy], how: str) -> None:
+    resent = 0
+    for seed in range(4):
+        together = Together(make(), how, seed)
+        together.run(until=10.25)
+        version, ended = together.engine.version, len(together.trace)
+        together.engine.hand_out(10.25)
+        together.run(until=40.0)
+        assert (together.engine.undelivered, together.engine.version) == (0, version)
+        after = together.trace[ended:]
+        finals = {event.ticket: event.device for event in after if isinstance(event, trace.Dispatched)}
+        assert sorted(finals.values()) == sorted(together.devices)
+        assert {event.ticket for event in after if isinstance(event, trace.Delivered)} == finals.keys()
+        for ticket, name in finals.items():
+            beat = together.devices[name].beat()
+            assert (beat.state, beat.ticket, beat.finished) == ("idle", 0, ticket)
+        resent += sum(isinstance(event, trace.Resent) for event in after)
+    assert resent >= 4  # sixteen final models, of which two in five are lost

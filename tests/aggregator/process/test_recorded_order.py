@@ -1,0 +1,758 @@
+"""A strict replay: updates are given to the rule in the recorded order, at the recorded moments."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import pytest
+
+from aggregator.pacing import EveryUpdate
+from aggregator.process.ending import Ending
+from aggregator.process.main import AggregatorProcess
+from aggregator.process.recorded_order import Turns
+from aggregator.strategy import Decision, Server, Strategy
+from testbed.emulation.recorded import PreparedReplay, RecordedArrival, read_arrivals
+from testbed.history import trace
+from testbed.loading.profile_loader import load
+from testbed.profile.schema import StopWhen
+from testbed.replay import replay_setup
+from testbed.wire.messages import Train, Update
+from tests.aggregator.process import test_main
+from tests.aggregator.process.test_main import SOON, Wakeful, World, first_updates, of
+from tests.devices.parts import Time
+from tests.devices.tiny import TinyTask
+
+
+def update(device: str, ticket: int = 1, due: float = 0.0) -> Update:
+    return Update(
+        device=device, ticket=ticket, version=0, delta=np.zeros(1, np.float32), samples=1, steps=1,
+        started=0.0, finished=0.0, due=due, loss=None,
+    )  # fmt: skip
+
+
+def turns(*recorded: tuple[str, float], wakes: int = 0) -> Turns:
+    """Tickets are numbered by device, from 1."""
+    tickets = Counter[str]()
+    found = []
+    for device, t in recorded:
+        tickets[device] += 1
+        found.append(RecordedArrival(device, tickets[device], t))
+    return Turns(found, wakes)
+
+
+def taken(waiting: Turns, now: float) -> list[tuple[str, float]]:
+    """Who has its turn by now, and the moments from which they count."""
+    found = []
+    while (popped := waiting.pop(now, math.inf)) is not None:
+        found.append((popped[0].device, popped[2]))
+    return found
+
+
+# ---- order
+
+
+def test_updates_are_given_out_in_the_recorded_order_whatever_order_they_come_in() -> None:
+    waiting = turns(("b", 1.0), ("a", 2.0), ("c", 3.0))
+    for device in ("a", "c", "b"):
+        waiting.add(update(device), received=0.5)
+    assert taken(waiting, now=5.0) == [("b", 1.0), ("a", 2.0), ("c", 3.0)]
+
+
+def test_an_update_waits_until_those_before_it_have_come() -> None:
+    waiting = turns(("b", 1.0), ("a", 2.0))
+    waiting.add(update("a", due=1.5), received=1.25)
+    assert waiting.next_due == math.inf
+    assert taken(waiting, now=100.0) == []
+    waiting.add(update("b", due=1.0), received=4.0)
+    assert taken(waiting, now=4.0) == [("b", 1.0), ("a", 2.0)]
+
+
+def test_an_update_that_is_early_waits_for_its_recorded_moment() -> None:
+    waiting = turns(("a", 2.0))
+    waiting.add(update("a", due=0.5), received=0.25)
+    assert waiting.next_due == 2.0
+    assert taken(waiting, now=1.999) == []
+    assert taken(waiting, now=2.0) == [("a", 2.0)]
+
+
+def test_an_update_that_is_late_counts_from_its_recorded_moment() -> None:
+    waiting = turns(("a", 2.0))
+    waiting.add(update("a", due=2.5), received=2.75)
+    found = waiting.pop(2.75, math.inf)
+    assert found is not None
+    assert (found[0].device, found[1], found[2]) == ("a", 2.75, 2.0)
+
+
+def test_an_update_is_not_given_out_before_its_uplink_has_delivered_it() -> None:
+    waiting = turns(("a", 2.0))
+    waiting.add(update("a", due=2.5), received=2.25)
+    assert waiting.next_due == 2.5
+    assert taken(waiting, now=2.499) == []
+    assert taken(waiting, now=2.5) == [("a", 2.0)]
+
+
+def test_a_device_has_as_many_turns_as_it_had() -> None:
+    waiting = turns(("a", 1.0), ("a", 2.0))
+    waiting.add(update("a", ticket=1), received=0.5)
+    assert taken(waiting, now=5.0) == [("a", 1.0)]
+    waiting.add(update("a", ticket=2), received=1.5)
+    assert taken(waiting, now=5.0) == [("a", 2.0)]
+    waiting.add(update("a", ticket=3), received=2.5)
+    assert taken(waiting, now=100.0) == []
+
+
+def test_an_update_for_another_ticket_has_no_turn() -> None:
+    """It was restarted in its upload: what it sent before belongs to a ticket that is settled."""
+    waiting = Turns([RecordedArrival("a", 2, 2.0)], wakes=0)
+    waiting.add(update("a", ticket=1), received=0.5)
+    assert (waiting.next_due, taken(waiting, now=5.0)) == (math.inf, [])
+    assert (waiting.holds("a", 1), waiting.holds("a", 2)) == (True, False)
+    waiting.add(update("a", ticket=2), received=1.5)
+    found = waiting.pop(2.0, math.inf)
+    assert found is not None
+    assert found[0].ticket == 2
+
+
+# ---- who waits, and for whom
+
+
+def test_a_device_is_held_while_its_update_waits_for_its_turn() -> None:
+    waiting = turns(("b", 1.0), ("a", 2.0))
+    waiting.add(update("a"), received=0.5)
+    assert (waiting.holds("a", 1), waiting.holds("b", 1)) == (True, False)
+    waiting.add(update("b"), received=1.0)
+    taken(waiting, now=5.0)
+    assert (waiting.holds("a", 1), waiting.holds("b", 1)) == (False, False)
+
+
+def test_the_run_stands_still_at_a_turn_until_it_is_taken() -> None:
+    waiting = turns(("b", 1.0), ("a", 2.0))
+    assert [waiting.until(now) for now in (0.5, 1.0, 1.5, 9.0)] == [0.5, 1.0, 1.0, 1.0]
+    waiting.add(update("b"), received=1.25)
+    assert waiting.until(9.0) == 1.0
+    taken(waiting, now=1.5)
+    assert (waiting.until(1.5), waiting.until(9.0)) == (1.5, 2.0)
+    waiting.add(update("a"), received=1.5)
+    taken(waiting, now=9.0)
+    assert waiting.until(9.0) == 9.0
+
+
+# ---- wakes, and the end
+
+
+@pytest.mark.parametrize(("moment", "allowed"), [(0.5, True), (0.999, True), (1.0, False), (1.5, False)])
+def test_a_wake_comes_before_a_turn_only_if_it_did_when_it_was_recorded(moment: float, allowed: bool) -> None:
+    """That of the same moment comes after the update."""
+    waiting = turns(("a", 1.0), ("b", 2.0))
+    assert waiting.allows_wake(moment) == allowed
+    waiting.add(update("a"), received=0.5)
+    assert waiting.allows_wake(moment) == allowed
+
+
+def test_a_wake_between_two_turns_comes_when_the_first_has_been_taken() -> None:
+    waiting = turns(("a", 1.0), ("b", 2.0))
+    waiting.add(update("a"), received=0.5)
+    assert not waiting.allows_wake(1.5)
+    taken(waiting, now=1.0)
+    assert waiting.allows_wake(1.5)
+    assert not waiting.allows_wake(2.0)
+
+
+@pytest.mark.parametrize(
+    ("woken", "wake", "over"), [(0, 1.5, False), (1, 1.5, False), (2, 1.5, True), (3, 1.5, True), (0, math.inf, True)]
+)
+def test_a_recording_is_over_when_all_had_their_turn_and_the_rule_was_woken_as_often(
+    woken: int, wake: float, over: bool
+) -> None:
+    """Moments do not tell: a run may end between two wakes of one moment, and notice it some time after."""
+    waiting = turns(("a", 1.0), wakes=2)
+    waiting.add(update("a"), received=0.5)
+    assert not waiting.is_over(woken, wake)
+    taken(waiting, now=1.0)
+    assert waiting.is_over(woken, wake) == over
+
+
+def test_a_recording_without_an_end_is_over_with_its_last_turn() -> None:
+    """The recorded run was killed: nobody knows which wakes came after it."""
+    waiting = turns(("a", 1.0))
+    assert not waiting.is_over(0, 1.5)
+    waiting.add(update("a"), received=0.5)
+    taken(waiting, now=1.0)
+    assert waiting.is_over(0, 1.5)
+
+
+# ---- the end of a recording in mode schedule
+
+
+def test_a_run_may_end_when_the_recording_of_a_device_is_used_up() -> None:
+    ending = Ending(StopWhen(seconds=5.0), {"a": 2, "b": 1})
+    for jobs in ({"a": 1}, {"a": 2, "b": 1, "stranger": 9}):
+        ending.look_at_jobs(Counter(jobs).__getitem__)
+        assert ending.reason is None
+    ending.look_at_jobs(Counter({"a": 3, "b": 1}).__getitem__)
+    assert ending.reason == "the recording of a is used up"
+
+
+def test_a_run_whose_recordings_begin_anew_does_not_end_with_them() -> None:
+    ending = Ending(StopWhen(seconds=5.0))
+    ending.look_at_jobs(lambda device: 100)
+    assert ending.reason is None
+
+
+# ---- the aggregator's process
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    own = Time()
+    monkeypatch.setattr("testbed.common.clock.time", own)
+    return own
+
+
+class Replayed(World):
+    """Counts how often the aggregator looks for a message, which takes a little time, and fails if there is no end."""
+
+    def __init__(self, time: Time, **changes: Any) -> None:
+        super().__init__(time, **changes)
+        self.looks, self._began = 0, time.now
+
+    def receive(self, timeout: float) -> Any:
+        self.looks += 1
+        assert self.looks < 10_000, "the aggregator goes round and round"
+        assert self.time.now < self._began + 500.0, "the run does not end"
+        received = super().receive(timeout)
+        if received is None and timeout == 0:
+            self.time.now += 1e-4
+        return received
+
+
+Recorded = tuple[str, float] | tuple[str, float, int]
+"""Whose turn, when, and its ticket: without one, the first of that device."""
+
+
+def _turn(device: str, t: float, ticket: int | None = None) -> RecordedArrival:
+    return RecordedArrival(device, int(device.removeprefix("host-")) if ticket is None else ticket, t)
+
+
+def process(
+    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, recorded: Sequence[Recorded] = (), *,
+    mode: str = "strict", end: str = "loop", wakes: int = 0, jobs: dict[str, int] | None = None,
+    rule: Strategy | None = None, settings: Sequence[str] = (),
+) -> AggregatorProcess:  # fmt: skip
+    """The process of test_process, with a recording in which arrivals came at these moments."""
+    file = folder / "turns"
+    file.write_bytes(b"".join(msgspec.json.encode(_turn(*turn)) + b"\n" for turn in recorded))
+    prepared = PreparedReplay(recordings={}, jobs=jobs or {}, turns=str(file), wakes=wakes)
+    make = test_main.AggregatorConfig
+
+    def config(**given: Any) -> Any:
+        return dataclasses.replace(make(**given), replay=prepared)
+
+    monkeypatch.setattr(test_main, "AggregatorConfig", config)
+    (folder / "trace-to-replay").touch()
+    asked = f'replay={{trace = "{folder / "trace-to-replay"}", mode = "{mode}", end = "{end}"}}'
+    return test_main.prepare(world, folder, monkeypatch, asked, *settings, rule=rule)
+
+
+def run(
+    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *recorded: Recorded, **options: Any
+) -> list[trace.Event]:
+    process(world, folder, monkeypatch, recorded, **options).run()
+    return list(trace.read(folder / "trace.jsonl"))
+
+
+def arrivals(events: Sequence[trace.Event]) -> list[tuple[str, float]]:
+    return [(event.device, event.t) for event in of(trace.Arrived, events)]
+
+
+def turns_of(events: Sequence[trace.Event]) -> list[Recorded]:
+    return [(event.device, event.t, event.ticket) for event in of(trace.Arrived, events)]
+
+
+def ended(events: Sequence[trace.Event]) -> str:
+    [stopped] = of(trace.Stopped, events)
+    return stopped.reason
+
+
+def test_turns_are_read_as_they_were_written(tmp_path: Path) -> None:
+    (tmp_path / "turns").write_text('["a-1",1,0.5]\n["b-2",4,1.25]\n', encoding="utf-8")
+    assert read_arrivals(tmp_path / "turns") == [RecordedArrival("a-1", 1, 0.5), RecordedArrival("b-2", 4, 1.25)]
+
+
+def test_the_header_tells_the_mode_and_the_end_tells_the_hash_of_the_model(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Replayed(time)
+    first_updates(world, host_1=0.625)
+    events = run(world, tmp_path, monkeypatch, ("host-1", 0.625))
+    assert [event.replay for event in of(trace.Header, events)] == ["strict"]
+    models = [message.model for _, message in world.said if isinstance(message, Train)]
+    [stopped] = of(trace.Stopped, events)
+    assert (stopped.version, stopped.model) == (1, hashlib.sha256(models[-1].tobytes()).hexdigest())
+
+
+def test_an_ordinary_run_says_that_it_is_none_and_has_a_hash_too(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    events = test_main.run(world, tmp_path, monkeypatch)
+    assert [event.replay for event in of(trace.Header, events)] == [""]
+    [stopped] = of(trace.Stopped, events)
+    [initial, _] = [message.model for _, message in world.said if isinstance(message, Train)]
+    assert stopped.model == hashlib.sha256(initial.tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize("overslept", [0.0, 0.25])
+def test_the_rule_is_given_updates_in_the_recorded_order_at_the_recorded_moments(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overslept: float
+) -> None:
+    world, rule = Replayed(time, overslept=overslept), Wakeful(wishes=[])
+    first_updates(world, host_1=0.75, host_2=0.625)
+    recorded = [("host-1", 0.875), ("host-2", 0.9375)]  # later, and the other way round
+    events = run(world, tmp_path, monkeypatch, *recorded, rule=rule)
+    assert rule.given == arrivals(events) == recorded
+    assert [event.t for event in of(trace.Dispatched, events)] == [0.0, 0.0, 0.875, 0.9375]
+
+
+def test_an_update_that_is_late_is_given_to_the_rule_at_its_recorded_moment(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Replayed(time)
+    first_updates(world, host_1=0.5)  # it comes at 0.5
+    events = run(world, tmp_path, monkeypatch, ("host-1", 0.25))
+    assert arrivals(events) == [("host-1", 0.25)]
+    [arrived] = of(trace.Arrived, events)
+    assert arrived.received == pytest.approx(0.5, abs=SOON)
+
+
+def test_what_others_say_meanwhile_does_not_move_an_update_that_is_late(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Replayed(time)
+    first_updates(world, host_1=0.5)
+    world.beat("host-2", at=0.375, ticket=2, trains=1)
+    assert arrivals(run(world, tmp_path, monkeypatch, ("host-1", 0.25))) == [("host-1", 0.25)]
+
+
+def test_a_strict_replay_ends_with_the_recording_whatever_the_profile_says(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Replayed(time)
+    first_updates(world, host_1=0.5)
+    world.update("host-2", Train(ticket=2, version=0, sent=0.0, job=None, model=TinyTask().initial()), at=3.0, due=3.0)
+    events = run(
+        world, tmp_path, monkeypatch, ("host-1", 0.5), ("host-2", 3.0),
+        settings=["stop={seconds = 1.0, versions = 1}"],
+    )  # fmt: skip
+    assert arrivals(events) == [("host-1", 0.5), ("host-2", 3.0)]
+    assert ended(events) == "the recording is over"
+    assert of(trace.Stopped, events)[0].t == pytest.approx(3.0, abs=SOON)
+
+
+def test_a_recording_in_which_nothing_arrived_is_over_at_once(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = run(Replayed(time), tmp_path, monkeypatch)
+    assert (ended(events), of(trace.Arrived, events)) == ("the recording is over", [])
+    assert of(trace.Stopped, events)[0].t < 0.2
+
+
+def test_a_heartbeat_of_a_device_whose_update_waits_for_its_turn_does_not_tell_of_an_upload_that_was_given_up(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Replayed(time)
+    first_updates(world, host_1=0.5)
+    for moment in (0.625, 0.75, 0.875):
+        world.beat("host-1", at=moment, ticket=0, finished=1, trains=1)
+    events = run(world, tmp_path, monkeypatch, ("host-1", 1.0))
+    assert of(trace.Lost, events) == []
+    assert arrivals(events) == [("host-1", 1.0)]
+
+
+def test_a_device_that_has_gone_when_it_is_its_turn_ends_the_run_with_a_reason(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aggregator.process.intake.is_computing", lambda pid: False)
+    world = Replayed(time)
+    first_updates(world, host_1=0.5)
+    for moment in range(1, 12):
+        world.beat("host-1", at=float(moment), ticket=3, trains=2)
+    events = run(world, tmp_path, monkeypatch, ("host-1", 0.5), ("host-2", 0.75), settings=["presence.timeout=4"])
+    assert [event.device for event in of(trace.Left, events)] == ["host-2"]
+    assert ended(events) == "host-2 has gone, and it is its turn"
+    assert of(trace.Stopped, events)[0].t == pytest.approx(4.0, abs=0.5)
+
+
+def test_a_device_that_has_gone_after_its_last_turn_is_not_missed(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aggregator.process.intake.is_computing", lambda pid: False)
+    world = Replayed(time)
+    first_updates(world, host_2=0.5)
+    world.update("host-1", Train(ticket=1, version=0, sent=0.0, job=None, model=TinyTask().initial()), at=8.0, due=8.0)
+    for moment in range(1, 8):
+        world.beat("host-1", at=float(moment), ticket=1, trains=1)
+    events = run(world, tmp_path, monkeypatch, ("host-2", 0.5), ("host-1", 0.75), settings=["presence.timeout=4"])
+    assert [event.device for event in of(trace.Left, events)] == ["host-2"]
+    assert ended(events) == "the recording is over"
+
+
+def test_a_device_that_has_nothing_to_do_when_it_is_its_turn_ends_the_run_with_a_reason(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule is another than when it was recorded, by a parameter: this device will never send anything."""
+
+    @dataclass(kw_only=True)
+    class OnlyTheFirst(EveryUpdate):
+        def on_start(self, server: Server) -> Decision:
+            return Decision(train={"host-1": self.job("host-1", server)})
+
+    world = Replayed(time)
+    first_updates(world, host_1=0.5)
+    for moment in range(1, 450):
+        for device, ticket in (("host-1", 1), ("host-2", 0)):
+            world.beat(device, at=float(moment), ticket=ticket, finished=ticket, trains=ticket)
+    events = run(world, tmp_path, monkeypatch, ("host-2", 0.75), ("host-1", 1.0), rule=OnlyTheFirst())
+    assert "host-2" in ended(events)
+
+
+# ---- tickets that are settled
+
+
+@dataclass(kw_only=True)
+class Restarting(EveryUpdate):
+    """Restarts host-1 whenever host-2 delivers, although it is at work."""
+
+    def on_update(self, update: Update, server: Server) -> Decision:
+        decision = super().on_update(update, server)
+        if update.device != "host-2":
+            return decision
+        return msgspec.structs.replace(decision, train=decision.train | {"host-1": self.job("host-1", server)})
+
+
+def restarted(world: World, *, lost: bool = False, late: float = 0.0) -> None:
+    """host-2 delivers at 0.5, so that host-1 is restarted; what it had made before comes at 0.625 all the same.
+
+    Its second job is there at 1, or ``late``. If its model was ``lost``, that has to be sent again first.
+    """
+    sent: list[int] = []
+
+    def answer(device: str, train: Train) -> None:
+        if device == "host-2" and train.version == 0:
+            world.update(device, train, at=0.4375, due=0.5)
+        elif device == "host-1" and train.version == 0:
+            world.update(device, train, at=0.5625, due=0.625)
+        elif device == "host-1":
+            sent.append(train.ticket)
+            if lost and len(sent) == 1:
+                world.beat(device, at=0.75, ticket=0, finished=1, trains=2)  # the new model has not come
+            else:
+                world.update(device, train, at=0.9375 + late, due=1.0 + late)
+
+    world.on_train = answer
+
+
+def test_an_update_of_a_settled_ticket_is_ignored_as_it_was_when_it_was_recorded(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Replayed(time)
+    restarted(world)
+    ordinary = test_main.run(world, tmp_path, monkeypatch, "stop.versions=2", rule=Restarting())
+    assert arrivals(ordinary) == [("host-2", 0.5), ("host-1", 1.0)]
+    assert [event.ticket for event in of(trace.Ignored, ordinary)] == [1]
+
+    (tmp_path / "again").mkdir()
+    time.now = 200.0
+    world = Replayed(time)
+    restarted(world)
+    again = run(world, tmp_path / "again", monkeypatch, *turns_of(ordinary), rule=Restarting())
+    assert arrivals(again) == arrivals(ordinary)
+
+
+def test_an_update_of_a_settled_ticket_does_not_take_the_turn_of_the_one_that_is_late(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Replayed(time)
+    restarted(world, late=0.25)
+    events = run(world, tmp_path, monkeypatch, ("host-2", 0.5), ("host-1", 1.0, 4), rule=Restarting())
+    assert arrivals(events) == [("host-2", 0.5), ("host-1", 1.0)]
+
+
+def test_a_device_whose_settled_update_is_here_is_heard_when_its_next_model_was_lost(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Replayed(time)
+    restarted(world, lost=True)
+    events = run(world, tmp_path, monkeypatch, ("host-2", 0.5), ("host-1", 1.0, 4), rule=Restarting())
+    assert [event.device for event in of(trace.Resent, events)] == ["host-1"]
+    assert arrivals(events) == [("host-2", 0.5), ("host-1", 1.0)]
+
+
+def test_an_update_that_is_not_fit_has_a_turn_too(time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule is not given it, so that the recording has no arrival; but it learns that its device is free again."""
+
+    def answer(device: str, train: Train) -> None:
+        if device != "host-1":
+            return
+        moment, broken = (0.5, True) if train.ticket == 1 else (1.0, False)
+        delta = np.full(TinyTask.SIZE, np.nan if broken else 1.0, np.float32)
+        world.at(
+            moment - 0.0625, device,
+            Update(
+                device=device, ticket=train.ticket, version=train.version, delta=delta, samples=5, steps=1,
+                started=0.0, finished=0.0, due=moment, loss=None, trains=1,
+            ),
+        )  # fmt: skip
+
+    world = Replayed(time)
+    world.on_train = answer
+    ordinary = test_main.run(world, tmp_path, monkeypatch, "stop.versions=1")
+    assert (arrivals(ordinary), len(of(trace.Rejected, ordinary))) == ([("host-1", 1.0)], 1)
+
+    again, prepared = prepared_again(tmp_path, 1.5)
+    time.now = 200.0
+    world = Replayed(time)
+    world.on_train = answer
+    recorded = [(turn.device, turn.t, turn.ticket) for turn in read_arrivals(Path(prepared.turns))]
+    assert recorded == [("host-1", 0.5, 1), ("host-1", 1.0, 3)]
+    events = run(world, again, monkeypatch, *recorded, wakes=prepared.wakes)
+    assert arrivals(events) == [("host-1", 1.0)]
+    assert [event.t for event in of(trace.Rejected, events)] == [0.5]
+    assert ended(events) == "the recording is over"
+
+
+def prepared_again(folder: Path, seconds: float) -> tuple[Path, PreparedReplay]:
+    """A folder for the replay of the run in ``folder``, and what its trace gives."""
+    again = folder / "again"
+    again.mkdir()
+    options = [f'replay={{trace = "{folder / "trace.jsonl"}", mode = "strict"}}', f"stop.seconds={seconds}"]
+    return again, replay_setup.prepare(load(folder / "mine.toml", options), ["host-1", "host-2"], again / "replay")
+
+
+# ---- wakes
+
+
+@pytest.mark.parametrize("overslept", [0.0, 0.25])
+@pytest.mark.parametrize(
+    ("wake", "order"),
+    [
+        (0.5625, ["wake", "host-2", "host-1"]),
+        (0.625, ["host-2", "wake", "host-1"]),
+        (0.6875, ["host-2", "wake", "host-1"]),
+        (0.8125, ["host-2", "host-1", "wake"]),
+    ],
+)
+def test_a_wake_comes_between_the_turns_where_it_came(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overslept: float, wake: float, order: list[str]
+) -> None:
+    world, rule = Replayed(time, overslept=overslept), Wakeful(wishes=[wake])
+    first_updates(world, host_1=0.75, host_2=0.625)
+    run(world, tmp_path, monkeypatch, ("host-2", 0.625), ("host-1", 0.75), wakes=1, rule=rule)
+    moments = {"wake": wake, "host-1": 0.75, "host-2": 0.625}
+    assert rule.given == [(what, moments[what]) for what in order]
+
+
+def test_a_wake_waits_for_the_update_that_came_before_it_when_it_was_recorded(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, rule = Replayed(time), Wakeful(wishes=[0.375])
+    first_updates(world, host_1=0.375)  # it comes at 0.5
+    run(world, tmp_path, monkeypatch, ("host-1", 0.25), wakes=1, rule=rule)
+    assert rule.given == [("host-1", 0.25), ("wake", 0.375)]
+
+
+def test_the_process_sleeps_while_a_wake_waits_for_an_update(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A core that goes round and round is missing elsewhere."""
+    world, rule = Replayed(time), Wakeful(wishes=[0.375])
+    first_updates(world, host_1=0.375)
+    run(world, tmp_path, monkeypatch, ("host-1", 0.25), wakes=1, rule=rule)
+    assert world.looks < 100
+
+
+@pytest.mark.parametrize("due", [0.625, 0.75])
+def test_an_update_that_is_due_after_a_wake_and_was_not_when_it_was_recorded_comes_before_it(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, due: float
+) -> None:
+    """It is late by its own account, since a step was. Neither may wait for the other for ever."""
+    world, rule = Replayed(time), Wakeful(wishes=[0.5625])
+    first_updates(world, host_1=due)
+    events = run(world, tmp_path, monkeypatch, ("host-1", 0.53125), wakes=1, rule=rule)
+    assert rule.given == [("host-1", 0.53125), ("wake", 0.5625)]
+    assert ended(events) == "the recording is over"
+
+
+@pytest.mark.parametrize("wakes", [0, 1, 2, 3])
+def test_after_the_last_turn_the_rule_is_woken_as_often_as_it_was(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wakes: int
+) -> None:
+    world, rule = Replayed(time), Wakeful(wishes=[0.75, 1.0, 1.5, 2.0])
+    first_updates(world, host_1=0.5)
+    events = run(world, tmp_path, monkeypatch, ("host-1", 0.5), wakes=wakes, rule=rule)
+    assert rule.given == [("host-1", 0.5), *[("wake", moment) for moment in (0.75, 1.0, 1.5)[:wakes]]]
+    assert ended(events) == "the recording is over"
+    assert of(trace.Stopped, events)[0].wakes == wakes
+
+
+# ---- a rule that hands out the final model
+
+
+@dataclass(kw_only=True)
+class TicksAndHandsOut(Wakeful):
+    hands_out_final_model: ClassVar[bool] = True
+    wishes: list[float | str] = field(default_factory=lambda: [0.25 * tick for tick in range(1, 100)])
+
+
+def slow_finals(world: World, *, pending: bool = False) -> None:
+    """host-1 delivers at 0.5; each gets the final model at 4, and host-2 delivers, if ``pending``, before that."""
+
+    def answer(device: str, train: Train) -> None:
+        if train.job is None:
+            for moment in (4.0, 5.0):
+                world.beat(device, at=moment, finished=train.ticket, trains=3 if device == "host-1" else 2)
+        elif device == "host-1" and train.ticket == 1:
+            world.update(device, train, at=0.5, due=0.5)
+        elif pending and device == "host-2":
+            world.update(device, train, at=2.25, due=2.25)
+
+    world.on_train = answer
+
+
+def test_the_time_in_which_the_final_model_was_handed_out_is_not_played_again(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recorded run ended at 2, and its trace at 4, when everybody had the model. The rule was woken until 2."""
+    world, rule = Replayed(time), TicksAndHandsOut()
+    slow_finals(world)
+    ordinary = test_main.run(world, tmp_path, monkeypatch, rule=rule)
+    [stopped] = of(trace.Stopped, ordinary)
+    assert (stopped.reason, stopped.t) == ("2 seconds are over", pytest.approx(4.0, abs=SOON))
+
+    again, prepared = prepared_again(tmp_path, 2.0)
+    time.now = 200.0
+    world, second = Replayed(time), TicksAndHandsOut()
+    slow_finals(world)
+    run(
+        world, again, monkeypatch, *turns_of(ordinary), wakes=prepared.wakes, rule=second
+    )  # fmt: skip
+    assert second.given == rule.given
+
+
+def test_a_device_whose_update_has_no_turn_left_is_heard_when_it_has_the_final_model(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, rule = Replayed(time), TicksAndHandsOut()
+    slow_finals(world, pending=True)
+    events = run(world, tmp_path, monkeypatch, ("host-1", 0.5), rule=rule)
+    assert [event.device for event in of(trace.Delivered, events)] == ["host-1", "host-2"]
+    assert ended(events) == "the recording is over"
+
+
+# ---- mode schedule
+
+
+def test_a_schedule_orders_nothing_and_ends_as_the_profile_says(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Replayed(time)
+    first_updates(world, host_1=0.75, host_2=0.625)
+    events = run(world, tmp_path, monkeypatch, ("host-1", 0.25), ("host-2", 0.5), mode="schedule")
+    assert arrivals(events) == [("host-2", 0.625), ("host-1", 0.75)]
+    assert (ended(events), of(trace.Header, events)[0].replay) == ("2 seconds are over", "schedule")
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"), [("stop", "the recording of host-1 is used up"), ("loop", "2 seconds are over")]
+)
+def test_a_schedule_may_end_with_the_recording_of_a_device(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, reason: str
+) -> None:
+    world = Replayed(time)
+    world.on_train = lambda device, train: (
+        world.update(device, train, at=train.sent + 0.25, due=train.sent + 0.25) if device == "host-1" else None
+    )
+    events = run(world, tmp_path, monkeypatch, mode="schedule", end=end, jobs={"host-1": 3, "host-2": 1})
+    assert ended(events) == reason
+    if end == "stop":
+        assert [t for _, t in arrivals(events)] == pytest.approx([0.25, 0.5, 0.75], abs=SOON)
+        assert of(trace.Stopped, events)[0].t == pytest.approx(0.75, abs=SOON)
+
+
+def test_a_job_whose_upload_was_given_up_is_a_job_of_the_recording_too(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are three recorded jobs: the run ends with the third, however many of them were delivered."""
+    world = Replayed(time)
+
+    def answer(device: str, train: Train) -> None:
+        if device != "host-1":
+            return
+        jobs = sum(peer == device and isinstance(message, Train) for peer, message in world.said)
+        if jobs == 2:
+            world.beat(device, at=train.sent + 0.25, ticket=0, finished=train.ticket, trains=jobs)
+        else:
+            world.update(device, train, at=train.sent + 0.25, due=train.sent + 0.25)
+
+    world.on_train = answer
+    events = run(world, tmp_path, monkeypatch, mode="schedule", end="stop", jobs={"host-1": 3, "host-2": 1})
+    assert [event.device for event in of(trace.Lost, events)] == ["host-1"]
+    assert ended(events) == "the recording of host-1 is used up"
+    assert [t for _, t in arrivals(events)] == pytest.approx([0.25, 0.75], abs=SOON)
+
+
+# ---- what a fresh pair of eyes found
+
+
+def test_an_update_is_told_with_the_times_of_its_recorded_computing() -> None:
+    """AFL reckons with them: another late step must not change what it does."""
+    waiting = Turns([RecordedArrival("a", 1, 2.0, 0.25, 1.75)], wakes=0)
+    waiting.add(update("a"), received=0.5)
+    found = waiting.pop(2.0, math.inf)
+    assert found is not None
+    assert (found[0].started, found[0].finished) == (0.25, 1.75)
+
+
+def test_an_update_that_was_superseded_while_it_waited_is_ignored_and_told(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had come early; in the recorded run it came when its ticket was settled."""
+    world = Replayed(time)
+
+    def answer(device: str, train: Train) -> None:
+        if train.version == 0:
+            world.update(device, train, at=0.25, due=0.25)
+        elif device == "host-1":
+            world.beat(device, at=0.75, ticket=train.ticket, finished=1, trains=2)
+            world.update(device, train, at=0.9375, due=1.0)
+
+    world.on_train = answer
+    events = run(world, tmp_path, monkeypatch, ("host-2", 0.5), ("host-1", 1.0, 4), rule=Restarting())
+    assert [event.ticket for event in of(trace.Ignored, events)] == [1]
+    assert arrivals(events) == [("host-2", 0.5), ("host-1", 1.0)]
+
+
+def test_when_a_replay_has_come_off_what_follows_counts_from_now(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aggregator.process.intake.is_computing", lambda pid: False)
+    world, rule = Replayed(time), TicksAndHandsOut()
+    slow_finals(world)
+    for moment in range(1, 40):
+        world.beat("host-1", at=float(moment), ticket=0, finished=99, trains=9)
+    events = run(
+        world, tmp_path, monkeypatch, ("host-1", 0.5), ("host-2", 0.75), rule=rule, settings=["presence.timeout=4"]
+    )
+    told = [event.t for event in of(trace.Dispatched, events) + of(trace.Left, events) + of(trace.Delivered, events)]
+    late = [moment for moment in told if moment > 1.0]
+    assert ended(events) == "host-2 has gone, and it is its turn"
+    assert late == sorted(late)

@@ -1,0 +1,158 @@
+"""Devices that the script kills and brings back, as the aggregator sees them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from aggregator.process.scripted_deaths import Deaths
+from testbed.history import trace
+from testbed.history.trace import as_table
+from testbed.profile.schema import ScriptedEvent
+from testbed.wire.messages import KILLED, Hello, Message, Train
+from testbed.wire.sockets import Unreachable
+from tests.aggregator.process.test_main import SOON, World, folder, of, run, time
+from tests.devices.parts import Time
+from tests.testbed.examples import device_spec
+
+__all__ = ["folder", "time"]  # fixtures
+
+PRESENCE = ("presence.beat=0.1", "presence.timeout=0.5")
+
+
+def script(*events: tuple[float, str]) -> str:
+    rows = ", ".join(f'{{ at = {at}, device = "host-1", do = "{do}" }}' for at, do in events)
+    return f"events=[{rows}]"
+
+
+def lively(world: World, *, until: float) -> None:
+    """Heartbeats of both devices, each in its first job; those of host-1 end early."""
+    for name, end, ticket in (("host-1", until, 1), ("host-2", 2.0, 2)):
+        for tenth in range(1, int(end * 10) + 1):
+            world.beat(name, tenth / 10 - 0.01, state="training", ticket=ticket, trains=1)
+
+
+def test_a_killed_device_is_told_at_its_moment_and_missed_when_it_has_been_silent_for_too_long(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    lively(world, until=0.4)
+    spent = trace.Abandoned(t=0.5, device="host-1", ticket=1, steps=3, seconds=0.25, checks=0, misses=[])
+    world.beat("host-1", 0.5, state=KILLED, events=(as_table(spent),))
+    events = run(world, folder, monkeypatch, script((0.5, "kill")), *PRESENCE)
+    assert of(trace.Scripted, events) == [trace.Scripted(t=0.5, device="host-1", do="kill")]
+    assert of(trace.Abandoned, events) == [spent]
+    # its last sign of life was at 0.39, although its process still runs: it has not been ended yet
+    [left] = of(trace.Left, events)
+    assert (left.device, left.reason) == ("host-1", "it was silent for too long")
+    assert left.t == pytest.approx(0.89, abs=0.11)
+    [lost] = of(trace.Lost, events)
+    assert (lost.ticket, lost.t) == (1, left.t)
+    [stopped] = of(trace.Stopped, events)
+    assert (stopped.in_flight, stopped.silent) == (1, [])
+
+
+def test_a_device_that_is_dead_at_the_end_is_not_missed(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    lively(world, until=1.8)
+    world.beat("host-1", 1.9, state=KILLED)
+    events = run(world, folder, monkeypatch, script((1.9, "kill")), *PRESENCE)
+    assert [event.do for event in of(trace.Scripted, events)] == ["kill"]
+    [stopped] = of(trace.Stopped, events)
+    assert (stopped.in_flight, stopped.silent) == (2, [])
+
+
+@pytest.mark.parametrize("last_word", [True, False])
+def test_a_device_that_rejoins_goes_on_with_the_number_of_the_next_job(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, last_word: bool
+) -> None:
+    world = World(time)
+    lively(world, until=0.4)
+    if last_word:
+        world.beat("host-1", 0.5, state=KILLED)
+    monkeypatch.setattr("aggregator.process.peers.is_computing", lambda pid: False)  # the processes are ours, and alive
+    world.at(0.75, "host-1", Hello(device="host-1", pid=os.getppid(), cores=(1,), samples=5))
+    events = run(world, folder, monkeypatch, script((0.5, "kill"), (0.75, "rejoin")), "presence.timeout=10")
+    told = [(type(event).__name__, getattr(event, "device", None), event.t) for event in events]
+    kinds = [kind for kind, device, moment in told if device == "host-1" and moment > 0]
+    assert kinds == ["Scripted", "Scripted", "Left", "Lost", "Joined", "Dispatched"]
+    killed, rejoined = of(trace.Scripted, events)
+    assert (killed.do, killed.t, rejoined.do) == ("kill", 0.5, "rejoin")
+    assert rejoined.t == pytest.approx(0.75, abs=SOON)
+    assert [event.reason for event in of(trace.Lost, events)] == ["it was restarted"]
+    assert [event.pid for event in of(trace.Joined, events) if event.device == "host-1"] == [
+        os.getpid(), os.getppid(),
+    ]  # fmt: skip
+    assert [said.number for peer, said in world.said if peer == "host-1" and isinstance(said, Train)] == [0, 1]
+
+
+def test_what_is_sent_to_a_killed_device_is_lost_on_the_way_and_nobody_tells(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transport on one host would know at once; a network would not."""
+    world = World(time)
+    lively(world, until=0.4)
+    world.beat("host-1", 0.5, state=KILLED)
+    send = world.send
+
+    def unreachable(peer: str, frames: list[bytes]) -> None:
+        if peer == "host-1" and world.time.now - world._origin > 0.5:
+            raise Unreachable(peer)
+        send(peer, frames)
+
+    monkeypatch.setattr(world, "send", unreachable)
+    # a rule with rounds sends to both when the one that lives has answered
+    first: list[Message] = []
+
+    def answer(device: str, train: Train) -> None:
+        if not first and device == "host-2":
+            first.append(train)
+            world.update(device, train, at=0.6, due=0.6)
+
+    world.on_train = answer
+    events = run(world, folder, monkeypatch, script((0.5, "kill")), "strategy=fedbuff", "strategy.k=1", *PRESENCE)
+    reasons = {event.reason for event in of(trace.Left, events)}
+    assert reasons == {"it was silent for too long"}
+
+
+# ---- the clerk
+
+
+def deaths(*events: tuple[float, str], device: str = "a-1") -> tuple[Deaths, list[trace.Event]]:
+    spec, told = device_spec(device), list[trace.Event]()
+    own = tuple(ScriptedEvent(at=at, device=device, do=do) for at, do in events)
+    object.__setattr__(spec, "script", own)
+    return Deaths([spec], told.append), told
+
+
+def test_a_death_is_told_when_it_is_due_and_seen() -> None:
+    clerk, told = deaths((5.0, "kill"), (9.0, "rejoin"), (20.0, "kill"))
+    clerk.look(4.0, lambda device: True)  # it has died by itself: that was not wanted yet
+    clerk.look(6.0, lambda device: False)
+    assert told == []
+    clerk.look(6.5, lambda device: True)
+    clerk.look(7.0, lambda device: True)
+    assert told == [trace.Scripted(t=5.0, device="a-1", do="kill")]
+    clerk.rejoined("a-1", 9.25)
+    assert told[1:] == [trace.Scripted(t=9.25, device="a-1", do="rejoin")]
+    clerk.look(30.0, lambda device: True)
+    assert [event.t for event in told] == [5.0, 9.25, 20.0]
+
+
+def test_a_death_that_nobody_has_seen_is_told_when_the_device_is_back() -> None:
+    clerk, told = deaths((5.0, "kill"), (5.5, "rejoin"))
+    clerk.rejoined("a-1", 5.75)
+    assert [(event.t, event.do) for event in told if isinstance(event, trace.Scripted)] == [
+        (5.0, "kill"), (5.75, "rejoin"),
+    ]  # fmt: skip
+
+
+def test_a_device_without_a_script_may_come_back_as_often_as_it_likes() -> None:
+    clerk, told = deaths()
+    clerk.rejoined("a-1", 5.75)
+    clerk.rejoined("stranger", 5.75)
+    assert told == []

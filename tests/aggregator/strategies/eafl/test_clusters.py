@@ -1,0 +1,168 @@
+"""EAFL with heads that are devices: they die, hang and come back at any moment, and the run goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.strategies.eafl.eafl import EAFL
+from testbed.history import trace
+from tests.aggregator.imaginary import ImaginaryDevice
+from tests.aggregator.imaginary_clusters import ClusteredFleet
+from tests.aggregator.strategies.by_hand import vector
+
+NAMES = ("a", "b", "c", "d", "e", "f")
+PATIENCE = 6.0
+MOMENTS = 15.0
+
+
+def fleet_of(clusters: int = 2, trouble: bool = False, **parameters: object) -> ClusteredFleet:
+    """Two groups of three devices, that go different ways."""
+    devices = [
+        ImaginaryDevice(
+            name=name, optimum=vector(6.0, 8.0 * (-1) ** number, 1.0), samples=10 + number,
+            seconds_per_step=0.05 * (1 + number), lost_downloads=range(3, 90, 7) if trouble else (),
+            given_up=range(4, 90, 9) if trouble else (),
+        )
+        for number, name in enumerate(NAMES)
+    ]  # fmt: skip
+    rule = EAFL(**{"clusters": clusters, "every": 6, "phi": 0.6, "patience": PATIENCE} | parameters)  # type: ignore[arg-type]
+    return ClusteredFleet(rule, devices)
+
+
+def check_books(events: list[trace.Event]) -> Counter[str]:
+    """No ticket ends twice or without a beginning; what came of them."""
+    in_flight: set[int] = set()
+    counts: Counter[str] = Counter()
+    for event in events:
+        if isinstance(event, trace.Dispatched):
+            assert event.ticket not in in_flight
+            in_flight.add(event.ticket)
+            counts["dispatched"] += 1
+        elif isinstance(event, (trace.Aggregated, trace.Merged)):
+            assert in_flight.issuperset(event.tickets)
+            in_flight.difference_update(event.tickets)
+            counts["applied"] += len(event.tickets)
+        elif isinstance(event, (trace.Rejected, trace.Lost, trace.Superseded)):
+            in_flight.remove(event.ticket)
+            counts[type(event).__name__.lower()] += 1
+    counts["in_flight"] = len(in_flight)
+    return counts
+
+
+def of_kind(fleet: ClusteredFleet, kind: type) -> list[trace.Event]:  # type: ignore[type-arg]
+    return [event for event in fleet.trace if isinstance(event, kind)]
+
+
+def head(fleet: ClusteredFleet) -> str:
+    return next(event.head for event in reversed(fleet.trace) if isinstance(event, trace.Grouped))
+
+
+def test_devices_that_go_the_same_way_are_in_one_cluster() -> None:
+    fleet = fleet_of()
+    fleet.run(until=20.0)
+    found = [event.clusters for event in fleet.trace if isinstance(event, trace.Clustered)]
+    assert found[0] == [["a", "c", "e"], ["b", "d", "f"]]
+    assert len(found) >= 2
+
+
+def test_it_learns_from_all_members_although_only_heads_talk_to_the_aggregator() -> None:
+    fleet = fleet_of(phi=1.0)
+    before = fleet.distance()
+    fleet.run(until=60.0)
+    assert fleet.distance() < 0.2 * before
+    merged = Counter(ticket for event in of_kind(fleet, trace.Merged) for ticket in event.tickets)  # type: ignore[attr-defined]
+    assert max(merged.values()) == 1
+    dispatched = {event.ticket: event for event in of_kind(fleet, trace.Dispatched)}  # type: ignore[attr-defined]
+    assert {dispatched[ticket].device for ticket in merged} == set(NAMES)  # type: ignore[attr-defined]
+
+
+def test_with_lost_messages_the_books_balance_and_jobs_are_numbered_on() -> None:
+    fleet = fleet_of(trouble=True)
+    fleet.run(until=90.0)
+    counts = check_books(fleet.trace)
+    assert counts["lost"] > 0
+    assert fleet.engine.version > 10
+    assert counts["in_flight"] == fleet.engine.in_flight + fleet.engine.books.in_flight
+    reasons = Counter(event.reason for event in of_kind(fleet, trace.Lost))  # type: ignore[attr-defined]
+    assert reasons["its head's upload was given up"] > 0
+    told = Counter(event.device for event in of_kind(fleet, trace.Dispatched) if not event.lead)  # type: ignore[attr-defined]
+    assert {name: fleet.engine.jobs_of(name) for name in NAMES} == dict(told)
+
+
+@pytest.mark.parametrize("fate", [ClusteredFleet.kill, ClusteredFleet.hang])
+def test_a_head_that_dies_or_hangs_is_replaced_in_time_and_its_members_go_on(
+    fate: Callable[[ClusteredFleet, str], None],
+) -> None:
+    fleet = fleet_of(every=1000)
+    fleet.run(until=8.0)
+    victim, moment, version = head(fleet), 8.0, fleet.engine.version
+    fate(fleet, victim)
+    fleet.run(until=60.0)
+    first = next(event for event in fleet.trace if isinstance(event, trace.Grouped) and event.t >= moment)
+    assert first.head != victim
+    assert first.t - moment <= PATIENCE
+    assert fleet.engine.version > version + 5
+    reasons = {event.reason for event in fleet.trace if isinstance(event, trace.Lost)}
+    assert reasons & {"its head has gone", "its head was replaced"}
+    check_books(fleet.trace)
+
+
+def test_without_dsa_no_cluster_waits_for_another() -> None:
+    fleet = fleet_of(dsa=False, every=1000)
+    fleet.run(until=30.0)
+    made = [event for event in fleet.trace if isinstance(event, trace.Aggregated)]
+    assert {len(event.tickets) for event in made} == {1}
+    assert max(max(event.staleness) for event in made) > 0
+    assert all(sum(event.weights) < 1 for event in made)  # type: ignore[arg-type]
+
+
+def test_the_same_happens_again() -> None:
+    first, second = fleet_of(trouble=True), fleet_of(trouble=True)
+    first.run(until=40.0)
+    second.run(until=40.0)
+    assert first.trace == second.trace
+    np.testing.assert_array_equal(first.engine.model, second.engine.model)
+
+
+BEFALLS = (
+    ClusteredFleet.kill, ClusteredFleet.restart, ClusteredFleet.silence, ClusteredFleet.hang, ClusteredFleet.come_back,
+)  # fmt: skip
+happenings = st.lists(
+    st.tuples(st.floats(0.0, MOMENTS), st.sampled_from(BEFALLS), st.sampled_from((*NAMES, "the head"))), max_size=25
+)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(
+    clusters=st.integers(1, 4), every=st.sampled_from((2, 9, 1000)), dsa=st.booleans(),
+    patience=st.sampled_from((0.7, PATIENCE)), happenings=happenings,
+)  # fmt: skip
+def test_whoever_dies_or_hangs_at_any_moment_the_run_goes_on_and_the_books_balance(
+    clusters: int, every: int, dsa: bool, patience: float,
+    happenings: list[tuple[float, Callable[[ClusteredFleet, str], None], str]],
+) -> None:  # fmt: skip
+    fleet = fleet_of(clusters, trouble=True, every=every, dsa=dsa, patience=patience)
+
+    def befall(fate: Callable[[ClusteredFleet, str], None], name: str) -> None:
+        groups = any(isinstance(event, trace.Grouped) for event in fleet.trace)
+        whom = (head(fleet) if groups else NAMES[0]) if name == "the head" else name
+        fate(fleet, whom)
+
+    for moment, fate, name in happenings:
+        fleet.at(moment, lambda name, fate=fate: befall(fate, name), name)  # type: ignore[misc]
+    fleet.run(until=MOMENTS)
+    for name in NAMES:
+        fleet.come_back(name)
+    if not fleet.engine.devices:
+        fleet.restart(NAMES[0])
+    version = fleet.engine.version
+    fleet.run(until=MOMENTS + 8 * PATIENCE)
+    assert fleet.engine.version > version
+    counts = check_books(fleet.trace)
+    assert counts["in_flight"] == fleet.engine.in_flight + fleet.engine.books.in_flight

@@ -1,0 +1,345 @@
+"""EAFL: GDC, then SAA (4) in each cluster and DSA (5) among them (Zhou et al. 2024), recomputed by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aggregator.engine.engine import Engine
+from aggregator.strategies.eafl.eafl import EAFL
+from aggregator.strategy import DeviceInfo
+from devices.cluster.head_engine import ClusterEngine, HeadRule, Merged
+from testbed.history import trace
+from testbed.wire.messages import LEAD_JOBS, Group, Job, Train, Update, Vector, book_of, first_ticket
+from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vector
+
+RIGHT, UP = (8.0, 0.0), (0.0, 8.0)
+BOOK = 3
+
+
+def clustered(**parameters: object) -> ByHand:
+    """a and b go to the right, c and d up; d has the most samples."""
+    hand = ByHand(EAFL(**{"clusters": 2, "every": 2, "phi": 0.5} | parameters), (1.0, 1.0))  # type: ignore[arg-type]
+    hand.start(a=10, b=30, c=20, d=60)
+    for device, delta in (("a", RIGHT), ("c", UP), ("b", RIGHT), ("d", UP)):
+        hand.update(device, *delta)
+    return hand
+
+
+def heads(hand: ByHand) -> dict[int, str]:
+    return {event.cluster: event.head for event in hand.events(trace.Grouped)}
+
+
+# ---- the aggregator
+
+
+def test_gradients_are_for_the_clustering_only_and_heads_are_sent_the_model() -> None:
+    hand = clustered()
+    [found] = hand.events(trace.Clustered)
+    assert found.clusters == [["a", "b"], ["c", "d"]]
+    assert (hand.engine.version, hand.model) == (0, [1.0, 1.0])
+    assert {event.reason for event in hand.events(trace.Rejected)} == {"it was for the clustering only"}
+    assert {name for name, _ in hand.groups} == {"a", "b", "c", "d"}
+    for name, group in hand.groups:
+        assert bool(group.members) == (name == group.head)  # members need not know each other
+        assert group.quorum == 1  # ⌈0.5·2⌉
+    assert set(hand.engine.busy) == set(heads(hand).values())
+    for head in heads(hand).values():
+        train = hand.train(head)
+        assert train.lead
+        assert train.number == LEAD_JOBS
+
+
+def test_two_iterations_of_dsa_and_the_clusters_are_made_anew() -> None:
+    hand = clustered()
+    first, second = heads(hand).values()
+    hand.update(first, 4.0, 0.0)
+    assert hand.engine.version == 0  # heads wait for each other
+    hand.update(second, 0.0, 3.0)
+    # |D_1| = 40 and |D_2| = 80 of 120: w = (1, 1) + (4, 0)/3 + (0, 3)·2/3
+    assert hand.model == pytest.approx([1 + 4 / 3, 3.0])
+    assert hand.train(first).lead
+    assert hand.train(first).number == LEAD_JOBS + 1
+    hand.taken()
+    hand.update(second, 0.0, 3.0)
+    hand.update(first, 0.0, 0.0)
+    assert (hand.model[1], hand.engine.version) == (5.0, 2)
+    assert hand.taken() == ["a", "b", "c", "d"]  # R = 2
+    assert not any(hand.train(name).lead for name in "abcd")
+    # tickets of the aggregator are larger than any that heads may have given out
+    assert book_of(hand.train("a").ticket) > max(group.book for _, group in hand.groups)
+    check_conservation(hand.engine)
+
+
+def test_without_gdc_the_clusters_stay() -> None:
+    hand = clustered(gdc=False)
+    for _ in range(5):
+        for head in heads(hand).values():
+            hand.update(head, 1.0, 1.0)
+    assert hand.engine.version == 5
+    assert len(hand.events(trace.Clustered)) == 1
+
+
+def test_without_dsa_each_head_has_its_answer_at_once() -> None:
+    hand = clustered(dsa=False, every=100)
+    first, second = heads(hand).values()
+    hand.update(first, 3.0, 0.0)
+    assert hand.model == [2.0, 1.0]  # 40/120
+    assert hand.train(first).version == 1
+    hand.update(second, 0.0, 3.0)
+    assert hand.model == [2.0, 3.0]
+    assert [event.staleness for event in hand.events(trace.Aggregated)] == [[0], [1]]
+
+
+def test_without_saa_heads_are_told_so() -> None:
+    assert {group.damped for _, group in clustered().groups} == {True}
+    assert {group.damped for _, group in clustered(saa=False).groups} == {False}
+
+
+def test_a_head_that_leaves_is_replaced_at_once_and_one_that_is_late_after_its_patience() -> None:
+    hand = clustered(patience=7.0)
+    first, second = heads(hand).values()
+    others = {"a": "b", "b": "a", "c": "d", "d": "c"}
+    hand.leave(first)
+    assert heads(hand)[0] == others[first]
+    assert hand.train(others[first]).lead
+    hand.wake()
+    assert hand.now == 7.0
+    assert heads(hand) == {0: others[first], 1: others[second]}  # the first has nobody else
+    assert hand.events(trace.Superseded)[-1].device == second
+    hand.update(others[first], 3.0, 0.0)
+    hand.update(others[second], 0.0, 3.0)
+    samples = {"a": 10, "b": 30}[others[first]]
+    assert hand.model == pytest.approx([1 + 3 * samples / (samples + 80), 1 + 3 * 80 / (samples + 80)])
+    check_conservation(hand.engine)
+
+
+def test_a_cluster_is_given_twice_as_long_each_time_in_a_row() -> None:
+    hand = clustered(patience=4.0)
+    hand.wake()
+    assert hand.now == 4.0
+    hand.wake()
+    assert hand.now == 12.0
+    hand.wake()
+    assert hand.now == 28.0
+    for head in list(heads(hand).values()):
+        hand.update(head, 1.0, 0.0)
+    hand.wake()
+    assert hand.now == 32.0  # they have answered: it begins again with 4
+
+
+def test_who_joins_goes_where_it_was_or_into_the_smallest_cluster() -> None:
+    hand = clustered()
+    member = ({"c", "d"} - {heads(hand)[1]}).pop()
+    hand.leave(member)
+    assert hand.events(trace.Grouped)[-1].members == [heads(hand)[1]]
+    hand.join("e", 5)
+    assert hand.events(trace.Grouped)[-1].cluster == 1
+    hand.join(member, 60)
+    assert (hand.events(trace.Grouped)[-1].cluster, member in hand.events(trace.Grouped)[-1].members) == (1, True)
+    books = {event.book for event in hand.events(trace.Grouped) if event.cluster == 1}
+    assert len(books) == 1  # the head is the same: nothing begins anew
+
+
+def test_a_clustering_does_not_wait_for_ever_for_who_hangs() -> None:
+    hand = ByHand(EAFL(clusters=2, patience=5.0), (0.0, 0.0))
+    hand.start(a=1, b=1, c=1)
+    hand.update("a", *RIGHT)
+    hand.update("b", *UP)
+    hand.wake()
+    [found] = hand.events(trace.Clustered)
+    assert (hand.now, found.clusters) == (5.0, [["a", "c"], ["b"]])  # with who sent nothing
+    grouped = hand.events(trace.Grouped)
+    assert sorted(name for event in grouped for name in event.members) == ["a", "b", "c"]
+    assert [event.device for event in hand.events(trace.Superseded)] == ["c"]
+
+
+def test_a_clustering_goes_on_waiting_twice_as_long_while_gradients_are_fewer_than_clusters() -> None:
+    hand = ByHand(EAFL(clusters=2, patience=5.0), (0.0, 0.0))
+    hand.start(a=1, b=1, c=1, d=1)
+    hand.wake()
+    assert (hand.now, hand.engine.wake_at) == (5.0, 15.0)
+    hand.update("a", *RIGHT)
+    hand.wake()
+    assert (hand.now, hand.engine.wake_at, hand.events(trace.Clustered)) == (15.0, 35.0, [])
+    hand.update("c", *UP)
+    assert not hand.events(trace.Clustered)  # there is time for others
+    hand.update("b", *RIGHT)
+    hand.wake()
+    [found] = hand.events(trace.Clustered)
+    assert (hand.now, found.clusters) == (35.0, [["a", "b"], ["c", "d"]])
+
+
+def test_a_clustering_of_fewer_devices_than_clusters_waits_for_them_all() -> None:
+    hand = ByHand(EAFL(clusters=3, patience=5.0), (0.0, 0.0))
+    hand.start(a=1, b=1, c=1)
+    hand.update("a", *RIGHT)
+    hand.leave("c")
+    hand.wake()
+    assert not hand.events(trace.Clustered)
+    hand.update("b", *UP)
+    assert [event.clusters for event in hand.events(trace.Clustered)] == [[["a"], ["b"]]]
+
+
+@pytest.mark.parametrize("fate", ["unfit", "nobody waits for it"])
+def test_what_went_into_a_result_that_is_not_taken_is_settled_at_once(fate: str) -> None:
+    hand = clustered()
+    head, book = next((event.head, event.book) for event in hand.events(trace.Grouped))
+    ticket = first_ticket(book) + 1
+    sent = trace.Dispatched(t=0.0, device=head, ticket=ticket, version=0, steps=1)
+    hand.engine.books.enter(head, book, [trace.as_table(sent)])
+    lead = hand.train(head).ticket
+    update = Update(
+        device=head, ticket=lead if fate == "unfit" else lead + 10, version=0, delta=vector(np.nan, 0.0), samples=1,
+        steps=1, started=0, finished=0, due=0, loss=None, merged=((ticket, 1.0, 0),),
+    )  # fmt: skip
+    hand.engine.update(update, 1.0)
+    [gone] = hand.events(trace.Lost)
+    assert (gone.ticket, gone.device, gone.reason) == (ticket, head, "what its head made of it was not used")
+    assert hand.engine.books.in_flight == 0
+
+
+def test_purity_is_told_where_the_truth_is_known() -> None:
+    events: list[trace.Event] = []
+    engine = Engine(
+        EAFL(clusters=1), vector(0.0), job=Job(), random=np.random.default_rng(0), send=lambda *_: None,
+        record=events.append, truth=lambda: {"a": (1,), "b": (1,), "c": (2,)},
+    )  # fmt: skip
+    for name in "abc":
+        engine.join(DeviceInfo(name=name, samples=1), 0.0)
+    engine.start(0.0)
+    for ticket, name in enumerate("abc", first_ticket(1) + 1):
+        engine.update(
+            Update(
+                device=name, ticket=ticket, version=0, delta=vector(1.0), samples=1, steps=1, started=0, finished=0,
+                due=0, loss=None,
+            ),
+            1.0,
+        )  # fmt: skip
+    [found] = [event for event in events if isinstance(event, trace.Clustered)]
+    assert found.purity == pytest.approx(2 / 3)
+
+
+# ---- a head
+
+
+class Cluster:
+    """A head's engine, whose members are played by hand."""
+
+    def __init__(self, quorum: int, damped: bool = True) -> None:
+        self.sent: dict[str, Train] = {}
+        self.results: list[tuple[Vector, Merged]] = []
+        self.events: list[trace.Event] = []
+        self.engine = ClusterEngine(
+            HeadRule(quorum, damped), vector(0.0), version=5, book=BOOK, jobs={"a": 4}, job=Job(steps=2),
+            up=lambda delta, merged: self.results.append((delta, merged)), send=self._send, record=self.events.append,
+        )  # fmt: skip
+        for name, samples in (("a", 10), ("b", 30), ("c", 60)):
+            self.engine.join(DeviceInfo(name=name, samples=samples), 0.0)
+        self.engine.start(0.0)
+
+    def _send(self, device: str, message: Train | Group) -> None:
+        assert isinstance(message, Train)
+        self.sent[device] = message
+
+    def update(self, device: str, delta: float) -> None:
+        train, samples = self.sent[device], self.engine.devices[device].samples
+        update = Update(
+            device=device, ticket=train.ticket, version=train.version, delta=vector(delta), samples=samples, steps=2,
+            started=0, finished=0, due=0, loss=None,
+        )  # fmt: skip
+        self.engine.update(update, self.engine.now)
+
+    def adopt(self, version: int) -> None:
+        self.sent.clear()
+        self.engine.adopt(vector(float(version)), version, Job(steps=3), 1.0)
+
+
+def test_three_results_of_saa() -> None:
+    cluster = Cluster(quorum=2)
+    assert cluster.sent["a"].ticket == first_ticket(BOOK) + 1
+    assert (cluster.sent["a"].number, cluster.sent["b"].number) == (4, 0)  # jobs are numbered on
+    cluster.update("a", 4.0)
+    assert not cluster.results
+    cluster.update("b", 8.0)
+    # both fresh: 10/40·4 + 30/40·8
+    [(delta, merged)] = cluster.results
+    assert (list(delta), [weight for _, weight, _ in merged]) == ([7.0], [0.25, 0.75])
+
+    cluster.adopt(6)
+    assert set(cluster.sent) == {"a", "b"}  # those who took part
+    assert {train.version for train in cluster.sent.values()} == {6}
+    cluster.update("a", 7.0)
+    cluster.sent["c"] = next(
+        Train(ticket=event.ticket, version=event.version, sent=0.0, job=Job(), model=vector(0.0))
+        for event in cluster.events
+        if isinstance(event, trace.Dispatched) and event.device == "c"
+    )
+    cluster.update("c", 7.0)
+    # c is based on version 5, τ = 2: 10/70·7 + 60/70·7/2
+    delta, merged = cluster.results[1]
+    assert list(delta) == pytest.approx([4.0])
+    assert [staleness for _, _, staleness in merged] == [0, 1]
+
+    cluster.update("b", 1.0)  # while the head waits: for the next result
+    assert len(cluster.results) == 2
+    cluster.adopt(9)  # other clusters do not wait for this one
+    assert set(cluster.sent) == {"a", "c"}
+    cluster.update("a", 0.0)
+    delta, merged = cluster.results[2]
+    assert list(delta) == pytest.approx([30 / 40 * 1.0 / 4])  # b: version 6 of 9
+    check_conservation(cluster.engine)
+
+
+def test_without_saa_a_result_is_the_plain_mean() -> None:
+    cluster = Cluster(quorum=2, damped=False)
+    cluster.update("a", 4.0)
+    cluster.update("b", 8.0)
+    assert list(cluster.results[0][0]) == [6.0]
+
+
+def test_a_head_that_is_asked_for_fewer_updates_does_not_wait_for_more() -> None:
+    cluster = Cluster(quorum=3)
+    cluster.update("a", 4.0)
+    cluster.update("b", 8.0)
+    cluster.engine.leave("c", "it is no member any more", 2.0)
+    assert not cluster.results
+    cluster.engine.want(2, 2.0)
+    assert len(cluster.results) == 1
+
+
+def test_a_model_of_the_same_version_sets_the_cluster_to_work_again() -> None:
+    cluster = Cluster(quorum=1)
+    cluster.update("a", 4.0)
+    cluster.adopt(5)
+    assert (set(cluster.sent), cluster.engine.version) == ({"a"}, 5)
+
+
+def test_a_result_is_made_of_the_first_updates_and_the_others_have_their_turn_next() -> None:
+    cluster = Cluster(quorum=1)
+    first = dict(cluster.sent)
+    cluster.update("a", 4.0)
+    cluster.update("b", 8.0)
+    cluster.update("c", 2.0)
+    assert [ticket for ticket, _, _ in cluster.results[0][1]] == [first["a"].ticket]
+    cluster.adopt(6)
+    assert set(cluster.sent) == {"a"}  # the others' updates wait: they are used first
+    cluster.adopt(7)
+    assert set(cluster.sent) == {"b"}
+    assert [merged for _, merged in cluster.results[1:]] == [
+        ((first["b"].ticket, 1 / 2, 1),),
+        ((first["c"].ticket, 1 / 3, 2),),
+    ]
+    assert [list(delta) for delta, _ in cluster.results[1:]] == [[4.0], [pytest.approx(2 / 3)]]
+    check_conservation(cluster.engine)
+
+
+def test_an_update_that_waits_is_used_although_its_device_has_left() -> None:
+    cluster = Cluster(quorum=2)
+    for name in "abc":
+        cluster.update(name, 4.0)
+    cluster.engine.leave("c", "it is no member any more", 1.0)
+    cluster.engine.want(1, 1.0)
+    cluster.adopt(6)
+    assert len(cluster.results) == 2
+    assert set(cluster.sent) == {"a", "b"}

@@ -1,0 +1,219 @@
+"""What every rule must keep. A new rule is one row of ``RULES``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from aggregator.engine.engine import Engine
+from aggregator.pacing import EveryK, EveryTick
+from aggregator.strategies import STRATEGIES
+from aggregator.strategies.afl import AFL
+from aggregator.strategies.asafl.asafl import ASAFL
+from aggregator.strategies.asyncfeded import AsyncFedED
+from aggregator.strategies.audg import AUDG
+from aggregator.strategies.eafl.eafl import EAFL
+from aggregator.strategies.fedasync import FedAsync
+from aggregator.strategies.fedavg import FedAvg
+from aggregator.strategies.fedbuff import FedBuff
+from aggregator.strategies.fedprox import FedProx
+from aggregator.strategies.gsgm import GSGM
+from aggregator.strategies.psurdg import PSURDG
+from aggregator.strategies.safl import SAFL
+from aggregator.strategies.safl_sc import SAFLSC
+from aggregator.strategies.safl_weighted import SAFLWeighted
+from aggregator.strategies.syncfl import SyncFL
+from aggregator.strategies.twafl import TWAFL
+from aggregator.strategies.wkafl import WKAFL
+from aggregator.strategy import Server, Strategy
+from testbed.history import trace
+from testbed.wire.messages import Update
+from tests.aggregator.imaginary import Fleet, ImaginaryDevice
+from tests.aggregator.strategies.by_hand import check_memory, vector
+
+
+@dataclass(kw_only=True)
+class MeanOfK(EveryK):
+    """The least that a rule on EveryK can be."""
+
+    def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
+        return [1 / len(updates)] * len(updates)
+
+
+@dataclass(kw_only=True)
+class MeanOfTick(EveryTick):
+    """The least that a rule on EveryTick can be."""
+
+    def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
+        return [1 / len(updates) for _ in updates]  # asked of an empty tick, too
+
+
+RULES: dict[str, Callable[[], Strategy]] = {
+    "fedavg": FedAvg,
+    "fedavg, half of the devices": lambda: FedAvg(fraction=0.5),
+    "fedavg, deadline": lambda: FedAvg(deadline=1.5),
+    "fedavg, half of the devices, deadline": lambda: FedAvg(fraction=0.5, deadline=1.5),
+    "fedasync, constant": lambda: FedAsync(damping="constant"),
+    "fedasync, polynomial": lambda: FedAsync(damping="polynomial"),
+    "fedasync, hinge": lambda: FedAsync(damping="hinge", b=1.0),
+    "asyncfeded": AsyncFedED,
+    "asyncfeded, bounded": lambda: AsyncFedED(gamma_max=2.0),
+    "afl, half in flight": AFL,
+    "afl, all in flight": lambda: AFL(fraction=1.0, alpha=0.0),
+    "afl, one in flight": lambda: AFL(fraction=0.1),
+    "afl, bounded": lambda: AFL(fraction=1.0, tau_max=3),
+    "asafl": lambda: ASAFL(rounds=60, budget=60.0),
+    "asafl, λ slow": lambda: ASAFL(rounds=60, budget=60.0, weighting="slow"),
+    "asafl, λ steep": lambda: ASAFL(rounds=60, budget=60.0, weighting="steep"),
+    "asafl, λ linear": lambda: ASAFL(rounds=60, budget=60.0, weighting="linear"),
+    "asafl, two of them": lambda: ASAFL(control="fixed", degree=2),
+    "asafl, ascending": lambda: ASAFL(control="ascending", rounds=60),
+    "asafl, descending": lambda: ASAFL(control="descending", rounds=60),
+    "asafl, greedy": lambda: ASAFL(control="greedy", rounds=60, budget=60.0),
+    "asafl, myopic": lambda: ASAFL(control="myopic", rounds=60, budget=60.0),
+    "asafl, equal shares": lambda: ASAFL(rounds=60, budget=60.0, allocation="equal"),
+    "asafl, by heartbeats": lambda: ASAFL(rounds=60, budget=60.0, estimate="beats"),
+    "asafl, light": lambda: ASAFL(rounds=60, budget=60.0, memory="light"),
+    "asafl, light, two of them": lambda: ASAFL(control="fixed", degree=2, memory="light"),
+    "asafl, little patience": lambda: ASAFL(control="fixed", degree=2, tau_0=1),
+    "asafl, light, little patience": lambda: ASAFL(control="fixed", degree=2, memory="light", tau_0=1),
+    "safl in a cell": lambda: ASAFL(control="fixed", degree=2, calibrated=False),
+    "safl-sc in a cell": lambda: ASAFL(control="fixed", degree=2, calibrated=False, tau_0=1),
+    "sync-fl": SyncFL,
+    "sync-fl, half of the devices": lambda: SyncFL(fraction=0.5),
+    "fedprox": lambda: FedProx(mu=0.5),
+    "fedbuff": lambda: FedBuff(k=3),
+    "audg": lambda: AUDG(interval=0.5),
+    "audg, equal": lambda: AUDG(interval=1.5, weighting="equal"),
+    "psurdg": lambda: PSURDG(interval=1.5),
+    "psurdg, equal": lambda: PSURDG(interval=2.5, weighting="equal"),
+    "safl": lambda: SAFL(k=3),
+    "safl-sc": lambda: SAFLSC(k=2, tau_0=1),
+    "safl-sc, no patience": lambda: SAFLSC(k=2, tau_0=0),
+    "safl-weighted": lambda: SAFLWeighted(k=2),
+    "twafl": lambda: TWAFL(k=2),
+    "wkafl": lambda: WKAFL(k=3),
+    "wkafl, strict": lambda: WKAFL(k=3, theta=0.9, clip=5.0),
+    "gsgm": GSGM,
+    "gsgm, no momentum": lambda: GSGM(s=1, beta=0.0),
+    "eafl": lambda: EAFL(clusters=4, every=3),
+    "eafl, fewer clusters than devices": lambda: EAFL(clusters=2, every=5, phi=0.5, patience=3.0),
+    "eafl, clustered once, heads asynchronous": lambda: EAFL(clusters=3, gdc=False, dsa=False),
+    "eafl, little patience": lambda: EAFL(clusters=2, every=2, patience=1.2, dsa=False),
+    "every k": lambda: MeanOfK(k=3),
+    "every tick": lambda: MeanOfTick(interval=0.5),
+}
+every_rule = pytest.mark.parametrize("make", RULES.values(), ids=RULES.keys())
+
+FALLS_TO = 0.2
+"""The optima lie within 1.5 of their mean, the mean 12 from the start. Asynchronous rules end among the optima, biased
+to the fast devices; a rule that shrinks the model or applies a delta to the wrong base does not come near."""
+
+DEVICES = (
+    ImaginaryDevice(name="fast", optimum=vector(5, 8, 7), samples=10, seconds_per_step=0.05),
+    ImaginaryDevice(name="far", optimum=vector(7, 8, 8), samples=30, seconds_per_step=0.1, down=0.5, up=0.7),
+    ImaginaryDevice(name="slow", optimum=vector(6, 7, 7), samples=20, seconds_per_step=0.4),
+    ImaginaryDevice(name="plain", optimum=vector(6, 8, 6), samples=40, seconds_per_step=0.15),
+)
+
+
+def fleet_of(make: Callable[[], Strategy], seed: int = 0, **traits: object) -> Fleet:
+    """The four devices, all with these traits."""
+    return Fleet(make(), [replace(device, **traits) for device in DEVICES], seed=seed)  # type: ignore[arg-type]
+
+
+def troubled(make: Callable[[], Strategy]) -> Fleet:
+    """A quarter of the downloads and a seventh of the uploads fail for 30 s; devices die, come back and hide."""
+    fleet = fleet_of(make, lost_downloads=range(2, 60, 4), given_up=range(3, 60, 7))
+    fleet.at(2.0, fleet.kill, "plain")
+    fleet.at(3.3, fleet.silence, "far")
+    fleet.at(4.7, fleet.restart, "plain")
+    fleet.at(5.1, fleet.restart, "fast")
+    for second, name in enumerate(fleet.devices):
+        fleet.at(8.0 + second / 4, fleet.kill, name)
+        fleet.at(12.0 + second, fleet.restart, name)
+    fleet.at(20.0, fleet.silence, "slow")
+    return fleet
+
+
+def test_every_rule_of_the_catalogue_has_a_row() -> None:
+    assert {type(make()) for make in RULES.values()} >= set(STRATEGIES.values())
+
+
+@every_rule
+def test_it_learns_what_the_devices_have_in_common(make: Callable[[], Strategy]) -> None:
+    fleet = fleet_of(make)
+    before = fleet.distance()
+    fleet.run(until=60.0)
+    assert fleet.distance() < FALLS_TO * before
+
+
+@every_rule
+def test_it_decides_the_same_when_the_same_happens(make: Callable[[], Strategy]) -> None:
+    first, second = troubled(make), troubled(make)
+    first.run(until=30.0)
+    second.run(until=30.0)
+    assert first.trace == second.trace
+    np.testing.assert_array_equal(first.engine.model, second.engine.model)
+
+
+@every_rule
+def test_it_survives_lost_messages_and_devices_that_leave_and_return(make: Callable[[], Strategy]) -> None:
+    fleet = troubled(make)
+    before = fleet.distance()
+    fleet.run(until=30.0)
+    tally, version = fleet.engine.tally, fleet.engine.version
+    assert any(isinstance(event, trace.Resent) for event in fleet.trace)
+    assert any(isinstance(event, trace.Lost) and "given up" in event.reason for event in fleet.trace)
+    assert tally.lost >= len(DEVICES)
+    fleet.run(until=60.0)
+    assert fleet.engine.version >= version + 5
+    assert fleet.distance() < FALLS_TO * before
+
+
+@every_rule
+def test_it_starts_when_devices_come_only_later(make: Callable[[], Strategy]) -> None:
+    fleet = fleet_of(make)
+    for name in fleet.devices:
+        fleet.kill(name)
+        fleet.at(5.0, fleet.restart, name)
+    before = fleet.distance()
+    fleet.run(until=60.0)
+    assert fleet.distance() < FALLS_TO * before
+
+
+@every_rule
+def test_it_never_sees_an_old_ticket(make: Callable[[], Strategy]) -> None:
+    once, twice = fleet_of(make), fleet_of(make, repeats=True)
+    once.run(until=20.0)
+    twice.run(until=20.0)
+    ignored = [event for event in twice.trace if isinstance(event, trace.Ignored)]
+    arrived = [event for event in twice.trace if isinstance(event, trace.Arrived)]
+    assert len(ignored) >= len(arrived) > 0
+    surplus = (trace.Ignored,)
+    assert [e for e in twice.trace if not isinstance(e, surplus)] == [
+        e for e in once.trace if not isinstance(e, surplus)
+    ]
+    np.testing.assert_array_equal(once.engine.model, twice.engine.model)
+
+
+@every_rule
+def test_it_keeps_no_model_that_no_device_needs(make: Callable[[], Strategy]) -> None:
+    fleet = troubled(make)
+    fleet.run(until=120.0, check=check_memory)
+    assert fleet.engine.version > 3 * len(DEVICES)  # else the bound would say little
+
+
+@every_rule
+def test_it_leaves_no_ticket_unsettled_forever(make: Callable[[], Strategy]) -> None:
+    """A gathered update is used or rejected; a rule that forgets one would hold its base model for good."""
+    fleet = fleet_of(make)
+    most = 2 * len(DEVICES)  # one in the hands of the device, one in those of the rule
+
+    def check(engine: Engine) -> None:
+        assert engine.in_flight <= most
+
+    fleet.run(until=120.0, check=check)

@@ -1,0 +1,128 @@
+"""AUDG, eq. (13) of Hao et al. 2025, recomputed by hand."""
+
+from __future__ import annotations
+
+from aggregator.strategies.audg import AUDG
+from aggregator.strategy import DeviceInfo
+from testbed.history import trace
+from tests.aggregator.strategies.by_hand import ByHand, check_conservation
+
+
+def staleness(hand: ByHand) -> list[list[int]]:
+    return [made.staleness for made in hand.events(trace.Aggregated)]
+
+
+def test_three_ticks_apply_what_came_in_the_interval_and_nothing_else() -> None:
+    hand = ByHand(AUDG(interval=2.0), (0.0, 4.0))
+    hand.start(a=1, b=3)  # λ = 1/4, 3/4
+    hand.taken()
+
+    hand.now = 0.5
+    hand.update("a", 4.0, 0.0)
+    assert hand.model == [0.0, 4.0]  # it waits for the tick
+    hand.wake()
+    # I = {a}:  (0, 4) + ¼·(4, 0) = (1, 4). The λ of those who came are not scaled up: that would give (4, 4)
+    assert (hand.now, hand.model, hand.taken()) == (2.0, [1.0, 4.0], ["a"])
+
+    hand.now = 3.0
+    hand.update("b", 0.0, -4.0)
+    hand.wake()
+    # I = {b}, on version 0:  (1, 4) + ¾·(0, −4) = (1, 1); what a sent before is used up
+    assert (hand.now, hand.model, hand.taken()) == (4.0, [1.0, 1.0], ["b"])
+
+    hand.update("b", 4.0, 8.0)
+    hand.update("a", 4.0, 4.0)
+    hand.wake()
+    # I = {b, a}:  (1, 1) + ¾·(4, 8) + ¼·(4, 4) = (5, 8)
+    assert (hand.now, hand.model, hand.taken()) == (6.0, [5.0, 8.0], ["b", "a"])
+    assert [made.weights for made in hand.events(trace.Aggregated)] == [[0.25], [0.75], [0.75, 0.25]]
+    assert staleness(hand) == [[0], [1], [0, 1]]
+
+
+def test_lambda_is_a_share_of_every_device_there_ever_was() -> None:
+    hand = ByHand(AUDG(interval=1.0))
+    hand.start(a=1, b=1, c=2)
+    hand.leave("c")
+    hand.update("a", 8.0)
+    hand.wake()
+    # 8·1/(1 + 1 + 2) = 2, though c has left and b is silent
+    assert hand.model == [2.0]
+
+    hand.join("d", 4)
+    hand.update("a", 8.0)
+    hand.wake()
+    # 2 + 8·1/(1 + 1 + 2 + 4) = 3
+    assert hand.model == [3.0]
+
+
+def test_equal_weights_are_one_over_all_devices() -> None:
+    hand = ByHand(AUDG(interval=1.0, weighting="equal"))
+    hand.start(a=1, b=10, c=100, d=1000)
+    hand.leave("d")
+    hand.update("c", 8.0)
+    hand.update("a", 4.0)
+    hand.wake()
+    # ¼·8 + ¼·4 = 3
+    assert hand.model == [3.0]
+    assert hand.events(trace.Aggregated)[0].weights == [0.25, 0.25]
+
+
+def test_an_empty_interval_is_an_iteration_that_changes_nothing() -> None:
+    hand = ByHand(AUDG(interval=1.0), (5.0,))
+    hand.start(a=1, b=1)
+    hand.taken()
+    hand.update("a", 2.0)
+    hand.wake()
+    hand.wake()
+    hand.wake()
+    assert (hand.engine.version, hand.model, hand.taken()) == (3, [6.0], ["a"])
+    hand.update("b", 2.0)
+    hand.wake()
+    assert (hand.model, staleness(hand)) == ([7.0], [[0], [], [], [3]])
+
+
+def test_an_arrival_at_the_very_tick_belongs_to_the_next_interval() -> None:
+    hand = ByHand(AUDG(interval=2.0))
+    hand.start(a=1)
+    hand.taken()
+    hand.now = 2.0
+    hand.update("a", 1.0)
+    assert (hand.engine.version, hand.model, hand.engine.wake_at, hand.taken()) == (1, [0.0], 4.0, [])
+    hand.wake()
+    assert (hand.engine.version, hand.model, hand.taken()) == (2, [1.0], ["a"])
+    assert staleness(hand) == [[], [1]]
+
+
+def test_staleness_is_counted_from_the_model_that_the_device_has() -> None:
+    hand = ByHand(AUDG(interval=1.0))
+    hand.engine.join(DeviceInfo(name="a", samples=1, keeps_base=True), 0.0)
+    hand.start(b=3)
+    hand.wake()
+    hand.beat("b", trains=1)  # its download was lost: version 0 goes out again
+    hand.update("a", 4.0)
+    hand.update("b", 4.0)
+    hand.wake()
+    assert (hand.model, staleness(hand)[-1]) == ([4.0], [1, 1])
+
+    hand.update("a", 4.0, version=0)  # version 2 never came: it computed on what it had, τ_i(t) is adjusted
+    hand.update("b", 4.0)
+    hand.wake()
+    assert (hand.model, staleness(hand)[-1]) == ([8.0], [2, 0])
+
+
+def test_at_the_end_everyone_is_sent_the_last_model_until_it_is_there() -> None:
+    assert AUDG.hands_out_final_model
+    hand = ByHand(AUDG(interval=1.0))
+    hand.start(a=1, b=1)
+    hand.update("a", 2.0)
+    hand.wake()
+    hand.taken()
+    hand.engine.hand_out(hand.now)
+    assert (hand.taken(), hand.engine.undelivered) == (["a", "b"], 2)
+    assert [(hand.train(device).version, hand.train(device).job) for device in ("a", "b")] == [(1, None), (1, None)]
+    hand.give_up("a")  # has it: there was nothing to train
+    hand.beat("b", trains=2)  # had two messages, and does not know this one
+    assert (hand.taken(), hand.engine.undelivered) == (["b"], 1)
+    hand.give_up("b")
+    assert (hand.engine.undelivered, hand.engine.tally.delivered) == (0, 2)
+    check_conservation(hand.engine)

@@ -1,0 +1,85 @@
+"""FedBuff, x ← x + η_s·(1/K) Σ Δ_i/√(1 + τ_i), recomputed by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from aggregator.strategies.fedbuff import FedBuff
+from testbed.history import trace
+from tests.aggregator.strategies.by_hand import ByHand
+
+
+def test_three_buffers_of_which_a_fast_device_fills_the_first_alone() -> None:
+    hand = ByHand(FedBuff(k=2), (1.0, 0.0))
+    hand.start(a=10, b=30)
+    hand.taken()
+
+    hand.update("a", 4.0, 0.0)
+    # nobody waits: a goes on at once, with the model that there is
+    assert (hand.model, hand.taken(), hand.train("a").version) == ([1.0, 0.0], ["a"], 0)
+    hand.update("a", 8.0, 2.0)
+    # both fresh:  (1, 0) + (1/2)·((4, 0) + (8, 2)) = (7, 1); samples do not count
+    assert (hand.model, hand.taken(), hand.train("a").version) == ([7.0, 1.0], ["a"], 1)
+
+    hand.update("b", 0.0, 4.0)
+    # τ = 1; b goes on with version 1, in which its update is not
+    assert (hand.model, hand.taken(), hand.train("b").version) == ([7.0, 1.0], ["b"], 1)
+    hand.update("a", 2.0, 0.0)
+    # (7, 1) + (1/2)·((0, 4)/√2 + (2, 0)) = (8, 1 + √2)
+    assert hand.model == [8.0, pytest.approx(1 + math.sqrt(2))]
+
+    hand.update("a", 0.0, 0.0)
+    hand.update("b", 2.0, 0.0)
+    # b: version 1 arrives at 2, τ = 1:  8 + (1/2)·(0 + 2/√2) = 8 + 1/√2
+    assert hand.model == pytest.approx([8 + 1 / math.sqrt(2), 1 + math.sqrt(2)])
+    made = hand.events(trace.Aggregated)
+    assert [event.staleness for event in made] == [[0, 0], [1, 0], [0, 1]]
+    damped = pytest.approx(0.5 / math.sqrt(2))
+    assert [event.weights for event in made] == [[0.5, 0.5], [damped, 0.5], [0.5, damped]]
+
+
+@pytest.mark.parametrize(("eta", "moved"), [(1.0, 3.0), (0.5, 1.5), (2.0, 6.0)])
+def test_a_stale_buffer_makes_a_smaller_step(eta: float, moved: float) -> None:
+    hand = ByHand(FedBuff(k=2, eta=eta))
+    hand.start(fast=1, slow=1)
+    for _ in range(6):
+        hand.update("fast", 0.0)  # three versions that change nothing
+    hand.update("slow", 8.0)
+    hand.update("fast", 2.0)
+    # τ = 3: 1/√4 = 1/2. η_s·(1/2)·(8/2 + 2) = 3 η_s; divided by the weights, 1/2 + 1, it would be 4 η_s
+    assert hand.model == [moved]
+    assert hand.events(trace.Aggregated)[-1].weights == [eta * 0.25, eta * 0.5]
+
+
+def test_a_device_that_is_at_work_when_the_buffer_is_used_is_not_disturbed() -> None:
+    hand = ByHand(FedBuff(k=2))
+    hand.start(a=1, b=1, c=1)
+    hand.update("a", 1.0)
+    hand.taken()
+    hand.update("b", 3.0)
+    assert (hand.model, hand.taken(), hand.engine.tally.superseded) == ([2.0], ["b"], 0)
+    assert hand.engine.busy == {"a": 0, "b": 1, "c": 0}
+
+
+def test_one_device_alone_fills_the_buffer() -> None:
+    hand = ByHand(FedBuff(k=3))
+    hand.start(a=1, b=1)
+    hand.leave("b")
+    hand.update("a", 3.0)
+    hand.update("a", 6.0)
+    assert hand.engine.version == 0
+    hand.update("a", 0.0)
+    assert (hand.engine.version, hand.model) == (1, [3.0])  # (3 + 6 + 0)/3
+
+
+def test_a_buffer_that_cannot_be_filled_is_divided_by_what_is_in_it() -> None:
+    hand = ByHand(FedBuff(k=4))
+    hand.start(a=1, b=1)
+    hand.update("a", 3.0)
+    hand.update("b", 6.0)
+    hand.leave("a")
+    assert hand.engine.version == 0  # b can fill it
+    hand.leave("b")
+    assert (hand.engine.version, hand.model) == (1, [4.5])

@@ -1,0 +1,115 @@
+"""PSURDG, eq. (46) of Hao et al. 2025, recomputed by hand."""
+
+from __future__ import annotations
+
+from aggregator.strategies.psurdg import PSURDG
+from testbed.history import trace
+from tests.aggregator.strategies.by_hand import ByHand, check_conservation
+
+
+def test_five_ticks_apply_the_last_gradient_of_every_device_new_or_not() -> None:
+    hand = ByHand(PSURDG(interval=2.0), (0.0, 4.0))
+    hand.start(a=1, b=3)  # λ = 1/4, 3/4
+    hand.taken()
+
+    hand.update("a", 4.0, 0.0)
+    hand.wake()
+    # b was never heard, its gradient is 0:  (0, 4) + ¼·(4, 0) = (1, 4)
+    assert (hand.model, hand.taken()) == ([1.0, 4.0], ["a"])
+
+    hand.wake()
+    # nothing came, and the model moves again:  (1, 4) + ¼·(4, 0) = (2, 4)
+    assert (hand.model, hand.taken()) == ([2.0, 4.0], [])
+
+    hand.update("b", 0.0, -4.0)
+    hand.wake()
+    # (2, 4) + ¼·(4, 0) + ¾·(0, −4) = (3, 1)
+    assert (hand.model, hand.taken()) == ([3.0, 1.0], ["b"])
+
+    hand.update("a", -8.0, 4.0)
+    hand.wake()
+    # the new one of a replaces its old one:  (3, 1) + ¼·(−8, 4) + ¾·(0, −4) = (1, −1)
+    assert (hand.model, hand.taken()) == ([1.0, -1.0], ["a"])
+
+    hand.wake()
+    # (1, −1) + ¼·(−8, 4) + ¾·(0, −4) = (−1, −3)
+    assert (hand.model, hand.taken()) == ([-1.0, -3.0], [])
+
+    made = hand.events(trace.Aggregated)
+    # what is used again is named again; staleness is of what is new (a was sent ticket 3 with version 1)
+    assert [event.tickets for event in made] == [[1], [1], [1, 2], [3, 2], [3, 2]]
+    assert [event.weights for event in made] == [[0.25], [0.25], [0.25, 0.75], [0.25, 0.75], [0.25, 0.75]]
+    assert [event.staleness for event in made] == [[0], [], [2], [2], []]
+    assert hand.engine.tally.applied == 3  # each counts once
+    check_conservation(hand.engine)
+
+
+def test_nothing_moves_before_anyone_was_heard() -> None:
+    hand = ByHand(PSURDG(interval=1.0), (7.0,))
+    hand.start(a=1)
+    hand.wake()
+    hand.wake()
+    assert (hand.engine.version, hand.model) == (2, [7.0])
+    assert [event.tickets for event in hand.events(trace.Aggregated)] == [[], []]
+
+
+def test_a_device_that_has_left_goes_on_counting() -> None:
+    hand = ByHand(PSURDG(interval=1.0))
+    hand.start(a=1, b=3)
+    hand.update("a", 4.0)
+    hand.leave("a")
+    hand.wake()  # ¼·4 = 1
+    hand.leave("b")
+    hand.wake()  # even if nobody is there
+    assert hand.model == [2.0]
+
+
+def test_a_newcomer_takes_its_share_of_lambda_before_it_is_heard() -> None:
+    hand = ByHand(PSURDG(interval=1.0))
+    hand.start(a=1, b=1)
+    hand.update("a", 8.0)
+    hand.wake()  # ½·8 = 4
+    hand.join("c", 2)
+    hand.wake()  # 4 + ¼·8 = 6
+    hand.update("c", 4.0)
+    hand.wake()  # 6 + ¼·8 + ½·4 = 10
+    assert hand.model == [10.0]
+    assert [event.weights for event in hand.events(trace.Aggregated)] == [[0.5], [0.25], [0.25, 0.5]]
+
+
+def test_equal_weights_are_one_over_all_devices() -> None:
+    hand = ByHand(PSURDG(interval=1.0, weighting="equal"))
+    hand.start(a=1, b=10, c=100, d=1000)
+    hand.update("b", 8.0)
+    hand.wake()
+    hand.update("d", 4.0)
+    hand.wake()
+    # ¼·8 = 2, then 2 + ¼·8 + ¼·4 = 5
+    assert hand.model == [5.0]
+
+
+def test_of_two_gradients_in_one_interval_the_second_counts() -> None:
+    hand = ByHand(PSURDG(interval=1.0))
+    hand.start(a=1, b=1)
+    hand.update("a", 100.0)
+    hand.leave("a")
+    hand.join("a")
+    hand.update("a", 2.0)
+    hand.wake()
+    hand.wake()
+    assert hand.model == [2.0]  # ½·2, twice
+    check_conservation(hand.engine)
+
+
+def test_an_arrival_at_the_very_tick_belongs_to_the_next_interval() -> None:
+    hand = ByHand(PSURDG(interval=2.0))
+    hand.start(a=1)
+    hand.now = 2.0
+    hand.update("a", 3.0)
+    assert (hand.engine.version, hand.model) == (1, [0.0])
+    hand.wake()
+    assert (hand.now, hand.model) == (4.0, [3.0])
+
+
+def test_the_run_ends_by_handing_out_the_last_model() -> None:
+    assert PSURDG.hands_out_final_model

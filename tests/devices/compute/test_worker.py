@@ -1,0 +1,143 @@
+"""The child that only computes: what it is told, what it answers, and that a signal stops it and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import psutil
+import pytest
+
+from devices.compute.trainer import Steps
+from devices.compute.worker import Worker
+from testbed.wire.messages import Job, Vector
+
+SAMPLES, SIZE = 8, 4
+PATIENCE = 20.0
+
+
+def counting(job: Job, base: Vector, number: int) -> Steps:
+    """Losses 1, 2, 3 …; the delta is the model plus the number of the job."""
+    for step in range(job.steps):
+        yield step + 1.0
+    return (base + number).astype(np.float32)
+
+
+def endless(job: Job, base: Vector, number: int) -> Steps:
+    """Burns CPU, a millisecond a step."""
+    while True:
+        began = time.thread_time()
+        while time.thread_time() - began < 0.001:
+            pass
+        yield float(number)
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., Worker]]:
+    made: list[Worker] = []
+
+    def start(begin: Callable[[Job, Vector, int], Steps]) -> Worker:
+        made.append(Worker(begin, SAMPLES, SIZE))
+        return made[-1]
+
+    yield start
+    for worker in made:
+        worker.end()
+        assert not psutil.pid_exists(worker.pid)
+
+
+def collect(worker: Worker, count: int) -> list[float]:
+    losses: list[float] = []
+    limit = time.monotonic() + PATIENCE
+    while len(losses) < count:
+        losses += worker.losses()
+        assert time.monotonic() < limit
+    return losses
+
+
+def model(value: float) -> Vector:
+    return np.full(SIZE, value, np.float32)
+
+
+def test_a_job_gives_its_losses_and_then_its_delta(make: Callable[..., Worker]) -> None:
+    worker = make(counting)
+    for number in (0, 3):
+        worker.begin(Job(steps=5), model(2.0), number)
+        assert collect(worker, 5) == [1.0, 2.0, 3.0, 4.0, 5.0]
+        assert worker.result().tolist() == [2.0 + number] * SIZE
+
+
+def test_a_job_that_replaces_another_is_the_only_one_that_is_heard(make: Callable[..., Worker]) -> None:
+    worker = make(endless)
+    worker.begin(Job(steps=10**6), model(0.0), 1)
+    assert collect(worker, 2)[:2] == [1.0, 1.0]
+    worker.close()
+    worker.begin(Job(steps=10**6), model(0.0), 7)
+    assert set(collect(worker, 5)) == {7.0}
+
+
+def test_a_loss_that_is_no_number_arrives_as_one_that_is_none(make: Callable[..., Worker]) -> None:
+    def diverging(job: Job, base: Vector, number: int) -> Steps:
+        yield float("inf")
+        return base
+
+    worker = make(diverging)
+    worker.begin(Job(steps=1), model(0.0), 0)
+    [loss] = collect(worker, 1)
+    assert np.isnan(loss)
+
+
+def test_a_worker_that_is_paused_or_held_back_is_stopped_by_the_kernel(make: Callable[..., Worker]) -> None:
+    worker = make(endless)
+    worker.begin(Job(steps=10**6), model(0.0), 1)
+    process = psutil.Process(worker.pid)
+    for stop, go in (
+        (worker.pause, worker.resume),
+        (lambda: worker.hold_back(True), lambda: worker.hold_back(False)),
+    ):
+        stop()
+        os.waitpid(worker.pid, os.WUNTRACED)
+        assert process.status() == psutil.STATUS_STOPPED
+        go()
+        list(worker.losses())  # what it had said before
+        assert collect(worker, 1)
+
+
+def test_a_worker_that_is_paused_stays_so_however_its_quota_decides(make: Callable[..., Worker]) -> None:
+    worker = make(endless)
+    worker.begin(Job(steps=10**6), model(0.0), 1)
+    worker.pause()
+    os.waitpid(worker.pid, os.WUNTRACED)
+    worker.hold_back(True)
+    worker.hold_back(False)
+    assert not worker.is_computing
+    assert psutil.Process(worker.pid).status() == psutil.STATUS_STOPPED
+
+
+def test_a_worker_that_may_not_run_can_be_given_many_jobs_without_waiting(make: Callable[..., Worker]) -> None:
+    worker = make(counting)
+    worker.pause()
+    os.waitpid(worker.pid, os.WUNTRACED)
+    for number in range(100):
+        worker.begin(Job(steps=1), model(1.0), number)
+    worker.resume()
+    collect(worker, 1)
+    assert worker.result().tolist() == [100.0] * SIZE
+
+
+def test_a_worker_ends_with_its_device() -> None:
+    reading, writing = os.pipe()
+    device = os.fork()
+    if device == 0:
+        os.write(writing, str(Worker(endless, SAMPLES, SIZE).pid).encode())
+        signal.pause()
+    worker = psutil.Process(int(os.read(reading, 20)))
+    os.kill(device, signal.SIGKILL)
+    os.waitpid(device, 0)
+    os.close(reading)
+    os.close(writing)
+    worker.wait(PATIENCE)
+    assert not worker.is_running()

@@ -1,0 +1,103 @@
+"""Runs with cluster heads, added up: tickets of heads are in the same books as all others."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from testbed.analysis import metrics, trace_reading
+from testbed.analysis.totals import totals
+from testbed.fidelity.evidence import gather
+from testbed.history import trace
+from testbed.replay import recording
+from testbed.wire.messages import LEAD_JOBS, first_ticket
+from tests.testbed.analysis import histories
+from tests.testbed.runs.test_tensorboard import HEADER
+
+OWN = first_ticket(2) + 1
+LEAD = 7
+
+
+def arrived(ticket: int, device: str, t: float, staleness: int = 0) -> trace.Arrived:
+    return trace.Arrived(
+        t=t, device=device, ticket=ticket, due=t, received=t, taken=t, bytes=400, version=0,
+        staleness=staleness, loss=0.5,
+    )  # fmt: skip
+
+
+def moved(kind: type[trace.TransferEvent], ticket: int, device: str, job: int, sent: float) -> trace.TransferEvent:
+    return kind(
+        t=sent + 0.5, device=device, ticket=ticket, job=job, attempt=0, sent=sent, asked=0.5, obtained=0.5, bytes=400,
+        dropped=False,
+    )  # fmt: skip
+
+
+def sent(ticket: int, device: str, t: float, *, lead: bool = False) -> trace.Dispatched:
+    return trace.Dispatched(t=t, device=device, ticket=ticket, version=0, steps=4, lead=lead)
+
+
+EVENTS: list[trace.Event] = [
+    HEADER, histories.joined("h"), histories.joined("m"),
+    trace.Clustered(t=1.0, version=0, clusters=[["h", "m"]], purity=1.0),
+    trace.Grouped(t=1.0, cluster=0, book=2, head="h", members=["h", "m"], quorum=2),
+    sent(LEAD, "h", 1.0, lead=True),
+    moved(trace.Downloaded, LEAD, "h", LEAD_JOBS, 1.0),
+    sent(OWN, "h", 1.5), sent(OWN + 1, "m", 1.5),
+    arrived(OWN, "h", 3.0),
+    moved(trace.Downloaded, OWN + 1, "m", 0, 1.5),
+    moved(trace.Uploaded, OWN + 1, "m", 0, 3.5),
+    arrived(LEAD, "h", 4.5),
+    trace.Aggregated(t=4.5, version=1, tickets=[LEAD], weights=[0.5], staleness=[0]),
+    trace.Merged(t=4.5, device="h", ticket=LEAD, tickets=[OWN, OWN + 1], weights=[0.25, 0.75], staleness=[0, 2]),
+    arrived(OWN + 1, "m", 4.0, staleness=2),  # what heads tell comes late
+    moved(trace.Uploaded, LEAD, "h", LEAD_JOBS, 4.0),
+    sent(OWN + 2, "m", 4.25),
+    trace.Lost(t=5.0, device="m", ticket=OWN + 2, reason="its head has gone"),
+    histories.stopped(8.0),
+]  # fmt: skip
+
+
+def test_what_went_into_a_version_through_a_head_is_applied_with_the_weight_that_it_had_there() -> None:
+    total = totals(EVENTS)
+    assert (total.dispatched, total.applied, total.lost, total.in_flight) == (4, 3, 1, 0)
+    head, member = total.devices["h"], total.devices["m"]
+    assert (head.weight, member.weight) == (0.125, 0.375)
+    assert (head.applied, member.applied, member.lost) == (2, 1, 1)
+    assert (head.jobs, member.jobs) == (1, 2)  # a model for the cluster is no job
+    assert (head.staleness, member.staleness, total.made[0].staleness) == ([0], [2], [0, 2])
+
+
+def test_updates_that_reached_the_aggregator_itself_are_counted_by_device() -> None:
+    rows = {row["device"]: row["to_aggregator"] for row in metrics.device_rows(totals(EVENTS))}
+    assert rows == {"h": 1, "m": 0}
+
+
+def test_the_certificate_finds_every_ticket_settled_once_and_does_not_charge_a_head_with_its_cluster() -> None:
+    found = gather(EVENTS)
+    assert (found.dispatched, dict(found.settled), found.settled_twice) == (4, {"applied": 3, "lost": 1}, 0)
+    assert (found.out_of_order, found.bytes_wrong) == (0, 0)
+    assert all(math.isfinite(asked) for asked, _ in found.computed["m"].trips)
+    assert found.computed["h"].trips == []
+
+
+def test_a_recording_holds_jobs_and_not_what_a_head_passed_on() -> None:
+    jobs = recording.gather(EVENTS, use="asked")
+    assert set(jobs) == {"m"}
+    assert set(jobs["m"]) == {0}
+
+
+@pytest.mark.parametrize("book", [2, 3])
+def test_what_heads_tell_may_come_late_and_nothing_else(tmp_path: Path, book: int) -> None:
+    path = tmp_path / "trace.jsonl"
+    writer = trace.TraceWriter(path)
+    for event in EVENTS:
+        writer.write(trace.Grouped(t=1.0, cluster=0, book=book, head="h", members=["h"], quorum=1)
+                     if isinstance(event, trace.Grouped) else event)  # fmt: skip
+    writer.close()
+    if book == 2:
+        assert len(list(trace_reading.events(path))) == len(EVENTS)
+    else:
+        with pytest.raises(Exception, match="times run backwards"):
+            list(trace_reading.events(path))

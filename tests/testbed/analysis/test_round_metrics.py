@@ -1,0 +1,119 @@
+"""Rounds of AFL and Sync-FL as their paper measures them, added up by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from testbed.analysis import round_metrics
+from testbed.history.trace import Event, Joined, Round, Scored, TraceWriter
+from testbed.profile.power import Watts
+from testbed.runs.run_folder import RunFolder
+from tests.testbed.examples import device_spec
+
+
+def joined(device: str, watts: float | None, at: float = 0.0) -> Joined:
+    model = None if watts is None else Watts(idle=100.0, compute=watts)  # idle watts do not count
+    return Joined(t=at, device=device, pid=1, cores=[1], samples=10, watts=model)
+
+
+def ended(number: int, at: float, **seconds: float) -> Round:
+    return Round(t=at, number=number, devices=list(seconds), seconds=list(seconds.values()))
+
+
+FLEET = [joined("a", 2.0), joined("b", 3.0), joined("c", 8.0)]
+ROUNDS = [ended(1, 4.5, a=1.5, b=3.5), ended(2, 9.0, c=0.25), ended(3, 12.0, b=2.0, c=0.5, a=1.0)]
+
+
+def test_the_rows_have_each_figure_right() -> None:
+    assert round_metrics.rows([*FLEET, *ROUNDS]) == [
+        {
+            "round": 1, "time_s": 4.5, "devices": 2, "fastest_s": 1.5, "slowest_s": 3.5, "delay_s": 2.0,
+            "cumulative_delay_s": 2.0, "energy_proxy_j": 13.5,  # 2·1.5 + 3·3.5
+        },
+        {
+            "round": 2, "time_s": 9.0, "devices": 1, "fastest_s": 0.25, "slowest_s": 0.25, "delay_s": 0.0,
+            "cumulative_delay_s": 2.0, "energy_proxy_j": 15.5,  # + 8·0.25
+        },
+        {
+            "round": 3, "time_s": 12.0, "devices": 3, "fastest_s": 0.5, "slowest_s": 2.0, "delay_s": 1.5,
+            "cumulative_delay_s": 3.5, "energy_proxy_j": 27.5,  # + 3·2 + 8·0.5 + 2·1
+        },
+    ]  # fmt: skip
+
+
+def test_a_device_that_came_twice_counts_twice() -> None:
+    twice = Round(t=1.0, number=1, devices=["a", "b", "a"], seconds=[1.0, 2.0, 0.5])
+    (row,) = round_metrics.rows([*FLEET, twice])
+    assert (row["devices"], row["delay_s"], row["energy_proxy_j"]) == (3, 1.5, 9.0)  # 2·1 + 3·2 + 2·0.5
+
+
+def test_every_column_is_in_every_row() -> None:
+    for row in round_metrics.rows([*FLEET, *ROUNDS]):
+        assert tuple(row) == round_metrics.COLUMNS
+
+
+def test_without_the_watts_of_a_device_there_are_no_joules_from_its_first_round_on() -> None:
+    fleet = [joined("a", 2.0), joined("b", 3.0), joined("c", None)]
+    found = round_metrics.rows([*fleet, *ROUNDS])
+    assert [row["energy_proxy_j"] for row in found] == [13.5, None, None]
+    assert [row["cumulative_delay_s"] for row in found] == [2.0, 2.0, 3.5]
+
+
+def test_a_device_that_is_in_no_round_needs_no_watts() -> None:
+    found = round_metrics.rows([*FLEET, joined("d", None), *ROUNDS])
+    assert found[-1]["energy_proxy_j"] == 27.5
+
+
+def test_a_device_may_come_between_rounds() -> None:
+    found = round_metrics.rows([joined("a", 2.0), ended(1, 1.0, a=1.0), joined("b", 3.0, at=1.5), ended(2, 2.0, b=1.0)])
+    assert [row["energy_proxy_j"] for row in found] == [2.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    "events", [[], FLEET, [*FLEET, Scored(t=1.0, version=1, made=0.5, metrics={})], [*FLEET, ended(1, 1.0)]]
+)
+def test_where_no_round_had_a_device_there_are_no_rows_and_no_summary(events: list[Event]) -> None:
+    assert round_metrics.rows(events) == []
+    assert round_metrics.summary([]) is None
+
+
+def test_the_summary_is_the_last_row_in_short() -> None:
+    found = round_metrics.rows([*FLEET, *ROUNDS])
+    assert round_metrics.summary(found) == {"count": 3, "cumulative_delay_s": 3.5, "energy_proxy_j": 27.5}
+    assert round_metrics.summary(found[:1]) == {"count": 1, "cumulative_delay_s": 2.0, "energy_proxy_j": 13.5}
+
+
+# ---- in the run folder
+
+
+def folder_of(out: Path, events: list[Event]) -> RunFolder:
+    folder = RunFolder.new(out, "demo", datetime(2024, 1, 2, 3, 4, 5))
+    writer = TraceWriter(folder.trace)
+    for event in events:
+        writer.write(event)
+    writer.close()
+    return folder
+
+
+def test_a_run_with_rounds_has_a_table_of_them_and_their_summary(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, [*FLEET, *ROUNDS])
+    summary = folder.write_results([device_spec(name) for name in "abc"])
+    assert summary["rounds"] == {"count": 3, "cumulative_delay_s": 3.5, "energy_proxy_j": 27.5}
+    assert json.loads((folder.path / "summary.json").read_text(encoding="utf-8"))["rounds"] == summary["rounds"]
+    with (folder.path / "rounds.csv").open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert tuple(table[0]) == round_metrics.COLUMNS
+    assert [(row["round"], row["delay_s"], row["energy_proxy_j"]) for row in table] == [
+        ("1", "2.0", "13.5"), ("2", "0.0", "15.5"), ("3", "1.5", "27.5"),
+    ]  # fmt: skip
+
+
+def test_a_run_without_rounds_has_no_table_of_them(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, list(FLEET))
+    assert folder.write_results([device_spec(name) for name in "abc"])["rounds"] is None
+    assert not (folder.path / "rounds.csv").exists()

@@ -1,0 +1,130 @@
+"""Who did what when: spans out of events, drawn by hand."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.analysis.timeline import Span, spans
+from testbed.history.trace import Asked, Event, Granted
+from tests.testbed.analysis.histories import abandoned, download, scripted, stopped, suspended, trained, upload
+
+
+def drawn(*events: Event) -> list[tuple[str, float, float, int]]:
+    return [(span.state, span.start, span.end, span.ticket) for span in spans(events)]
+
+
+def test_a_job_is_a_download_computing_and_an_upload() -> None:
+    assert list(spans([download(1, 0.0, 1.0), trained(1, 3.0, 2.0), upload(1, 3.0, 3.5)])) == [
+        Span("a", "download", 0.0, 1.0, 1), Span("a", "computing", 1.0, 3.0, 1), Span("a", "upload", 3.0, 3.5, 1),
+    ]  # fmt: skip
+
+
+def asked(ticket: int, at: float) -> Asked:
+    return Asked(t=at, device="a", ticket=ticket, due=at, received=at, taken=at)
+
+
+def granted(ticket: int, at: float) -> Granted:
+    return Granted(t=at, device="a", ticket=ticket, rate=1e6, share=0.5)
+
+
+def test_who_has_computed_waits_until_it_is_granted_a_rate_or_the_run_ends() -> None:
+    events = [trained(1, 3.0, 2.0), asked(1, 3.0), granted(1, 5.0), upload(1, 5.0, 6.0), asked(2, 7.0), stopped(9.0)]
+    assert drawn(*events) == [
+        ("computing", 1.0, 3.0, 1), ("waiting", 3.0, 5.0, 1), ("upload", 5.0, 6.0, 1), ("waiting", 7.0, 9.0, 2),
+    ]  # fmt: skip
+
+
+def test_who_was_granted_a_rate_before_it_asked_does_not_wait() -> None:
+    assert drawn(granted(1, 2.0), asked(1, 3.0), upload(1, 3.0, 4.0), stopped(9.0)) == [("upload", 3.0, 4.0, 1)]
+
+
+def test_a_transfer_that_did_not_get_through_says_so() -> None:
+    lost = [download(1, 0.0, 1.0, dropped=True), upload(1, 3.0, 3.5, dropped=True), upload(1, 3.5, 4.0)]
+    assert [span.lost for span in spans(lost)] == [True, True, False]
+
+
+def test_a_transfer_that_takes_no_time_is_no_span() -> None:
+    assert drawn(download(1, 1.0, 1.0), upload(1, 2.0, 2.0)) == []
+
+
+def test_computing_is_cut_around_its_suspensions() -> None:
+    events = [suspended(1, 2.0, 3.0), suspended(1, 4.0, 6.0, away=True), trained(1, 7.0, 3.0)]
+    assert drawn(*events) == [
+        ("suspended", 2.0, 3.0, 1), ("suspended", 4.0, 6.0, 1),
+        ("computing", 1.0, 2.0, 1), ("computing", 3.0, 4.0, 1), ("computing", 6.0, 7.0, 1),
+    ]  # fmt: skip
+
+
+def test_a_suspension_at_the_very_beginning_or_end_leaves_computing_in_one_piece() -> None:
+    assert drawn(suspended(1, 1.0, 2.0), trained(1, 4.0, 2.0))[1:] == [("computing", 2.0, 4.0, 1)]
+    assert drawn(suspended(1, 3.0, 4.0), abandoned(1, 4.0, 2.0))[1:] == [("abandoned", 1.0, 3.0, 1)]
+
+
+def test_suspensions_of_another_job_or_of_a_device_that_did_not_compute_cut_nothing() -> None:
+    others = [suspended(1, 1.0, 1.5), suspended(0, 2.0, 2.5), suspended(2, 1.0, 2.0, "b")]
+    assert drawn(*others, trained(2, 5.0, 2.0))[3:] == [("computing", 3.0, 5.0, 2)]
+
+
+def test_a_job_that_was_told_late_is_as_long_as_it_was() -> None:
+    """It computed from 1 to 2 and from 4 to 5, and said so half a second later."""
+    pieces = [span for span in spans([suspended(1, 2.0, 4.0), trained(1, 5.5, 2.0)]) if span.state == "computing"]
+    assert [(piece.start, piece.end) for piece in pieces] == [(1.5, 2.0), (4.0, 5.5)]
+    assert sum(piece.seconds for piece in pieces) == 2.0
+
+
+def test_a_transfer_is_held_up_while_the_device_is_away() -> None:
+    """3 s under way, of which it was away for 2."""
+    events = [suspended(0, 1.5, 3.5, away=True), download(1, 1.0, 4.0, held=2.0)]
+    assert drawn(*events) == [
+        ("suspended", 1.5, 3.5, 0), ("download", 1.0, 1.5, 1), ("download", 3.5, 4.0, 1),
+    ]  # fmt: skip
+    events = [suspended(0, 1.5, 2.5, away=True), suspended(0, 3.0, 4.0, away=True), upload(1, 1.0, 4.5, held=2.0)]
+    assert drawn(*events)[2:] == [("upload", 1.0, 1.5, 1), ("upload", 2.5, 3.0, 1), ("upload", 4.0, 4.5, 1)]
+
+
+def test_what_was_over_before_a_transfer_began_does_not_hold_it_up() -> None:
+    events = [suspended(0, 0.0, 1.0, away=True), suspended(0, 3.0, 4.0, away=True), download(1, 1.0, 5.0, held=1.0)]
+    assert drawn(*events)[2:] == [("download", 1.0, 3.0, 1), ("download", 4.0, 5.0, 1)]
+
+
+def test_a_download_beside_the_old_work_goes_on_while_that_hangs() -> None:
+    """It hangs in its computing, and is there all the same."""
+    events = [suspended(1, 2.0, 4.0), download(2, 1.0, 5.0), abandoned(1, 5.0, 3.0)]
+    assert drawn(*events) == [
+        ("suspended", 2.0, 4.0, 1), ("download", 1.0, 5.0, 2), ("abandoned", 0.0, 2.0, 1), ("abandoned", 4.0, 5.0, 1),
+    ]  # fmt: skip
+
+
+def test_work_that_was_abandoned_in_its_upload_has_been_told_before() -> None:
+    assert drawn(trained(1, 3.0, 2.0), abandoned(1, 4.0, 2.0)) == [("computing", 1.0, 3.0, 1)]
+
+
+def test_who_was_killed_is_dead_until_it_rejoins_or_the_run_ends() -> None:
+    events = [scripted("kill", 1.0), scripted("rejoin", 3.0), scripted("kill", 6.0), stopped(8.0)]
+    assert drawn(*events) == [("dead", 1.0, 3.0, 0), ("dead", 6.0, 8.0, 0)]
+    assert drawn(scripted("rate", 1.0), scripted("rejoin", 2.0), stopped(8.0)) == []
+
+
+SECONDS = st.integers(1, 64).map(lambda eighths: eighths / 8)
+
+
+@given(st.lists(st.tuples(SECONDS, SECONDS), max_size=8), SECONDS, st.sampled_from([0.0, 0.125, 0.5]))
+def test_the_pieces_of_a_job_are_as_long_as_the_job_in_order_and_beside_its_suspensions(
+    stretches: list[tuple[float, float]], last: float, late: float
+) -> None:
+    """A job that computes and hangs by turns, and is told a little late."""
+    events: list[Event] = []
+    now, computed = 0.0, 0.0
+    for computing, hanging in stretches:
+        events.append(suspended(1, now + computing, now + computing + hanging))
+        now, computed = now + computing + hanging, computed + computing
+    computed, end = computed + last, now + last + late
+    found = [span for span in spans([*events, trained(1, end, computed)]) if span.state == "computing"]
+    hangs = list(spans(events))
+    assert sum(span.seconds for span in found) == computed
+    assert found[-1].end == end
+    assert all(before.end <= after.start for before, after in itertools.pairwise(found))
+    assert not [1 for span in found for hang in hangs if span.start < hang.end and hang.start < span.end]

@@ -1,0 +1,225 @@
+"""``list``: every rule with whose it is, what can be set, and documents that say the rest; every power model with its
+watts and its source.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from aggregator.strategies import STRATEGIES
+from testbed.cli import list_command, main
+from testbed.common.parameters import describe
+from testbed.learning.data import loader
+from testbed.learning.tasks import TASKS
+from testbed.profile.power import Power
+
+every_rule = pytest.mark.parametrize("rule", STRATEGIES)
+YEAR = r"\b(?:19|20)\d\d\b"
+
+
+def document(rule: str) -> str:
+    """The docstring of the file that a rule is in."""
+    return sys.modules[STRATEGIES[rule].__module__].__doc__ or ""
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def citation(rule: str) -> str:
+    return one_line(document(rule).split("\n\n")[1])
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal on which nothing is wrapped."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main.main(["list", *words]) == 0
+    return capsys.readouterr().out
+
+
+def section(text: str, rule: str) -> list[str]:
+    """The lines of a verbose list that are about one rule, spaces made equal."""
+    blocks = [[one_line(line) for line in block.splitlines()] for block in text.split("\n\n")]
+    (block,) = [block for block in blocks if block and block[0].startswith(f"{rule} ")]
+    return block
+
+
+# ---- the terminal
+
+
+@pytest.mark.usefixtures("wide")
+@every_rule
+def test_a_verbose_list_has_title_citation_and_every_parameter_with_default_range_and_meaning(
+    rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = section(printed(capsys, "strategies", "-v"), rule)
+    assert lines[0] == f"{rule} {STRATEGIES[rule].__doc__}"
+    assert lines[1] == citation(rule)
+    parameters = [one_line(" ".join(row)) for row in describe(STRATEGIES[rule])]
+    assert lines[2:] == (["parameter default allowed meaning", *parameters] if parameters else [])
+
+
+@every_rule
+def test_every_parameter_has_a_meaning_and_none_is_private(rule: str) -> None:
+    for name, default, allowed, meaning in describe(STRATEGIES[rule]):
+        assert not name.startswith("_")
+        assert all((name, default, allowed, meaning))
+
+
+def test_the_rules_in_the_list_are_those_of_the_catalogue_in_its_order(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, "strategies").splitlines()
+    assert [line.split()[0] for line in lines] == list(STRATEGIES) == sorted(STRATEGIES)
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_on_a_narrow_terminal_a_verbose_list_is_wrapped_and_nothing_is_cut_off(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    text = printed(capsys, "strategies", "-v")
+    assert "…" not in text
+    assert max(cell_len(line) for line in text.splitlines() if line.startswith(" ")) <= int(columns)
+    words = set(text.split())
+    for rule in STRATEGIES:
+        assert set(citation(rule).split()) <= words
+        assert {name for name, *_ in describe(STRATEGIES[rule])} <= words
+
+
+@pytest.mark.usefixtures("wide")
+def test_what_must_be_set_and_what_need_not_be_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "strategies", "-v")
+    assert "interval required above 0 seconds per iteration" in section(text, "audg")
+    assert "tau_max unset at least 0 τ_max: updates staler than this are rejected" in section(text, "afl")
+    assert "weighting samples one of samples, equal λ_i: share of the samples, or equal" in section(text, "psurdg")
+
+
+# ---- json
+
+
+@pytest.mark.parametrize("verbose", [[], ["-v"]])
+def test_a_list_as_json_has_title_citation_and_parameters_of_every_rule(
+    verbose: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows: list[dict[str, Any]] = json.loads(printed(capsys, "strategies", "--format", "json", *verbose))
+    assert rows == [
+        {
+            "name": rule, "title": cls.__doc__, "parameters": [list(row) for row in describe(cls)],
+            "details": [citation(rule)],
+        }
+        for rule, cls in STRATEGIES.items()
+    ]  # fmt: skip
+
+
+# ---- power models
+
+
+@pytest.mark.usefixtures("wide")
+@pytest.mark.parametrize(
+    ("what", "name", "lines"),
+    [
+        (
+            "devices", "rpi4", [
+                "power (proxy): 2.29 W idle, 6.82 W computing; suspended: as when idle; sending: as its link says;"
+                " receiving: as its link says",
+                "source of power: joular/powermodels, rbp4b1.2-64, linear fit",
+            ],
+        ),
+        ("links", "lte", ["power (proxy): +2 W sending, +1.4 W receiving", "source of power: estimate"]),
+        ("devices", "host", ["source: none: runs as fast as the core it is pinned to"]),
+    ],
+)  # fmt: skip
+def test_a_verbose_list_has_the_watts_and_where_they_come_from(
+    what: str, name: str, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert section(printed(capsys, what, "-v"), name)[-len(lines) :] == lines
+
+
+def test_watts_that_a_device_says_itself_are_shown() -> None:
+    power = Power(idle=1, compute=5, suspended=0.25, transmit=3, receive=0)
+    assert list_command._watts(power) == [
+        "power (proxy): 1 W idle, 5 W computing; suspended: 0.25 W; sending: +3 W; receiving: +0 W",
+        "source of power: not given",
+    ]
+
+
+# ---- data sets
+
+
+STORED = {name: cls.stored for name, cls in TASKS.items() if hasattr(cls, "stored")}
+
+
+@pytest.mark.usefixtures("wide")
+@pytest.mark.parametrize("task", STORED)
+def test_a_verbose_list_has_size_licence_and_citation_of_the_data_set_of_a_task(
+    task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert section(printed(capsys, "tasks", "-v"), task)[1] == one_line(dict(loader.described())[STORED[task]])
+
+
+def test_tasks_whose_data_is_in_no_file_have_none(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(printed(capsys, "tasks", "--format", "json"))
+    assert {row["name"] for row in rows if row["details"]} == set(STORED)
+    assert {"mnist", "fashion_mnist", "cifar10", "femnist"} <= set(STORED)
+    assert not {"digits", "synthetic", "regression"} & set(STORED)
+
+
+def test_other_lists_do_without_the_readers_of_data_sets() -> None:
+    code = (
+        "import sys; from testbed import cli; cli.main(['list', 'splits', '-v']);"
+        " sys.exit('testbed.learning.data.loader' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+
+# ---- what the documents say
+
+
+@every_rule
+def test_the_document_of_a_rule_has_its_sections_in_order_and_none_is_empty(rule: str) -> None:
+    paragraphs = [part.strip("\n") for part in document(rule).split("\n\n")]
+    assert len(paragraphs) >= 5  # in one line, whose it is, and the sections
+    assert "\n" not in paragraphs[0]
+    heads = [part.splitlines()[0].strip() for part in paragraphs[2:]]
+    assert [head for head in heads if head in ("Symbols", "Rule", "Departures")] == ["Symbols", "Rule", "Departures"]
+    assert heads[0] == "Symbols"
+    for part in paragraphs[2:]:
+        first, *rest = part.splitlines()
+        assert not first.startswith(" ")
+        assert rest
+        assert all(line.startswith("    ") for line in rest)
+
+
+@every_rule
+def test_the_citation_of_a_rule_has_authors_title_and_year(rule: str) -> None:
+    authors, colon, rest = citation(rule).partition(":")
+    assert colon
+    assert re.fullmatch(r"[A-ZÀ-Ž][\w\- ]+(?:, [A-ZÀ-Ž][\w\- ]+)*", authors)
+    assert len(rest) > 10
+    assert re.search(YEAR, rest)
+
+
+@every_rule
+def test_the_one_line_about_a_rule_names_its_authors_who_are_those_of_the_citation_and_a_year(rule: str) -> None:
+    title = STRATEGIES[rule].__doc__ or ""
+    assert "\n" not in title
+    found = re.search(rf"\((?:.* of )?([A-Z]\w+)(?: et al\.| and ([A-Z]\w+)),.*({YEAR})\)\.$", title)
+    assert found is not None
+    for name in (found[1], found[2], found[3]):
+        assert name is None or name in citation(rule)
+
+
+@every_rule
+def test_every_rule_is_in_a_file_called_after_it(rule: str) -> None:
+    module = STRATEGIES[rule].__module__.rpartition(".")[2]
+    assert module.replace("_", "") == rule.replace("-", "")

@@ -1,0 +1,82 @@
+"""``compare.html`` in a real browser: complete, without a word in the console, on a desk and on a phone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import compare_command
+from tests.browser import open_page
+from tests.testbed.compare.written import write
+
+LEGIBLE = 9.0
+"""Pixels: the smallest letters, those in figures."""
+WIDTH = "document.documentElement.scrollWidth"
+LETTERS = "Math.min(...[...document.querySelectorAll('svg text')].map(text => text.getBoundingClientRect().height))"
+IN_VIEW = """[...document.querySelectorAll('td, th[scope=row], figure, li, p')]
+    .filter(part => part.getBoundingClientRect().right > document.documentElement.clientWidth + 1).length"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compare")
+    runs = [
+        write(
+            folder / f"{rule}-{alpha}-{seed}", rule, (0.3, 0.5 + 0.1 * alpha, 0.7 + 0.01 * seed), seed=seed,
+            parameters={"alpha": alpha},
+        )
+        for rule, alphas in (("fedavg", (0.5,)), ("fedasync", (0.5, 0.9)), ("my<b>rule", (0.1,)))
+        for alpha in alphas
+        for seed in (1, 2, 3)
+    ]  # fmt: skip
+    return compare_command.into(folder / "out", runs)[1][0]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_is_whole_and_legible(page: Path, width: int, dark: bool) -> None:
+    asked = (WIDTH, LETTERS, IN_VIEW, "getComputedStyle(document.body).backgroundColor", "document.compatMode")
+    shown = open_page(page, width=width, dark=dark, expressions=asked)
+    assert shown.console == []
+    scrolled, letters, cut_off, paper, mode = shown.answers
+    assert scrolled <= width
+    assert letters >= LEGIBLE
+    assert cut_off == 0
+    assert mode == "CSS1Compat"
+    assert paper == ("rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)")
+
+
+def test_the_page_has_the_key_figures_and_says_what_they_are_worth(page: Path) -> None:
+    text = open_page(page).text
+    for word in (
+        "fedasync (alpha=0.9)", "my<b>rule", "12 runs in 4 groups", "0.720 ± 0.025", "3 of 3", "final accuracy",
+        "fedavg − my<b>rule", "smallest possible p", "with 3 pairs, p cannot be below 0.25", "emulated seconds",
+        "J (proxy) of the whole fleet", "megabytes moved", "fedavg, 3 runs",
+    ):  # fmt: skip
+        assert word in text, word
+
+
+def test_the_page_needs_nothing_else(page: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone.html"
+    alone.write_bytes(page.read_bytes())
+    text = alone.read_text(encoding="utf-8")
+    assert "src=" not in text
+    assert "<link" not in text
+    assert "@import" not in text
+    assert open_page(alone).console == []
+
+
+def test_a_run_leads_to_its_own_page_where_it_has_one(tmp_path: Path) -> None:
+    one, two = (write(tmp_path / "runs" / f"run {seed}", seed=seed) for seed in (1, 2))
+    (one / "report.html").touch()
+    page = compare_command.into(tmp_path / "out", [one, two])[1][0]
+    links = "[...document.querySelectorAll('a')].map(link => decodeURI(link.href))"
+    assert open_page(page, expressions=[links]).answers == [[f"file://{one}/report.html"]]
+
+
+def test_the_link_to_a_run_leads_there_whatever_its_folder_is_called(tmp_path: Path) -> None:
+    run = write(tmp_path / "a#b%20?c")
+    (run / "report.html").touch()
+    page = compare_command.into(tmp_path / "out", [run])[1][0]
+    assert 'href="../a%23b%2520%3Fc/report.html"' in page.read_text(encoding="utf-8")

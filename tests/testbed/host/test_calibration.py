@@ -1,0 +1,126 @@
+"""Timing steps in forked children. Each test runs in an interpreter of its own, as the template does: one thread."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SPINNING = """
+import json, os, sys, time
+import psutil
+from testbed import calibration
+
+def steps(samples):
+    while True:
+        end = time.thread_time() + samples * 2.5e-4
+        while time.thread_time() < end:
+            pass
+        yield None
+
+def children():
+    return len(psutil.Process().children(recursive=True))
+"""
+
+
+def said_by(script: str) -> Any:
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    return json.loads(done.stdout)
+
+
+def test_steps_are_timed_in_proportion_to_their_cpu_seconds_alone_and_in_company() -> None:
+    found = said_by(
+        SPINNING
+        + """
+core = min(os.sched_getaffinity(0))
+timed = calibration.measure(steps, 32, {core: 3})
+rows = [[step.samples, step.alone, step.seconds, step.slow] for step in timed]
+print(json.dumps({"rows": rows, "children": children()}))
+"""
+    )
+    small, large = found["rows"]
+    assert (small[0], large[0]) == (4, 32)
+    for column in (1, 2):  # eight times the samples; and three on a core do not make a CPU second longer
+        assert 4 < large[column] / small[column] < 16
+        assert 0.5 < large[column] / 8e-3 < 2
+    assert all(slow >= usual for _, _, usual, slow in found["rows"])
+    assert found["children"] == 0
+
+
+def test_a_batch_of_one_is_timed_once() -> None:
+    script = "[one] = calibration.measure(steps, 1, {min(os.sched_getaffinity(0)): 1})\nprint(json.dumps(one.samples))"
+    assert said_by(SPINNING + script) == 1
+
+
+def test_of_steps_that_take_long_a_part_is_timed_and_the_line_through_it_tells_the_whole() -> None:
+    found = said_by(
+        SPINNING
+        + """
+from testbed.host.survey import Survey
+begun = time.monotonic()
+timed = calibration.measure(steps, 40_000, {min(os.sched_getaffinity(0)): 1})
+whole = Survey(steps=timed).step_seconds(40_000)
+print(json.dumps([[step.samples for step in timed], whole, time.monotonic() - begun]))
+"""
+    )
+    (small, large), whole, took = found
+    assert 1_000 < large <= 2_000  # half a second, at a quarter of a millisecond each
+    assert small == large // 8
+    assert whole == pytest.approx(10.0, rel=0.3)
+    assert took < 30
+
+
+def test_the_process_that_calibrates_stays_where_it_is() -> None:
+    found = said_by(
+        SPINNING
+        + """
+before = sorted(os.sched_getaffinity(0)), os.nice(0)
+calibration.measure(steps, 1, {min(os.sched_getaffinity(0)): 1})
+print(json.dumps([before, [sorted(os.sched_getaffinity(0)), os.nice(0)]]))
+"""
+    )
+    assert found[0] == found[1]
+
+
+def test_steps_that_end_early_are_an_error_with_a_cause() -> None:
+    found = said_by(
+        SPINNING
+        + """
+try:
+    calibration.measure(lambda samples: iter([1, 2]), 8, {min(os.sched_getaffinity(0)): 2})
+except RuntimeError as error:
+    print(json.dumps([str(error), children()]))
+"""
+    )
+    assert found == ["a process that timed local steps ended early; was memory short?", 0]
+
+
+CHILDREN = """
+def fail():
+    raise ValueError("no")
+
+def die():
+    os.kill(os.getpid(), 9)
+
+works = {
+    "pid": lambda: os.getpid() != parent, "failing": fail, "killed": die, "no JSON": lambda: object(),
+    "leaving": lambda: sys.exit(3), "long": lambda: "x" * 1_000_000,
+}
+parent = os.getpid()
+results = {name: calibration.in_child(work) for name, work in works.items()}
+results["long"] = len(results["long"])
+print(json.dumps(results | {"children": children()}))
+"""
+
+
+def test_a_child_gives_its_result_and_one_that_fails_none() -> None:
+    assert said_by(SPINNING + CHILDREN) == {
+        "pid": True, "failing": None, "killed": None, "no JSON": None, "leaving": None, "long": 1_000_000,
+        "children": 0,
+    }  # fmt: skip

@@ -1,0 +1,135 @@
+"""What the kernel tells, and None where it does not."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from testbed.host import kernel
+from testbed.host.kernel import UsageMeter
+
+HAS_SCHEDSTAT = Path("/proc/self/schedstat").exists()
+NO_PROCESS = 99_999_999  # above any pid_max
+
+
+def burn(seconds: float) -> None:
+    """CPU seconds of this thread."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+@pytest.mark.skipif(not HAS_SCHEDSTAT, reason="this kernel has no schedstat")
+def test_a_meter_grows_by_the_cpu_seconds_that_were_burnt() -> None:
+    meter = UsageMeter()
+    before = meter()
+    burn(0.1)
+    after = meter()
+    meter.close()
+    assert before is not None
+    assert after is not None
+    assert 0.05 < after.cpu - before.cpu < 0.2
+    assert after.waited >= before.waited >= 0.0
+
+
+@pytest.mark.skipif(not HAS_SCHEDSTAT, reason="this kernel has no schedstat")
+def test_a_meter_of_another_process_reads_that_process() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as idle:
+        meter = UsageMeter(idle.pid)
+        before = meter()
+        burn(0.1)
+        after = meter()
+        meter.close()
+        idle.communicate()
+    assert before is not None
+    assert after is not None
+    assert after.cpu - before.cpu < 0.05
+
+
+def test_a_closed_meter_measures_nothing_and_may_be_closed_again() -> None:
+    meter = UsageMeter()
+    meter.close()
+    meter.close()
+    assert meter() is None
+
+
+def test_a_closed_meter_keeps_no_file_open() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    meter = UsageMeter()
+    meter.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_process_that_is_not_there_is_not_measured() -> None:
+    assert UsageMeter(NO_PROCESS)() is None
+
+
+@pytest.mark.skipif(not HAS_SCHEDSTAT, reason="this kernel has no schedstat")
+def test_a_process_that_has_died_is_not_measured() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as short:
+        meter = UsageMeter(short.pid)
+        short.communicate()
+    assert meter() is None
+
+
+@pytest.mark.skipif(not HAS_SCHEDSTAT, reason="this kernel has no schedstat")
+def test_a_kernel_that_keeps_no_account_does_not_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    meter = UsageMeter()
+    monkeypatch.setattr(kernel.os, "pread", lambda *_: b"0 0 0\n")
+    assert meter() is None
+
+
+# ---- files
+
+
+PRESSURE = "some avg10=1.50 avg60=0.70 avg300=0.10 total=2500000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=77\n"
+
+
+def test_pressure_is_the_first_total_in_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "cpu"
+    file.write_text(PRESSURE)
+    monkeypatch.setattr(kernel, "_PRESSURE", file)
+    assert kernel.pressure_seconds() == pytest.approx(2.5)
+
+
+def test_pressure_that_is_switched_off_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "cpu"
+    file.write_text("")
+    monkeypatch.setattr(kernel, "_PRESSURE", file)
+    assert kernel.pressure_seconds() is None
+
+
+@pytest.mark.parametrize(("constant", "ask"), [("_PRESSURE", kernel.pressure_seconds), ("_GOVERNOR", kernel.governor)])
+@pytest.mark.parametrize("place", ["absent", "a folder"])
+def test_what_has_no_file_is_not_measured(
+    constant: str, ask: Callable[[], object], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, constant, tmp_path / "absent" if place == "absent" else tmp_path)
+    assert ask() is None
+
+
+def test_the_governor_is_named_without_its_line_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "scaling_governor"
+    file.write_text("powersave\n")
+    monkeypatch.setattr(kernel, "_GOVERNOR", file)
+    assert kernel.governor() == "powersave"
+
+
+def test_a_processor_is_called_by_its_first_model_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_text("processor\t: 0\nmodel name\t: Cortex: A72\nprocessor\t: 1\nmodel name\t: other\n")
+    monkeypatch.setattr(kernel, "_CPUINFO", file)
+    assert kernel.processor() == "Cortex: A72"
+
+
+def test_a_processor_without_a_name_is_called_by_its_architecture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "_CPUINFO", tmp_path / "absent")
+    assert kernel.processor() == platform.machine()

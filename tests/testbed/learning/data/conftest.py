@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.learning.data import folders
+
+
+@pytest.fixture(autouse=True)
+def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the user's cache, the user's data, what the system has installed, or the network."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(folders.FOLDER, raising=False)
+    monkeypatch.setenv(folders.OFFLINE, "1")
+    monkeypatch.setattr(folders, "SYSTEM", tmp_path / "system")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What --data-dir names."""
+    path = tmp_path / "given"
+    path.mkdir()
+    return path

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import io
+import threading
+
+import pytest
+from rich.console import Console
+
+from testbed.learning.data.progress_bar import Shown
+
+
+def console(terminal: bool = True) -> tuple[Console, io.StringIO]:
+    screen = io.StringIO()
+    return Console(file=screen, force_terminal=terminal, width=120, color_system=None), screen
+
+
+def test_what_is_quick_is_not_shown() -> None:
+    on, screen = console()
+    with Shown(on, patience=60) as progress:
+        progress.doing("reading a file")
+        progress.doing("downloading a file", 20_000, 50_000)
+    assert "reading" not in screen.getvalue()
+    assert "downloading" not in screen.getvalue()
+
+
+@pytest.mark.parametrize(("total", "amount"), [(50_000_000, "20.0 of 50.0 MB"), (None, "20.0 MB")])
+def test_what_takes_long_is_shown(total: int | None, amount: str) -> None:
+    on, screen = console()
+    shown = threading.Event()
+    with Shown(on, patience=0.01) as progress:
+        progress.doing("reading a file", 3, 7)
+        progress.doing("downloading a file", 20_000_000, total)
+        for _ in range(200):
+            if "downloading a file" in screen.getvalue():
+                break
+            shown.wait(0.05)
+    assert "downloading a file" in screen.getvalue()
+    assert amount in screen.getvalue()
+
+
+def test_what_is_told_is_shown_at_once_and_as_it_is() -> None:
+    on, screen = console()
+    with Shown(on, patience=60) as progress:
+        progress.tell("arrays [of mnist] are damaged")
+        assert "arrays [of mnist] are damaged\n" in screen.getvalue()
+
+
+def test_nobody_draws_where_there_is_no_terminal() -> None:
+    on, screen = console(terminal=False)
+    with Shown(on, patience=0.0) as progress:
+        progress.doing("reading a file")
+        progress.tell("something")
+    assert screen.getvalue() == "something\n"

@@ -1,0 +1,36 @@
+"""Data to be dealt: labels are all that a split looks at."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.learning.data.dataset import Indices, Part
+
+
+def part(targets: npt.ArrayLike, owners: npt.ArrayLike | None = None) -> Part:
+    told = np.asarray(targets)
+    made_by = None if owners is None else np.asarray(owners)
+    return Part(inputs=np.zeros((len(told), 1), np.float32), targets=told, owners=made_by)
+
+
+def classes(samples: int, labels: int = 10) -> Part:
+    """As many of each label as can be, in no order."""
+    return part(np.random.default_rng(7).permutation(np.arange(samples) % labels).astype(np.uint8))
+
+
+def values(samples: int) -> Part:
+    return part(np.random.default_rng(7).normal(size=samples).astype(np.float32))
+
+
+def counts(shards: list[Indices], of: Part) -> npt.NDArray[np.int64]:
+    """Devices × labels."""
+    return np.array([np.bincount(of.labels[shard], minlength=of.labels.max() + 1) for shard in shards])
+
+
+def sizes(shards: list[Indices]) -> list[int]:
+    return [len(shard) for shard in shards]
+
+
+def rng(seed: int = 1) -> np.random.Generator:
+    return np.random.default_rng(seed)

@@ -1,0 +1,146 @@
+"""What holds for every split, whatever the data: properties, and what a profile may say."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.common import parameters, plugins
+from testbed.common.errors import ProfileError
+from testbed.common.parameters import ParameterError
+from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.splits import BASE, SPLITS, checked
+from testbed.learning.splits.dirichlet import Dirichlet
+from testbed.learning.splits.iid import IID
+from testbed.learning.splits.label_groups import LabelGroups
+from testbed.learning.splits.labels import Labels
+from testbed.learning.splits.minimum import AtLeast
+from testbed.learning.splits.natural import Natural
+from testbed.learning.splits.power_law import PowerLaw
+from testbed.learning.splits.sizes import Sizes
+from testbed.learning.splits.sort_and_partition import SortAndPartition
+from testbed.learning.splits.split import Split
+from tests.testbed.learning.splits.parts import classes, part, rng, values
+
+DATA = st.lists(st.integers(0, 6), min_size=1, max_size=120).map(
+    lambda labels: part(np.array(labels, np.uint8), owners=np.array(labels) // 2)
+)
+VALUES = st.lists(st.floats(-9, 9, width=32), min_size=1, max_size=60).map(lambda v: part(np.array(v, np.float32)))
+LEAST, SHORT = st.integers(1, 5), st.sampled_from(["fill", "error"])
+SPLITS: st.SearchStrategy[Split] = st.one_of(
+    st.builds(IID, samples=st.none() | st.integers(1, 20)),
+    st.builds(Dirichlet, alpha=st.floats(0.001, 100), least=LEAST, short=SHORT),
+    st.builds(PowerLaw, exponent=st.floats(0, 5), least=LEAST, short=SHORT),
+    st.builds(SortAndPartition, epsilon=st.floats(0, 1)),
+    st.builds(Labels, per_device=st.integers(1, 7)),
+    st.builds(LabelGroups, groups=st.integers(1, 7)),
+    st.builds(Sizes, sizes=st.lists(st.integers(1, 20), min_size=1, max_size=6).map(tuple), by_label=st.booleans()),
+    st.builds(Natural, least=LEAST),
+)
+EVERYTHING = (IID(), Dirichlet(), PowerLaw(), SortAndPartition())
+"""Splits that leave no sample out."""
+
+
+def dealt_or_told(split: Split, data: Part, devices: int, seed: int) -> list[Indices] | ParameterError:
+    try:
+        return checked.deal(split, data, devices, rng(seed))
+    except ParameterError as error:
+        return error
+
+
+@settings(max_examples=400, deadline=None)
+@given(split=SPLITS, data=DATA | VALUES, devices=st.integers(1, 12), seed=st.integers(0, 99))
+def test_shares_are_disjoint_and_large_enough_or_the_reason_is_told(
+    split: Split, data: Part, devices: int, seed: int
+) -> None:
+    shards = dealt_or_told(split, data, devices, seed)
+    if isinstance(shards, ParameterError):
+        assert shards.key == "name" or hasattr(split, shards.key)
+        assert shards.problem.startswith(("is ", "has ", "adds up to ", "does not fit: "))
+        return
+    everyone = np.concatenate(shards)
+    assert len(np.unique(everyone)) == len(everyone)
+    assert min(map(len, shards)) >= getattr(split, "least", 1)
+    assert all(np.array_equal(shard, np.sort(shard)) and shard.dtype == np.int64 for shard in shards)
+    again = split.deal(data, devices, rng(seed))
+    assert all(np.array_equal(one, other) for one, other in zip(shards, again, strict=True))
+
+
+@settings(max_examples=150, deadline=None)
+@given(split=st.sampled_from(EVERYTHING), data=DATA | VALUES, devices=st.integers(1, 12))
+def test_what_can_be_dealt_is_dealt(split: Split, data: Part, devices: int) -> None:
+    if len(data) >= devices:
+        assert np.array_equal(np.sort(np.concatenate(split.deal(data, devices, rng()))), np.arange(len(data)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=DATA, devices=st.integers(1, 12), least=LEAST, alpha=st.floats(0.001, 1))
+def test_filling_fails_only_if_there_are_too_few_samples(data: Part, devices: int, least: int, alpha: float) -> None:
+    split = Dirichlet(alpha=alpha, least=least)
+    if len(data) >= least * devices:
+        assert min(map(len, split.deal(data, devices, rng()))) >= least
+    else:
+        with pytest.raises(ParameterError, match="fewer devices"):
+            split.deal(data, devices, rng())
+
+
+@pytest.mark.parametrize("split", [*EVERYTHING, Labels(per_device=2), IID(identical=True, samples=30)])
+def test_another_seed_gives_another_split(split: Split) -> None:
+    one, other = (split.deal(classes(200), 8, rng(seed)) for seed in (1, 2))
+    assert any(not np.array_equal(mine, yours) for mine, yours in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("split", [*EVERYTHING, Labels()])
+def test_more_devices_than_samples_are_refused(split: Split) -> None:
+    with pytest.raises(ParameterError) as caught:
+        split.deal(classes(9), 10, rng())
+    assert caught.value.key == "name"
+    assert "9 training samples cannot be split over 10 devices; use fewer devices" in caught.value.problem
+
+
+@pytest.mark.parametrize("split", EVERYTHING)
+def test_values_can_be_dealt(split: Split) -> None:
+    assert len(split.deal(values(50), 5, rng())) == 5
+
+
+def test_every_split_of_the_catalogue_is_a_documented_dataclass_of_parameters() -> None:
+    assert list(SPLITS) == sorted(SPLITS)
+    for name, cls in SPLITS.items():
+        assert issubclass(cls, BASE)
+        assert cls.__doc__
+        assert "\n" not in cls.__doc__
+        assert dataclasses.is_dataclass(cls)
+        assert plugins.find(name, "testbed.learning.splits", "x.toml", "task.split.name") is cls
+        assert all(meaning for *_, meaning in parameters.describe(cls))
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "told"),
+    [
+        ("dirichlet", {"alpha": 0}, "alpha is 0.0; it must be above 0"),
+        ("dirichlet", {"short": "ignore"}, "short is 'ignore'; known: error, fill"),
+        ("dirichlet", {"alhpa": 1}, "did you mean 'alpha'?"),
+        ("sizes", {}, "sizes is missing; it is samples of each device"),
+        ("sizes", {"sizes": [3, 0]}, "sizes[1] is 0; it must be at least 1"),
+        ("sorted", {"epsilon": 1.5}, "epsilon is 1.5; it must be at least 0 and at most 1"),
+        ("natural", {"least": 0}, "least is 0; it must be at least 1"),
+        ("iid", {"samples": 0}, "samples is 0; it must be at least 1"),
+    ],
+)
+def test_a_wrong_parameter_is_told(name: str, table: dict[str, object], told: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        parameters.build(SPLITS[name], table, "x.toml", "task.split")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("split", [*EVERYTHING, Sizes(sizes=(3, 4)), Labels(per_device=3), IID(samples=5)])
+def test_a_split_survives_being_a_table(split: Split) -> None:
+    assert parameters.build(type(split), parameters.as_table(split), "x.toml") == split
+
+
+def test_splits_that_may_leave_a_device_short_can_be_told_what_to_do() -> None:
+    assert {name for name, cls in SPLITS.items() if issubclass(cls, AtLeast)} == {"dirichlet", "power-law"}

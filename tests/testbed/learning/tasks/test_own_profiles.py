@@ -1,0 +1,74 @@
+"""A task of one's own, named in a profile: its split, and what it cannot be stopped by."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.common import plugins
+from testbed.common.errors import ProfileError
+from testbed.host.cores import CorePlan
+from testbed.host.survey import Survey
+from testbed.loading import profile_loader
+from testbed.planning import planner
+from tests.testbed.examples import write_profile
+
+OWN = """
+from dataclasses import dataclass
+from typing import Any
+from testbed.common.parameters import param
+from testbed.learning.tasks.recipe import Recipe
+
+@dataclass(kw_only=True)
+class Mine(Recipe):
+    def data(self, setting): ...
+    def network(self, data): ...
+
+@dataclass(kw_only=True)
+class Narrow(Mine):
+    split: str = "dirichlet"
+
+@dataclass(kw_only=True)
+class Factory(Mine):
+    split: str | dict[str, Any] = param(default_factory=lambda: {"name": "dirichlet", "alpha": 7.0})
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.delitem(sys.modules, "edgebed_tasks", raising=False)
+    (tmp_path / "edgebed_tasks.py").write_text(OWN, encoding="utf-8")
+    plugins.make_importable(tmp_path)
+
+
+def split(folder: Path, name: str, *overrides: str) -> object:
+    devices = 'devices = [{ profile = "rpi4", seconds_per_sample = 1 }]'
+    path = write_profile(folder, f'strategy = "fedavg"\ntask = "edgebed_tasks:{name}"\n{devices}')
+    return profile_loader.load(path, overrides).task_parameters["split"]
+
+
+def test_the_split_of_an_own_task_is_written_out_with_its_defaults(tmp_path: Path) -> None:
+    assert split(tmp_path, "Mine") == {"name": "iid", "identical": False}
+    assert split(tmp_path, "Mine", "task.split=natural") == {"name": "natural", "least": 1}
+
+
+def test_parameters_alone_are_those_of_the_tasks_usual_split(tmp_path: Path) -> None:
+    assert split(tmp_path, "Mine", "task.split.samples=5") == {"name": "iid", "identical": False, "samples": 5}
+    found = split(tmp_path, "Factory", "task.split.least=3")
+    assert found == {"name": "dirichlet", "alpha": 7.0, "least": 3, "short": "fill"}
+
+
+def test_a_split_that_is_declared_too_narrowly_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match=r"task is 'edgebed_tasks:Narrow'; declare its split as str \| dict"):
+        split(tmp_path, "Narrow")
+
+
+def test_an_accuracy_cannot_end_a_run_of_a_task_that_has_none(tmp_path: Path) -> None:
+    devices = 'devices = [{ profile = "rpi4" }]'
+    path = write_profile(tmp_path, f'strategy = "fedavg"\ntask = "regression"\nstop.target_accuracy = 0.9\n{devices}')
+    survey = Survey(samples=(5,), metrics=("mse", "loss"))
+    with pytest.raises(ProfileError, match=r"stop.target_accuracy is set, and task regression has no accuracy"):
+        planner.settled(profile_loader.load(path), survey, CorePlan(aggregator=0, evaluator=0, devices=(1,)))

@@ -1,0 +1,181 @@
+"""Parameters of rules in a profile: what does not fit is refused with source, key, value and what is allowed."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from aggregator.pacing import EveryK, EveryTick
+from aggregator.strategies import STRATEGIES
+from testbed.common.errors import UserError
+from testbed.loading import profile_loader
+from testbed.profile.schema import Experiment
+from testbed.runs.run_folder import RunFolder
+from tests.testbed.examples import write_profile
+
+DEVICES = 'devices = [{ profile = "rpi4", count = 2 }, { profile = "rpi5" }]'
+K_RULES = sorted(name for name, cls in STRATEGIES.items() if issubclass(cls, EveryK))
+
+
+def load(folder: Path, strategy: str, *overrides: str) -> Experiment:
+    """An experiment with three devices."""
+    return profile_loader.load(write_profile(folder, f"strategy = {strategy}\n{DEVICES}"), overrides)
+
+
+def refusal(folder: Path, strategy: str, *overrides: str) -> str:
+    with pytest.raises(UserError) as caught:
+        load(folder, strategy, *overrides)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+# ---- K
+
+
+def test_there_are_rules_that_wait_for_k() -> None:
+    assert K_RULES == ["fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl"]
+
+
+@pytest.mark.parametrize("rule", K_RULES)
+def test_k_may_be_as_large_as_the_fleet_and_no_larger(tmp_path: Path, rule: str) -> None:
+    assert load(tmp_path, f'{{ name = "{rule}", k = 3 }}').strategy_parameters["k"] == 3
+    message = refusal(tmp_path, f'{{ name = "{rule}", k = 4 }}')
+    assert message.startswith(f"{tmp_path}/mine.toml: strategy.k is 4; it must be at most 3, the devices of the fleet")
+
+
+@pytest.mark.parametrize("rule", K_RULES)
+def test_a_k_from_the_command_line_is_refused_as_such(tmp_path: Path, rule: str) -> None:
+    message = refusal(tmp_path, f'{{ name = "{rule}", k = 3 }}', "strategy.k=9")
+    assert message.startswith("--set strategy.k=9: strategy.k is 9; it must be at most 3, the devices of the fleet")
+
+
+def test_the_fleet_counts_as_it_is_after_all_settings(tmp_path: Path) -> None:
+    assert load(tmp_path, '{ name = "safl", k = 6 }', "devices[1].count=4").strategy_parameters["k"] == 6
+    message = refusal(tmp_path, '{ name = "safl", k = 3 }', "devices[0].count=1")
+    assert "strategy.k is 3; it must be at most 2, the devices of the fleet" in message
+
+
+def test_a_default_k_that_is_larger_than_the_fleet_is_refused_too(tmp_path: Path) -> None:
+    message = refusal(tmp_path, '"fedbuff"', 'devices=[{profile="rpi4"}]')
+    assert "strategy.k is 2; it must be at most 1, the devices of the fleet" in message
+
+
+def test_there_are_no_more_clusters_than_devices(tmp_path: Path) -> None:
+    assert load(tmp_path, '{ name = "eafl", clusters = 3 }').strategy_parameters["clusters"] == 3
+    message = refusal(tmp_path, '{ name = "eafl", clusters = 4 }')
+    assert message.startswith(
+        f"{tmp_path}/mine.toml: strategy.clusters is 4; it must be at most 3, the devices of the fleet"
+    )
+
+
+def test_a_rule_with_cluster_heads_is_not_replayed_strictly(tmp_path: Path) -> None:
+    replay = f'replay={{ trace = "{tmp_path}", mode = "strict" }}'
+    message = refusal(tmp_path, '"eafl"', replay)
+    assert "replay.mode is strict; eafl cannot be repeated so: it has cluster heads" in message
+    assert "take replay.mode = 'schedule'" in message
+
+
+def test_members_of_a_cluster_wait_for_a_model_that_was_lost(tmp_path: Path) -> None:
+    message = refusal(tmp_path, '"eafl"', 'devices=[{ profile = "rpi4", count = 3, on_lost_download = "old_base" }]')
+    assert "devices[0].on_lost_download is old_base; with eafl, a device waits" in message
+
+
+# ---- ranges
+
+
+@pytest.mark.parametrize(
+    ("rule", "key", "value", "allowed"),
+    [
+        ("afl", "fraction", "0", "above 0 and at most 1"),
+        ("afl", "fraction", "1.5", "above 0 and at most 1"),
+        ("afl", "tau_max", "-1", "at least 0"),
+        ("afl", "alpha", "1.5", "at least 0 and at most 1"),
+        ("sync-fl", "fraction", "0", "above 0 and at most 1"),
+        ("sync-fl", "fraction", "-0.5", "above 0 and at most 1"),
+        ("sync-fl", "deadline", "0", "above 0"),
+        ("fedprox", "mu", "-0.5", "at least 0"),
+        ("fedbuff", "k", "0", "at least 1"),
+        ("fedbuff", "k", "1.5", "a whole number"),
+        ("fedbuff", "eta", "0", "above 0"),
+        ("audg", "interval", "0", "above 0"),
+        ("audg", "interval", "'soon'", "a number"),
+        ("audg", "weighting", "'size'", "known: equal, samples"),
+        ("psurdg", "interval", "-1", "above 0"),
+        ("psurdg", "weighting", "'sample'", "did you mean 'samples'?"),
+        ("safl", "k", "0", "at least 1"),
+        ("safl-sc", "tau_0", "-1", "at least 0"),
+        ("safl-sc", "tau_0", "1.5", "a whole number"),
+        ("safl-weighted", "alpha", "0", "above 0 and at most 1"),
+        ("twafl", "alpha", "1.5", "above 0 and at most 1"),
+        ("wkafl", "theta", "2", "at least -1 and at most 1"),
+        ("wkafl", "theta", "-1.5", "at least -1 and at most 1"),
+        ("wkafl", "clip", "0", "above 0"),
+        ("wkafl", "beta", "-1", "at least 0"),
+        ("wkafl", "c", "-1", "at least 0"),
+        ("eafl", "clusters", "0", "at least 1"),
+        ("eafl", "every", "0", "at least 1"),
+        ("eafl", "phi", "0", "above 0 and at most 1"),
+        ("eafl", "phi", "1.5", "above 0 and at most 1"),
+        ("eafl", "patience", "0", "above 0"),
+        ("gsgm", "beta", "1", "at least 0 and below 1"),
+        ("gsgm", "s", "0", "at least 1"),
+        ("gsgm", "eta", "0", "above 0"),
+    ],
+)
+def test_a_value_that_a_rule_cannot_have_is_refused(
+    tmp_path: Path, rule: str, key: str, value: str, allowed: str
+) -> None:
+    interval = "" if key == "interval" or rule not in ("audg", "psurdg") else "interval = 1, "
+    message = refusal(tmp_path, f'{{ name = "{rule}", {interval}{key} = {value} }}')
+    assert message.startswith(f"{tmp_path}/mine.toml: strategy.{key} is {value}")
+    assert allowed in message
+    override = f"strategy.{key}={value}"
+    message = refusal(tmp_path, f'{{ name = "{rule}", interval = 1 }}' if interval else f'"{rule}"', override)
+    assert message.startswith(f"--set {override}: strategy.{key} is {value}")
+
+
+@pytest.mark.parametrize(
+    ("rule", "key", "hint"),
+    [
+        ("afl", "fractoin", "did you mean 'fraction'?"),
+        ("safl", "tau_0", "known: k"),
+        ("fedbuff", "K", "known: eta, k"),
+        ("gsgm", "betta", "did you mean 'beta'?"),
+        ("wkafl", "thetha", "did you mean 'theta'?"),
+        ("audg", "intervall", "did you mean 'interval'?"),
+        ("psurdg", "_sum", "known: interval, weighting"),  # what a rule remembers is no parameter
+    ],
+)
+def test_a_parameter_that_a_rule_does_not_have_is_refused_with_those_that_it_has(
+    tmp_path: Path, rule: str, key: str, hint: str
+) -> None:
+    message = refusal(tmp_path, f'{{ name = "{rule}", {key} = 1 }}')
+    assert message.startswith(f"{tmp_path}/mine.toml: strategy.{key} is not a known key; ")
+    assert hint in message
+
+
+@pytest.mark.parametrize("rule", ["audg", "psurdg"])
+def test_a_rule_that_ticks_must_be_told_how_often(tmp_path: Path, rule: str) -> None:
+    message = refusal(tmp_path, f'"{rule}"')
+    assert message.startswith(f"{tmp_path}/mine.toml: strategy.interval is missing; it is seconds per iteration")
+    assert load(tmp_path, f'"{rule}"', "strategy.interval=2").strategy_parameters["interval"] == 2.0
+
+
+# ---- there and back
+
+
+@pytest.mark.parametrize("rule", STRATEGIES)
+def test_a_stored_profile_with_all_its_parameters_loads_to_the_same_experiment(tmp_path: Path, rule: str) -> None:
+    cls = STRATEGIES[rule]
+    interval = ["strategy.interval=2.5", "devices[1].phi=0.5"] if issubclass(cls, EveryTick) else []
+    cell = ["cell.radius=250", "strategy.degree=3"] if cls.grants else []
+    experiment = load(tmp_path, f'"{rule}"', *interval, *cell)
+    unset = {name for name, each in inspect.signature(cls).parameters.items() if each.default is None}
+    assert experiment.strategy_parameters.keys() == inspect.signature(cls).parameters.keys() - unset
+    folder = RunFolder.new(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))
+    folder.write_profile(experiment)
+    assert profile_loader.load(folder.path / "profile.toml") == experiment

@@ -1,0 +1,251 @@
+"""What a run asks of a host, by hand; the dilation that fits; and why a plan is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.host.cores import CorePlan
+from testbed.host.survey import StepTime, Survey
+from testbed.loading import profile_files, profile_loader
+from testbed.planning import planner
+from testbed.planning.planner import CAPACITY, CoreDemand, Plan
+from testbed.profile.schema import DeviceProfile, Experiment, Group, LinkProfile, Phase, Presence
+from testbed.wire.messages import Job
+
+steady = settings(deadline=None, derandomize=True, database=None)
+ONE_CORE = CorePlan(aggregator=0, evaluator=0, devices=(0, 0))
+OWN_CORE = CorePlan(aggregator=0, evaluator=0, devices=(1, 1))
+ALONE = CorePlan(aggregator=0, evaluator=0, devices=(1,))
+SURVEY = Survey(
+    parameters=10_000,
+    samples=(320, 320),
+    steps=(
+        StepTime(samples=4, seconds=0.002, alone=0.001, slow=0.004),
+        StepTime(samples=32, seconds=0.016, alone=0.008, slow=0.032),
+    ),
+    evaluation_seconds=0.25,
+)
+
+
+def fleet_of(*speeds: float | None, **keys: Any) -> Experiment:
+    """One group for each speed, on links that cost nothing; None is not throttled."""
+    groups = tuple(
+        Group(
+            name=f"d{i}", link=LinkProfile(),
+            profile=DeviceProfile(seconds_per_sample=speed, throttle="pace" if speed else "none"),
+        )
+        for i, speed in enumerate(speeds)
+    )  # fmt: skip
+    return Experiment(**{"name": "n", "strategy": "fedavg", "devices": groups} | keys)
+
+
+@pytest.fixture
+def round_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Costs around the training that can be added up in the head."""
+    monkeypatch.setattr(planner, "_JOB_SECONDS", 0.32)
+    monkeypatch.setattr(planner, "_BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(planner, "_UPDATE_SECONDS", 0.16)
+    monkeypatch.setattr(planner, "_SECONDS_PER_BYTE", 1e-6)  # 0.04 s for these 40,000 bytes
+
+
+# ---- demand
+
+
+@pytest.mark.usefixtures("round_costs")
+def test_the_demand_of_two_devices_on_one_core_is_that_worked_out_by_hand() -> None:
+    plan = planner.plan(fleet_of(0.01, 0.01), SURVEY, OWN_CORE, 1.0)
+    shared, own = plan.cores
+    # a step of 32 in 0.32 s needs 0.032 s in a slow moment; a beat a second; 0.36 s around a job of 3.2 s
+    assert own.computing == pytest.approx(2 * (0.1 + 0.01 + 0.1125))
+    assert (own.core, own.devices, own.aggregator, own.evaluator) == (1, 2, 0.0, 0.0)
+    # two updates in 3.2 s at 0.2 s, and the other ends of the beats
+    assert shared.aggregator == pytest.approx(0.625 * 0.2 + 2 * 0.01)
+    assert (shared.core, shared.devices, shared.computing) == (0, 0, 0.0)
+    assert shared.evaluator == pytest.approx(0.25)
+    assert plan.updates_per_second == pytest.approx(0.625)
+    assert plan.service_seconds == pytest.approx(0.2)
+    assert plan.demand == pytest.approx(0.445)
+
+
+@pytest.mark.usefixtures("round_costs")
+def test_a_core_that_everybody_shares_is_asked_for_everything_but_the_evaluator() -> None:
+    plan = planner.plan(fleet_of(0.01, 0.01), SURVEY, ONE_CORE, 1.0)
+    (core,) = plan.cores
+    assert core.total == pytest.approx(0.445 + 0.145)
+    assert core.evaluator == pytest.approx(0.25)
+
+
+@pytest.mark.usefixtures("round_costs")
+def test_twice_the_dilation_is_half_the_demand() -> None:
+    plan = planner.plan(fleet_of(0.01, 0.01), SURVEY, ONE_CORE, 2.0)
+    (core,) = plan.cores
+    assert core.total == pytest.approx((0.445 + 0.145) / 2)
+    assert core.evaluator == pytest.approx(0.125)
+
+
+def test_a_step_is_as_short_as_in_the_fastest_phase_of_its_device() -> None:
+    experiment = fleet_of(0.01)
+    quick = replace(experiment.devices[0], schedule=(Phase(at=5.0, speed=4.0), Phase(at=9.0, speed=0.5)))
+    (step,) = planner.plan(replace(experiment, devices=(quick,)), SURVEY, ALONE, 1.0).steps
+    assert step.asked == pytest.approx(0.08)
+    assert step.share == pytest.approx(0.4)
+
+
+def test_a_device_with_few_samples_does_shorter_steps() -> None:
+    survey = Survey(parameters=10_000, samples=(4,), steps=SURVEY.steps)
+    (step,) = planner.plan(fleet_of(0.01), survey, ALONE, 1.0).steps
+    assert (step.samples, step.asked, step.needed) == (4, pytest.approx(0.04), pytest.approx(0.004))
+
+
+def test_a_batch_of_zero_is_a_step_over_all_samples_of_each_device() -> None:
+    survey = Survey(parameters=10_000, samples=(4, 3_200), steps=SURVEY.steps)
+    plan = planner.plan(fleet_of(0.01, 0.01, training=Job(steps=2, batch=0)), survey, OWN_CORE, 1.0)
+    assert [(step.samples, step.asked) for step in plan.steps] == [(4, pytest.approx(0.04)), (3200, pytest.approx(32))]
+    # twice as long for twice the samples, however far beyond those that were timed
+    assert [step.needed for step in plan.steps] == pytest.approx([0.004, 3.2])
+    assert plan.updates_per_second == pytest.approx(1 / 0.08 + 1 / 64)
+
+
+def test_the_shortest_step_is_that_of_the_fastest_paced_device() -> None:
+    experiment = fleet_of(0.01, 0.005)
+    plan = planner.plan(experiment, SURVEY, OWN_CORE, 1.0)
+    assert plan.shortest_step is not None
+    assert plan.shortest_step.device.name == "d1-1"
+    assert planner.plan(fleet_of(None, None), Survey(samples=(1, 1)), OWN_CORE, 1.0).shortest_step is None
+
+
+# ---- dilation
+
+
+@steady
+@given(
+    st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=6),
+    st.floats(1e-5, 1.0),
+    st.floats(0.01, 100.0),
+    st.sampled_from([0.05, 1.0, 10.0]),
+)
+def test_the_smallest_dilation_fits_and_a_little_less_does_not(
+    speeds: list[float], slow: float, dilation: float, beat: float
+) -> None:
+    experiment = fleet_of(*speeds, presence=Presence(beat=beat))
+    cores = CorePlan(aggregator=0, evaluator=0, devices=tuple(i % 2 for i in range(len(speeds))))
+    steps = (StepTime(samples=32, seconds=slow, alone=slow, slow=slow),)
+    survey = Survey(parameters=1000, samples=(64,) * len(speeds), steps=steps)
+    smallest = planner.plan(experiment, survey, cores, dilation).smallest_dilation
+    assert float(f"{smallest:.3g}") == smallest
+    assert planner.plan(experiment, survey, cores, smallest).demand <= CAPACITY * (1 + 1e-12)
+    assert planner.plan(experiment, survey, cores, 0.98 * smallest).demand > CAPACITY
+
+
+def with_demand(demand: float, dilation: float = 1.0) -> Plan:
+    plan = planner.plan(fleet_of(0.01, 0.01), SURVEY, OWN_CORE, dilation)
+    return replace(plan, cores=(CoreDemand(core=0, devices=2, computing=demand, aggregator=0.0, evaluator=0.0),))
+
+
+@pytest.mark.parametrize(
+    ("demand", "dilation", "smallest"),
+    [(0.8008, 1.0, 1.01), (8.0, 1.0, 10.0), (1.0, 2.0, 2.5), (0.01, 1.0, 0.0125), (1000.0, 1.0, 1250.0)],
+)
+def test_the_smallest_dilation_is_rounded_up_to_three_figures(demand: float, dilation: float, smallest: float) -> None:
+    assert with_demand(demand, dilation).smallest_dilation == pytest.approx(smallest, rel=1e-9)
+
+
+def test_the_smallest_dilation_fits_even_if_it_needed_no_rounding() -> None:
+    smallest = with_demand(4.248).smallest_dilation
+    assert with_demand(4.248 / smallest, smallest).keeps_deadlines
+
+
+def test_a_speed_beyond_all_measure_is_refused_like_any_other() -> None:
+    plan = planner.plan(fleet_of(5e-324), SURVEY, ALONE, 1.0)
+    assert "should do a step" in str(planner.refusal(plan))
+
+
+def test_auto_takes_a_little_more_than_the_smallest_that_fits_where_one_does_not() -> None:
+    plan = planner.settled(fleet_of(0.001, 0.001, dilation="auto"), SURVEY, OWN_CORE)
+    at_one = planner.plan(fleet_of(0.001, 0.001), SURVEY, OWN_CORE, 1.0)
+    assert at_one.demand > CAPACITY
+    assert plan.dilation == pytest.approx(1.2 * at_one.smallest_dilation)
+    assert at_one.smallest_dilation > 2
+    assert plan.demand <= CAPACITY
+
+
+def test_auto_never_goes_below_one() -> None:
+    plan = planner.settled(fleet_of(1.0, 1.0, dilation="auto"), SURVEY, OWN_CORE)
+    assert plan.dilation == 1.0
+    assert plan.smallest_dilation < 0.1
+
+
+def test_a_dilation_that_is_given_is_taken_whether_it_fits_or_not() -> None:
+    assert planner.settled(fleet_of(1.0, 1.0, dilation=0.25), SURVEY, OWN_CORE).dilation == 0.25
+    assert not planner.settled(fleet_of(0.001, 0.001, dilation=1.5), SURVEY, OWN_CORE).fits
+
+
+# ---- refusals
+
+
+def test_a_host_that_is_too_small_is_told_with_its_figures_and_what_would_fit() -> None:
+    plan = planner.plan(fleet_of(0.002, 0.002), SURVEY, OWN_CORE, 1.0)  # half a core each
+    text = str(planner.refusal(plan))
+    assert not plan.fits
+    assert text.startswith(f"this host is too small: core 1 is asked for {plan.demand:.2f} of itself (2 devices")
+    assert "0.80 is the most" in text
+    assert f"--dilation {plan.smallest_dilation:g} is the smallest that fits" in text
+    assert "--no-admission" in text
+
+
+def test_a_device_faster_than_the_core_is_named_with_both_times() -> None:
+    plan = planner.plan(fleet_of(0.01, 0.0005), SURVEY, OWN_CORE, 1.0)
+    text = str(planner.refusal(plan))
+    assert text.startswith("devices[1]: d1-1 should do a step of 32 samples in 16 ms, but a core of this host needs 32")
+    assert f"--dilation {plan.smallest_dilation:g} is the smallest" in text
+    assert "slower device" in text
+
+
+def test_memory_that_is_short_goes_before_everything_else() -> None:
+    plan = replace(planner.plan(fleet_of(0.0005, 0.0005), SURVEY, OWN_CORE, 1.0), memory_bytes=3 * 10**9, memory_free=2)
+    assert not plan.fits
+    assert str(planner.refusal(plan)).startswith("devices: 2 devices of this model need about 3.0 GB of memory and 0.0")
+
+
+def test_memory_counts_the_vectors_of_the_model() -> None:
+    small, large = (
+        planner.plan(fleet_of(1.0), Survey(parameters=count, samples=(1,), steps=SURVEY.steps), ALONE, 1.0).memory_bytes
+        for count in (0, 10**6)
+    )
+    assert large - small == 6 * 4 * 10**6
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_devices_that_are_not_throttled_ask_for_no_share_of_a_core(count: int) -> None:
+    cores = CorePlan(aggregator=0, evaluator=0, devices=(1,) * count)
+    survey = Survey(parameters=10_000, samples=(64,) * count)
+    plan = planner.plan(fleet_of(*[None] * count), survey, cores, 1.0)
+    assert plan.steps == ()
+    assert plan.cores[1].computing == 0.0
+
+
+@pytest.mark.parametrize("dilation", [1.0, "auto"])
+def test_a_fleet_that_is_not_throttled_is_never_refused_nor_slowed(dilation: float | str) -> None:
+    cores = CorePlan(aggregator=0, evaluator=0, devices=(1,) * 100)
+    experiment = fleet_of(*[None] * 100, dilation=dilation)
+    plan = planner.settled(experiment, Survey(parameters=10_000, samples=(64,) * 100), cores)
+    assert (replace(plan, memory_free=2**60).fits, plan.dilation) == (True, 1.0)
+
+
+def test_a_device_without_a_throttle_may_not_share_the_core_of_one_with_deadlines() -> None:
+    plan = planner.plan(fleet_of(10.0, None), SURVEY, OWN_CORE, 1.0)
+    assert not plan.fits
+    assert "1 devices without a throttle would take it from the 1 that have deadlines" in str(planner.refusal(plan))
+
+
+def test_a_shipped_experiment_is_planned_like_any_other() -> None:
+    experiment = profile_loader.load(profile_files.SHIPPED / "experiments" / "quickstart.toml")
+    survey = Survey(parameters=6090, samples=(179,) * 8, steps=SURVEY.steps)
+    plan = planner.settled(experiment, survey, CorePlan(aggregator=0, evaluator=0, devices=(1,) * 8))
+    assert len(plan.steps) == len(plan.devices) == 8
+    assert plan.cores[1].computing > sum(step.share for step in plan.steps)

@@ -1,0 +1,43 @@
+"""The private folder of a run. The forking itself is in tests/live."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from testbed.processes.forkserver import private_folder
+
+
+def test_the_private_folder_is_private_short_and_gone_at_the_end() -> None:
+    with private_folder() as place:
+        assert stat.S_IMODE(place.stat().st_mode) == 0o700
+        assert len(str(place / "hub")) < 100
+        (place / "hub").touch()
+    assert not place.exists()
+
+
+def test_the_private_folder_is_short_where_the_temporary_folder_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    deep = tmp_path_factory.mktemp("x" * 100)
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    with private_folder() as place:
+        assert len(str(place / "hub")) < 100
+    assert list(deep.iterdir()) == []
+
+
+def test_what_a_run_that_was_killed_left_behind_is_swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("testbed.processes.forkserver._LONGEST_FOLDER", 1000)
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    stale, alive, strange = (tmp_path / f"edgebed-{pid}-x" for pid in (dead.pid, os.getpid(), "y"))
+    for folder in (stale, alive, strange):
+        folder.mkdir()
+        (folder / "hub").touch()
+    with private_folder():
+        assert [folder.exists() for folder in (stale, alive, strange)] == [False, True, True]

@@ -1,0 +1,97 @@
+"""What the template is asked for, and what becomes of its answer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.common.errors import UserError
+from testbed.host.cores import CorePlan
+from testbed.host.survey import Survey
+from testbed.loading import profile_loader
+from testbed.processes import preparation
+from testbed.processes.template import Answer, Order
+from tests.testbed.examples import write_profile
+
+
+def order(folder: Path, devices: str, cores: tuple[int, ...] = (1,)) -> Order:
+    task = 'task = { name = "digits", split.name = "dirichlet", split.alpha = 0.25 }'
+    text = f'name = "mine"\nseed = 9\nmodel_seed = 4\nstrategy = "fedavg"\n{task}\n{devices}'
+    plan = CorePlan(aggregator=0, evaluator=0, devices=cores)
+    return preparation.order(profile_loader.load(write_profile(folder, text)), plan)
+
+
+def test_an_order_tells_what_to_load_and_for_whom(tmp_path: Path) -> None:
+    made = order(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]\ntraining.batch = 8', (1, 2, 1))
+    assert (made.source, made.task, made.parameters) == (
+        "mine", "digits",
+        {"model": "small-cnn", "split": {"name": "dirichlet", "alpha": 0.25, "least": 1, "short": "fill"}},
+    )  # fmt: skip
+    assert (made.devices, made.data_seed, made.model_seed) == (3, 9, 4)
+    assert (made.job.batch, made.launcher) == (8, os.getpid())
+
+
+def test_steps_are_timed_in_the_company_that_the_run_will_have_but_no_more_than_four_on_a_core(tmp_path: Path) -> None:
+    made = order(tmp_path, 'devices = [{ profile = "rpi4", count = 8 }]', (1, 2, 1, 2, 1, 1, 1, 1))
+    assert made.crowd == {1: 4, 2: 2}
+
+
+def test_slow_imports_of_a_strategy_happen_before_any_process_is_forked(tmp_path: Path) -> None:
+    assert order(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]').strategy == "fedavg"
+    code = "import sys; from aggregator.strategies import STRATEGIES; STRATEGIES['eafl'].preload(); print('sklearn.cluster' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+def test_nothing_is_timed_where_no_device_is_throttled(tmp_path: Path) -> None:
+    assert order(tmp_path, 'devices = [{ profile = "host" }]').crowd == {}
+
+
+def test_one_throttled_device_is_enough_for_timing(tmp_path: Path) -> None:
+    made = order(tmp_path, 'devices = [{ profile = "host" }, { profile = "rpi4" }]', (1, 1))
+    assert made.crowd == {1: 2}
+
+
+@pytest.mark.parametrize(("key", "flops"), [("seconds_per_sample = 1", False), ("flop_per_second = 1e9", True)])
+def test_flops_are_asked_for_where_a_speed_needs_them(tmp_path: Path, key: str, flops: bool) -> None:
+    assert order(tmp_path, f'devices = [{{ profile = "rpi4", {key} }}]').flops is flops
+
+
+# ---- answers
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, said: Answer | None) -> Survey | None:
+    monkeypatch.setattr(preparation, "wait_for_template", lambda private, interrupted: said)
+    return preparation.answer(Path(), lambda: False)
+
+
+def test_a_survey_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    survey = Survey(parameters=3)
+    assert answered(monkeypatch, Answer(survey=survey)) is survey
+
+
+def test_an_interrupted_template_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answered(monkeypatch, None) is None
+
+
+def test_a_problem_that_a_user_can_mend_is_told_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="use fewer devices"):
+        answered(monkeypatch, Answer(problem="3 samples cannot be split; use fewer devices"))
+
+
+def test_any_other_problem_keeps_its_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(preparation.TemplateFailed, match="the task failed") as caught:
+        answered(monkeypatch, Answer(problem="the task failed", details="Traceback …"))
+    assert caught.value.details == "Traceback …"
+
+
+def test_a_template_that_died_is_told_with_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    def died(*_: object) -> None:
+        raise EOFError
+
+    monkeypatch.setattr(preparation, "wait_for_template", died)
+    with pytest.raises(preparation.TemplateFailed, match="was memory short"):
+        preparation.answer(Path(), lambda: False)

@@ -1,0 +1,443 @@
+"""Before a replay: which trace, who meets whose recording, whose turn is when, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from testbed.analysis import trace_reading
+from testbed.cli import main
+from testbed.common.errors import ProfileError, UserError
+from testbed.emulation.recorded import (
+    PreparedReplay,
+    RecordedArrival,
+    RecordedJob,
+    RecordedTransfer,
+    Recording,
+    read_arrivals,
+    read_jobs,
+)
+from testbed.history import trace
+from testbed.history.trace import TraceWriter
+from testbed.loading import profile_loader
+from testbed.profile.schema import Experiment, Replay
+from testbed.replay import replay_setup
+from testbed.runs.run_folder import RunFolder
+from testbed.traces import availability
+from tests.testbed.examples import write_profile
+from tests.testbed.replay.test_recording import down, suspended, trained, up
+
+PROFILE = 'strategy = "fedasync"\nseed = 7\nstop.seconds = 9\ndevices = [{ profile = "host", count = 2 }]\n'
+HEADER = trace.Header(
+    t=0.0, schema=trace.SCHEMA, name="n", strategy="fedasync", seed=7, dilation=1.0, demand=0.5, pressure=None,
+    started="2024", host="h",
+)  # fmt: skip
+
+
+def joined(device: str) -> trace.Event:
+    return trace.Joined(t=0.0, device=device, pid=1, cores=[0], samples=5)
+
+
+def arrived(device: str, t: float, ticket: int = 1, staleness: int = 0) -> trace.Event:
+    return trace.Arrived(
+        t=t, device=device, ticket=ticket, due=t - 0.25, received=t, taken=t + 0.125, bytes=16, version=0,
+        staleness=staleness, loss=None,
+    )  # fmt: skip
+
+
+def stopped(t: float, model: str = "") -> trace.Event:
+    return trace.Stopped(t=t, reason="over", version=2, in_flight=0, wakes=3, model=model)
+
+
+BEGINNING = (HEADER, joined("host-1"), joined("host-2"))
+EVENTS = (
+    *BEGINNING,
+    down(1, 0, 0.5, device="host-1"),
+    down(2, 0, 0.25, device="host-2"),
+    trained(2, device="host-2"),
+    up(2, 0, 0.125, device="host-2"),
+    arrived("host-2", 1.5, ticket=2),
+    trained(1, obtained=2.0, device="host-1"),
+    up(1, 0, 0.75, device="host-1"),
+    arrived("host-1", 2.5),
+    down(3, 1, 0.25, device="host-2"),
+    stopped(3.5),
+)
+BY_1 = RecordedJob(downloads=[RecordedTransfer(0.5, False)], uploads=[RecordedTransfer(0.75, False)], step_seconds=0.5)
+BY_2 = [
+    RecordedJob(downloads=[RecordedTransfer(0.25, False)], uploads=[RecordedTransfer(0.125, False)], step_seconds=0.75),
+    RecordedJob(downloads=[RecordedTransfer(0.25, False)]),
+]
+
+
+def recorded(folder: Path, events: Sequence[trace.Event] = EVENTS) -> Path:
+    """A run folder with such a trace."""
+    run = folder / "recorded"
+    run.mkdir(exist_ok=True)
+    writer = TraceWriter(run / "trace.jsonl")
+    for event in events:
+        writer.write(event)
+    writer.close()
+    return run
+
+
+def experiment(folder: Path, where: Path, *overrides: str, text: str = PROFILE, **options: str) -> Experiment:
+    keys = ", ".join(f'{key} = "{value}"' for key, value in {"trace": where, **options}.items())
+    return profile_loader.load(write_profile(folder, text), [f"replay={{{keys}}}", *overrides])
+
+
+def prepare(
+    folder: Path, where: Path, *overrides: str, fleet: Sequence[str] = ("host-1", "host-2"), **options: str
+) -> PreparedReplay:
+    return replay_setup.prepare(experiment(folder, where, *overrides, **options), fleet, folder / "private")
+
+
+def refusal(folder: Path, where: Path, *overrides: str, **options: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        prepare(folder, where, *overrides, **options)
+    assert "\n" not in str(caught.value)
+    assert not (folder / "private").exists()
+    return str(caught.value)
+
+
+def jobs_of(prepared: PreparedReplay) -> dict[str, Recording]:
+    return {device: read_jobs(Path(file)) for device, file in prepared.recordings.items()}
+
+
+# ---- what is prepared
+
+
+def test_each_device_has_its_recording_and_each_arrival_its_turn(tmp_path: Path) -> None:
+    prepared = prepare(tmp_path, recorded(tmp_path))
+    assert jobs_of(prepared) == {"host-1": [BY_1], "host-2": BY_2}
+    assert prepared.jobs == {"host-1": 1, "host-2": 2}
+    assert read_arrivals(Path(prepared.turns)) == [RecordedArrival("host-2", 2, 1.5), RecordedArrival("host-1", 1, 2.5)]
+    assert prepared.wakes == 3
+
+
+def test_computing_is_what_the_profile_wants_of_the_recording(tmp_path: Path) -> None:
+    prepared = prepare(tmp_path, recorded(tmp_path), use="asked")  # 2 s for 4 steps, in both
+    assert [jobs[0].step_seconds for jobs in jobs_of(prepared).values()] == [0.5, 0.5]
+
+
+def test_a_trace_may_be_named_by_itself_or_by_its_folder_and_may_be_packed(tmp_path: Path) -> None:
+    run = recorded(tmp_path)
+    plain = run / "trace.jsonl"
+    assert trace_reading.file_of(run) == trace_reading.file_of(plain) == plain
+    packed = run / "trace.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert trace_reading.file_of(run) == plain
+    plain.unlink()
+    assert trace_reading.file_of(run) == trace_reading.file_of(packed) == packed
+    assert jobs_of(prepare(tmp_path, run)) == {"host-1": [BY_1], "host-2": BY_2}
+
+
+@pytest.mark.parametrize("name", ["nowhere", "recorded"])
+def test_a_folder_without_a_trace_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "recorded").mkdir()
+    with pytest.raises(UserError, match=f"{tmp_path / name}: (there is no such run folder|has no trace.jsonl)"):
+        trace_reading.file_of(tmp_path / name)
+
+
+def test_a_run_that_was_killed_can_be_replayed_as_far_as_it_came(tmp_path: Path) -> None:
+    """The last line is torn, and nobody wrote the end."""
+    run = recorded(tmp_path)
+    lines = (run / "trace.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "trace.jsonl").write_bytes(b"".join(lines[:-2]) + lines[-2][:20])
+    prepared = prepare(tmp_path, run)
+    assert jobs_of(prepared) == {"host-1": [BY_1], "host-2": BY_2[:1]}
+    assert len(read_arrivals(Path(prepared.turns))) == 2
+    assert prepared.wakes == 0
+
+
+def test_a_line_in_the_middle_that_is_no_event_is_refused_with_its_number(tmp_path: Path) -> None:
+    run = recorded(tmp_path)
+    lines = (run / "trace.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "trace.jsonl").write_bytes(b"".join([*lines[:5], b"{}\n", *lines[5:]]))
+    with pytest.raises(UserError, match=r"trace\.jsonl, line 6: "):
+        prepare(tmp_path, run)
+
+
+@pytest.mark.parametrize("events", [(), EVENTS[1:], EVENTS[3:]], ids=["empty", "joined first", "jobs first"])
+def test_a_trace_without_a_header_is_refused(tmp_path: Path, events: Sequence[trace.Event]) -> None:
+    line = refusal(tmp_path, recorded(tmp_path, events))
+    assert "line 1: no header comes before it" in line or "has no header; it is not the trace of a run that" in line
+
+
+def test_a_stranger_who_was_refused_before_the_run_began_does_not_make_its_trace_unfit(tmp_path: Path) -> None:
+    stranger = trace.Refusal(t=0.0, peer="stranger", reason="unknown device")
+    prepared = prepare(tmp_path, recorded(tmp_path, [stranger, *EVENTS]))
+    assert prepared.jobs == {"host-1": 1, "host-2": 2}
+
+
+def test_the_final_model_is_no_job(tmp_path: Path) -> None:
+    final = trace.Dispatched(t=3.0, device="host-1", ticket=9, version=2, steps=0)
+    run = recorded(tmp_path, [*EVENTS[:-1], final, down(9, 1, 0.5, device="host-1"), stopped(9.0)])
+    assert prepare(tmp_path, run).jobs == {"host-1": 1, "host-2": 2}
+
+
+def test_a_turn_knows_when_its_computing_was(tmp_path: Path) -> None:
+    """A rule may reckon with it, and another late step must not change what it does."""
+    timed = msgspec.structs.replace(arrived("host-1", 2.75), started=1.0, finished=2.5)
+    prepared = prepare(tmp_path, recorded(tmp_path, [*EVENTS[:-1], timed, stopped(9.0)]))
+    assert read_arrivals(Path(prepared.turns))[-1] == RecordedArrival("host-1", 1, 2.75, 1.0, 2.5)
+
+
+def test_an_update_that_was_not_fit_has_a_turn_and_one_that_the_rule_rejected_has_no_second(tmp_path: Path) -> None:
+    rejected = [trace.Rejected(t=2.75, device="host-1", ticket=ticket, reason="no") for ticket in (1, 7)]
+    prepared = prepare(tmp_path, recorded(tmp_path, [*EVENTS[:-1], *rejected, EVENTS[-1]]))
+    assert [turn.ticket for turn in read_arrivals(Path(prepared.turns))] == [2, 1, 7]
+
+
+def test_a_device_is_away_when_it_was(tmp_path: Path) -> None:
+    events = [suspended(1, 0, seconds, "host-1", away=True, t=t) for t, seconds in ((1.125, 1.0), (2.625, 0.5))]
+    prepared = prepare(tmp_path, recorded(tmp_path, [*EVENTS[:-1], *events, stopped(8.0)]))
+    assert list(prepared.absences) == ["host-1"]
+    away = availability.read(Path(prepared.absences["host-1"]))
+    # it looked up an eighth of a second after it was back
+    assert list(itertools.islice(away.absences(0.0), 3)) == [(0.0, 1.0), (2.0, 2.5), (8.0, 9.0)]
+
+
+# ---- who meets whose
+
+
+def pairing(folder: Path, devices: Sequence[str], by: str) -> dict[str, str]:
+    return replay_setup.pairing(recorded(folder) / "trace.jsonl", devices, by)
+
+
+def test_devices_are_paired_by_name(tmp_path: Path) -> None:
+    assert pairing(tmp_path, ["host-2", "host-1"], "name") == {"host-1": "host-1", "host-2": "host-2"}
+
+
+def test_a_recorded_device_that_nobody_asks_for_is_left_out(tmp_path: Path) -> None:
+    run = recorded(tmp_path)
+    assert replay_setup.pairing(run / "trace.jsonl", ["host-2"], "name") == {"host-2": "host-2"}
+    prepared = prepare(tmp_path, run, fleet=["host-2"])
+    assert jobs_of(prepared) == {"host-2": BY_2}
+    assert read_arrivals(Path(prepared.turns)) == [RecordedArrival("host-2", 2, 1.5)]
+
+
+def test_a_recorded_device_that_is_left_over_may_be_refused(tmp_path: Path) -> None:
+    run = recorded(tmp_path)
+    line = refusal(tmp_path, run, fleet=["host-2"], devices="same")
+    assert "replay.devices is same; nobody meets the recording of host-1 in " in line
+    assert line.endswith("trace.jsonl: pair by name to leave them out")
+    assert prepare(tmp_path, run, devices="same").jobs == {"host-1": 1, "host-2": 2}
+
+
+def test_devices_are_paired_by_the_order_in_which_they_joined(tmp_path: Path) -> None:
+    run = recorded(tmp_path)
+    assert replay_setup.pairing(run / "trace.jsonl", ["z-1", "a-1"], "order") == {"host-1": "z-1", "host-2": "a-1"}
+    prepared = prepare(tmp_path, run, fleet=["z-1", "a-1"], devices="order")
+    assert jobs_of(prepared) == {"z-1": [BY_1], "a-1": BY_2}
+    assert prepared.jobs == {"z-1": 1, "a-1": 2}
+    assert read_arrivals(Path(prepared.turns)) == [RecordedArrival("a-1", 2, 1.5), RecordedArrival("z-1", 1, 2.5)]
+
+
+def test_fewer_devices_than_were_recorded_meet_the_first_ones(tmp_path: Path) -> None:
+    assert pairing(tmp_path, ["z-1"], "order") == {"host-1": "z-1"}
+
+
+def test_a_device_that_was_not_recorded_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    line = refusal(tmp_path, recorded(tmp_path), fleet=["host-1", "host-3"])
+    assert "replay.devices is name; " in line
+    assert line.endswith("has no host-3 (it has: host-1, host-2): pair by order instead")
+
+
+def test_more_devices_than_were_recorded_are_not_told_to_pair_by_order(tmp_path: Path) -> None:
+    line = refusal(tmp_path, recorded(tmp_path), fleet=["host-1", "host-2", "host-3"])
+    assert line.endswith("has no host-3 (it has: host-1, host-2): take 2 devices or fewer")
+
+
+def test_of_many_recorded_devices_the_first_are_named(tmp_path: Path) -> None:
+    events = [HEADER, *(joined(f"rpi4-{number}") for number in range(1, 12))]
+    line = refusal(tmp_path, recorded(tmp_path, events))
+    assert "has no host-1 (it has: rpi4-1, rpi4-2, rpi4-3, rpi4-4, rpi4-5, rpi4-6, rpi4-7, rpi4-8 …)" in line
+
+
+def test_more_devices_than_were_recorded_are_refused(tmp_path: Path) -> None:
+    line = refusal(tmp_path, recorded(tmp_path), fleet=["a-1", "a-2", "a-3"], devices="order")
+    assert "replay.devices is order; " in line
+    assert line.endswith("has 2 devices, the experiment 3: take fewer, or pair by name")
+
+
+# ---- strict
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [("strategy=fedavg", "strategy is 'fedavg', but"), ("seed=8", "seed is 8, but")],
+)
+def test_a_strict_replay_needs_the_rule_and_the_seed_that_were_recorded(
+    tmp_path: Path, override: str, problem: str
+) -> None:
+    run = recorded(tmp_path)
+    line = refusal(tmp_path, run, override, mode="strict")
+    assert problem in line
+    assert line.endswith("strict repeats what was recorded: take mode schedule")
+    assert prepare(tmp_path, run, override, mode="schedule").jobs == {"host-1": 1, "host-2": 2}
+
+
+def strictly(folder: Path, *events: trace.Event, parameters: dict[str, Any] | None = None) -> Path:
+    """A run whose header tells the parameters of the rule."""
+    given = profile_loader.load(write_profile(folder, PROFILE)).strategy_parameters | (parameters or {})
+    return recorded(folder, [msgspec.structs.replace(HEADER, parameters=given), *(events or EVENTS[1:])])
+
+
+def test_a_strict_replay_of_the_same_rule_is_prepared(tmp_path: Path) -> None:
+    assert prepare(tmp_path, strictly(tmp_path), mode="strict").jobs == {"host-1": 1, "host-2": 2}
+
+
+def test_a_strict_replay_needs_the_parameters_that_were_recorded(tmp_path: Path) -> None:
+    run = strictly(tmp_path, parameters={"alpha": 0.25})
+    assert "strategy.alpha is 0.6, but" in refusal(tmp_path, run, mode="strict")
+    assert prepare(tmp_path, run, "strategy.alpha=0.25", mode="strict").jobs == {"host-1": 1, "host-2": 2}
+
+
+def test_a_strict_replay_by_order_needs_names_that_sort_alike(tmp_path: Path) -> None:
+    """Rules go through devices by name."""
+    run = strictly(tmp_path)
+    line = refusal(tmp_path, run, fleet=["z-1", "a-1"], mode="strict", devices="order")
+    assert "devices is ['z-1', 'a-1'], but" in line
+    assert prepare(tmp_path, run, fleet=["a-1", "z-1"], mode="strict", devices="order").jobs == {"a-1": 1, "z-1": 2}
+
+
+def test_a_strict_replay_needs_all_devices_that_were_recorded(tmp_path: Path) -> None:
+    line = refusal(tmp_path, strictly(tmp_path), fleet=["host-2"], mode="strict")
+    assert "devices is ['host-2'], but" in line
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        trace.Left(t=2.75, device="host-2", reason="silent"), joined("host-2"),
+        trace.Lost(t=2.75, device="host-2", ticket=3, reason="its upload was given up"),
+    ],
+)  # fmt: skip
+def test_a_strict_replay_refuses_a_run_that_somebody_left_or_came_back_to(tmp_path: Path, event: trace.Event) -> None:
+    run = strictly(tmp_path, *EVENTS[1:-1], event, EVENTS[-1])
+    with pytest.raises(ProfileError, match=r"replay\.mode is strict, but in .* host-2 left, .*: take mode schedule"):
+        prepare(tmp_path, run, mode="strict")
+
+
+def test_a_run_that_somebody_left_can_be_replayed_by_its_schedule(tmp_path: Path) -> None:
+    left = trace.Left(t=2.75, device="host-2", reason="silent")
+    run = strictly(tmp_path, *EVENTS[1:-1], left, EVENTS[-1])
+    assert prepare(tmp_path, run).jobs == {"host-1": 1, "host-2": 2}
+
+
+# ---- profiles
+
+
+def test_nothing_is_replayed_unless_somebody_asks_for_it(tmp_path: Path) -> None:
+    assert profile_loader.load(write_profile(tmp_path, PROFILE)).replay == Replay()
+    assert Replay().trace is None
+
+
+def test_the_place_of_a_trace_is_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = recorded(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    beside_the_profile = experiment(tmp_path, Path("recorded"))
+    monkeypatch.chdir(tmp_path)
+    seen_from_here = experiment(tmp_path / "elsewhere", Path("recorded"))
+    assert beside_the_profile.replay.trace == seen_from_here.replay.trace == str(run)
+
+
+def test_a_stored_profile_with_a_replay_loads_to_the_same_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = {"mode": "strict", "end": "resample", "use": "asked", "devices": "order"}
+    first = experiment(tmp_path, recorded(tmp_path), **chosen)
+    assert first.replay == Replay(trace=str(tmp_path / "recorded"), **chosen)
+    folder = RunFolder.new(tmp_path / "runs", first.name, datetime(2024, 1, 2, 3, 4, 5))
+    folder.write_profile(first)
+    monkeypatch.chdir("/")
+    assert profile_loader.load(folder.path / "profile.toml") == first
+
+
+def wrong(folder: Path, *overrides: str, text: str = PROFILE) -> str:
+    with pytest.raises(ProfileError) as caught:
+        profile_loader.load(write_profile(folder, text), overrides)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "a" * 300], ids=["absent", "too long for any file"])
+def test_a_trace_that_is_not_there_is_refused_before_anything_is_started(tmp_path: Path, name: str) -> None:
+    line = wrong(tmp_path, f"replay.trace={name}")
+    assert f"replay.trace is '{name}'; there is no such run folder or trace" in line
+
+
+@pytest.mark.parametrize("throttle", ["cgroup", "signal"])
+def test_a_quota_cannot_keep_recorded_times(tmp_path: Path, throttle: str) -> None:
+    slow = f'{{ throttle = "{throttle}", of_host = 0.5 }}'
+    fleet = f'devices=[{{ profile = "rpi4" }}, {{ name = "a", profile = {slow} }}]'
+    profile_loader.load(write_profile(tmp_path, PROFILE), [fleet])
+    line = wrong(tmp_path, f"replay.trace={recorded(tmp_path)}", fleet)
+    assert f"devices[1].profile.throttle is '{throttle}'; a quota keeps no recorded times" in line
+
+
+def test_a_strict_replay_cannot_give_uploads_up_and_a_schedule_can(tmp_path: Path) -> None:
+    run = recorded(tmp_path)
+    group = 'devices=[{ profile = "host" }, { profile = "host", on_drop = "give_up" }]'
+    line = wrong(tmp_path, f'replay={{trace = "{run}", mode = "strict"}}', group)
+    assert "devices[1].on_drop is give_up; a strict replay knows the order of arrivals only" in line
+    profile_loader.load(write_profile(tmp_path, PROFILE), [f"replay.trace={run}", group])
+
+
+@pytest.mark.parametrize(
+    ("key", "known"),
+    [("mode", "schedule"), ("end", "resample"), ("use", "obtained"), ("devices", "order")],
+)
+def test_a_word_that_a_replay_does_not_know_is_refused_with_those_it_knows(
+    tmp_path: Path, key: str, known: str
+) -> None:
+    line = wrong(tmp_path, f"replay.trace={recorded(tmp_path)}", f"replay.{key}=sometimes")
+    assert f"replay.{key} is 'sometimes'" in line
+    assert known in line
+
+
+# ---- the command line
+
+
+@pytest.fixture
+def own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+
+
+@pytest.mark.usefixtures("own_import_path")
+def test_a_wrong_trace_on_the_command_line_is_one_line_that_names_the_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", str(write_profile(tmp_path, PROFILE)), "--out", str(tmp_path / "out"), "--replay", "nowhere"]
+    assert main.main(words) == 2
+    output = capsys.readouterr()
+    assert output.err == "error: --replay: replay.trace is 'nowhere'; there is no such run folder or trace\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("own_import_path")
+def test_a_mode_without_a_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", str(write_profile(tmp_path, PROFILE)), "--out", str(tmp_path / "out"), "--replay-mode", "strict"]
+    assert main.main(words) == 2
+    problem = "error: --replay-mode: replay.mode is 'strict', but nothing is replayed; add --replay RUN\n"
+    assert capsys.readouterr().err == problem
+
+
+@pytest.mark.usefixtures("own_import_path")
+def test_trace_and_mode_may_be_given_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Experiment] = []
+    monkeypatch.setattr(main, "_run", lambda options: asked.append(main._experiment(options)) or 0)
+    run = recorded(tmp_path)
+    words = ["run", str(write_profile(tmp_path, PROFILE)), "--replay", str(run), "--replay-mode", "strict"]
+    assert main.main(words) == 0
+    assert asked[0].replay == Replay(trace=str(run), mode="strict")

@@ -1,0 +1,138 @@
+"""From a trace to plain values, by a small history that is worked out by hand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from testbed.common.errors import UserError
+from testbed.history import trace
+from testbed.history.trace import Event
+from testbed.report.content.report_data import OWN_RULE, RunData, gather
+from tests.testbed.analysis import histories
+from tests.testbed.report.examples import HEADER, SMALL, without_power, write
+
+
+def gathered(folder: Path, events: list[Event] | None = None, *, beside: bool = False) -> RunData:
+    return gather(write(folder, SMALL if events is None else events, beside=beside))
+
+
+def test_a_whole_run(tmp_path: Path) -> None:
+    run = gathered(tmp_path, beside=True)
+    assert (run.header.name, run.total.versions, run.summary["applied"], run.lanes.dropped) == ("demo", 2, 2, 1)
+    assert [(row["time_s"], row["accuracy"]) for row in run.scores] == [(4.0, 0.5), (7.0, 0.75)]
+    assert [(row["updates"], row["latency_s"]) for row in run.versions] == [(1, 4.0), (1, 3.0)]
+    assert (run.missing, run.notes, run.unpowered) == ([], [], [])
+    assert run.lanes.devices == ("a", "b")
+
+
+def test_a_run_folder_and_its_trace_are_the_same(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    assert gather(tmp_path).path == gather(path).path == path
+
+
+def test_the_target_of_the_profile_is_among_the_levels(tmp_path: Path) -> None:
+    assert list(gathered(tmp_path / "with", beside=True).summary["to_accuracy"]) == ["0.5", "0.6", "0.7", "0.75"]
+    assert list(gathered(tmp_path / "without").summary["to_accuracy"]) == ["0.5", "0.6", "0.7"]
+
+
+def test_staleness_and_losses_over_time(tmp_path: Path) -> None:
+    run = gathered(tmp_path)
+    assert run.staleness == [(4.0, 0), (7.0, 0)]
+    assert run.losses == {"a": [(4.0, 2.0), (7.0, 1.0)]}
+
+
+def test_accuracy_and_loss_come_first(tmp_path: Path) -> None:
+    scored = trace.Scored(t=7.5, version=2, made=7.0, metrics={"auc": 0.5, "loss": 1.0, "accuracy": 0.5})
+    assert gathered(tmp_path, [*SMALL[:-1], scored, SMALL[-1]]).metrics == ["accuracy", "loss", "auc"]
+
+
+# ---- joules
+
+
+def test_joules_in_vain_by_fate(tmp_path: Path) -> None:
+    run = gathered(tmp_path)
+    assert run.wasted == {"a": {}, "b": {"unfinished": 0.5}}  # half a second at one watt for a download that was lost
+    assert (run.fates, run.power_sources) == (["unfinished"], ["by hand"])
+
+
+def test_the_costliest_fate_comes_first(tmp_path: Path) -> None:
+    rejected = trace.Rejected(t=7.5, device="a", ticket=9, reason="zero")
+    more = [histories.sent(9, 7.0, "a"), histories.trained(9, 7.5, 0.5, "a"), rejected]
+    assert gathered(tmp_path, [*SMALL[:-1], *more, SMALL[-1]]).fates == ["rejected", "unfinished"]
+
+
+def test_devices_without_a_power_model_are_named_and_cost_nothing_known(tmp_path: Path) -> None:
+    run = gathered(tmp_path, without_power(SMALL, "b"))
+    assert (run.unpowered, list(run.wasted), run.summary["energy"]) == (["b"], ["a"], None)
+
+
+# ---- rules
+
+
+def test_a_rule_is_told_with_its_paper(tmp_path: Path) -> None:
+    run = gathered(tmp_path)
+    assert run.rule.startswith("Mixes each arriving model")
+    assert run.paper.startswith("Xie, Koyejo, Gupta")
+
+
+def test_a_rule_of_ones_own_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "evil.py").write_text("raise SystemExit('a report must not run this')", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    header = msgspec.structs.replace(HEADER, strategy="evil:Rule")
+    run = gathered(tmp_path, [header, *SMALL[1:]])
+    assert (run.rule, run.paper, "evil" in sys.modules) == (OWN_RULE, "", False)
+
+
+# ---- not whole
+
+
+def test_a_run_without_an_end_says_so(tmp_path: Path) -> None:
+    [text] = gathered(tmp_path, SMALL[:-1]).missing
+    assert text == "The trace has no end: the run goes on, or was killed. It is shown up to second 7.0."
+
+
+def test_a_torn_line_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    path.write_bytes(path.read_bytes()[:-5])
+    torn, no_end = gather(path).missing
+    assert f"{path}, line {len(SMALL)}: is torn" in torn
+    assert no_end.startswith("The trace has no end")
+
+
+def test_devices_that_did_not_say_goodbye_are_named(tmp_path: Path) -> None:
+    silent = [f"d-{i}" for i in range(10)]
+    stopped = trace.Stopped(t=8.0, reason="over", version=2, in_flight=0, silent=silent)
+    [text] = gathered(tmp_path, [*SMALL[:-1], stopped]).missing
+    assert "did not say goodbye: d-0, d-1, " in text
+    assert "d-7 and 2 more." in text
+
+
+def test_a_run_that_only_began_is_there(tmp_path: Path) -> None:
+    run = gathered(tmp_path, [HEADER])
+    assert (run.devices, run.scores, run.versions, run.lanes.cells.shape[0]) == ([], [], [], 0)
+
+
+@pytest.mark.parametrize("events", [[], SMALL[1:]])
+def test_a_trace_without_a_header_is_refused(tmp_path: Path, events: list[Event]) -> None:
+    with pytest.raises(UserError, match=r"has no header|no header comes before it"):
+        gathered(tmp_path, events)
+
+
+def test_a_trace_that_does_not_add_up_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not add up"):
+        gathered(tmp_path, [HEADER, histories.made(1, 1.0, 1)])
+
+
+def test_a_folder_without_a_trace_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has no trace"):
+        gather(tmp_path)
+
+
+def test_rounds_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
+    stranger = trace.Round(t=4.0, number=1, devices=["nobody"], seconds=[1.0])
+    with pytest.raises(UserError, match="its rounds do not add up"):
+        gather(write(tmp_path, [*SMALL[:-1], stranger, SMALL[-1]]))

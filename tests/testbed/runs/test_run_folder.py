@@ -1,0 +1,192 @@
+"""The run folder: its name, its files, and what happens where it cannot be made."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from testbed.cli import run_command
+from testbed.common.errors import UserError
+from testbed.history import trace
+from testbed.history.events.run_events import PROCESS_ENDED
+from testbed.history.trace import TraceWriter
+from testbed.host.cores import plan
+from testbed.host.survey import StepTime, Survey
+from testbed.loading import profile_loader
+from testbed.planning import planner
+from testbed.runs.run_folder import RunFolder
+from tests.testbed.analysis.histories import joined, scripted
+from tests.testbed.analysis.test_metrics import EVENTS
+from tests.testbed.examples import MINIMAL, device_spec, write_profile
+
+MOMENT = datetime(2024, 1, 2, 3, 4, 5)
+
+
+def test_a_run_folder_is_called_after_run_and_moment(tmp_path: Path) -> None:
+    folder = RunFolder.new(tmp_path / "deep" / "down", "demo", MOMENT)
+    assert folder.path == tmp_path / "deep" / "down" / "demo-20240102-030405"
+    assert (folder.path / "logs").is_dir()
+
+
+def test_runs_of_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
+    paths = [RunFolder.new(tmp_path, "demo", MOMENT).path for _ in range(3)]
+    assert [path.name for path in paths] == [f"demo-20240102-030405{tail}" for tail in ("", "-2", "-3")]
+    assert all(path.is_dir() for path in paths)
+
+
+@pytest.mark.parametrize("tail", [".", "below", "below/deep"])
+def test_a_folder_that_cannot_be_written_to_is_refused_with_a_remedy(tmp_path: Path, tail: str) -> None:
+    # root may write anywhere, except below something that is not a folder
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / tail
+    with pytest.raises(UserError, match=r"cannot be written to: .*; choose another folder") as caught:
+        RunFolder.new(out, "demo", MOMENT)
+    assert str(caught.value).startswith(f"--out {out}: ")
+
+
+def test_a_run_that_did_not_begin_leaves_nothing(tmp_path: Path) -> None:
+    folder = RunFolder.new(tmp_path, "demo", MOMENT)
+    (folder.path / "logs" / "a.log").write_text("x")
+    folder.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def filled(out: Path) -> RunFolder:
+    folder = RunFolder.new(out, "demo", MOMENT)
+    writer = TraceWriter(folder.trace)
+    for event in EVENTS:
+        writer.write(event)
+    writer.close()
+    return folder
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_results_follow_from_the_trace(tmp_path: Path) -> None:
+    folder = filled(tmp_path)
+    summary = folder.write_results([device_spec("a"), device_spec("b")])
+    assert (summary["applied"], summary["in_flight"]) == (3, 2)
+    assert json.loads((folder.path / "summary.json").read_text(encoding="utf-8")) == summary
+    assert rows(folder.path / "metrics.csv") == [
+        {
+            "time_s": "3.2", "host_s": "8.0", "version": "1", "joules": "", "bytes": "2460", "accuracy": "0.8",
+            "loss": "",
+        },
+        {
+            "time_s": "5.0", "host_s": "12.5", "version": "2", "joules": "", "bytes": "2460", "accuracy": "0.5",
+            "loss": "1.25",
+        },
+    ]  # fmt: skip
+    assert [row["version"] for row in rows(folder.path / "versions.csv")] == ["1", "2", "3"]
+    devices = rows(folder.path / "devices.csv")
+    assert [(row["device"], row["jobs"], row["bytes_up"]) for row in devices] == [("a", "4", "840"), ("b", "4", "420")]
+
+
+def test_the_certificate_is_in_a_file_of_its_own_and_in_the_summary(tmp_path: Path) -> None:
+    folder = filled(tmp_path)
+    summary = folder.write_results([device_spec("a"), device_spec("b")])
+    certificate = json.loads((folder.path / "fidelity.json").read_text(encoding="utf-8"))
+    assert summary["fidelity"] == certificate
+    assert certificate["dilation"] == 2.5
+    verdicts = {line["name"]: line["verdict"] for line in certificate["invariants"]}
+    assert verdicts["conservation"] == "PASS"
+    assert verdicts["step time"] == "FAIL"  # b asked for 1.9 s and obtained 3
+    assert certificate["verdict"] == "FAIL"
+
+
+def test_a_run_without_a_trace_has_results_too(tmp_path: Path) -> None:
+    folder = RunFolder.new(tmp_path, "demo", MOMENT)
+    summary = folder.write_results(())
+    assert (summary["dispatched"], summary["fidelity"]["verdict"]) == (0, "not measured")
+    assert rows(folder.path / "metrics.csv") == []
+
+
+def test_logs_with_nothing_in_them_are_removed(tmp_path: Path) -> None:
+    folder = RunFolder.new(tmp_path, "demo", MOMENT)
+    for name, text in (("quiet", ""), ("loud", "a problem")):
+        (folder.path / "logs" / f"{name}.log").write_text(text)
+    folder.write_results(())
+    assert os.listdir(folder.path / "logs") == ["loud.log"]
+
+
+def test_what_a_run_was_made_of_is_recorded(tmp_path: Path) -> None:
+    experiment = profile_loader.load(write_profile(tmp_path, f"seed = 5\n{MINIMAL}"))
+    folder = RunFolder.new(tmp_path, "demo", MOMENT)
+    step = StepTime(samples=32, seconds=0.002, alone=0.0015, slow=0.003)
+    survey = Survey(parameters=1000, samples=(100,), steps=(step,), crowd={1: 1}, governor="powersave")
+    cores = plan([0, 1], 1)
+    pids = {"aggregator": 41, "rpi4-1": 42}
+    folder.write_meta(experiment, cores, planner.plan(experiment, survey, cores, 2.0), pids, tmp_path / "mine.toml")
+    meta = json.loads((folder.path / "meta.json").read_text(encoding="utf-8"))
+    assert meta["seed"] == 5
+    assert meta["core_plan"] == {"aggregator": 1, "evaluator": 1, "devices": [0]}
+    assert meta["dilation"] == 2.0
+    assert meta["demand"].keys() == {"0", "1"}
+    assert 0 < meta["demand"]["1"] < 1
+    assert meta["calibration"]["steps"] == [{"samples": 32, "seconds": 0.002, "alone": 0.0015, "slow": 0.003}]
+    assert meta["calibration"]["crowd"] == {"1": 1}
+    assert meta["profile"] == str(tmp_path / "mine.toml")
+    assert meta["pids"] == {"launcher": os.getpid(), "aggregator": 41, "rpi4-1": 42}
+    assert {"torch", "numpy", "pyzmq"} <= meta["packages"].keys()
+    assert meta["host"]["memory_bytes"] > 0
+
+
+def test_results_that_cannot_be_written_are_named_and_the_others_are_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = filled(tmp_path)
+    for name in ("versions.csv.new", "summary.json.new"):  # root may write anywhere, but not over a folder
+        (folder.path / name).mkdir()
+    summary = folder.write_results([device_spec("a"), device_spec("b")])
+    assert summary["applied"] == 3
+    assert folder.unwritten == dict.fromkeys(("versions.csv", "summary.json"), "Is a directory")
+    assert (folder.path / "devices.csv").is_file()
+    assert not (folder.path / "summary.json").exists()
+    assert run_command._own_up(folder) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(
+        f"error: {folder.path}: versions.csv, summary.json cannot be written: Is a directory; make room"
+    )
+    assert told.endswith(f"run_testbed.py report {folder.path} makes a page of it\n")
+
+
+def test_a_profile_that_cannot_be_written_is_refused_before_anybody_is_started(tmp_path: Path) -> None:
+    experiment = profile_loader.load(write_profile(tmp_path, MINIMAL))
+    folder = RunFolder.new(tmp_path / "runs", "demo", MOMENT)
+    (folder.path / "profile.toml.new").mkdir()
+    with pytest.raises(UserError, match="cannot be written to: Is a directory; make room, or choose another folder"):
+        folder.write_profile(experiment)
+
+
+def test_a_life_that_nobody_asked_for_is_a_restart_and_a_return_is_none(tmp_path: Path) -> None:
+    folder = RunFolder.new(tmp_path, "demo", MOMENT)
+    writer = TraceWriter(folder.trace)
+    for event in (
+        joined(), joined(at=2.0), scripted("kill", 3.0), scripted("rejoin", 4.0),
+        replace(joined(at=4.0), pid=2), replace(joined(at=5.0), pid=3), replace(joined(at=6.0), pid=3),
+    ):  # fmt: skip
+        writer.write(event)
+    writer.close()
+    assert folder.write_results([device_spec("a")])["restarts"] == 1
+
+
+@pytest.mark.parametrize(("reason", "restarts"), [("it was silent for too long", 0), (PROCESS_ENDED, 1)])
+def test_in_a_run_that_was_resumed_every_process_is_another_one_and_no_restart(
+    tmp_path: Path, reason: str, restarts: int
+) -> None:
+    folder = RunFolder.new(tmp_path, "demo", MOMENT)
+    writer = TraceWriter(folder.trace)
+    resumed = trace.Resumed(t=3.0, version=0, undone=0, dilation=1.0, started="")
+    for event in (joined(), resumed, trace.Left(t=4.0, device="a", reason=reason), replace(joined(at=5.0), pid=2)):
+        writer.write(event)
+    writer.close()
+    assert folder.write_results([device_spec("a")])["restarts"] == restarts

@@ -1,0 +1,315 @@
+"""The wire: every message survives it, and nothing but a message gets through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgpack
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.wire import codec
+from testbed.wire.codec import BadMessage, Buffer, decode, encode
+from testbed.wire.messages import Job, Message, Train, Update
+from tests.testbed.examples import MESSAGES, SIZE, vector
+
+BY_KIND = {type(message).__name__: message for message in MESSAGES}
+UPDATE = next(message for message in MESSAGES if isinstance(message, Update))
+fuzzed = settings(max_examples=1500, deadline=None, derandomize=True, database=None)
+
+
+def frames_of(kind: str) -> list[bytes]:
+    return [bytes(frame) for frame in encode(BY_KIND[kind])]
+
+
+def header_of(kind: str) -> dict[str, Any]:
+    header: dict[str, Any] = msgpack.unpackb(frames_of(kind)[0])
+    return header
+
+
+def with_header(kind: str, header: Any) -> list[bytes]:
+    return [msgpack.packb(header), *frames_of(kind)[1:]]
+
+
+def assert_same(one: Message, other: Message) -> None:
+    assert type(one) is type(other)
+    for name in one.__struct_fields__:
+        np.testing.assert_equal(getattr(one, name), getattr(other, name))
+
+
+def refusal(frames: Sequence[Buffer], size: int = SIZE) -> str:
+    with pytest.raises(BadMessage) as caught:
+        decode(frames, size)
+    return str(caught.value)
+
+
+def test_there_is_an_example_of_every_message() -> None:
+    assert {type(message) for message in MESSAGES} == set(Message.__subclasses__())
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_a_message_survives_the_wire(kind: str) -> None:
+    assert_same(decode(frames_of(kind), SIZE), BY_KIND[kind])
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_a_message_survives_in_buffers_that_cannot_be_written(kind: str) -> None:
+    assert_same(decode([memoryview(frame) for frame in frames_of(kind)], SIZE), BY_KIND[kind])
+
+
+def test_a_message_with_an_empty_vector_survives_the_wire() -> None:
+    message = Train(ticket=1, version=0, sent=0.0, job=Job(), model=vector())
+    assert_same(decode(encode(message), 0), message)
+
+
+def test_a_final_model_which_has_no_job_survives_the_wire() -> None:
+    message = Train(ticket=1, version=0, sent=0.0, job=None, model=vector(1.0, 2.0, 3.0))
+    assert_same(decode(encode(message), SIZE), message)
+
+
+def test_a_vector_travels_as_raw_little_endian_float32_in_a_frame_of_its_own() -> None:
+    _, frame = encode(Train(ticket=1, version=0, sent=0.0, job=Job(), model=vector(1.0, -2.0)))
+    assert bytes(frame) == bytes.fromhex("0000803f 000000c0")
+
+
+def test_a_vector_is_not_copied() -> None:
+    model = vector(1.0, 2.0, 3.0)
+    sent = encode(Train(ticket=1, version=0, sent=0.0, job=Job(), model=model))
+    model[0] = 9.0
+    received = decode(sent, SIZE)
+    assert isinstance(received, Train)
+    assert received.model[0] == 9.0
+
+
+def test_numbers_of_a_vector_need_not_be_finite_to_be_decoded() -> None:
+    # judging a delta is the engine's business: it answers for the ticket
+    update = msgspec.structs.replace(UPDATE, delta=vector(math.nan, math.inf, 0.0))
+    assert_same(decode(encode(update), SIZE), update)
+
+
+def test_a_loss_that_is_no_number_travels_as_none() -> None:
+    update = msgspec.structs.replace(UPDATE, loss=None)
+    assert_same(decode(encode(update), SIZE), update)
+
+
+# ---- malformed
+
+
+@pytest.mark.parametrize("count", [0, 3, 4])
+def test_another_number_of_frames_than_one_or_two_is_refused(count: int) -> None:
+    assert f"{count} frames" in refusal([frames_of("Stop")[0]] * count)
+
+
+def test_a_header_that_is_too_large_is_refused_unread() -> None:
+    assert "header of 1048577 bytes" in refusal([b"\xc1" * (codec.MAX_HEADER + 1)])
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"", b"\xc1", b"\x81", frames_of("Stop")[0][:-1], frames_of("Stop")[0] + b"\0",
+        b"\x91" * 5000 + b"\0", b"\x81\xa1\xff\0",
+    ],
+    ids=["empty", "reserved byte", "map without entry", "cut off", "surplus byte", "5,000 lists deep", "not utf-8"],
+)  # fmt: skip
+def test_a_header_that_is_not_msgpack_is_refused(header: bytes) -> None:
+    assert "not msgpack" in refusal([header])
+
+
+@pytest.mark.parametrize("header", [[], 5, "Stop", None, b"x"])
+def test_a_header_that_is_not_a_map_is_refused(header: object) -> None:
+    assert "not a map" in refusal([msgpack.packb(header)])
+
+
+def test_a_map_with_keys_that_are_not_text_is_refused() -> None:
+    assert refusal([msgpack.packb({1: 2})])
+    assert refusal([msgpack.packb({b"schema": 1, b"kind": "Stop", b"reason": ""})])
+
+
+@pytest.mark.parametrize("schema", [0, 2, True, 1.0, "1", None, [1]])
+def test_another_schema_is_refused(schema: object) -> None:
+    assert "schema" in refusal(with_header("Stop", header_of("Stop") | {"schema": schema}))
+
+
+@pytest.mark.parametrize("kind", ["stop", "", "Job", "_Form", None, 1, [], {}])
+def test_an_unknown_kind_is_refused(kind: object) -> None:
+    assert "unknown kind" in refusal(with_header("Stop", header_of("Stop") | {"kind": kind}))
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_a_missing_field_is_refused(kind: str) -> None:
+    header = header_of(kind)
+    optional = set(type(BY_KIND[kind]).__struct_fields__[-len(type(BY_KIND[kind]).__struct_defaults__) :])
+    for name in header.keys() - optional:
+        assert refusal(with_header(kind, {key: value for key, value in header.items() if key != name}))
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_a_surplus_field_is_refused(kind: str) -> None:
+    assert "unknown field `extra`" in refusal(with_header(kind, header_of(kind) | {"extra": 1}))
+
+
+def test_a_field_under_another_name_is_refused() -> None:
+    assert "raeson" in refusal(with_header("Stop", {"schema": 1, "kind": "Stop", "raeson": "over"}))
+
+
+def test_a_vector_inside_the_header_is_refused() -> None:
+    header = header_of("Snapshot") | {"model": [1.0, 2.0, 3.0]}
+    assert refusal([msgpack.packb(header)])
+    assert refusal(with_header("Snapshot", header))
+
+
+WRONG_VALUES: list[tuple[str, str, Any]] = [
+    ("Hello", "pid", True),
+    ("Hello", "pid", -1),
+    ("Hello", "pid", 1.0),
+    ("Hello", "pid", "1"),
+    ("Hello", "pid", None),
+    ("Hello", "device", 5),
+    ("Hello", "device", b"rpi4-1"),
+    ("Hello", "device", "x" * 1001),
+    ("Hello", "pid", 0),  # a signal to it would be one to everybody of ours
+    ("Hello", "pid", 2**31),
+    ("Hello", "samples", 2**31),
+    ("Hello", "cores", 1),
+    ("Hello", "cores", [True]),
+    ("Hello", "cores", [-1]),
+    ("Hello", "cores", {"0": 1}),
+    ("Welcome", "origin", "12"),
+    ("Welcome", "origin", False),
+    ("Welcome", "origin", math.nan),
+    ("Welcome", "origin", math.inf),
+    ("Welcome", "origin", 1e13),
+    ("Train", "job", []),
+    ("Train", "job", "final"),
+    ("Update", "loss", -math.inf),
+    ("Update", "ticket", False),
+    ("Update", "ticket", 2**53 + 1),
+    ("Grant", "rate", 5e-324),
+    ("Group", "book", 2**29),  # its tickets would have no room in a message
+    ("Group", "members", [["a", 0, 0]]),
+    ("Ledger", "book", 2**29),
+    ("Update", "events", {}),
+    ("Update", "events", [1]),
+    ("Update", "events", None),
+    ("Beat", "progress", "1"),
+    ("Score", "metrics", []),
+    ("Score", "metrics", {"accuracy": "1"}),
+    ("Score", "metrics", {"loss": math.nan}),
+    ("Score", "metrics", {"x" * 1001: 1.0}),
+    ("Stop", "reason", None),
+]
+
+
+@pytest.mark.parametrize(("kind", "field", "value"), WRONG_VALUES)
+def test_a_field_of_the_wrong_type_is_refused_by_name(kind: str, field: str, value: object) -> None:
+    message = refusal(with_header(kind, header_of(kind) | {field: value}))
+    assert f"$.{field}" in message
+
+
+WRONG_JOBS = [
+    ("steps", True), ("steps", 0), ("epochs", 2**22), ("batch", -1), ("lr", math.nan), ("lr", "1"), ("lr", 1e31),
+    ("lr_decay", 1.5), ("momentum", -0.5), ("proximal", 1e31),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value"), WRONG_JOBS)
+def test_a_wrong_field_of_a_job_is_refused_by_name(field: str, value: object) -> None:
+    header = header_of("Train")
+    header["job"][field] = value
+    assert field in refusal(with_header("Train", header))
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", "float32", None, 4, ["<f4"]])
+def test_another_dtype_is_refused(dtype: object) -> None:
+    assert "dtype" in refusal(with_header("Update", header_of("Update") | {"dtype": dtype}))
+
+
+@pytest.mark.parametrize("size", [2, 4, -3, 0, 2**63, True, 3.0, "3", None])
+def test_another_announced_size_is_refused(size: object) -> None:
+    assert "wrong shape" in refusal(with_header("Update", header_of("Update") | {"size": size}))
+
+
+def test_a_vector_of_another_model_is_refused() -> None:
+    assert "the model has 4 numbers" in refusal(frames_of("Update"), size=4)
+
+
+@pytest.mark.parametrize("length", [0, 8, 11, 13, 16])
+def test_a_vector_that_is_cut_off_or_too_long_is_refused(length: int) -> None:
+    assert f"{length} bytes" in refusal([frames_of("Update")[0], bytes(length)])
+
+
+def test_a_message_without_its_vector_is_refused() -> None:
+    assert "missing" in refusal(frames_of("Update")[:1])
+
+
+def test_a_vector_with_a_message_that_has_none_is_refused() -> None:
+    assert "carries no vector" in refusal([*frames_of("Stop"), bytes(12)])
+
+
+def test_the_transport_lets_through_twice_a_large_model_and_any_header() -> None:
+    assert codec.largest_frame(10_000_000) == 80_000_000
+    assert codec.largest_frame(1) >= codec.MAX_HEADER
+
+
+# ---- fuzzing
+
+
+def survive(frames: Sequence[bytes]) -> None:
+    """Decoding gives a message or BadMessage; whatever else it raises is a bug."""
+    try:
+        message = decode(frames, SIZE)
+    except BadMessage:
+        return
+    assert isinstance(message, Message)
+
+
+@fuzzed
+@given(st.lists(st.binary(max_size=64), max_size=3))
+def test_random_bytes_never_do_more_than_be_refused(frames: list[bytes]) -> None:
+    survive(frames)
+
+
+@fuzzed
+@given(st.sampled_from(sorted(BY_KIND)), st.data())
+def test_damaged_messages_never_do_more_than_be_refused(kind: str, data: st.DataObject) -> None:
+    frames = frames_of(kind)
+    number = data.draw(st.integers(0, len(frames) - 1), "frame")
+    frame = frames[number]
+    start = data.draw(st.integers(0, len(frame)), "start")
+    end = data.draw(st.integers(start, min(len(frame), start + 4)), "end")
+    frames[number] = frame[:start] + data.draw(st.binary(max_size=4), "patch") + frame[end:]
+    survive(frames)
+
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(), st.text(max_size=5), st.binary(max_size=5)
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(fuzzed, max_examples=600)
+@given(st.sampled_from(sorted(BY_KIND)), st.data())
+def test_headers_with_any_value_anywhere_never_do_more_than_be_refused(kind: str, data: st.DataObject) -> None:
+    header = header_of(kind)
+    field = data.draw(st.sampled_from(sorted(header)), "field")
+    survive(with_header(kind, header | {field: data.draw(values, "value")}))
+
+
+@settings(fuzzed, max_examples=300)
+@given(st.lists(st.floats(width=32), min_size=SIZE, max_size=SIZE), st.integers(0, 2**53), st.text(max_size=20))
+def test_any_update_survives_the_wire(numbers: list[float], ticket: int, device: str) -> None:
+    update = Update(
+        device=device, ticket=ticket, version=0, delta=vector(*numbers), samples=1, steps=1,
+        started=0.0, finished=0.0, due=0.0, loss=0.0,
+    )  # fmt: skip
+    assert_same(decode(encode(update), SIZE), update)
