@@ -22,7 +22,7 @@ import numpy.typing as npt
 from testbed.wire.messages import Vector
 
 
-class Remembered:
+class Baseline:
     """One device's memory. Of its uploads, one at a time is undecided."""
 
     def __init__(self, size: int) -> None:
@@ -41,8 +41,8 @@ class Remembered:
         self._sent = ticket, difference
         return difference, self._since
 
-    def told(self, taken: int) -> None:
+    def told(self, baseline: int) -> None:
         """The server says which ticket of ours it took last; it says so again and again."""
-        if self._sent is not None and self._sent[0] == taken:
+        if self._sent is not None and self._sent[0] == baseline:
             self._known += self._sent[1]
-            self._since, self._sent = taken, None
+            self._since, self._sent = baseline, None

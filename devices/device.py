@@ -22,14 +22,14 @@ import msgspec
 from devices.compute.trainer import Trainer
 from devices.downloads import Downloads
 from devices.jobs import Jobs, Meter
-from devices.route import NEVER, Ways
+from devices.route import NEVER, Route
 from devices.uploads import Uploads
-from devices.work import Hang, State, Work
+from devices.work import State, Suspension, Work
 from testbed.emulation.faults import Timetable
 from testbed.history.trace import Event, Scripted, Suspended, as_table
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.script import Script
-from testbed.wire.messages import Ask, Base, Beat, Grant, Job, Train, Update
+from testbed.wire.messages import Ask, Base, Grant, Heartbeat, Job, Train, Update
 
 
 class Device:
@@ -56,17 +56,25 @@ class Device:
         self._lead = lead
         self._script, self._dead = Script(spec.script, begins), False
         self._events: list[Event] = []
-        self._ways = Ways(spec, timetable)
+        self._ways = Route(spec, timetable)
         self._downloads = Downloads(spec.name, self._ways, self._events.append, begins)
         self._jobs = Jobs(
-            spec, timetable, samples, trainer, meter, self._events.append,
-            lead=lead, ahead=ahead, grain=grain, last=self._script.killed_at,
-        )  # fmt: skip
+            spec,
+            timetable,
+            samples,
+            trainer,
+            meter,
+            self._events.append,
+            lead=lead,
+            ahead=ahead,
+            grain=grain,
+            last=self._script.killed_at,
+        )
         self._uploads = Uploads(spec, self._ways, self._events.append)
         self._work: Work | None = None
         self._base: Train | Base | None = None
         """The model to go on with where a download is lost, if the device does so."""
-        self._hang: Hang | None = None
+        self._suspension: Suspension | None = None
         self._absences = spec.absences(begins)
         self._absence = next(self._absences, NEVER)
         """The next time that it is away."""
@@ -85,7 +93,7 @@ class Device:
         if self._dead:
             return
         self._trains += 1
-        if self._hang is not None and not self._hang.away:
+        if self._suspension is not None and not self._suspension.away:
             self._inbox = train
         else:
             self._download(train, train.sent, now)
@@ -116,15 +124,13 @@ class Device:
                 self._die(event.at)
             else:  # what it does to links, computing and the device was known beforehand
                 self._events.append(
-                    Scripted(
-                        t=event.at, device=self.spec.name, do=event.do, seconds=event.seconds, value=event.value
-                    )
-                )  # fmt: skip
+                    Scripted(t=event.at, device=self.spec.name, do=event.do, seconds=event.seconds, value=event.value)
+                )
 
     def _die(self, moment: float) -> None:
         """From now on nothing happens any more."""
         self.stop(moment)
-        self._work = self._hang = self._inbox = None
+        self._work = self._suspension = self._inbox = None
         self._downloads.stop()
         self._dead = True
 
@@ -132,13 +138,13 @@ class Device:
         while True:
             work = self._work
             download = self._downloads.due
-            if self._hang is not None:
-                if work is not None and work.send_at <= min(now, self._hang.until):
+            if self._suspension is not None:
+                if work is not None and work.send_at <= min(now, self._suspension.until):
                     self._send(work)  # due as soon as the device is back
-                elif self._hang.until > now:
+                elif self._suspension.until > now:
                     return
                 else:
-                    self._wake_up(self._hang.until, now)
+                    self._wake_up(self._suspension.until, now)
             elif work is not None and work.send_at <= min(now, download):
                 self._send(work)
             else:
@@ -160,7 +166,7 @@ class Device:
             work is not None
             and self._jobs.paced
             and work.done < work.steps
-            and self._hang is None
+            and self._suspension is None
             and not work.suspends_now
             and work.pace.begins(work.done) <= min(now, self._absence[0])
         )
@@ -189,7 +195,7 @@ class Device:
         has applied must not be missing here.
         """
         self.advance(now)
-        if self._hang is not None:
+        if self._suspension is not None:
             self._wake_up(now, now)
         if self._work is not None and self._work.update is None:
             self._jobs.abandon(self._work, now)
@@ -201,8 +207,8 @@ class Device:
         return math.inf if self._dead else min(self._script.next, self._due())
 
     def _due(self) -> float:
-        if self._hang is not None:
-            return min(self._hang.until, self._work.send_at if self._work is not None else math.inf)
+        if self._suspension is not None:
+            return min(self._suspension.until, self._work.send_at if self._work is not None else math.inf)
         moment = min(self._absence[0], self._downloads.due)
         if self._work is not None:
             moment = min(moment, self._work.send_at, self._work_due(self._work))
@@ -211,17 +217,17 @@ class Device:
     @property
     def frozen_until(self) -> float | None:
         """While the whole process should be stopped: when it should go on."""
-        if self._hang is None or self.spec.suspend_by != "signal":
+        if self._suspension is None or self.spec.suspend_by != "signal":
             return None
         # a process that is stopped could neither send an update nor tell its last word
         send_at = self._work.send_at if self._work is not None else math.inf
-        return min(self._hang.until, send_at, self._script.killed_at)
+        return min(self._suspension.until, send_at, self._script.killed_at)
 
     @property
     def state(self) -> State:
         if self._dead:
             return State.KILLED
-        if self._hang is not None:
+        if self._suspension is not None:
             return State.SUSPENDED
         if self._work is not None:
             if self._work.waits:
@@ -230,13 +236,13 @@ class Device:
         return State.IDLE if self._downloads.train is None else State.DOWNLOADING
 
     @property
-    def own_book(self) -> int | None:
+    def own_range(self) -> int | None:
         """Of tickets that come from a cluster head which is this device: they go over no link."""
-        return self._ways.own_book
+        return self._ways.own_range
 
-    @own_book.setter
-    def own_book(self, book: int | None) -> None:
-        self._ways.own_book = book
+    @own_range.setter
+    def own_range(self, ticket_range: int | None) -> None:
+        self._ways.own_range = ticket_range
 
     @property
     def awake_since(self) -> float:
@@ -248,15 +254,15 @@ class Device:
         """When the script kills it."""
         return self._script.killed_at
 
-    def beat(self) -> Beat:
+    def beat(self) -> Heartbeat:
         """A heartbeat, which carries the events since the last message."""
         return msgspec.structs.replace(self.standing(), events=self.take_events())
 
-    def standing(self) -> Beat:
+    def standing(self) -> Heartbeat:
         """A heartbeat that tells of no events."""
         work = self._work
         holding = self._inbox or self._downloads.train or (work.train if work is not None else None)
-        return Beat(
+        return Heartbeat(
             device=self.spec.name,
             state=self.state.value,
             ticket=holding.ticket if holding is not None else 0,
@@ -278,7 +284,7 @@ class Device:
         in_hand = (coming.ticket if coming is not None else 0, work.train.ticket if work is not None else 0)
         if train.ticket in in_hand or train.ticket <= self._finished:
             return  # sent again although we have it, or had it
-        self._downloads.begin(train, moment, now, self._hang)
+        self._downloads.begin(train, moment, now, self._suspension)
 
     def _end_download(self, now: float) -> None:
         train, way = self._downloads.end(now)
@@ -331,7 +337,7 @@ class Device:
         seconds = work.suspension.seconds
         work.suspension = None
         work.computing.pause()
-        self._hang = Hang(started=moment, until=moment + seconds, asked=seconds)
+        self._suspension = Suspension(started=moment, until=moment + seconds, asked=seconds)
 
     def _go_away(self) -> None:
         """The device is away for a while, whatever it does."""
@@ -342,22 +348,26 @@ class Device:
         work = self._work
         if work is not None and work.update is None:
             work.computing.pause()
-        self._hang = Hang(started=started, until=back, asked=back - started, away=True)
+        self._suspension = Suspension(started=started, until=back, asked=back - started, away=True)
 
     def _wake_up(self, moment: float, now: float) -> None:
-        assert self._hang is not None
-        hang, self._hang, self._awake_since = self._hang, None, moment
+        assert self._suspension is not None
+        suspension, self._suspension, self._awake_since = self._suspension, None, moment
         work = self._work if self._work is not None and self._work.update is None else None
         if work is not None:
             work.computing.resume()
-            work.pace.hold(hang.started, moment)
+            work.pace.hold(suspension.started, moment)
         self._events.append(
             Suspended(
-                t=now, device=self.spec.name, ticket=work.train.ticket if work is not None else 0,
-                steps=work.done if work is not None else 0, asked=hang.asked, obtained=now - hang.started,
-                away=hang.away,
+                t=now,
+                device=self.spec.name,
+                ticket=work.train.ticket if work is not None else 0,
+                steps=work.done if work is not None else 0,
+                asked=suspension.asked,
+                obtained=now - suspension.started,
+                away=suspension.away,
             )
-        )  # fmt: skip
+        )
         if self._inbox is not None:
             train, self._inbox = self._inbox, None
             self._download(train, max(moment, train.sent), now)

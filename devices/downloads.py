@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 from devices.link import Transfer
-from devices.route import Ways
-from devices.work import Hang
+from devices.route import Route
+from devices.work import Suspension
 from testbed.history.trace import Downloaded, Event
 from testbed.wire.messages import Train
 
@@ -15,7 +15,7 @@ from testbed.wire.messages import Train
 class Downloads:
     """``note`` is told of each attempt when it ends."""
 
-    def __init__(self, device: str, ways: Ways, note: Callable[[Event], None], begins: float) -> None:
+    def __init__(self, device: str, ways: Route, note: Callable[[Event], None], begins: float) -> None:
         self._device, self._ways, self._note = device, ways, note
         self._under_way: tuple[Train, Transfer] | None = None
         self._taken = begins
@@ -33,7 +33,7 @@ class Downloads:
     def due(self) -> float:
         return self._under_way[1].due if self._under_way is not None else math.inf
 
-    def begin(self, train: Train, moment: float, now: float, hang: Hang | None) -> None:
+    def begin(self, train: Train, moment: float, now: float, suspension: Suspension | None) -> None:
         """Its way begins at ``moment``, or when the device is there; ``now`` it was taken from the transport."""
         if train.ticket == self._ticket:
             self._attempt += 1
@@ -41,8 +41,8 @@ class Downloads:
             self._ticket, self._attempt = train.ticket, 0
             self.number = train.number
         way = self._ways.down(train, self.number, self._attempt, self._ways.there(moment))
-        if hang is not None and way.due <= hang.started:  # due before it went, and taken up after that
-            way = self._ways.down(train, self.number, self._attempt, hang.until)
+        if suspension is not None and way.due <= suspension.started:  # due before it went, and taken up after that
+            way = self._ways.down(train, self.number, self._attempt, suspension.until)
         self._under_way, self._taken = (train, way), now
 
     def end(self, now: float) -> tuple[Train, Transfer]:
@@ -51,11 +51,19 @@ class Downloads:
         if not self._ways.is_own(train):
             self._note(
                 Downloaded(
-                    t=now, device=self._device, ticket=train.ticket, job=self.number, attempt=self._attempt,
-                    sent=way.started, asked=way.asked, obtained=max(way.due, self._taken) - way.started,
-                    bytes=way.bytes, dropped=way.dropped, held=way.held or None,
+                    t=now,
+                    device=self._device,
+                    ticket=train.ticket,
+                    job=self.number,
+                    attempt=self._attempt,
+                    sent=way.started,
+                    asked=way.asked,
+                    obtained=max(way.due, self._taken) - way.started,
+                    bytes=way.bytes,
+                    dropped=way.dropped,
+                    absent=way.absent or None,
                 )
-            )  # fmt: skip
+            )
         self.drops += way.dropped
         return train, way
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from testbed.emulation.faults import Fate
+from testbed.emulation.faults import TransferFate
 from testbed.profile.schema import Direction, Phase
-from testbed.profile.speed import Changed, Course, Curve
+from testbed.profile.speed import ScaledCurve, SpeedCurve, SteppedCurve
 from testbed.traces import rate
 from testbed.traces.availability import Absence
 
@@ -36,7 +36,7 @@ class Transfer:
     asked: float
     bytes: int
     dropped: bool
-    held: float = 0.0
+    absent: float = 0.0
     """Of the seconds asked for, those for which the device is away."""
 
 
@@ -49,7 +49,7 @@ def next_tick(moment: float, tick: float) -> float:
 def transfer(
     link: Direction,
     size: int,
-    fate: Fate,
+    fate: TransferFate,
     now: float,
     absences: Absences = lambda since: iter(()),
     rates: Sequence[Phase] = (),
@@ -60,27 +60,27 @@ def transfer(
     before it is due, and says when that is. ``rates``: from when on the rate is which multiple of what it would be; the
     delay is that of the last byte, and stays as it is.
     """
-    seconds, passing, held = link.delay + abs(fate.delay_noise) * link.jitter, 0.0, 0.0
+    seconds, passing, absent = link.delay + abs(fate.delay_noise) * link.jitter, 0.0, 0.0
     if fate.seconds is not None:
         seconds = fate.seconds
     elif link.mbit is not None:
         factor = max(_LEAST_FACTOR, 1.0 + link.spread * fate.rate_noise)
         full_rate = size * 8 / (link.mbit * 1e6) * factor
         if rates:
-            passing, held = _passing(full_rate, now, absences, Changed(Curve(), rates))
+            passing, absent = _passing(full_rate, now, absences, ScaledCurve(SteppedCurve(), rates))
         else:
             seconds += full_rate
     elif link.trace is not None:
         recorded = _Recorded(rate.load(link.trace), link.trace_offset or 0.0)
-        passing, held = _passing(size, now, absences, Changed(recorded, rates) if rates else recorded)
+        passing, absent = _passing(size, now, absences, ScaledCurve(recorded, rates) if rates else recorded)
         if math.isinf(passing):
-            return _transfer(now, passing, held, size, fate)
+            return _transfer(now, passing, absent, size, fate)
     _, more = _through(now + passing, seconds, absences, lambda at, left: at + left, lambda at, end: end - at)
-    return _transfer(now, passing + seconds + more, held + more, size, fate)
+    return _transfer(now, passing + seconds + more, absent + more, size, fate)
 
 
-def _transfer(now: float, asked: float, held: float, size: int, fate: Fate) -> Transfer:
-    return Transfer(started=now, due=now + asked, asked=asked, bytes=size, dropped=fate.dropped, held=held)
+def _transfer(now: float, asked: float, absent: float, size: int, fate: TransferFate) -> Transfer:
+    return Transfer(started=now, due=now + asked, asked=asked, bytes=size, dropped=fate.dropped, absent=absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ class _Recorded:
         return max(start, self.trace.when(start + self.offset, work) - self.offset)
 
 
-def _passing(amount: float, now: float, absences: Absences, course: Course) -> tuple[float, float]:
+def _passing(amount: float, now: float, absences: Absences, course: SpeedCurve) -> tuple[float, float]:
     """Seconds until all has passed a link whose rate changes; in which the device is away."""
-    passed, held = _through(now, amount, absences, course.when, course.work)
-    return passed - now, held
+    passed, absent = _through(now, amount, absences, course.when, course.work)
+    return passed - now, absent
 
 
 def _through(
@@ -114,16 +114,16 @@ def _through(
 
     ``when``: the moment at which so much has moved; ``between``: how much moves from one moment to another.
     """
-    held, idle = 0.0, 0
+    absent, idle = 0.0, 0
     for gone, back in absences(moment):
         due = when(moment, amount)
         if due <= gone + _ROUNDING:
-            return due, held
+            return due, absent
         moved = between(moment, gone) if moment < gone else 0.0
         idle = 0 if moved > _NOTHING else idle + 1
         if idle > _ENDLESS:
-            return math.inf, held
+            return math.inf, absent
         amount -= moved
-        held += back - max(moment, gone)
+        absent += back - max(moment, gone)
         moment = back
-    return when(moment, amount), held
+    return when(moment, amount), absent

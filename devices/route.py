@@ -9,21 +9,21 @@ from devices.link import Transfer, transfer
 from testbed.emulation.faults import Timetable, scripted
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.script import phases
-from testbed.wire.messages import Grant, Train, Update, book_of
+from testbed.wire.messages import Grant, Train, Update, range_of
 
 NEVER = (math.inf, math.inf)
 """An absence."""
 
 
-class Ways:
+class Route:
     def __init__(self, spec: DeviceSpec, timetable: Timetable) -> None:
         self._spec, self._timetable = spec, timetable
         self._rates = phases(spec.script, "rate")
-        self.own_book: int | None = None
+        self.own_range: int | None = None
         """Of tickets that come from a cluster head which is this device: they go over no link."""
 
     def is_own(self, message: Train | Update) -> bool:
-        return book_of(message.ticket) == self.own_book
+        return range_of(message.ticket) == self.own_range
 
     def there(self, moment: float) -> float:
         """The moment, or when the device is back: while it is away, nobody is there to receive anything."""
@@ -37,9 +37,7 @@ class Ways:
         fate = scripted(self._timetable.download(number, attempt), self._spec.script, moment)
         return transfer(self._spec.down, train.model.nbytes, fate, moment, self._spec.absences, self._rates)
 
-    def up(
-        self, update: Update, number: int, attempt: int, moment: float, granted: Grant | None = None
-    ) -> Transfer:  # fmt: skip
+    def up(self, update: Update, number: int, attempt: int, moment: float, granted: Grant | None = None) -> Transfer:
         """What was made of a model sets out; at the rate that was granted, if one was needed."""
         if self.is_own(update):
             return _at_once(moment)

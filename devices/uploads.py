@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from devices.link import next_tick
-from devices.route import Ways
+from devices.route import Route
 from devices.work import Work
 from testbed.history.trace import Event, Uploaded
 from testbed.profile.fleet import DeviceSpec
@@ -14,7 +14,7 @@ from testbed.profile.fleet import DeviceSpec
 class Uploads:
     """``note`` is told of each attempt when it ends."""
 
-    def __init__(self, spec: DeviceSpec, ways: Ways, note: Callable[[Event], None]) -> None:
+    def __init__(self, spec: DeviceSpec, ways: Route, note: Callable[[Event], None]) -> None:
         self._spec, self._ways, self._note = spec, ways, note
         self.drops = 0
 
@@ -31,12 +31,20 @@ class Uploads:
             return True
         self._note(
             Uploaded(
-                t=now, device=self._spec.name, ticket=work.train.ticket, job=work.number, attempt=work.attempt,
-                sent=way.started, asked=way.asked, obtained=way.due - way.started, bytes=way.bytes, dropped=way.dropped,
-                held=way.held or None,
+                t=now,
+                device=self._spec.name,
+                ticket=work.train.ticket,
+                job=work.number,
+                attempt=work.attempt,
+                sent=way.started,
+                asked=way.asked,
+                obtained=way.due - way.started,
+                bytes=way.bytes,
+                dropped=way.dropped,
+                absent=way.absent or None,
                 waited=(way.started - work.update.finished or None) if work.granted and not work.attempt else None,
             )
-        )  # fmt: skip
+        )
         if not way.dropped:
             return True
         self.drops += 1

@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass
 
 from devices.compute.pace import Pace
-from devices.compute.trainer import Computing
+from devices.compute.trainer import Computation
 from devices.link import Transfer
-from testbed.emulation.faults import Suspension
+from testbed.emulation.faults import PlannedSuspension
 from testbed.wire.messages import KILLED, Grant, Train, Update
 
 
@@ -31,10 +31,10 @@ class Work:
     number: int
     lead: float
     steps: int
-    computing: Computing
+    computing: Computation
     pace: Pace
     started: float
-    suspension: Suspension | None
+    suspension: PlannedSuspension | None
     done: int = 0
     losses: float = 0.0
     update: Update | None = None
@@ -65,7 +65,7 @@ class Work:
 
 
 @dataclass(slots=True, kw_only=True)
-class Hang:
+class Suspension:
     """A suspension under way."""
 
     started: float

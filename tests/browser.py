@@ -25,10 +25,19 @@ import pytest
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
-    "--disable-extensions", "--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe",
-    "--proxy-server=127.0.0.1:9", "--proxy-bypass-list=<-loopback>",
-)  # fmt: skip
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--remote-debugging-pipe",
+    "--proxy-server=127.0.0.1:9",
+    "--proxy-bypass-list=<-loopback>",
+)
 _PATIENCE = 60.0
 
 
@@ -46,9 +55,15 @@ class Page:
 
 
 def open_page(
-    path: Path, *, width: int = 1280, height: int = 900, dark: bool = False, media: str = "",
-    expressions: Sequence[str] = (), screenshot: Path | None = None,
-) -> Page:  # fmt: skip
+    path: Path,
+    *,
+    width: int = 1280,
+    height: int = 900,
+    dark: bool = False,
+    media: str = "",
+    expressions: Sequence[str] = (),
+    screenshot: Path | None = None,
+) -> Page:
     """Open a file at a width, in light or dark, on screen or as ``media`` ("print"); evaluate ``expressions`` (of
     JavaScript) in it; write the whole page to ``screenshot`` as PNG. Skips the test if there is no browser.
     """
@@ -71,9 +86,13 @@ def _browser() -> Iterator[_Browser]:
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         process = subprocess.Popen(
-            [program, *_FLAGS, f"--user-data-dir={home}", "about:blank"], preexec_fn=hand_over, close_fds=False,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [program, *_FLAGS, f"--user-data-dir={home}", "about:blank"],
+            preexec_fn=hand_over,
+            close_fds=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(theirs[0])
         os.close(ours[1])
         try:
@@ -98,9 +117,15 @@ class _Browser:
     _rest: bytes = b""
 
     def open(
-        self, path: Path, width: int, height: int, dark: bool, media: str, expressions: Sequence[str],
+        self,
+        path: Path,
+        width: int,
+        height: int,
+        dark: bool,
+        media: str,
+        expressions: Sequence[str],
         screenshot: Path | None,
-    ) -> Page:  # fmt: skip
+    ) -> Page:
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
@@ -126,9 +151,7 @@ class _Browser:
         return page
 
     def _evaluate(self, expression: str, session: str) -> Any:
-        answer = self.call(
-            "Runtime.evaluate", session, expression=expression, returnByValue=True, awaitPromise=True
-        )  # fmt: skip
+        answer = self.call("Runtime.evaluate", session, expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 

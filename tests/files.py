@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from testbed.common.errors import UserError
-from testbed.common.progress import SILENT
-from testbed.learning.data.catalogue import SOURCES
+from testbed.common.progress import NO_PROGRESS
 from testbed.learning.data.data_files import locate
+from testbed.learning.data.data_sources import SOURCES
 
 
 def present(data_set: str) -> bool:
     """Set EDGEBED_OFFLINE before: nothing is to be downloaded for a test."""
     try:
-        locate(SOURCES[data_set], None, SILENT)
+        locate(SOURCES[data_set], None, NO_PROGRESS)
     except UserError:
         return False
     return True

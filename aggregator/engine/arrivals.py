@@ -42,7 +42,7 @@ class Arrivals:
 
     # nobody waits for his turn here: see aggregator.process.recorded_order
 
-    taken = 0
+    consumed = 0
 
     def holds(self, device: str, ticket: int) -> bool:
         return False

@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from aggregator.engine.ticket_register import Office, Record
-from aggregator.engine.tickets import Seat, Ticket
-from aggregator.engine.view import BadDecision, View
+from aggregator.engine.ticket_register import Record, TicketRegister
+from aggregator.engine.tickets import PresentDevice, Ticket
+from aggregator.engine.view import BadDecision, ServerView
 from aggregator.strategies.eafl.clustering import purity
-from aggregator.strategy import Decision, DeviceInfo, Grouping, Outlook, Plan, Strategy
-from aggregator.vectors import is_finite
+from aggregator.strategy import Decision, DeviceInfo, Forecast, Grouping, Strategy, UploadPlan
+from aggregator.strategy.vectors import is_finite
 from testbed.history import trace
 from testbed.history.events.run_events import UNREACHABLE
-from testbed.wire.messages import Ask, Base, Beat, Grant, Group, Job, Train, Update, Vector
+from testbed.wire.messages import Ask, Base, Grant, Heartbeat, Job, JoinCluster, Train, Update, Vector
 
 _BEATS_BEHIND = 5
 """After so many heartbeats, a Train that has not arrived was lost by the transport: on one host it takes no time."""
 
-Send = Callable[[str, Train | Base | Grant | Group], None]
+Send = Callable[[str, Train | Base | Grant | JoinCluster], None]
 
 
 class Stalled(RuntimeError):
@@ -36,21 +36,36 @@ class Stalled(RuntimeError):
         super().__init__(f"{strategy} stalled after {event}: devices are present, none is busy, no wake is set")
 
 
-class Engine(View):
+class Engine(ServerView):
     """Feeds events to a strategy and acts on its decisions."""
 
     def __init__(
-        self, strategy: Strategy, model: Vector, *, job: Job, random: np.random.Generator, send: Send, record: Record,
-        outlook: Outlook | None = None, version: int = 0, book: int = 0,
+        self,
+        strategy: Strategy,
+        model: Vector,
+        *,
+        job: Job,
+        random: np.random.Generator,
+        send: Send,
+        record: Record,
+        forecast: Forecast | None = None,
+        version: int = 0,
+        ticket_range: int = 0,
         truth: Callable[[], Mapping[str, Hashable] | None] = lambda: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """``truth``: what devices have in common that should be in one cluster, where that is known."""
-        super().__init__(strategy, Office(_frozen(model), record, version=version, book=book), job, random, outlook)
+        super().__init__(
+            strategy,
+            TicketRegister(_frozen(model), record, version=version, ticket_range=ticket_range),
+            job,
+            random,
+            forecast,
+        )
         self._send, self._record, self._truth = send, record, truth
         self._rounds = 0
         self._started = self._over = False
         self._gone: list[str] = []
-        self._seeing_off = False
+        self._dropping = False
 
     # ---- going on
 
@@ -69,25 +84,25 @@ class Engine(View):
         once, and join again.
         """
         if self._strategy.unrepeatable:
-            self._let_everybody_go("the run was interrupted", now)
+            self._drop_everyone("the run was interrupted", now)
             return
         self.now = now
-        for device, seat in self._seats.items():
-            seat.trains_sent = seat.beats_behind = seat.beats_waiting = 0
-            if seat.held is not None:
-                self._transmit(device, Base(version=seat.held, model=self.model_at(seat.held)))
-            if seat.ticket is not None:
-                self._send_again(seat, seat.ticket)
-        self._see_off()
+        for device, present in self._present.items():
+            present.trains_sent = present.beats_behind = present.beats_waiting = 0
+            if present.base_version is not None:
+                self._transmit(device, Base(version=present.base_version, model=self.model_at(present.base_version)))
+            if present.ticket is not None:
+                self._send_again(present, present.ticket)
+        self._drop_unreachable()
 
-    def _let_everybody_go(self, reason: str, now: float) -> None:
+    def _drop_everyone(self, reason: str, now: float) -> None:
         """The rule is told one by one, when nobody is there: what it wants of those whom it does not know to be gone
         yet is not done.
         """
-        seats, self._seats, self.now = self._seats, {}, now
-        for device, seat in seats.items():
-            self._clear(device, seat, reason)
-        for device in seats:
+        everyone, self._present, self.now = self._present, {}, now
+        for device, present in everyone.items():
+            self._clear(device, present, reason)
+        for device in everyone:
             decision = self._strategy.on_leave(device, self)
             self._carry_out(replace(decision, train={}, leads=(), groups=(), plan=None), f"leave of {device}")
 
@@ -102,139 +117,153 @@ class Engine(View):
 
         One that was there already has been restarted: what it was doing is lost.
         """
-        if info.name in self._seats:
+        if info.name in self._present:
             self.leave(info.name, "it was restarted", now)
         self.now = now
         self.known[info.name] = info
-        self._seats[info.name] = Seat(info=info, trains_sent=trains)
+        self._present[info.name] = PresentDevice(info=info, trains_sent=trains)
         if self._started:
             self._carry_out(self._strategy.on_join(info.name, self), f"join of {info.name}")
         elif self._over:
             self._dispatch(info.name, None)
-            self._see_off()
+            self._drop_unreachable()
 
     def leave(self, device: str, reason: str, now: float) -> None:
         self.now = now
-        self._clear(device, self._seats.pop(device), reason)
+        self._clear(device, self._present.pop(device), reason)
         if self._started:
             self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
 
-    def _clear(self, device: str, seat: Seat, reason: str) -> None:
+    def _clear(self, device: str, present: PresentDevice, reason: str) -> None:
         self._record(trace.Left(t=self.now, device=device, reason=reason))
-        if seat.ticket is not None:
-            self._office.lose(seat.ticket, reason, self.now)
-        if seat.held is not None:
-            self._office.history.release(seat.held)
-        self.books.close_of(device, self.now)
+        if present.ticket is not None:
+            self._register.lose(present.ticket, reason, self.now)
+        if present.base_version is not None:
+            self._register.history.release(present.base_version)
+        self.head_ledgers.close_of(device, self.now)
 
-    def update(self, update: Update, now: float, *, received: float | None = None, taken: float | None = None) -> None:
-        """An update counts as arrived ``now``; ``received`` and ``taken`` are for the trace, where they differ."""
+    def update(
+        self, update: Update, now: float, *, received: float | None = None, handled: float | None = None
+    ) -> None:
+        """An update counts as arrived ``now``; ``received`` and ``handled`` are for the trace, where they differ."""
         self.now = now
-        seat = self._seats.get(update.device)
-        ticket = seat.ticket if seat is not None else None
-        if seat is None or ticket is None or ticket.number != update.ticket or ticket.train.job is None:
+        present = self._present.get(update.device)
+        ticket = present.ticket if present is not None else None
+        if present is None or ticket is None or ticket.number != update.ticket or ticket.train.job is None:
             self._record(trace.Ignored(t=now, device=update.device, ticket=update.ticket))
-            self.books.waste(update, now)
+            self.head_ledgers.waste(update, now)
             return
-        seat.ticket = None
-        if ticket.train.lead:
-            self.books.bring(update)
-        if update.version == seat.held != ticket.base:
-            self._office.rebase(ticket, update.version)
+        present.ticket = None
+        if ticket.train.for_cluster:
+            self.head_ledgers.bring(update)
+        if update.version == present.base_version != ticket.base:
+            self._register.rebase(ticket, update.version)
         problem = _unfit(update, ticket)
         if problem is not None:
-            self._office.reject(ticket, problem, now)
+            self._register.reject(ticket, problem, now)
             self._carry_out(self._strategy.on_ready(update.device, self), f"unfit update of {update.device}")
             return
         ticket.delivered = True
-        self.outlook.heard(update)
-        if seat.info.keeps_base and seat.held != ticket.base:
-            self._office.keep(seat, ticket.base)
+        self.forecast.heard(update)
+        if present.info.keeps_base and present.base_version != ticket.base:
+            self._register.keep(present, ticket.base)
         self._record(
             trace.Arrived(
-                t=now, device=update.device, ticket=update.ticket, version=update.version,
-                staleness=self.staleness(update), loss=update.loss, due=update.due, bytes=update.delta.nbytes,
-                received=now if received is None else received, taken=now if taken is None else taken,
-                started=update.started, finished=update.finished,
+                t=now,
+                device=update.device,
+                ticket=update.ticket,
+                version=update.version,
+                staleness=self.staleness(update),
+                loss=update.loss,
+                due=update.due,
+                bytes=update.delta.nbytes,
+                received=now if received is None else received,
+                handled=now if handled is None else handled,
+                started=update.started,
+                finished=update.finished,
             )
-        )  # fmt: skip
+        )
         self._carry_out(self._strategy.on_update(update, self), f"update of {update.device}")
 
-    def ask(self, ask: Ask, now: float, *, received: float | None = None, taken: float | None = None) -> None:
+    def ask(self, ask: Ask, now: float, *, received: float | None = None, handled: float | None = None) -> None:
         """A device has computed and waits for a grant; the moments are as in :meth:`update`."""
         self.now = now
-        seat = self._seats.get(ask.device)
-        ticket = seat.ticket if seat is not None else None
+        present = self._present.get(ask.device)
+        ticket = present.ticket if present is not None else None
         if ticket is None or ticket.number != ask.ticket or not ticket.train.grant or ticket.asked:
             self._record(trace.Ignored(t=now, device=ask.device, ticket=ask.ticket))
             return
         ticket.asked = True
         self._record(
             trace.Asked(
-                t=now, device=ask.device, ticket=ask.ticket, due=ask.due,
-                received=now if received is None else received, taken=now if taken is None else taken,
+                t=now,
+                device=ask.device,
+                ticket=ask.ticket,
+                due=ask.due,
+                received=now if received is None else received,
+                handled=now if handled is None else handled,
             )
-        )  # fmt: skip
+        )
         self._carry_out(self._strategy.on_ask(ask.device, self), f"request of {ask.device}")
 
-    def beat(self, beat: Beat, now: float) -> None:
+    def beat(self, beat: Heartbeat, now: float) -> None:
         """Tells a lost download, to be sent again, from an upload that the device gave up."""
         self.now = now
-        seat = self._seats.get(beat.device)
-        if seat is not None and beat.trains >= seat.trains_sent:
-            seat.beats_behind = 0
-        if seat is None or seat.ticket is None:
+        present = self._present.get(beat.device)
+        if present is not None and beat.trains >= present.trains_sent:
+            present.beats_behind = 0
+        if present is None or present.ticket is None:
             return  # not present, or idle
-        if beat.ticket == seat.ticket.number:  # all is well, with the model at least
-            self._note_progress(seat, seat.ticket, beat)
+        if beat.ticket == present.ticket.number:  # all is well, with the model at least
+            self._note_progress(present, present.ticket, beat)
             return
-        if beat.trains < seat.trains_sent and seat.beats_behind < _BEATS_BEHIND:
-            seat.beats_behind += 1  # a Train is still on its way, or the transport broke and has lost it
+        if beat.trains < present.trains_sent and present.beats_behind < _BEATS_BEHIND:
+            present.beats_behind += 1  # a Train is still on its way, or the transport broke and has lost it
             return
-        ticket, seat.beats_behind = seat.ticket, 0
+        ticket, present.beats_behind = present.ticket, 0
         if beat.finished == ticket.number and ticket.train.job is None:
-            seat.ticket = None
-            self._office.deliver(ticket, now)
+            present.ticket = None
+            self._register.deliver(ticket, now)
         elif beat.finished == ticket.number:
-            seat.ticket = None
-            self._office.lose(ticket, "its upload was given up", now)
+            present.ticket = None
+            self._register.lose(ticket, "its upload was given up", now)
             self._carry_out(self._strategy.on_ready(beat.device, self), f"upload given up by {beat.device}")
         else:
-            seat.trains_sent = beat.trains
-            self._send_again(seat, ticket)
-            self._see_off()
+            present.trains_sent = beat.trains
+            self._send_again(present, ticket)
+            self._drop_unreachable()
 
-    def _send_again(self, seat: Seat, ticket: Ticket) -> None:
-        seat.trains_sent += 1
+    def _send_again(self, present: PresentDevice, ticket: Ticket) -> None:
+        present.trains_sent += 1
         self._record(trace.Resent(t=self.now, device=ticket.device, ticket=ticket.number))
         ticket.train = replace(ticket.train, sent=self.now)
         self._transmit(ticket.device, ticket.train)
 
-    def _note_progress(self, seat: Seat, ticket: Ticket, beat: Beat) -> None:
+    def _note_progress(self, present: PresentDevice, ticket: Ticket, beat: Heartbeat) -> None:
         """A grant that does not arrive was lost by the transport, and is sent again as it was."""
         ticket.progress = self.now, beat.progress
-        seat.beats_waiting = seat.beats_waiting + 1 if beat.state == "waiting" and ticket.granted else 0
-        if ticket.granted and seat.beats_waiting > _BEATS_BEHIND:
-            seat.beats_waiting = 0
+        present.beats_waiting = present.beats_waiting + 1 if beat.state == "waiting" and ticket.granted else 0
+        if ticket.granted and present.beats_waiting > _BEATS_BEHIND:
+            present.beats_waiting = 0
             self._transmit(beat.device, ticket.granted)
-            self._see_off()
+            self._drop_unreachable()
 
     def wake(self, now: float) -> None:
         self.now = now
         self.wake_at, self.wakes = None, self.wakes + 1
         self._carry_out(self._strategy.on_wake(self), "wake")
 
-    def hand_out(self, now: float) -> None:
+    def broadcast_final(self, now: float) -> None:
         """The rule has made its last version: every device is sent it, to keep. Nothing more is asked of the rule."""
         self.now, self._started, self._over, self.wake_at = now, False, True, None
-        for device in self._seats:
+        for device in self._present:
             self._dispatch(device, None)
-        self._see_off()
+        self._drop_unreachable()
 
     @property
-    def undelivered(self) -> int:
+    def pending_final(self) -> int:
         """Devices that do not have the final model yet."""
-        return sum(seat.ticket is not None for seat in self._seats.values())
+        return sum(present.ticket is not None for present in self._present.values())
 
     # ---- acting
 
@@ -247,46 +276,52 @@ class Engine(View):
             self._rounds += 1
             self._record(
                 trace.Round(
-                    t=self.now, number=self._rounds, devices=[device for device, _ in decision.round],
+                    t=self.now,
+                    number=self._rounds,
+                    devices=[device for device, _ in decision.round],
                     seconds=[seconds for _, seconds in decision.round],
                 )
-            )  # fmt: skip
+            )
         for number, reason in decision.rejected.items():
-            self._office.reject(self._awaiting(number, "rejected"), reason, self.now)
+            self._register.reject(self._awaiting(number, "rejected"), reason, self.now)
         self._regroup(decision)
         for device, job in decision.train.items():
-            self._dispatch(device, job, lead=device in decision.leads)
+            self._dispatch(device, job, for_cluster=device in decision.leads)
         if decision.plan is not None:
             self._grant(decision.plan)  # after ``train``: it may be for tickets that were made just now
         if decision.wake_at is not None:
             self.wake_at = decision.wake_at
-        if self._seats and self.wake_at is None and not any(seat.at_work for seat in self._seats.values()):
+        if self._present and self.wake_at is None and not any(present.at_work for present in self._present.values()):
             raise Stalled(self._name, event)
-        self._see_off()
+        self._drop_unreachable()
 
-    def _grant(self, plan: Plan) -> None:
+    def _grant(self, plan: UploadPlan) -> None:
         self._record(
             trace.Planned(
-                t=self.now, version=self.version, devices=list(plan.devices), shares=list(plan.shares),
-                remaining=list(plan.remaining), seconds=plan.seconds, queue=plan.queue, spent=plan.spent,
+                t=self.now,
+                version=self.version,
+                devices=list(plan.devices),
+                shares=list(plan.shares),
+                remaining=list(plan.remaining),
+                seconds=plan.seconds,
+                queue=plan.queue,
+                spent=plan.spent,
                 budget=plan.budget,
             )
-        )  # fmt: skip
+        )
         for device, rate, share in zip(plan.devices, plan.rates, plan.shares, strict=True):
-            seat = self._seats.get(device)
-            ticket = seat.ticket if seat is not None else None
-            if seat is None or ticket is None or not ticket.train.grant or ticket.granted is not None:
+            present = self._present.get(device)
+            ticket = present.ticket if present is not None else None
+            if present is None or ticket is None or not ticket.train.grant or ticket.granted is not None:
                 raise BadDecision(f"{self._name} granted a rate to {device}, which does not wait for one")
-            seat.beats_waiting = 0
+            present.beats_waiting = 0
             ticket.granted = Grant(ticket=ticket.number, rate=rate, sent=self.now)
-            self._record(
-                trace.Granted(t=self.now, device=device, ticket=ticket.number, rate=rate, share=share)
-            )  # fmt: skip
+            self._record(trace.Granted(t=self.now, device=device, ticket=ticket.number, rate=rate, share=share))
             self._transmit(device, ticket.granted)
 
     def _regroup(self, decision: Decision) -> None:
         if decision.dissolve:
-            self._office.begin_book(self.now)
+            self._register.begin_range(self.now)
         if decision.clusters is not None:
             found = [list(members) for members in decision.clusters]
             truth = self._truth()
@@ -296,75 +331,85 @@ class Engine(View):
             self._tell_group(group)
 
     def _tell_group(self, group: Grouping) -> None:
-        book = self.books.open(group.cluster, group.head, group.members, self.now)
+        ticket_range = self.head_ledgers.open(group.cluster, group.head, group.members, self.now)
         self._record(
             trace.Grouped(
-                t=self.now, cluster=group.cluster, book=book, head=group.head, members=list(group.members),
+                t=self.now,
+                cluster=group.cluster,
+                ticket_range=ticket_range,
+                head=group.head,
+                members=list(group.members),
                 quorum=group.quorum,
             )
-        )  # fmt: skip
-        told = Group(book=book, head=group.head, quorum=group.quorum, damped=group.damped)
-        members = tuple((name, self._seats[name].info.samples, self.jobs_of(name)) for name in group.members)
+        )
+        told = JoinCluster(ticket_range=ticket_range, head=group.head, quorum=group.quorum, damped=group.damped)
+        members = tuple((name, self._present[name].info.samples, self.jobs_of(name)) for name in group.members)
         for name in group.members:
-            seat = self._seats[name]
-            if seat.ticket is not None and not (seat.ticket.train.lead and name == group.head):
+            present = self._present[name]
+            if present.ticket is not None and not (present.ticket.train.for_cluster and name == group.head):
                 # from now on it works for its head: nobody waits for what it did before
-                self._office.supersede(seat, self.now)
+                self._register.supersede(present, self.now)
             self._transmit(name, replace(told, members=members) if name == group.head else told)
 
-    def _see_off(self) -> None:
+    def _drop_unreachable(self) -> None:
         """Tell the strategy of the devices that could not be reached; what it decides may find more of them."""
-        if self._seeing_off:
+        if self._dropping:
             return  # the loop below is at work further up: nesting it would be as deep as the fleet is large
-        self._seeing_off = True
+        self._dropping = True
         while self._gone:
             device = self._gone.pop()
-            if device in self._seats:
+            if device in self._present:
                 self.leave(device, UNREACHABLE, self.now)
-        self._seeing_off = False
+        self._dropping = False
 
     def _new_version(self, model: Vector, applied: Mapping[int, float]) -> None:
-        office, previous = self._office, self.version
+        register, previous = self._register, self.version
         if model.shape != self.model.shape or model.dtype != np.float32:
             raise BadDecision(f"{self._name} made a model of {model.dtype}{list(model.shape)}")
         # a rule may use an update again that was settled before, but none that has not come yet
-        fresh = [self._awaiting(number, "applied") for number in applied if number in office.open]
+        fresh = [self._awaiting(number, "applied") for number in applied if number in register.open]
         self._record(
             trace.Aggregated(
-                t=self.now, version=previous + 1, tickets=list(applied),
+                t=self.now,
+                version=previous + 1,
+                tickets=list(applied),
                 weights=[float(weight) if math.isfinite(weight) else None for weight in applied.values()],
                 staleness=[previous - ticket.base for ticket in fresh],
             )
-        )  # fmt: skip
-        office.history.append(_frozen(model))
+        )
+        register.history.append(_frozen(model))
         self.made = self.now
         for ticket in fresh:
-            office.apply(ticket, self.now)
+            register.apply(ticket, self.now)
 
-    def _dispatch(self, device: str, job: Job | None, *, lead: bool = False) -> None:
+    def _dispatch(self, device: str, job: Job | None, *, for_cluster: bool = False) -> None:
         """Send the current model, with local work or (the final one) without."""
-        seat = self._seats.get(device)
-        if seat is None:
+        present = self._present.get(device)
+        if present is None:
             raise BadDecision(f"{self._name} dispatched to {device}, which is not present")
-        steps = 0 if job is None else job.steps_over(seat.info.samples)
+        steps = 0 if job is None else job.steps_over(present.info.samples)
         if job is not None and (steps < 1 or job.batch < 0):
             raise BadDecision(f"{self._name} dispatched a job of {steps} steps of {job.batch} samples to {device}")
-        self._office.supersede(seat, self.now)
-        train = self._office.issue(
-            seat, job, self.now, lead=lead, grant=job is not None and self._strategy.grants,
-            taken=None if job is None else self._strategy.taken(device),
-        )  # fmt: skip
-        seat.trains_sent += 1
+        self._register.supersede(present, self.now)
+        train = self._register.issue(
+            present,
+            job,
+            self.now,
+            for_cluster=for_cluster,
+            grant=job is not None and self._strategy.grants,
+            baseline=None if job is None else self._strategy.last_applied(device),
+        )
+        present.trains_sent += 1
         self._transmit(device, train)
 
-    def _transmit(self, device: str, message: Train | Base | Grant | Group) -> None:
+    def _transmit(self, device: str, message: Train | Base | Grant | JoinCluster) -> None:
         try:
             self._send(device, message)
         except ConnectionError:
             self._gone.append(device)  # told to the strategy after the decision in hand is carried out
 
     def _awaiting(self, number: int, verdict: str) -> Ticket:
-        ticket = self._office.open.get(number)
+        ticket = self._register.open.get(number)
         if ticket is None or not ticket.delivered:
             raise BadDecision(f"{self._name} {verdict} ticket {number}, which awaits no decision")
         return ticket

@@ -11,7 +11,7 @@ from testbed.profile.schema import Direction
 from testbed.wire.messages import Job, Update
 
 
-class InCell:
+class CellForecast:
     """Devices in a radio cell. The channel of a round is drawn by its number: every rule meets the same.
 
     How fast a device computes is what its profile says until its first update comes, and then what its last one took:
@@ -45,7 +45,7 @@ class InCell:
         self._step_seconds[update.device] = max(0.0, update.finished - update.started) / max(1, update.steps)
 
 
-class Blind:
+class NoForecast:
     """Where there is no cell. Rules that grant rates are refused there, so that nobody asks."""
 
     bandwidth = 0.0

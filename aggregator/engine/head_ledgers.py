@@ -15,7 +15,7 @@ from typing import Any
 
 from aggregator.engine.tickets import Tally
 from testbed.history import trace
-from testbed.wire.messages import Update, book_of
+from testbed.wire.messages import Update, range_of
 
 _GONE = "its head has gone"
 _REPLACED = "its head was replaced"
@@ -23,7 +23,7 @@ _NOT_USED = "what its head made of it was not used"
 
 
 @dataclass(slots=True, kw_only=True)
-class _Book:
+class _HeadLedger:
     number: int
     cluster: int
     head: str
@@ -43,63 +43,63 @@ class _Brought:
     """Ticket → device, weight, staleness."""
 
 
-class Books:
+class HeadLedgers:
     """Of all heads. ``count_job`` is told of each job that a head gives out."""
 
-    KEPT = ("tally", "_books", "_keepers", "_brought")
+    KEPT = ("tally", "_ledgers", "_heads", "_brought")
     """What a checkpoint keeps of it."""
 
     def __init__(self, record: Callable[[trace.Event], None], count_job: Callable[[str], None]) -> None:
         self._tell, self._count_job = record, count_job
         self.tally = Tally()
         """Of the tickets of heads. Those of the aggregator itself are not among them."""
-        self._books: dict[int, _Book] = {}
+        self._ledgers: dict[int, _HeadLedger] = {}
         """Cluster → the book that is kept for it now."""
-        self._keepers: list[str] = [""]
+        self._heads: list[str] = [""]
         """Who keeps, or kept, which book; those of the aggregator itself are nobody's."""
         self._brought: dict[int, _Brought] = {}
 
     @property
     def in_flight(self) -> int:
-        kept = sum(len(book.open) for book in self._books.values())
+        kept = sum(len(ledger.open) for ledger in self._ledgers.values())
         return kept + sum(len(brought.tickets) for brought in self._brought.values())
 
     def open(self, cluster: int, head: str, members: Collection[str], now: float) -> int:
         """The book of a cluster: a new one if it has another head now."""
-        book = self._books.get(cluster)
-        if book is None or book.head != head:
-            if book is not None:
-                self._close(book, now, _REPLACED)
-            self._keepers.append(head)
-            book = self._books[cluster] = _Book(number=len(self._keepers) - 1, cluster=cluster, head=head)
-        book.members.update(members)
-        return book.number
+        ledger = self._ledgers.get(cluster)
+        if ledger is None or ledger.head != head:
+            if ledger is not None:
+                self._close(ledger, now, _REPLACED)
+            self._heads.append(head)
+            ledger = self._ledgers[cluster] = _HeadLedger(number=len(self._heads) - 1, cluster=cluster, head=head)
+        ledger.members.update(members)
+        return ledger.number
 
     def close_of(self, head: str, now: float) -> None:
         """A device has gone; if it was a head, with all that it held."""
-        for book in [book for book in self._books.values() if book.head == head]:
-            self._close(book, now, _GONE)
+        for ledger in [ledger for ledger in self._ledgers.values() if ledger.head == head]:
+            self._close(ledger, now, _GONE)
 
     def close_all(self, now: float) -> int:
         """There are no clusters any more. Gives the aggregator a new book: its tickets are to be larger than theirs."""
-        for book in list(self._books.values()):
-            self._close(book, now, None)
-        self._keepers.append("")
-        return len(self._keepers) - 1
+        for ledger in list(self._ledgers.values()):
+            self._close(ledger, now, None)
+        self._heads.append("")
+        return len(self._heads) - 1
 
     def enter(self, device: str, number: int, tables: Sequence[Mapping[str, Any]]) -> None:
         """What a head tells of its book. Raises TraceError for what it may not tell; then nothing is entered."""
-        if not 0 < number < len(self._keepers) or self._keepers[number] != device:
+        if not 0 < number < len(self._heads) or self._heads[number] != device:
             raise trace.TraceError("a Ledger of a cluster that this device does not head")
         events = [trace.head_event(table) for table in tables]
-        book = next((book for book in self._books.values() if book.number == number), None)
-        if book is None:
+        ledger = next((ledger for ledger in self._ledgers.values() if ledger.number == number), None)
+        if ledger is None:
             return
-        if any(book_of(event.ticket) != number or event.device not in book.members for event in events):
+        if any(range_of(event.ticket) != number or event.device not in ledger.members for event in events):
             raise trace.TraceError("a Ledger about tickets or devices of others")
-        _check(book, events)
+        _check(ledger, events)
         for event in events:
-            self._enter(book, event)
+            self._enter(ledger, event)
 
     def bring(self, update: Update) -> None:
         """The update of a head has come; what went into it shares its fate."""
@@ -112,18 +112,18 @@ class Books:
 
     def _take_out(self, update: Update) -> dict[int, tuple[str, float, int]]:
         """What went into the update of a head, as far as it is open in its book."""
-        book = next((book for book in self._books.values() if book.head == update.device), None)
-        if book is None:
+        ledger = next((ledger for ledger in self._ledgers.values() if ledger.head == update.device), None)
+        if ledger is None:
             return {}
         return {
-            ticket: (book.open.pop(ticket), weight, staleness)
+            ticket: (ledger.open.pop(ticket), weight, staleness)
             for ticket, weight, staleness in update.merged
-            if ticket in book.open
+            if ticket in ledger.open
         }
 
-    def settle(self, lead: int, now: float, *, applied: bool) -> None:
+    def settle(self, head_ticket: int, now: float, *, applied: bool) -> None:
         """The ticket of a head is settled."""
-        brought = self._brought.pop(lead, None)
+        brought = self._brought.pop(head_ticket, None)
         if brought is None or not brought.tickets:
             return
         if not applied:
@@ -132,30 +132,33 @@ class Books:
             return
         self._record(
             trace.Merged(
-                t=now, device=brought.head, ticket=lead, tickets=list(brought.tickets),
+                t=now,
+                device=brought.head,
+                ticket=head_ticket,
+                tickets=list(brought.tickets),
                 weights=[weight if math.isfinite(weight) else None for _, weight, _ in brought.tickets.values()],
                 staleness=[staleness for _, _, staleness in brought.tickets.values()],
             )
-        )  # fmt: skip
+        )
 
-    def _enter(self, book: _Book, event: trace.HeadEvent) -> None:
+    def _enter(self, ledger: _HeadLedger, event: trace.HeadEvent) -> None:
         match event:
             case trace.Dispatched():
-                if event.ticket <= book.last:
+                if event.ticket <= ledger.last:
                     return  # it has told of it before
-                book.last, book.open[event.ticket] = event.ticket, event.device
+                ledger.last, ledger.open[event.ticket] = event.ticket, event.device
                 self._count_job(event.device)
             case trace.Rejected() | trace.Lost() | trace.Superseded():
-                if book.open.get(event.ticket) != event.device:
+                if ledger.open.get(event.ticket) != event.device:
                     return
-                del book.open[event.ticket]
+                del ledger.open[event.ticket]
             case _:
                 pass
         self._record(event)
 
-    def _close(self, book: _Book, now: float, reason: str | None) -> None:
-        del self._books[book.cluster]
-        for ticket, device in book.open.items():
+    def _close(self, ledger: _HeadLedger, now: float, reason: str | None) -> None:
+        del self._ledgers[ledger.cluster]
+        for ticket, device in ledger.open.items():
             if reason is None:
                 self._record(trace.Superseded(t=now, device=device, ticket=ticket))
             else:
@@ -178,13 +181,13 @@ class Books:
         self._tell(event)
 
 
-def _check(book: _Book, events: Sequence[trace.HeadEvent]) -> None:
+def _check(ledger: _HeadLedger, events: Sequence[trace.HeadEvent]) -> None:
     """What no head can have done: then it is none of ours."""
-    running, last = dict(book.open), book.last
+    running, last = dict(ledger.open), ledger.last
     for event in events:
         match event:
             case trace.Dispatched():
-                if event.lead or event.steps < 1:
+                if event.for_cluster or event.steps < 1:
                     raise trace.TraceError("a Ledger about a job that a head does not give out")
                 if event.ticket > last:
                     last, running[event.ticket] = event.ticket, event.device

@@ -5,7 +5,7 @@ from __future__ import annotations
 from testbed.wire.messages import Vector
 
 
-class History:
+class PastModels:
     """The current model, and the past ones that an open ticket is based on. Memory is bounded by the tickets."""
 
     def __init__(self, model: Vector, version: int = 0) -> None:

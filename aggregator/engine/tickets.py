@@ -43,12 +43,12 @@ class Ticket:
 
 
 @dataclass(slots=True, kw_only=True)
-class Seat:
+class PresentDevice:
     """A device that is present."""
 
     info: DeviceInfo
     ticket: Ticket | None = None
-    held: int | None = None
+    base_version: int | None = None
     """Version of the model that a device which keeps its base has had; kept for it."""
     trains_sent: int = 0
     beats_behind: int = 0

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.engine.forecast import Blind
-from aggregator.engine.head_ledgers import Books
-from aggregator.engine.ticket_register import Office
-from aggregator.engine.tickets import Seat, Tally
-from aggregator.strategy import DeviceInfo, Outlook, Strategy
+from aggregator.engine.forecast import NoForecast
+from aggregator.engine.head_ledgers import HeadLedgers
+from aggregator.engine.ticket_register import TicketRegister
+from aggregator.engine.tickets import PresentDevice, Tally
+from aggregator.strategy import DeviceInfo, Forecast, Strategy
 from testbed.common.statefile import pick, put
 from testbed.wire.messages import Job, Update, Vector
 
@@ -23,15 +23,20 @@ class BadDecision(RuntimeError):
     """A rule decided, or asked for, something that cannot be."""
 
 
-class View:
+class ServerView:
     """The state of an engine. To a rule, it is a ``Server``."""
 
     def __init__(
-        self, strategy: Strategy, office: Office, job: Job, random: np.random.Generator, outlook: Outlook | None
+        self,
+        strategy: Strategy,
+        register: TicketRegister,
+        job: Job,
+        random: np.random.Generator,
+        forecast: Forecast | None,
     ) -> None:
-        self._strategy, self._office, self.job, self.random = strategy, office, job, random
-        self.outlook: Outlook = Blind() if outlook is None else outlook
-        self._seats: dict[str, Seat] = {}
+        self._strategy, self._register, self.job, self.random = strategy, register, job, random
+        self.forecast: Forecast = NoForecast() if forecast is None else forecast
+        self._present: dict[str, PresentDevice] = {}
         self.known: dict[str, DeviceInfo] = {}
         self.now = 0.0
         self.made = 0.0
@@ -47,33 +52,33 @@ class View:
 
     @property
     def version(self) -> int:
-        return self._office.history.version
+        return self._register.history.version
 
     @property
     def model(self) -> Vector:
-        return self._office.history.model
+        return self._register.history.model
 
     @property
     def devices(self) -> Mapping[str, DeviceInfo]:
-        return {name: seat.info for name, seat in self._seats.items()}
+        return {name: present.info for name, present in self._present.items()}
 
     @property
     def busy(self) -> Mapping[str, int]:
-        return {name: seat.ticket.base for name, seat in self._seats.items() if seat.ticket is not None}
+        return {name: present.ticket.base for name, present in self._present.items() if present.ticket is not None}
 
     def model_at(self, version: int) -> Vector:
-        return self._office.history.models[version]
+        return self._register.history.models[version]
 
     def staleness(self, update: Update) -> int:
         return self.version - update.version
 
     def remaining(self, device: str, *, by_beats: bool = False) -> float:
-        ticket = self._seats[device].ticket
+        ticket = self._present[device].ticket
         if ticket is None or ticket.train.job is None:
             raise BadDecision(f"{self._name} wants to know how long {device} will compute, which does not")
         if ticket.asked:
             return 0.0
-        seconds = self.outlook.seconds(device, ticket.train.job)
+        seconds = self.forecast.seconds(device, ticket.train.job)
         left = ticket.train.sent + seconds - self.now
         if by_beats and ticket.progress is not None:
             moment, progress = ticket.progress
@@ -82,37 +87,37 @@ class View:
 
     @property
     def tally(self) -> Tally:
-        return self._office.tally
+        return self._register.tally
 
     @property
-    def books(self) -> Books:
+    def head_ledgers(self) -> HeadLedgers:
         """Of the cluster heads."""
-        return self._office.books
+        return self._register.head_ledgers
 
     @property
     def in_flight(self) -> int:
-        return len(self._office.open)
+        return len(self._register.open)
 
     @property
     def models_kept(self) -> int:
-        return len(self._office.history.models)
+        return len(self._register.history.models)
 
     def is_present(self, device: str) -> bool:
-        return device in self._seats
+        return device in self._present
 
     def jobs_of(self, device: str) -> int:
         """Jobs that a device has been sent so far, in all its lives."""
-        return self._office.jobs[device]
+        return self._register.jobs[device]
 
     def ticket_of(self, device: str) -> int:
         """The ticket that a device is working on, 0 if it is idle or not there."""
-        seat = self._seats.get(device)
-        return seat.ticket.number if seat is not None and seat.ticket is not None else 0
+        present = self._present.get(device)
+        return present.ticket.number if present is not None and present.ticket is not None else 0
 
     def base_of(self, device: str) -> int | None:
         """Version a device is training on, None if it is idle."""
-        seat = self._seats.get(device)
-        return seat.ticket.base if seat is not None and seat.ticket is not None else None
+        present = self._present.get(device)
+        return present.ticket.base if present is not None and present.ticket is not None else None
 
     @property
     def _name(self) -> str:
@@ -120,15 +125,15 @@ class View:
 
     # ---- checkpoints
 
-    _KEPT = ("_seats", "known", "random", "now", "made", "wake_at", "wakes")
+    _KEPT = ("_present", "known", "random", "now", "made", "wake_at", "wakes")
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint (``testbed.common.statefile``): all that a run goes on from, the rule's own state included."""
         own = pick(self, self._KEPT)
-        return own | {"office": self._office.state(), "rule": dict(vars(self._strategy))}
+        return own | {"register": self._register.state(), "strategy": dict(vars(self._strategy))}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Be as the engine was whose state this is. Devices are to be told: see ``Engine.resume``."""
-        put(self._strategy, state.pop("rule"))
-        self._office.restore(state.pop("office"))
+        put(self._strategy, state.pop("strategy"))
+        self._register.restore(state.pop("register"))
         put(self, state)

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from aggregator.strategy import Decision, Server, Strategy
-from aggregator.vectors import add_scaled
+from aggregator.strategy.vectors import add_scaled
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Job, Update, Vector
 
@@ -111,7 +111,7 @@ class EveryK(Collecting):
         if not self._gathered or len(self._gathered) < min(self.quorum(server), can_come):
             return Decision(train={device: self.job(device, server) for device in start})
         decision, contributors = self._aggregate(server)
-        started = [*start, *free(contributors, server), *self.interrupts(server)]
+        started = [*start, *idle_devices(contributors, server), *self.interrupts(server)]
         return msgspec.structs.replace(decision, train={device: self.job(device, server) for device in started})
 
 
@@ -180,11 +180,11 @@ class EveryTick(Collecting):
             return Decision(train=train, wake_at=self._next_tick())
         decision, contributors = self._aggregate(server)
         self._tick += 1
-        train.update({device: self.job(device, server) for device in free(contributors, server)})
+        train.update({device: self.job(device, server) for device in idle_devices(contributors, server)})
         return msgspec.structs.replace(decision, train=train, wake_at=self._next_tick())
 
 
-def free(contributors: Iterable[str], server: Server) -> list[str]:
+def idle_devices(contributors: Iterable[str], server: Server) -> list[str]:
     """Those that are present and idle: one may have left since it delivered, or be back and at work again."""
     devices, busy = server.devices, server.busy  # made anew at each access
     return [device for device in contributors if device in devices and device not in busy]

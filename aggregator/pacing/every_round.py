@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from aggregator.pacing.sampling import fraction_of, sample
 from aggregator.pacing.spread import DelaySpread
 from aggregator.strategy import Decision, Server, Strategy
-from aggregator.vectors import add_scaled
+from aggregator.strategy.vectors import add_scaled
 from testbed.common.parameters import param
 from testbed.wire.messages import Update, Vector
 

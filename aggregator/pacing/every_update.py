@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aggregator.pacing.spread import Executions
 from aggregator.strategy import Decision, Reject, Server, Strategy
-from aggregator.vectors import plus_scaled
+from aggregator.strategy.vectors import plus_scaled
 from testbed.wire.messages import Job, Update, Vector
 
 

@@ -24,8 +24,8 @@ from testbed.profile.schema import Checkpoint
 from testbed.wire import messages
 
 CHECKPOINT = "checkpoints/latest.safetensors"
-
-
+FORMAT = "2"
+"""Changes when the classes of a run's state move or change: an older checkpoint is refused."""
 MODULES = (aggregator.__name__, messages.__name__, schema.__name__)
 """Of which objects may be in a checkpoint, beside those of a user's own rule."""
 _SHARE = 0.1
@@ -69,7 +69,7 @@ class Checkpoints:
         except StateError as problem:
             self._report(f"no checkpoint was made: {problem}")
             return
-        notes = {"t": repr(now), "version": str(version), "trace_bytes": str(trace_bytes)}
+        notes = {"format": FORMAT, "t": repr(now), "version": str(version), "trace_bytes": str(trace_bytes)}
         self._thread = threading.Thread(target=self._write, args=(draft, notes), name="checkpoint")
         self._thread.start()
 
@@ -126,6 +126,11 @@ def saved(folder: Path) -> Saved:
     path = folder / CHECKPOINT
     try:
         notes = statefile.notes_of(path)
+        if notes.get("format") != FORMAT:
+            raise UserError(
+                f"{folder}: its checkpoint was made by another version of Edgebed, and only that version can resume it;"
+                " run the experiment again"
+            )
         found = Saved(
             path=path, at=float(notes["t"]), version=int(notes["version"]), trace_bytes=int(notes["trace_bytes"])
         )

@@ -7,7 +7,7 @@ import math
 from testbed.wire.messages import Score, Snapshot, Vector
 
 
-class Evaluation:
+class EvaluationQueue:
     """The aggregator's side of the evaluator. No I/O: gives the snapshot to send, is told the score."""
 
     def __init__(self, every: float) -> None:

@@ -9,22 +9,34 @@ from typing import Any
 from aggregator.engine.arrivals import Arrivals
 from aggregator.engine.engine import Engine
 from aggregator.process.ending import Ending
-from aggregator.process.evaluation import Evaluation
+from aggregator.process.evaluation import EvaluationQueue
 from aggregator.process.limits import Limits
 from aggregator.process.load import LoadMeter
 from aggregator.process.peers import Events, Peers
-from aggregator.process.presence import LOOK_SECONDS, Presence, Suspects
-from aggregator.process.recorded_order import Turns
+from aggregator.process.presence import LOOK_SECONDS, LivenessProbe, PresenceTracker
+from aggregator.process.recorded_order import RecordedOrder
 from aggregator.process.refusals import Refusals
-from aggregator.process.scripted_deaths import Deaths
+from aggregator.process.scripted_deaths import ScriptedDeaths
 from aggregator.strategy import DeviceInfo
 from testbed.common.clock import WallClock
 from testbed.common.statefile import pick, put
 from testbed.history import trace
 from testbed.history.events.run_events import PROCESS_ENDED
-from testbed.host.kernel import DeathWatch, UsageMeter, is_computing, pressure_seconds
+from testbed.host.kernel import ExitWatch, UsageMeter, is_computing, pressure_seconds
 from testbed.wire.codec import BadMessage
-from testbed.wire.messages import EVALUATOR, KILLED, Ask, Beat, Hello, Ledger, Message, Score, Stop, Update, Welcome
+from testbed.wire.messages import (
+    EVALUATOR,
+    KILLED,
+    Ask,
+    HeadReport,
+    Heartbeat,
+    Hello,
+    Message,
+    Score,
+    Stop,
+    Update,
+    Welcome,
+)
 
 _FINE_SECONDS = 0.002
 """ZeroMQ waits in whole milliseconds. The last two of a wait are slept, to an absolute moment."""
@@ -36,16 +48,24 @@ class Intake:
     """Waits, and takes what comes. Until the run begins, it only notes who is there."""
 
     def __init__(
-        self, peers: Peers, engine: Engine, evaluation: Evaluation, presence: Presence, ending: Ending,
-        record: Callable[[trace.Event], None], arrivals: Arrivals | Turns | None = None, *, rate: float = math.inf,
-    ) -> None:  # fmt: skip
+        self,
+        peers: Peers,
+        engine: Engine,
+        evaluation: EvaluationQueue,
+        presence: PresenceTracker,
+        ending: Ending,
+        record: Callable[[trace.Event], None],
+        arrivals: Arrivals | RecordedOrder | None = None,
+        *,
+        rate: float = math.inf,
+    ) -> None:
         """``rate``: messages that are taken of a peer per host second."""
         self._peers, self._engine, self._evaluation = peers, engine, evaluation
         self._presence, self._ending, self._record = presence, ending, record
         self._arrivals = arrivals or Arrivals()
         self._limits, self._refusals = Limits(peers.names, rate), Refusals(record)
-        self._deaths = Deaths(peers.fleet.values(), record)
-        self._suspects, self._watch = Suspects(), DeathWatch()
+        self._deaths = ScriptedDeaths(peers.fleet.values(), record)
+        self._suspects, self._watch = LivenessProbe(), ExitWatch()
         self._ended: set[str] = set()
         """Devices whose process is known to have ended."""
         self._usage = UsageMeter()
@@ -55,17 +75,19 @@ class Intake:
     def state(self) -> dict[str, Any]:
         """For a checkpoint, the engine's included. What is here and not due will be made once more."""
         return {
-            "engine": self._engine.state(), "ending": pick(self._ending, Ending.KEPT),
-            "deaths": pick(self._deaths, Deaths.KEPT), "score": self._evaluation.latest,
-            "turns": self._arrivals.taken,
-        }  # fmt: skip
+            "engine": self._engine.state(),
+            "ending": pick(self._ending, Ending.KEPT),
+            "deaths": pick(self._deaths, ScriptedDeaths.KEPT),
+            "score": self._evaluation.latest,
+            "turns": self._arrivals.consumed,
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         self._engine.restore(state["engine"])
         put(self._ending, state["ending"])
         put(self._deaths, state["deaths"])
         self._evaluation.restore(state["score"])
-        self._arrivals.taken = state["turns"]
+        self._arrivals.consumed = state["turns"]
 
     def begin(self, clock: WallClock) -> None:
         """From now on, time is that of the run."""
@@ -154,12 +176,12 @@ class Intake:
 
         What the updates before it took us is hidden behind the delay of the answer, as long as that is longer.
         """
-        taken, moment = self.clock.now(), max(counts_from, self._engine.now)
+        handled, moment = self.clock.now(), max(counts_from, self._engine.now)
         if isinstance(update, Ask):
-            self._engine.ask(update, moment, received=received, taken=taken)
+            self._engine.ask(update, moment, received=received, handled=handled)
         else:
-            self._engine.update(update, moment, received=received, taken=taken)
-        self.load.served(self.clock.host_seconds(self.clock.now() - taken), updates=isinstance(update, Update))
+            self._engine.update(update, moment, received=received, handled=handled)
+        self.load.served(self.clock.host_seconds(self.clock.now() - handled), updates=isinstance(update, Update))
 
     # ---- what peers say
 
@@ -188,7 +210,7 @@ class Intake:
 
     def tell_refusals(self, now: float, *, last: bool = False) -> None:
         """What was refused since, for the trace: messages, and connections."""
-        for (peer, reason), count in self._peers.account().items():
+        for (peer, reason), count in self._peers.rejected_connections().items():
             self._refusals.add(peer, reason, now, self.host_now, count)
         self._refusals.tell(now, self.host_now, last=last)
 
@@ -200,12 +222,12 @@ class Intake:
                 self._take_score(message, now)
             elif isinstance(message, Hello) and peer == EVALUATOR and self.running:
                 self._ask_again()
-        elif isinstance(message, (Update, Ask, Beat)):
+        elif isinstance(message, (Update, Ask, Heartbeat)):
             if self.running:
                 self._take_from_device(message, events, now)
-        elif isinstance(message, Ledger):
+        elif isinstance(message, HeadReport):
             if self.running:
-                self._engine.books.enter(message.device, message.book, message.events)
+                self._engine.head_ledgers.enter(message.device, message.ticket_range, message.events)
         elif isinstance(message, Hello) and self.running and self._ending.over:
             self._peers.send(peer, Stop(reason=self._ending.reason or ""))  # it comes too late
         elif isinstance(message, Hello) and self.running:
@@ -214,16 +236,16 @@ class Intake:
                 self._engine.leave(peer, "it was restarted", self._counting(now))
             self.join(message, now)
 
-    def _take_from_device(self, message: Update | Ask | Beat, events: Events, now: float) -> None:
+    def _take_from_device(self, message: Update | Ask | Heartbeat, events: Events, now: float) -> None:
         if isinstance(message, Ask) and not self._engine.grants:
             raise BadMessage("a request for a rate, and this rule grants none")
-        if not isinstance(message, Beat) and self.clock.host_seconds(message.due - now) > _LONGEST_LEAD_SECONDS:
+        if not isinstance(message, Heartbeat) and self.clock.host_seconds(message.due - now) > _LONGEST_LEAD_SECONDS:
             kind = "an update" if isinstance(message, Update) else "a request"
             raise BadMessage(f"{kind} that is due long after it was sent")
-        if not isinstance(message, Beat) and self._arrivals.has(message):
+        if not isinstance(message, Heartbeat) and self._arrivals.has(message):
             raise BadMessage(f"{type(message).__name__} of ticket {message.ticket}, which is here already")
         self._note(events)
-        if self._ending.over or (isinstance(message, Beat) and message.state == KILLED):
+        if self._ending.over or (isinstance(message, Heartbeat) and message.state == KILLED):
             return
         if message.device not in self._ended:  # or it is the last that a dead process had sent
             self._presence.heard(message.device, now)
@@ -234,7 +256,7 @@ class Intake:
         late = self._arrivals.settled(message.device, self._engine.ticket_of(message.device))
         if late is not None:
             self._engine.update(late, self._counting(now))
-        if not isinstance(message, Beat):
+        if not isinstance(message, Heartbeat):
             if message.ticket == self._engine.ticket_of(message.device):
                 self._arrivals.add(message, now)
             elif isinstance(message, Ask):
@@ -296,7 +318,7 @@ class Intake:
         """For the trace: the rule learns of a death by silence, as it would of any other."""
         self._deaths.look(now, self._peers.is_dead)
 
-    def let_the_lost_go(self, now: float) -> None:
+    def drop_missing(self, now: float) -> None:
         """Whose process has ended, and who has been silent for too long."""
         self.note_deaths(now)
         for device in self._watch.ended():
@@ -314,7 +336,7 @@ class Intake:
             return False
         computes = self._suspects.computes(device, hello.pid, self.host_now)
         if computes is None:
-            self._presence.doubt(device, now, LOOK_SECONDS / self.clock.dilation)
+            self._presence.recheck_in(device, now, LOOK_SECONDS / self.clock.dilation)
         elif computes:
             self._presence.heard(device, now)
         return computes is not False

@@ -37,11 +37,15 @@ class LoadMeter:
         usage, pressure, span = self._read_usage(), self._read_pressure(), now - self._began
         was, pressed = self._usage, self._pressure
         load = Load(
-            t=t, span=span, busy=max(0.0, span - self._idle),
-            served=self._served, service=self._service, longest=self._longest,
+            t=t,
+            span=span,
+            busy=max(0.0, span - self._idle),
+            served=self._served,
+            service=self._service,
+            longest=self._longest,
             waited=None if usage is None or was is None else usage.waited - was.waited,
             pressure=None if pressure is None or pressed is None or span <= 0 else (pressure - pressed) / span,
-        )  # fmt: skip
+        )
         self._begin(now)
         return load
 

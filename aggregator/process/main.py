@@ -17,18 +17,18 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from aggregator.config import AggregatorConfig
 from aggregator.engine.arrivals import Arrivals
 from aggregator.engine.engine import Engine
-from aggregator.engine.forecast import InCell
+from aggregator.engine.forecast import CellForecast
 from aggregator.process import checkpoint, status
+from aggregator.process.aggregator_config import AggregatorConfig
 from aggregator.process.checkpoint import CHECKPOINT, Checkpoints, saved
 from aggregator.process.ending import INTERRUPTED, UNWRITABLE, Ending
-from aggregator.process.evaluation import Evaluation
+from aggregator.process.evaluation import EvaluationQueue
 from aggregator.process.intake import Intake
 from aggregator.process.peers import Peers
-from aggregator.process.presence import Presence
-from aggregator.process.recorded_order import Turns
+from aggregator.process.presence import PresenceTracker
+from aggregator.process.recorded_order import RecordedOrder
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
 from testbed.common.clock import WallClock
@@ -82,19 +82,30 @@ class AggregatorProcess:
         self._trace = trace.TraceWriter(folder / "trace.jsonl")
         self._strategy = _strategy(experiment)
         self._engine = Engine(
-            self._strategy, task.initial(), job=experiment.training,
-            random=np.random.default_rng([experiment.seed, 3]), send=self._peers.send_to, record=self._trace.write,
-            outlook=_outlook(config, task), truth=lambda: _truth(self._peers.fleet.values(), task),
-        )  # fmt: skip
-        self._evaluation = Evaluation(experiment.evaluation.every)
+            self._strategy,
+            task.initial(),
+            job=experiment.training,
+            random=np.random.default_rng([experiment.seed, 3]),
+            send=self._peers.send_to,
+            record=self._trace.write,
+            forecast=_outlook(config, task),
+            truth=lambda: _truth(self._peers.fleet.values(), task),
+        )
+        self._evaluation = EvaluationQueue(experiment.evaluation.every)
         self._unwritten: dict[str, str] = {}
         """File → why it could not be written."""
         self._status_missed = False
         self._ending, arrivals = _ending(config), _arrivals(config)
         self._intake = Intake(
-            self._peers, self._engine, self._evaluation, Presence(experiment.presence.timeout), self._ending,
-            self._trace.write, arrivals, rate=experiment.transport.rate,
-        )  # fmt: skip
+            self._peers,
+            self._engine,
+            self._evaluation,
+            PresenceTracker(experiment.presence.timeout),
+            self._ending,
+            self._trace.write,
+            arrivals,
+            rate=experiment.transport.rate,
+        )
         when = experiment.checkpoint if self._strategy.resumable else Checkpoint(never=True)
         own = type(self._strategy).__module__
         self._checkpoints = Checkpoints(folder, when, lambda: self._intake.host_now, self._trace.sync, own)
@@ -153,24 +164,35 @@ class AggregatorProcess:
         folder = Path(self._config.run_folder)
         self._trace.write(
             trace.Resumed(
-                t=at, version=self._engine.version, undone=roll_back(folder, saved(folder).trace_bytes),
-                dilation=self._config.dilation, started=_today(),
+                t=at,
+                version=self._engine.version,
+                undone=roll_back(folder, saved(folder).trace_bytes),
+                dilation=self._config.dilation,
+                started=_today(),
             )
-        )  # fmt: skip
+        )
         self._intake.resume(at)
 
     def _start(self, clock: WallClock) -> None:
         experiment, config = self._experiment, self._config
         self._trace.write(
             trace.Header(
-                t=0.0, schema=trace.SCHEMA, name=experiment.name, strategy=experiment.strategy_name,
-                parameters=experiment.strategy_parameters, seed=experiment.seed, data_seed=experiment.data_seed,
-                model_seed=experiment.model_seed, dilation=clock.dilation,
-                host=platform.platform(), replay=experiment.replay.mode if experiment.replay.trace else "",
-                demand=config.demand, pressure=config.pressure,
+                t=0.0,
+                schema=trace.SCHEMA,
+                name=experiment.name,
+                strategy=experiment.strategy_name,
+                parameters=experiment.strategy_parameters,
+                seed=experiment.seed,
+                data_seed=experiment.data_seed,
+                model_seed=experiment.model_seed,
+                dilation=clock.dilation,
+                host=platform.platform(),
+                replay=experiment.replay.mode if experiment.replay.trace else "",
+                demand=config.demand,
+                pressure=config.pressure,
                 started=_today(),
             )
-        )  # fmt: skip
+        )
         for name in self._peers.fleet:
             self._intake.join(self._peers.hellos[name], 0.0)
         self._engine.start(0.0)
@@ -202,7 +224,7 @@ class AggregatorProcess:
 
     def _keep_house(self, now: float) -> None:
         engine, intake = self._engine, self._intake
-        intake.let_the_lost_go(now)
+        intake.drop_missing(now)
         intake.tell_refusals(now)
         snapshot = self._evaluation.next(engine.version, engine.made, engine.model, now)
         if snapshot is not None:
@@ -229,9 +251,15 @@ class AggregatorProcess:
         told = f"trace.jsonl cannot be written: {problem}; events are kept in memory: make room" if problem else ""
         try:
             status.write(
-                Path(self._config.status_file), now, self._intake.clock, self._engine, self._evaluation,
-                self._peers.beats, self._peers.fleet, told,
-            )  # fmt: skip
+                Path(self._config.status_file),
+                now,
+                self._intake.clock,
+                self._engine,
+                self._evaluation,
+                self._peers.beats,
+                self._peers.fleet,
+                told,
+            )
         except OSError as error:  # a view that stands still is no reason to end the run
             with contextlib.suppress(OSError):
                 if not self._status_missed:
@@ -249,11 +277,11 @@ class AggregatorProcess:
         if ending.interrupted:
             return
         ending.handing_out = True
-        engine.hand_out(max(intake.moment, engine.now))
+        engine.broadcast_final(max(intake.moment, engine.now))
         longest = self._experiment.stop.delivery
         patience = math.inf if longest is None else engine.now + longest
         next_status = 0.0
-        while engine.undelivered and (now := clock.now()) < patience and not ending.interrupted:
+        while engine.pending_final and (now := clock.now()) < patience and not ending.interrupted:
             if now >= next_status:
                 self._keep_house(now)
                 self._show_status(now)
@@ -280,7 +308,7 @@ class AggregatorProcess:
                 t=ended,
                 reason=reason,
                 version=engine.version,
-                in_flight=engine.in_flight + engine.books.in_flight,
+                in_flight=engine.in_flight + engine.head_ledgers.in_flight,
                 wakes=engine.wakes,
                 model=hashlib.sha256(engine.model.tobytes()).hexdigest(),
                 silent=[name for name in peers.fleet if engine.is_present(name) and not peers.has_left(name)],
@@ -353,18 +381,18 @@ def _ending(config: AggregatorConfig) -> Ending:
     return Ending(config.experiment.stop, recorded.jobs if replay.end == "stop" else None)
 
 
-def _arrivals(config: AggregatorConfig) -> Arrivals | Turns:
+def _arrivals(config: AggregatorConfig) -> Arrivals | RecordedOrder:
     if config.replay is None or config.experiment.replay.mode != "strict":
         return Arrivals()
-    return Turns(read_arrivals(Path(config.replay.turns)), config.replay.wakes)
+    return RecordedOrder(read_arrivals(Path(config.replay.turns)), config.replay.wakes)
 
 
-def _outlook(config: AggregatorConfig, task: Task) -> InCell | None:
+def _outlook(config: AggregatorConfig, task: Task) -> CellForecast | None:
     cell, fleet = config.experiment.cell, {device.name: device for device in config.devices}
     if cell is None:
         return None
     samples = {name: len(task.shards[device.index]) for name, device in fleet.items()}
-    return InCell(cell, config.experiment.seed, fleet, samples, 4 * task.size)
+    return CellForecast(cell, config.experiment.seed, fleet, samples, 4 * task.size)
 
 
 def _strategy(experiment: Experiment) -> Strategy:

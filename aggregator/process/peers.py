@@ -8,7 +8,7 @@ import signal
 from collections import Counter
 from collections.abc import Sequence
 
-from aggregator.config import AggregatorConfig
+from aggregator.process.aggregator_config import AggregatorConfig
 from testbed.history import trace
 from testbed.host.kernel import is_computing
 from testbed.wire.authentication import CUT_OFF, IMPOSTOR, Account
@@ -19,18 +19,18 @@ from testbed.wire.messages import (
     STOPPED,
     Ask,
     Base,
-    Beat,
     Grant,
-    Group,
+    HeadReport,
+    Heartbeat,
     Hello,
-    Ledger,
+    JoinCluster,
     Message,
     Refused,
     Score,
     Train,
     Update,
 )
-from testbed.wire.sockets import Hub, Incoming, Unreachable
+from testbed.wire.sockets import Hub, Incoming, PeerUnreachable
 
 _LONGEST_REASON = 300
 
@@ -45,7 +45,7 @@ class Peers:
         self.canaries = config.canaries
         self._dead = config.resume.dead if config.resume is not None else frozenset()
         self.hellos: dict[str, Hello] = {}
-        self.beats: dict[str, Beat] = {}
+        self.beats: dict[str, Heartbeat] = {}
         self._size = size
         self._account: Account = Counter()
         self._cut_off: list[tuple[str, int]] = []
@@ -105,14 +105,14 @@ class Peers:
             events = _read_canary(message)
         elif peer != EVALUATOR:
             raise BadMessage("unknown device")
-        elif not isinstance(message, (Hello, Beat, Score)):
+        elif not isinstance(message, (Hello, Heartbeat, Score)):
             raise BadMessage(f"a {type(message).__name__} that an evaluator may not send")
         if isinstance(message, Hello):
             self._greet(peer, message)
             self.beats.pop(peer, None)  # of an earlier life
         elif peer not in self.hellos:
             raise BadMessage("it has not said hello")
-        elif isinstance(message, Beat):
+        elif isinstance(message, Heartbeat):
             self.beats[peer] = message
         return message, events
 
@@ -123,20 +123,22 @@ class Peers:
         self._note_connections()  # before it is forgotten whose they were
         self.hellos[peer] = hello
 
-    def account(self) -> Account:
+    def rejected_connections(self) -> Account:
         """Of connections that came to nothing, since the last time. That of a process which has ended is none.
 
         A connection ends a moment before its process does: what ended just now is told the next time.
         """
-        account: Account = Counter((peer, CUT_OFF) for peer, pid in self._cut_off if self._lives(peer, pid))
+        rejected_connections: Account = Counter(
+            (peer, CUT_OFF) for peer, pid in self._cut_off if self._lives(peer, pid)
+        )
         self._cut_off.clear()
         self._note_connections()
-        account.update(self._account)
+        rejected_connections.update(self._account)
         self._account.clear()
-        return account
+        return rejected_connections
 
     def _note_connections(self) -> None:
-        for (peer, reason), count in self._hub.account().items():
+        for (peer, reason), count in self._hub.rejected_connections().items():
             if reason != CUT_OFF:
                 self._account[peer, reason] += count
             elif peer in self.hellos:
@@ -155,11 +157,11 @@ class Peers:
         """Whether the transport took it."""
         try:
             self._hub.send(peer, encode(message))
-        except Unreachable:
+        except PeerUnreachable:
             return False
         return True
 
-    def send_to(self, device: str, message: Train | Base | Grant | Group) -> None:
+    def send_to(self, device: str, message: Train | Base | Grant | JoinCluster) -> None:
         """As the engine wants it: raises ConnectionError if the device cannot be reached.
 
         What is sent to a device that the script has killed is lost on the way: nobody would tell at once on a network.
@@ -169,13 +171,13 @@ class Peers:
 
 
 def _read_device(peer: str, message: Message) -> Events:
-    if not isinstance(message, (Hello, Update, Ask, Beat, Ledger)) or message.device != peer:
+    if not isinstance(message, (Hello, Update, Ask, Heartbeat, HeadReport)) or message.device != peer:
         raise BadMessage(f"a {type(message).__name__} that this device may not send")
     if isinstance(message, Hello):
         if not message.samples or not message.cores:
             raise BadMessage("a Hello without samples or cores")
         return ()
-    if isinstance(message, Ledger):
+    if isinstance(message, HeadReport):
         return ()  # of tickets of others: see aggregator.engine.head_ledgers
     events = [trace.device_event(table) for table in message.events]
     if any(event.device != peer for event in events):
@@ -184,6 +186,6 @@ def _read_device(peer: str, message: Message) -> Events:
 
 
 def _read_canary(message: Message) -> Events:
-    if not isinstance(message, (Hello, Beat)):
+    if not isinstance(message, (Hello, Heartbeat)):
         raise BadMessage(f"a {type(message).__name__} that a canary may not send")
-    return [trace.canary_event(table) for table in message.events] if isinstance(message, Beat) else ()
+    return [trace.canary_event(table) for table in message.events] if isinstance(message, Heartbeat) else ()

@@ -11,7 +11,7 @@ LOOK_SECONDS = 0.5
 _LEAST_SHARE = 0.5
 
 
-class Presence:
+class PresenceTracker:
     """Last sign of life of each device, in host-independent emulated seconds."""
 
     def __init__(self, timeout: float) -> None:
@@ -21,7 +21,7 @@ class Presence:
     def heard(self, device: str, now: float) -> None:
         self._heard[device] = now
 
-    def doubt(self, device: str, now: float, seconds: float) -> None:
+    def recheck_in(self, device: str, now: float, seconds: float) -> None:
         """It is silent, and will be told once more in so many seconds unless it is heard before."""
         self._heard[device] = now - self._timeout + seconds
 
@@ -32,7 +32,7 @@ class Presence:
             yield device
 
 
-class Suspects:
+class LivenessProbe:
     """Whether a silent process computes. One that is cut off, or hangs, lives too, but it waits.
 
     A process in the midst of a step runs, or waits for its core, all the time, however crowded that is.

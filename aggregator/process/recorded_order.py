@@ -11,7 +11,7 @@ from testbed.emulation.recorded import RecordedArrival
 from testbed.wire.messages import Ask, Update
 
 
-class Turns:
+class RecordedOrder:
     """Stands where :class:`~aggregator.engine.arrivals.Arrivals` stands. Gives an update out when it is its turn, at the
     moment at which it counted when it was recorded, however early or late it is now.
 
@@ -25,12 +25,12 @@ class Turns:
         self._here: dict[str, tuple[Update, float]] = {}
 
     @property
-    def taken(self) -> int:
+    def consumed(self) -> int:
         """Turns that are over."""
         return self._next
 
-    @taken.setter
-    def taken(self, turns: int) -> None:
+    @consumed.setter
+    def consumed(self, turns: int) -> None:
         self._next = turns
 
     def has(self, update: Update | Ask) -> bool:

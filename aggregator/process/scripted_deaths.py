@@ -11,7 +11,7 @@ _ROUNDING = 1e-6
 """Seconds. A device that rejoins waits for its moment, by the same clock; but two processes may round differently."""
 
 
-class Deaths:
+class ScriptedDeaths:
     """What devices do not tell themselves: that they are dead, or live again.
 
     The rest of the aggregator knows nothing of the script. It learns of a death as it would of any other.

@@ -9,15 +9,21 @@ from pathlib import Path
 
 from aggregator.engine.engine import Engine
 from aggregator.engine.tickets import Tally
-from aggregator.process.evaluation import Evaluation
+from aggregator.process.evaluation import EvaluationQueue
 from testbed.common.clock import WallClock
-from testbed.wire.messages import KILLED, Beat
+from testbed.wire.messages import KILLED, Heartbeat
 
 
 def write(
-    path: Path, now: float, clock: WallClock, engine: Engine, evaluation: Evaluation, beats: Mapping[str, Beat],
-    fleet: Iterable[str], problem: str = "",
-) -> None:  # fmt: skip
+    path: Path,
+    now: float,
+    clock: WallClock,
+    engine: Engine,
+    evaluation: EvaluationQueue,
+    beats: Mapping[str, Heartbeat],
+    fleet: Iterable[str],
+    problem: str = "",
+) -> None:
     devices = {}
     for name in fleet:
         beat = beats.get(name)
@@ -37,7 +43,9 @@ def write(
         "scored": evaluation.scored,
         "problem": problem,
         "metrics": evaluation.latest.metrics if evaluation.latest is not None else {},
-        "tally": {name: getattr(engine.tally, name) + getattr(engine.books.tally, name) for name in Tally.__slots__},
+        "tally": {
+            name: getattr(engine.tally, name) + getattr(engine.head_ledgers.tally, name) for name in Tally.__slots__
+        },
         "devices": devices,
     }
     draft = path.with_suffix(".new")

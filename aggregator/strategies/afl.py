@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 
 from aggregator.pacing import DelaySpread, EveryUpdate, Executions, fraction_of, sample
 from aggregator.strategy import Reject, Server
-from aggregator.vectors import Sum, add_scaled, plus_scaled, scaled, zero_sum
+from aggregator.strategy.vectors import Sum, add_scaled, plus_scaled, scaled, zero_sum
 from testbed.common.parameters import param
 from testbed.wire.messages import Job, Update, Vector
 

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 
 from aggregator.pacing import EveryUpdate
 from aggregator.strategy import Decision, Reject, Server
-from aggregator.vectors import distance, norm, plus_scaled
+from aggregator.strategy.vectors import distance, norm, plus_scaled
 from testbed.common.parameters import param
 from testbed.wire.messages import Job, Update, Vector
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from aggregator.pacing import EveryUpdate
 from aggregator.strategy import Server
-from aggregator.vectors import mixed
+from aggregator.strategy.vectors import mixed
 from testbed.common.parameters import param
 from testbed.wire.messages import Update, Vector
 

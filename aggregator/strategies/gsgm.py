@@ -33,9 +33,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aggregator.pacing import free
+from aggregator.pacing import idle_devices
 from aggregator.strategy import Decision, Server, Strategy
-from aggregator.vectors import add_scaled, plus_scaled
+from aggregator.strategy.vectors import add_scaled, plus_scaled
 from testbed.common.parameters import param
 from testbed.wire.messages import Job, Update, Vector
 
@@ -89,7 +89,7 @@ class GSGM(Strategy):
         self._served.add(update.device)
         self._refill_if_empty(server)
         model, weight = self._step(update, server)
-        train |= {device: self.job(device, server) for device in free([update.device], server)}
+        train |= {device: self.job(device, server) for device in idle_devices([update.device], server)}
         again = server.now if self._next() is not None else None
         return Decision(model=model, applied={update.ticket: weight}, train=train, wake_at=again)
 

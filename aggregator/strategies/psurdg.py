@@ -27,7 +27,7 @@ from typing import ClassVar
 
 from aggregator.pacing import EveryTick
 from aggregator.strategy import Server
-from aggregator.vectors import Sum, add_scaled, plus_scaled, zero_sum
+from aggregator.strategy.vectors import Sum, add_scaled, plus_scaled, zero_sum
 from testbed.wire.messages import Update, Vector
 
 

@@ -36,7 +36,7 @@ import numpy as np
 
 from aggregator.pacing import EveryK, normalised
 from aggregator.strategy import Server
-from aggregator.vectors import add_scaled, cosine, norm
+from aggregator.strategy.vectors import add_scaled, cosine, norm
 from testbed.common.parameters import param
 from testbed.wire.messages import Update, Vector
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 from aggregator.engine.arrivals import Arrivals
 from aggregator.strategy import DeviceInfo
-from devices.cluster.head_engine import ClusterEngine, HeadRule, Merged
+from devices.cluster.head_engine import ClusterEngine, HeadStrategy, Merged
 from testbed.history import trace
 from testbed.wire.codec import BadMessage, Buffer, decode, encode, largest_frame
-from testbed.wire.messages import Base, Beat, Grant, Group, Train, Update, Vector
-from testbed.wire.sockets import Hub, Unreachable
+from testbed.wire.messages import Base, Grant, Heartbeat, JoinCluster, Train, Update, Vector
+from testbed.wire.sockets import Hub, PeerUnreachable
 
 _LEFT = "it is no member any more"
 
@@ -25,9 +25,13 @@ class Head:
     """``give`` hands a job to the device itself; ``result`` takes what the cluster made of the model of a Train."""
 
     def __init__(
-        self, group: Group, endpoint: str, size: int, give: Callable[[Train], None],
+        self,
+        group: JoinCluster,
+        endpoint: str,
+        size: int,
+        give: Callable[[Train], None],
         result: Callable[[Update, Train, float], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._group, self._size, self._give, self._result = group, size, give, result
         self._members: dict[str, int] = {}
         """Name → samples."""
@@ -52,7 +56,7 @@ class Head:
     def close(self) -> None:
         self.hub.close(linger=0)
 
-    def regroup(self, group: Group, now: float) -> None:
+    def regroup(self, group: JoinCluster, now: float) -> None:
         """The aggregator says who is a member."""
         self._group, self._members = group, {name: samples for name, samples, _ in group.members}
         engine = self._engine
@@ -64,7 +68,7 @@ class Head:
         engine.count_on({name: jobs for name, _, jobs in group.members})
         engine.want(group.quorum, now)
 
-    def lead(self, train: Train, moment: float) -> None:
+    def receive_model(self, train: Train, moment: float) -> None:
         """The model is here."""
         self._train, self._since = train, moment
         assert train.job is not None
@@ -72,10 +76,16 @@ class Head:
             self._engine.adopt(train.model, train.version, train.job, moment)
             return
         self._engine = ClusterEngine(
-            HeadRule(self._group.quorum, self._group.damped), train.model, version=train.version,
-            book=self._group.book, jobs={name: jobs for name, _, jobs in self._group.members}, job=train.job,
-            up=self._pass_up, send=self._send, record=self._record,
-        )  # fmt: skip
+            HeadStrategy(self._group.quorum, self._group.damped),
+            train.model,
+            version=train.version,
+            ticket_range=self._group.ticket_range,
+            jobs={name: jobs for name, _, jobs in self._group.members},
+            job=train.job,
+            up=self._pass_up,
+            send=self._send,
+            record=self._record,
+        )
         self._heard[self._group.head] = 0
         for name, trains in self._heard.items():
             if name in self._members:
@@ -109,7 +119,7 @@ class Head:
             assert isinstance(update, Update), "members ask nobody for a rate"
             self._early.discard(update.ticket)
             moment = max(counts_from, awake_since, self._engine.now)
-            self._engine.update(update, moment, received=received, taken=now)
+            self._engine.update(update, moment, received=received, handled=now)
 
     @property
     def due(self) -> float:
@@ -120,7 +130,7 @@ class Head:
             message = decode(frames, self._size)
         except BadMessage:
             return  # nobody of ours
-        if not isinstance(message, (Update, Beat)) or message.device != peer or peer not in self._members:
+        if not isinstance(message, (Update, Heartbeat)) or message.device != peer or peer not in self._members:
             return
         self._heard[peer] = message.trains
         engine = self._engine
@@ -140,13 +150,13 @@ class Head:
 
     # ---- what goes out
 
-    def _send(self, device: str, message: Train | Base | Grant | Group) -> None:
+    def _send(self, device: str, message: Train | Base | Grant | JoinCluster) -> None:
         if device == self._group.head and isinstance(message, Train):
             self._give(message)
             return
         try:
             self.hub.send(device, encode(message))
-        except Unreachable as problem:
+        except PeerUnreachable as problem:
             raise ConnectionError(str(problem)) from None
 
     def _record(self, event: trace.Event) -> None:
@@ -167,9 +177,16 @@ class Head:
         self._merged = {each.ticket: each.device for each in arrived}
         losses = [each.loss for each in arrived if each.loss is not None]
         update = Update(
-            device=self._group.head, ticket=self._train.ticket, version=self._train.version, delta=delta,
-            samples=sum(self._engine.known[each.device].samples for each in arrived), steps=len(merged),
-            started=self._since, finished=moment, due=moment, loss=sum(losses) / len(losses) if losses else None,
+            device=self._group.head,
+            ticket=self._train.ticket,
+            version=self._train.version,
+            delta=delta,
+            samples=sum(self._engine.known[each.device].samples for each in arrived),
+            steps=len(merged),
+            started=self._since,
+            finished=moment,
+            due=moment,
+            loss=sum(losses) / len(losses) if losses else None,
             merged=merged,
-        )  # fmt: skip
+        )
         self._result(update, self._train, moment)

@@ -23,7 +23,7 @@ Merged = tuple[tuple[int, float, int], ...]
 """Ticket, weight and staleness of each update."""
 
 
-class HeadRule(Strategy):
+class HeadStrategy(Strategy):
     """SAA: wait for the fastest ⌈φ·|X_n|⌉ members, and weigh them by samples and staleness.
 
     Updates that come while the head waits for the next model are first in line for the next result; of more than
@@ -83,32 +83,48 @@ class ClusterEngine(Engine):
     """Over the members of one cluster. ``up`` is given what they made of a model."""
 
     def __init__(
-        self, rule: HeadRule, model: Vector, *, version: int, book: int, jobs: Mapping[str, int], job: Job,
-        up: Callable[[Vector, Merged], None], send: Send, record: Record,
-    ) -> None:  # fmt: skip
+        self,
+        strategy: HeadStrategy,
+        model: Vector,
+        *,
+        version: int,
+        ticket_range: int,
+        jobs: Mapping[str, int],
+        job: Job,
+        up: Callable[[Vector, Merged], None],
+        send: Send,
+        record: Record,
+    ) -> None:
         super().__init__(
-            rule, model, job=job, random=np.random.default_rng(0), send=send, record=record, version=version, book=book
+            strategy,
+            model,
+            job=job,
+            random=np.random.default_rng(0),
+            send=send,
+            record=record,
+            version=version,
+            ticket_range=ticket_range,
         )
-        self.rule, self._up = rule, up
-        self._office.jobs.update(jobs)
+        self.strategy, self._up = strategy, up
+        self._register.jobs.update(jobs)
 
     def adopt(self, model: Vector, version: int, job: Job, now: float) -> None:
         """The aggregator has a new model, or (of the same version) wants the cluster to work on this one again."""
         self.now, self.job = max(now, self.now), job
         if version != self.version:
-            self._office.history.append(model, version)
-        self._carry_out(self.rule.on_model(self), "a model from above")
+            self._register.history.append(model, version)
+        self._carry_out(self.strategy.on_model(self), "a model from above")
 
     def count_on(self, jobs: Mapping[str, int]) -> None:
         """So many jobs were sent to devices, as far as the aggregator knows."""
-        known = self._office.jobs
+        known = self._register.jobs
         for device, count in jobs.items():
             known[device] = max(count, known[device])
 
     def want(self, quorum: int, now: float) -> None:
         """So many updates are wanted from now on."""
-        self.now, self.rule.quorum = max(now, self.now), quorum
-        self._carry_out(self.rule.on_wake(self), "a change of members")
+        self.now, self.strategy.quorum = max(now, self.now), quorum
+        self._carry_out(self.strategy.on_wake(self), "a change of members")
 
     def _carry_out(self, decision: Decision, event: str) -> None:
         if decision.up is not None:
@@ -116,7 +132,7 @@ class ClusterEngine(Engine):
             for number, weight in decision.applied.items():
                 ticket = self._awaiting(number, "merged")
                 merged.append((number, weight, self.version - ticket.base))
-                self._office.apply(ticket, self.now)
+                self._register.apply(ticket, self.now)
             self._up(decision.up, tuple(merged))
             decision = replace(decision, up=None, applied={})
         super()._carry_out(decision, event)

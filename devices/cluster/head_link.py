@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from devices.link import Transfer, next_tick
-from devices.route import Ways
+from devices.route import Route
 from testbed.emulation.faults import Timetable
 from testbed.history.trace import Downloaded, Event, Uploaded
 from testbed.profile.fleet import DeviceSpec
@@ -28,7 +28,7 @@ class _Download:
     train: Train
     attempt: int
     way: Transfer
-    taken: float
+    handled: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,22 +40,33 @@ class _Upload:
     sent: bool = False
 
 
-class Relay:
+class HeadLink:
     """``lead``: so many seconds before it is due, an update is given to the transport. ``dies_at``: by the script.
 
     ``lost`` is told of each result that will not come: why, and when that happened.
     """
 
     def __init__(
-        self, spec: DeviceSpec, timetable: Timetable, lost: Callable[[Update, str, float], None], *, lead: float,
+        self,
+        spec: DeviceSpec,
+        timetable: Timetable,
+        lost: Callable[[Update, str, float], None],
+        *,
+        lead: float,
         dies_at: float = math.inf,
-    ) -> None:  # fmt: skip
-        self._spec, self._ways, self._lost, self._lead, self._dies_at = spec, Ways(spec, timetable), lost, lead, dies_at
+    ) -> None:
+        self._spec, self._ways, self._lost, self._lead, self._dies_at = (
+            spec,
+            Route(spec, timetable),
+            lost,
+            lead,
+            dies_at,
+        )
         self._download: _Download | None = None
         self._upload: _Upload | None = None
         self._tried: tuple[int, int] = (0, 0)
         """The last ticket that was sent to us, and how often before."""
-        self.held = 0
+        self.current = 0
         """The ticket whose model is here, or on its way, and whose answer is not through. For heartbeats."""
         self.finished = 0
         """The ticket whose answer was on its way last. For heartbeats."""
@@ -67,15 +78,15 @@ class Relay:
 
     def receive(self, train: Train, now: float) -> None:
         """A model has reached this end of the transport; its way over the link began when it was sent."""
-        if train.ticket == self.held or train.ticket <= self.finished:
+        if train.ticket == self.current or train.ticket <= self.finished:
             return  # sent again although we have it, or had it
         self.advance(now)  # the answer to a result may be here before we have seen that it is through
         if self._upload is not None:
             self._lost(self._upload.update, _TOO_LATE, now)
         self._tried = (train.ticket, self._tried[1] + 1 if self._tried[0] == train.ticket else 0)
-        self.held, self._upload = train.ticket, None
+        self.current, self._upload = train.ticket, None
         way = self._ways.down(train, train.number, self._tried[1], self._ways.there(train.sent))
-        self._download = _Download(train=train, attempt=self._tried[1], way=way, taken=now)
+        self._download = _Download(train=train, attempt=self._tried[1], way=way, handled=now)
 
     def take(self, now: float) -> tuple[Train, float] | None:
         """A model whose download has ended by now, and when it was due."""
@@ -85,15 +96,22 @@ class Relay:
         self._download, way = None, download.way
         self.events.append(
             Downloaded(
-                t=now, device=self._spec.name, ticket=download.train.ticket, job=download.train.number,
-                attempt=download.attempt, sent=way.started, asked=way.asked,
-                obtained=max(way.due, download.taken) - way.started, bytes=way.bytes, dropped=way.dropped,
-                held=way.held or None,
+                t=now,
+                device=self._spec.name,
+                ticket=download.train.ticket,
+                job=download.train.number,
+                attempt=download.attempt,
+                sent=way.started,
+                asked=way.asked,
+                obtained=max(way.due, download.handled) - way.started,
+                bytes=way.bytes,
+                dropped=way.dropped,
+                absent=way.absent or None,
             )
-        )  # fmt: skip
+        )
         if way.dropped:
             self.drops += 1
-            self.held = 0  # the next heartbeat shows that it is not here
+            self.current = 0  # the next heartbeat shows that it is not here
             return None
         return download.train, way.due
 
@@ -101,7 +119,7 @@ class Relay:
 
     def send(self, update: Update, train: Train, moment: float) -> None:
         """What the cluster has made of a model sets out."""
-        if update.ticket != self.held:
+        if update.ticket != self.current:
             self._lost(update, _TOO_LATE, moment)
             return
         self.finished = update.ticket
@@ -110,7 +128,7 @@ class Relay:
     def drop(self) -> None:
         """There is no cluster any more: what is on its way is for nobody."""
         self._download = self._upload = None
-        self.held = 0
+        self.current = 0
         self.outbox.clear()
 
     def advance(self, now: float) -> None:
@@ -142,15 +160,23 @@ class Relay:
         way = upload.way
         self.events.append(
             Uploaded(
-                t=now, device=self._spec.name, ticket=upload.update.ticket, job=upload.number, attempt=upload.attempt,
-                sent=way.started, asked=way.asked, obtained=way.due - way.started, bytes=way.bytes, dropped=way.dropped,
-                held=way.held or None,
+                t=now,
+                device=self._spec.name,
+                ticket=upload.update.ticket,
+                job=upload.number,
+                attempt=upload.attempt,
+                sent=way.started,
+                asked=way.asked,
+                obtained=way.due - way.started,
+                bytes=way.bytes,
+                dropped=way.dropped,
+                absent=way.absent or None,
             )
-        )  # fmt: skip
+        )
         self._upload = None
         if not way.dropped or self._spec.on_drop == "give_up":
             self.drops += way.dropped
-            self.held = 0  # if it was lost, the next heartbeat shows an answer that is not held any more
+            self.current = 0  # if it was lost, the next heartbeat shows an answer that is not held any more
             if way.dropped:
                 self._lost(upload.update, _GIVEN_UP, way.due)
             return

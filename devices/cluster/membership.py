@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from devices.cluster.head import Head
-from devices.cluster.head_link import Relay
-from devices.config import DeviceConfig
+from devices.cluster.head_link import HeadLink
 from devices.device import Device
+from devices.device_config import DeviceConfig
 from devices.work import State
 from testbed.emulation.faults import timetable
 from testbed.history.trace import as_table
 from testbed.wire.codec import encode, heard, largest_frame
-from testbed.wire.messages import MOST_EVENTS, Ask, Beat, Group, Ledger, Train, Update, book_of
-from testbed.wire.sockets import Hub, Peer, Unreachable
+from testbed.wire.messages import MOST_EVENTS, Ask, HeadReport, Heartbeat, JoinCluster, Train, Update, range_of
+from testbed.wire.sockets import Hub, Peer, PeerUnreachable
 
 _RETRY_SECONDS = 0.02
 """Host seconds: a head may open its endpoint a moment after its members were told of it."""
@@ -28,10 +28,10 @@ _RETRY_SECONDS = 0.02
 class Membership:
     def __init__(self, config: DeviceConfig, size: int, device: Device, lead: float) -> None:
         self._config, self._size, self._device = config, size, device
-        self._relay = Relay(
+        self._relay = HeadLink(
             config.spec, timetable(config.spec, config.seed), self._lost, lead=lead, dies_at=device.dies_at
-        )  # fmt: skip
-        self._group: Group | None = None
+        )
+        self._group: JoinCluster | None = None
         self._boss: Peer | None = None
         self._head: Head | None = None
         self._old: set[int] = set()
@@ -47,19 +47,19 @@ class Membership:
 
     # ---- what the aggregator says
 
-    def enter(self, group: Group, now: float) -> None:
-        if self._group is not None and self._group.book == group.book:
+    def enter(self, group: JoinCluster, now: float) -> None:
+        if self._group is not None and self._group.ticket_range == group.ticket_range:
             self._group = group
             if self._head is not None:
                 self._head.regroup(group, now)
             return
         self.leave()
         self._group, self._trains = group, 0
-        self._old.add(group.book)
-        endpoint, name = f"ipc://{self._config.heads}/head-{group.book}", self._config.spec.name
+        self._old.add(group.ticket_range)
+        endpoint, name = f"ipc://{self._config.heads}/head-{group.ticket_range}", self._config.spec.name
         if group.head == name:
             self._head = Head(group, endpoint, self._size, self._give, self._relay.send)
-            self._device.own_book = group.book
+            self._device.own_range = group.ticket_range
         else:
             self._boss = Peer(endpoint, name, max_bytes=largest_frame(self._size))
             self._greets_at = now
@@ -70,11 +70,11 @@ class Membership:
             self._boss.close(linger=0)
         if self._head is not None:
             self._head.close()
-        self._boss = self._head = self._group = self._greets_at = self._device.own_book = None
+        self._boss = self._head = self._group = self._greets_at = self._device.own_range = None
         self._for_boss.clear()
         self._relay.drop()
 
-    def lead(self, train: Train, now: float) -> None:
+    def receive_model(self, train: Train, now: float) -> None:
         """A model for the cluster; not if the aggregator has another head in mind meanwhile. One is to be trained."""
         if self._head is not None and train.job is not None:
             self._relay.receive(train, now)
@@ -92,7 +92,7 @@ class Membership:
             self._head.listen(now, awake_since)
             model = self._relay.take(now)
             if model is not None:
-                self._head.lead(model[0], max(model[1], awake_since))
+                self._head.receive_model(model[0], max(model[1], awake_since))
         self._relay.advance(now)
 
     def due(self) -> float:
@@ -109,10 +109,10 @@ class Membership:
 
     def takes(self, update: Update | Ask) -> bool:
         """Whether an update is not for the aggregator: it is for the head, or for one that is not ours any more."""
-        book = book_of(update.ticket)
-        if isinstance(update, Ask) or book not in self._old:
+        ticket_range = range_of(update.ticket)
+        if isinstance(update, Ask) or ticket_range not in self._old:
             return False
-        if self._group is not None and book == self._group.book:
+        if self._group is not None and ticket_range == self._group.ticket_range:
             if self._head is not None:
                 self._head.take(update, self._now)
             elif self._boss is not None:
@@ -127,11 +127,11 @@ class Membership:
         if self._boss is not None and not self._for_boss:
             try:
                 self._boss.send(encode(replace(self._device.standing(), trains=self._trains)))
-            except Unreachable:
+            except PeerUnreachable:
                 return
             self._greets_at = None
 
-    def for_aggregator(self, beat: Beat) -> Beat:
+    def for_aggregator(self, beat: Heartbeat) -> Heartbeat:
         """What a heartbeat tells the aggregator: of its own tickets only, and those of a head are for its cluster."""
         relay, events = self._relay, tuple(as_table(event) for event in self._relay.events)
         self._relay.events.clear()
@@ -140,16 +140,16 @@ class Membership:
             return beat
         if self._head is None:
             return replace(beat, ticket=0, finished=0)
-        return replace(beat, ticket=relay.held, finished=relay.finished)
+        return replace(beat, ticket=relay.current, finished=relay.finished)
 
-    def ledgers(self) -> list[Ledger]:
+    def ledgers(self) -> list[HeadReport]:
         """What is to be told of the book that is kept here."""
         if self._head is None or self._group is None:
             return []
         events, self._head.ledger = self._head.ledger, []
-        name, book = self._config.spec.name, self._group.book
+        name, ticket_range = self._config.spec.name, self._group.ticket_range
         return [
-            Ledger(device=name, book=book, events=tuple(events[at : at + MOST_EVENTS]))
+            HeadReport(device=name, ticket_range=ticket_range, events=tuple(events[at : at + MOST_EVENTS]))
             for at in range(0, len(events), MOST_EVENTS)
         ]
 
@@ -175,7 +175,7 @@ class Membership:
             while self._for_boss:
                 boss.send(encode(replace(self._for_boss[0], trains=self._trains)))
                 del self._for_boss[0]
-        except Unreachable:
+        except PeerUnreachable:
             self._greets_at = self._now
         if self._greets_at is not None and self._greets_at <= self._now:
             self._greets_at = self._now + _RETRY_SECONDS / self._config.dilation

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from testbed.history.trace import Miss, Use
 from testbed.host.kernel import Usage
-from testbed.profile.speed import Curve
+from testbed.profile.speed import SteppedCurve
 
 _HASTE = 1 / 3
 """Of the time since the job began, the part by which it may be ahead: it computes at 1.5 times its speed at most."""
@@ -29,7 +29,7 @@ class Pace:
         started: float,
         seconds_per_sample: float | None,
         samples_after: Callable[[int], int],
-        curve: Curve,
+        curve: SteppedCurve,
         usage: Usage | None = None,
         *,
         steps: int,

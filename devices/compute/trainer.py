@@ -11,7 +11,7 @@ Steps: TypeAlias = Generator[float, None, Vector]
 """Local training that yields the loss of each step and returns the delta."""
 
 
-class Computing(Protocol):
+class Computation(Protocol):
     """Local training under way."""
 
     def step(self) -> float:
@@ -29,7 +29,7 @@ class Computing(Protocol):
         ...
 
 
-Trainer: TypeAlias = Callable[[Job, Vector, int], Computing]
+Trainer: TypeAlias = Callable[[Job, Vector, int], Computation]
 """Begins local training: what to do, the model to start from, the number of the job."""
 
 

@@ -12,14 +12,14 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from devices.config import CanaryConfig
+from devices.device_config import CanaryConfig
 from testbed.common.clock import WallClock
 from testbed.history.trace import Canary, as_table
 from testbed.host.cores import Priority, settle
 from testbed.learning.tasks.task import Task
 from testbed.wire.codec import encode, heard, largest_frame
-from testbed.wire.messages import STOPPED, Beat, Hello, Stop, Welcome
-from testbed.wire.sockets import Peer, Unreachable, closing_peer
+from testbed.wire.messages import STOPPED, Heartbeat, Hello, Stop, Welcome
+from testbed.wire.sockets import Peer, PeerUnreachable, closing_peer
 
 _CONNECT_SECONDS = 60.0
 _ALONE_SECONDS = 0.3
@@ -29,19 +29,19 @@ _ALONE_LEAST, _ALONE_MOST = 3, 20
 def main(config: CanaryConfig, task: Task, ready: Callable[[str], None]) -> None:
     """Time the step alone, tell ``ready``, then among the others until the run is over."""
     cores = settle(config.core, Priority.DEVICE)
-    song = _Song(task, config)
-    count = min(_ALONE_MOST, max(_ALONE_LEAST, round(_ALONE_SECONDS / song.seconds)))
-    alone = sum(song.timed() for _ in range(count)) / count
+    probe = _Probe(task, config)
+    count = min(_ALONE_MOST, max(_ALONE_LEAST, round(_ALONE_SECONDS / probe.seconds)))
+    alone = sum(probe.timed() for _ in range(count)) / count
     ready(config.name)
     limit = largest_frame(task.size)
-    with closing_peer(config.endpoint, config.name, max_bytes=limit, badge=config.badge) as peer:
+    with closing_peer(config.endpoint, config.name, max_bytes=limit, credential=config.credential) as peer:
         hello = Hello(device=config.name, pid=os.getpid(), cores=cores, samples=0)
         peer.send(encode(hello), timeout=_CONNECT_SECONDS)
-        _sing(config, peer, task.size, song, alone)
-        peer.send(encode(Beat(device=config.name, state=STOPPED)), timeout=1.0)
+        _sing(config, peer, task.size, probe, alone)
+        peer.send(encode(Heartbeat(device=config.name, state=STOPPED)), timeout=1.0)
 
 
-def _sing(config: CanaryConfig, peer: Peer, size: int, song: _Song, alone: float) -> None:
+def _sing(config: CanaryConfig, peer: Peer, size: int, probe: _Probe, alone: float) -> None:
     host = WallClock(0.0)
     clock: WallClock | None = None
     due = 0.0
@@ -55,16 +55,16 @@ def _sing(config: CanaryConfig, peer: Peer, size: int, song: _Song, alone: float
             clock, due = WallClock(message.origin, config.dilation), host.now() + config.every
         if clock is None or host.now() < due:
             continue
-        obtained = song.timed()
+        obtained = probe.timed()
         due += config.every * max(1, -(-(host.now() - due) // config.every))
-        event = Canary(t=clock.now(), core=config.core, asked=song.seconds, alone=alone, obtained=obtained)
+        event = Canary(t=clock.now(), core=config.core, asked=probe.seconds, alone=alone, obtained=obtained)
         try:
-            peer.send(encode(Beat(device=config.name, state="singing", events=(as_table(event),))))
-        except Unreachable:
+            peer.send(encode(Heartbeat(device=config.name, state="singing", events=(as_table(event),))))
+        except PeerUnreachable:
             continue  # the aggregator is flooded; one note less
 
 
-class _Song:
+class _Probe:
     """Some local steps, paced: they end at their deadline, or when they were computed if that is later."""
 
     def __init__(self, task: Task, config: CanaryConfig) -> None:

@@ -15,21 +15,21 @@ from devices.cluster.membership import Membership
 from devices.compute.freeze import freeze
 from devices.compute.local_sgd import local_sgd
 from devices.compute.quota import SignalQuota
-from devices.compute.trainer import Computing, Steps, Stepwise
+from devices.compute.trainer import Computation, Steps, Stepwise
 from devices.compute.worker import Worker
-from devices.config import GRAIN_SECONDS, DeviceConfig
 from devices.device import Device
-from devices.process.outbox import Telling
+from devices.device_config import GRAIN_SECONDS, DeviceConfig
+from devices.process.outbox import Outbox
 from devices.work import State
 from testbed.common.clock import WallClock
 from testbed.emulation.faults import RecordedTimetable, Timetable, timetable
 from testbed.emulation.recorded import read_jobs
-from testbed.host.cgroups import Quota
+from testbed.host.cgroups import CpuQuota
 from testbed.host.cores import Priority, settle
 from testbed.host.kernel import UsageMeter
 from testbed.learning.tasks.task import Task
 from testbed.wire.codec import Buffer, encode, heard, largest_frame
-from testbed.wire.messages import STOPPED, Base, Grant, Group, Hello, Job, Refused, Stop, Train, Vector, Welcome
+from testbed.wire.messages import STOPPED, Base, Grant, Hello, Job, JoinCluster, Refused, Stop, Train, Vector, Welcome
 from testbed.wire.sockets import Peer, closing_peer, wait_for_any
 
 _CONNECT_SECONDS = 60.0
@@ -59,7 +59,7 @@ def main(config: DeviceConfig, task: Task) -> None:
     cores, limit = settle(config.core, Priority.DEVICE), largest_frame(task.size)
     with (
         _own_process(config, task) as worker,  # it forks: before the socket, which brings threads
-        closing_peer(config.endpoint, config.spec.name, max_bytes=limit, badge=config.badge) as peer,
+        closing_peer(config.endpoint, config.spec.name, max_bytes=limit, credential=config.credential) as peer,
     ):
         DeviceProcess(config, task, peer, cores, worker).run()
 
@@ -73,7 +73,7 @@ def _own_process(config: DeviceConfig, task: Task) -> Iterator[Worker | None]:
     samples = len(task.shards[config.spec.index])
     worker = Worker(lambda job, base, number: _local_sgd(config, task, job, base, number), samples, task.size)
     try:
-        if isinstance(config.quota, Quota):
+        if isinstance(config.quota, CpuQuota):
             config.quota.add(worker.pid)
         yield worker
     finally:
@@ -102,14 +102,18 @@ class DeviceProcess:
         self._shard = task.shards[spec.index]
         self._quota = SignalQuota(worker, config.quota) if worker and isinstance(config.quota, float) else None
         self._device = Device(
-            spec, _timetable(config), len(self._shard), worker.begin if worker else self._train,
+            spec,
+            _timetable(config),
+            len(self._shard),
+            worker.begin if worker else self._train,
             worker.usage if worker else UsageMeter(),
-            lead=_LEAD_SECONDS / config.dilation, grain=GRAIN_SECONDS / config.dilation,
+            lead=_LEAD_SECONDS / config.dilation,
+            grain=GRAIN_SECONDS / config.dilation,
             ahead=_AHEAD_SECONDS / config.dilation,
             begins=config.rejoining.at if config.rejoining is not None else config.begins,
-        )  # fmt: skip
+        )
         self._cluster = Membership(config, task.size, self._device, _LEAD_SECONDS / config.dilation)
-        self._telling = Telling(peer, self._device, self._cluster)
+        self._telling = Outbox(peer, self._device, self._cluster)
         self._next_beat = (spec.index * _GOLDEN % 1.0) * config.beat
         self._frozen_until = -math.inf
 
@@ -231,8 +235,8 @@ class DeviceProcess:
         message = heard(frames, self._task.size)
         if isinstance(message, Train):
             self._telling.trains += 1
-            if message.lead:
-                self._cluster.lead(message, now)
+            if message.for_cluster:
+                self._cluster.receive_model(message, now)
             else:
                 self._cluster.leave()
                 self._device.receive(message, now)
@@ -240,10 +244,10 @@ class DeviceProcess:
             self._device.receive_base(message)
         elif isinstance(message, Grant):
             self._device.receive_grant(message)
-        elif isinstance(message, Group):
+        elif isinstance(message, JoinCluster):
             self._cluster.enter(message, now)
         elif isinstance(message, Stop):
             raise StopRun
 
-    def _train(self, job: Job, base: Vector, number: int) -> Computing:
+    def _train(self, job: Job, base: Vector, number: int) -> Computation:
         return Stepwise(_local_sgd(self._config, self._task, job, base, number))

@@ -7,18 +7,18 @@ from msgspec.structs import replace
 from devices.cluster.membership import Membership
 from devices.device import Device
 from testbed.wire.codec import encode
-from testbed.wire.messages import MOST_EVENTS, Ask, Beat, Ledger, Update
-from testbed.wire.sockets import Peer, Unreachable
+from testbed.wire.messages import MOST_EVENTS, Ask, HeadReport, Heartbeat, Update
+from testbed.wire.sockets import Peer, PeerUnreachable
 
 
-class Telling:
+class Outbox:
     """Events travel with updates and heartbeats; they outlast a message that the transport could not take."""
 
     def __init__(self, peer: Peer, device: Device, cluster: Membership) -> None:
         self._peer, self._device, self._cluster = peer, device, cluster
         self._events: tuple[dict[str, object], ...] = ()
         """That no message has carried yet."""
-        self._ledgers: list[Ledger] = []
+        self._ledgers: list[HeadReport] = []
         self.trains = 0
         """Train messages that the aggregator has sent: not those of a cluster head."""
 
@@ -34,14 +34,14 @@ class Telling:
             while relayed:
                 self._tell(relayed[0])
                 del relayed[0]
-        except Unreachable:
+        except PeerUnreachable:
             return False
         return True
 
     def beat(self) -> None:
         try:
             self._tell(self._cluster.for_aggregator(self._device.beat()))
-        except Unreachable:
+        except PeerUnreachable:
             return  # the aggregator is flooded, or gone; the launcher ends us in the second case
 
     def last_word(self, state: str) -> None:
@@ -54,7 +54,7 @@ class Telling:
             self._tell(last, timeout=1.0)
         self._tell(replace(last, state=state), timeout=1.0)
 
-    def _tell(self, message: Update | Ask | Beat, timeout: float = 0.0) -> None:
+    def _tell(self, message: Update | Ask | Heartbeat, timeout: float = 0.0) -> None:
         self._events += message.events
         told = self._events[:MOST_EVENTS]
         self._peer.send(encode(replace(message, events=told, trains=self.trains)), timeout)

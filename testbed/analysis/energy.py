@@ -78,7 +78,7 @@ class DeviceEnergy:
         return None if phases is None else sum(phases.values())
 
 
-class Ledger:
+class EnergyAccount:
     """Who spent how many joules on what, and when."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.analysis import energy, fairness
-from testbed.analysis.totals import DeviceTotals, Made, Totals
+from testbed.analysis.totals import DeviceTotals, Totals, VersionTotals
 
 _MOST_REASONS = 10
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
@@ -19,20 +19,68 @@ _OWN_COLUMNS = ("time_s", "host_s", "version", "joules", "bytes")
 METRIC_COLUMNS = (*_OWN_COLUMNS, "accuracy", "loss")
 """Those of other metrics follow."""
 VERSION_COLUMNS = (
-    "version", "time_s", "latency_s", "updates", "new_updates", "weight", "mean_staleness", "max_staleness",
-    "planned_s", "queue_s", "time_usage",
-)  # fmt: skip
+    "version",
+    "time_s",
+    "latency_s",
+    "updates",
+    "new_updates",
+    "weight",
+    "mean_staleness",
+    "max_staleness",
+    "planned_s",
+    "queue_s",
+    "time_usage",
+)
 _SECONDS = (
-    "busy_s", "download_s", "upload_s", "waiting_s", "suspended_s", "dead_s", "abandoned_s", "asked_s", "obtained_s",
-    "host_cpu_s", "host_waited_s",
-)  # fmt: skip
+    "busy_s",
+    "download_s",
+    "upload_s",
+    "waiting_s",
+    "suspended_s",
+    "dead_s",
+    "abandoned_s",
+    "asked_s",
+    "obtained_s",
+    "host_cpu_s",
+    "host_waited_s",
+)
 _JOULES = tuple(f"{phase}_j" for phase in energy.PHASES)
 DEVICE_COLUMNS = (
-    "device", "pid", "core", "samples", "jobs", "to_aggregator", "applied", "rejected", "lost", "superseded", "drops",
-    "bytes_up", "bytes_down", "busy_s", "download_s", "upload_s", "waiting_s", "suspended_s", "dead_s", "abandoned_s",
-    "idle_s", "asked_s", "obtained_s", "energy_j", *_JOULES, "wasted_j", "joules_per_update", "contribution",
-    "first_loss", "last_loss", "missed", "host_cpu_s", "host_waited_s", "mean_staleness",
-)  # fmt: skip
+    "device",
+    "pid",
+    "core",
+    "samples",
+    "jobs",
+    "to_aggregator",
+    "applied",
+    "rejected",
+    "lost",
+    "superseded",
+    "drops",
+    "bytes_up",
+    "bytes_down",
+    "busy_s",
+    "download_s",
+    "upload_s",
+    "waiting_s",
+    "suspended_s",
+    "dead_s",
+    "abandoned_s",
+    "idle_s",
+    "asked_s",
+    "obtained_s",
+    "energy_j",
+    *_JOULES,
+    "wasted_j",
+    "joules_per_update",
+    "contribution",
+    "first_loss",
+    "last_loss",
+    "missed",
+    "host_cpu_s",
+    "host_waited_s",
+    "mean_staleness",
+)
 
 
 # ---- over time
@@ -45,18 +93,20 @@ def metric_rows(total: Totals) -> list[dict[str, Any]]:
     moved = _moved(total, [score.made for score in scores])
     return [
         {
-            "time_s": round(score.made, 4), "host_s": round(total.host_seconds(score.made), 4),
-            "version": score.version, "joules": spent, "bytes": size, **_scored(score.metrics),
+            "time_s": round(score.made, 4),
+            "host_s": round(total.host_seconds(score.made), 4),
+            "version": score.version,
+            "joules": spent,
+            "bytes": size,
+            **_scored(score.metrics),
         }
         for score, spent, size in zip(scores, joules, moved, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _scored(metrics: Mapping[str, float]) -> dict[str, float]:
     """By its name, unless that is one of ours."""
-    return {
-        f"metric_{name}" if name in _OWN_COLUMNS else name: round(value, 6) for name, value in metrics.items()
-    }  # fmt: skip
+    return {f"metric_{name}" if name in _OWN_COLUMNS else name: round(value, 6) for name, value in metrics.items()}
 
 
 def metric_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -97,25 +147,31 @@ def version_rows(total: Totals) -> list[dict[str, Any]]:
         staleness = mean(made.staleness)
         rows.append(
             {
-                "version": made.version, "time_s": round(made.t, 4), "latency_s": round(made.t - before, 4),
-                "updates": made.updates, "new_updates": len(made.staleness), "weight": round(made.weight, 6),
+                "version": made.version,
+                "time_s": round(made.t, 4),
+                "latency_s": round(made.t - before, 4),
+                "updates": made.updates,
+                "new_updates": len(made.staleness),
+                "weight": round(made.weight, 6),
                 "mean_staleness": None if staleness is None else round(staleness, 3),
-                "max_staleness": max(made.staleness, default=None), **_planned(made, made.t - before),
+                "max_staleness": max(made.staleness, default=None),
+                **_planned(made, made.t - before),
             }
-        )  # fmt: skip
+        )
         before = made.t
     return rows
 
 
-def _planned(made: Made, seconds: float) -> dict[str, float | None]:
+def _planned(made: VersionTotals, seconds: float) -> dict[str, float | None]:
     """What the plan of the round said that took so long, and the part of all time that is used up with it."""
     plan = made.plan
     if plan is None:
         return dict.fromkeys(("planned_s", "queue_s", "time_usage"))
     return {
-        "planned_s": round(plan.seconds, 4), "queue_s": round(plan.queue, 4),
+        "planned_s": round(plan.seconds, 4),
+        "queue_s": round(plan.queue, 4),
         "time_usage": round((plan.spent + seconds) / plan.budget, 6),
-    }  # fmt: skip
+    }
 
 
 # ---- by device
@@ -136,15 +192,20 @@ def _device_row(name: str, device: DeviceTotals, seconds: float) -> dict[str, An
     joules = None if phases is None else sum(phases.values())
     values = {column: getattr(device, column, None) for column in DEVICE_COLUMNS}
     times = {column: round(getattr(device, column), 3) for column in _SECONDS}
-    return values | times | {
-        "device": name, "idle_s": round(device.energy.idle(seconds), 3),
-        "energy_j": None if joules is None else round(joules, 3),
-        **{f"{phase}_j": None if phases is None else round(phases[phase], 3) for phase in energy.PHASES},
-        "joules_per_update": None if joules is None or not device.applied else round(joules / device.applied, 3),
-        "first_loss": round(device.losses[0][1], 6) if device.losses else None,
-        "last_loss": round(device.losses[-1][1], 6) if device.losses else None,
-        "mean_staleness": None if staleness is None else round(staleness, 3),
-    }  # fmt: skip
+    return (
+        values
+        | times
+        | {
+            "device": name,
+            "idle_s": round(device.energy.idle(seconds), 3),
+            "energy_j": None if joules is None else round(joules, 3),
+            **{f"{phase}_j": None if phases is None else round(phases[phase], 3) for phase in energy.PHASES},
+            "joules_per_update": None if joules is None or not device.applied else round(joules / device.applied, 3),
+            "first_loss": round(device.losses[0][1], 6) if device.losses else None,
+            "last_loss": round(device.losses[-1][1], 6) if device.losses else None,
+            "mean_staleness": None if staleness is None else round(staleness, 3),
+        }
+    )
 
 
 def contributions(total: Totals) -> dict[str, float]:

@@ -43,12 +43,16 @@ def rows(events: Iterable[Event]) -> list[dict[str, Any]]:
                 energy += (power or 0.0) * seconds
             found.append(
                 {
-                    "round": event.number, "time_s": round(event.t, 4), "devices": len(event.devices),
-                    "fastest_s": round(min(event.seconds), 4), "slowest_s": round(max(event.seconds), 4),
-                    "delay_s": round(delay, 4), "cumulative_delay_s": round(cumulative, 4),
+                    "round": event.number,
+                    "time_s": round(event.t, 4),
+                    "devices": len(event.devices),
+                    "fastest_s": round(min(event.seconds), 4),
+                    "slowest_s": round(max(event.seconds), 4),
+                    "delay_s": round(delay, 4),
+                    "cumulative_delay_s": round(cumulative, 4),
                     "energy_proxy_j": round(energy, 3) if known else None,
                 }
-            )  # fmt: skip
+            )
     return found
 
 

@@ -15,8 +15,14 @@ from testbed.history import trace
 from testbed.history.trace import Event
 
 DOWNLOAD, COMPUTING, UPLOAD, SUSPENDED, ABANDONED, DEAD, WAITING = (
-    "download", "computing", "upload", "suspended", "abandoned", "dead", "waiting"
-)  # fmt: skip
+    "download",
+    "computing",
+    "upload",
+    "suspended",
+    "abandoned",
+    "dead",
+    "waiting",
+)
 STATES = (DOWNLOAD, COMPUTING, UPLOAD, SUSPENDED, ABANDONED, DEAD, WAITING)
 """``abandoned``: computing that was thrown away for a newer model, or cut off by the end of the run. ``waiting``:
 computed, and not granted a rate to upload with.
@@ -91,17 +97,19 @@ class Timeline:
 
     def _transferred(self, event: trace.TransferEvent, state: str) -> Iterator[Span]:
         """A device that is away holds up its transfers; one that only hangs in its computing does not."""
-        end, held = event.sent + event.obtained, event.held or 0.0
+        end, absent = event.sent + event.obtained, event.absent or 0.0
         pieces = [(event.sent, end)] if end > event.sent else []
-        if held:
-            since = itertools.takewhile(lambda hang: hang.t > event.sent, self._latest(event.device))
-            pieces = _pieces(end, event.obtained - held, (hang for hang in since if hang.away))
+        if absent:
+            since = itertools.takewhile(lambda suspension: suspension.t > event.sent, self._latest(event.device))
+            pieces = _pieces(end, event.obtained - absent, (suspension for suspension in since if suspension.away))
         for start, until in pieces:
             yield Span(event.device, state, start, until, event.ticket, event.dropped)
 
     def _computed(self, event: trace.ComputeEvent, state: str, seconds: float) -> Iterator[Span]:
-        hangs = itertools.takewhile(lambda hang: hang.ticket == event.ticket, self._latest(event.device))
-        for start, end in _pieces(event.t, seconds, hangs):
+        suspensions = itertools.takewhile(
+            lambda suspension: suspension.ticket == event.ticket, self._latest(event.device)
+        )
+        for start, end in _pieces(event.t, seconds, suspensions):
             yield Span(event.device, state, start, end, event.ticket)
 
     def _latest(self, device: str) -> Iterator[trace.Suspended]:
@@ -119,19 +127,19 @@ class Timeline:
             yield Span(device, DEAD, died, until, 0)
 
 
-def _pieces(end: float, seconds: float, hangs: Iterable[trace.Suspended]) -> list[tuple[float, float]]:
+def _pieces(end: float, seconds: float, suspensions: Iterable[trace.Suspended]) -> list[tuple[float, float]]:
     """So many seconds up to ``end``, laid out around suspensions.
 
     From the end backwards: a device tells of its return, and of the end of a job, some time after it, so that the
     moments of a job and of its suspensions do not fit exactly.
     """
     pieces = []
-    for hang in hangs:
-        length = min(seconds, end - hang.t)
+    for suspension in suspensions:
+        length = min(seconds, end - suspension.t)
         if length > 0:
             pieces.append((end - length, end))
             seconds -= length
-        end = min(end, hang.since)
+        end = min(end, suspension.since)
     if seconds > 0:
         pieces.append((end - seconds, end))
     return pieces[::-1]

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from testbed.analysis.energy import APPLIED, DELIVERED, DeviceEnergy, Ledger
+from testbed.analysis.energy import APPLIED, DELIVERED, DeviceEnergy, EnergyAccount
 from testbed.analysis.timeline import ABANDONED, COMPUTING, DEAD, DOWNLOAD, SUSPENDED, UPLOAD, WAITING, Timeline
 from testbed.history import trace
 from testbed.history.events.run_events import PROCESS_ENDED, UNREACHABLE
 from testbed.history.trace import Event
-from testbed.wire.messages import book_of
+from testbed.wire.messages import range_of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class DeviceTotals:
 
 
 @dataclass(slots=True, kw_only=True)
-class Made:
+class VersionTotals:
     """A version, and what went into it."""
 
     t: float
@@ -113,10 +113,10 @@ class Totals:
     header: trace.Header | None = None
     stopped: trace.Stopped | None = None
     devices: dict[str, DeviceTotals] = field(default_factory=dict)
-    energy: Ledger = field(default_factory=Ledger)
+    energy: EnergyAccount = field(default_factory=EnergyAccount)
     moved: list[tuple[float, int]] = field(default_factory=list)
     """When each transfer ended, lost or not, and its bytes."""
-    made: list[Made] = field(default_factory=list)
+    made: list[VersionTotals] = field(default_factory=list)
     plan: trace.Planned | None = None
     """The last one."""
     scores: list[trace.Scored] = field(default_factory=list)
@@ -133,7 +133,7 @@ class Totals:
     final_tickets: set[int] = field(default_factory=set)
     has_final: dict[str, float] = field(default_factory=dict)
     """Device → when it had it; the aggregator learned of that with the next heartbeat."""
-    leads: dict[int, float] = field(default_factory=dict)
+    cluster_tickets: dict[int, float] = field(default_factory=dict)
     """Tickets of cluster heads → their weight in a version: it is that of what went into them."""
     books: set[int] = field(default_factory=set)
     """Of tickets that cluster heads give out."""
@@ -221,8 +221,8 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
         case trace.Dispatched():
             owner[event.ticket] = event.device
             total.dispatched += 1
-            if event.lead:
-                total.leads[event.ticket] = 0.0
+            if event.for_cluster:
+                total.cluster_tickets[event.ticket] = 0.0
             elif event.steps:
                 total.devices[event.device].jobs += 1
             else:
@@ -232,15 +232,15 @@ def _count(event: Event, total: Totals, owner: dict[int, str]) -> None:
                 total.energy.fates[event.ticket] = DELIVERED  # it asks for no update
         case trace.Arrived():
             total.arrived += 1
-            total.devices[event.device].to_aggregator += book_of(event.ticket) not in total.books
-            if event.loss is not None and event.ticket not in total.leads:
+            total.devices[event.device].to_aggregator += range_of(event.ticket) not in total.books
+            if event.loss is not None and event.ticket not in total.cluster_tickets:
                 total.devices[event.device].losses.append((event.t, event.loss))
         case trace.Planned():
             total.plan = event
         case trace.Aggregated():
             _count_version(event, total, owner)
         case trace.Grouped():
-            total.books.add(event.book)
+            total.books.add(event.ticket_range)
         case trace.Merged():
             _count_merged(event, total, owner)
         case trace.Rejected() | trace.Lost() | trace.Superseded():
@@ -294,21 +294,25 @@ def _count_version(event: trace.Aggregated, total: Totals, owner: dict[int, str]
     for ticket, staleness in zip(fresh, event.staleness, strict=True):
         fates[ticket] = APPLIED
         total.devices[owner[ticket]].applied += 1
-        if ticket not in total.leads:
+        if ticket not in total.cluster_tickets:
             found.append(staleness)
             total.devices[owner[ticket]].staleness.append(staleness)
     weights = [abs(weight or 0.0) for weight in event.weights]
     for ticket, weight in zip(event.tickets, weights, strict=True):
-        if ticket in total.leads:
-            total.leads[ticket] = weight
+        if ticket in total.cluster_tickets:
+            total.cluster_tickets[ticket] = weight
         else:
             total.devices[owner[ticket]].weight += weight
     total.made.append(
-        Made(
-            t=event.t, version=event.version, updates=len(event.tickets), staleness=found,
-            weight=sum(weights), plan=total.plan,
+        VersionTotals(
+            t=event.t,
+            version=event.version,
+            updates=len(event.tickets),
+            staleness=found,
+            weight=sum(weights),
+            plan=total.plan,
         )
-    )  # fmt: skip
+    )
 
 
 def _count_merged(event: trace.Merged, total: Totals, owner: dict[int, str]) -> None:
@@ -319,7 +323,7 @@ def _count_merged(event: trace.Merged, total: Totals, owner: dict[int, str]) -> 
         total.energy.fates[ticket] = APPLIED
         device.applied += 1
         device.staleness.append(staleness)
-        device.weight += total.leads[event.ticket] * abs(weight or 0.0)
+        device.weight += total.cluster_tickets[event.ticket] * abs(weight or 0.0)
     made = total.made[-1]
     made.updates += len(event.tickets) - 1  # in the place of what the head made of them
     made.staleness.extend(event.staleness)

@@ -9,7 +9,7 @@ from testbed.analysis.totals import Totals, totals
 from testbed.common.errors import UserError
 from testbed.history import trace
 from testbed.history.trace import Event, TraceError
-from testbed.wire.messages import book_of
+from testbed.wire.messages import range_of
 
 _NAMES = ("trace.jsonl", "trace.jsonl.gz")
 _UNKNOWN = "its schema and units: take the whole trace of the run"
@@ -57,8 +57,8 @@ def events(path: Path, torn: Callable[[int], None] = lambda line: None) -> Itera
                     raise UserError(f"{path}, line {number}: no header comes before it, so nobody knows {_UNKNOWN}")
                 begun = True
             if isinstance(event, trace.Grouped):
-                heads.add(event.book)
-            if type(event) in _ORDERED and book_of(getattr(event, "ticket", 0)) not in heads:
+                heads.add(event.ticket_range)
+            if type(event) in _ORDERED and range_of(getattr(event, "ticket", 0)) not in heads:
                 if event.t < last:
                     problem = f"t is {event.t:.12g}, after {last:.12g}: times run backwards"
                     raise TraceError(f"{path}, line {number}: {problem}")
@@ -69,10 +69,11 @@ def events(path: Path, torn: Callable[[int], None] = lambda line: None) -> Itera
         raise UserError(f"{error}; choose another run{cut}") from None
 
 
-def added_up(
-    path: Path, torn: Callable[[int], None] = lambda line: None,
+def read_totals(
+    path: Path,
+    torn: Callable[[int], None] = lambda line: None,
     watch: Callable[[Iterator[Event]], Iterator[Event]] = lambda events: events,
-) -> tuple[trace.Header, Totals]:  # fmt: skip
+) -> tuple[trace.Header, Totals]:
     """What the trace of a run that began adds up to; events go through ``watch`` on their way. Raises UserError."""
     try:
         total = totals(watch(events(path, torn)))

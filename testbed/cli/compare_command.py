@@ -29,11 +29,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "runs", type=Path, nargs="+", metavar="RUN", help="run folder, its trace.jsonl[.gz], or a sweep"
     )
     parser.add_argument(
-        "--target", type=float, metavar="VALUE",
+        "--target",
+        type=float,
+        metavar="VALUE",
         help="the accuracy that is to be reached; default: stop.target_accuracy if all profiles have the same and a run"
         " reached it, else the highest of 0.5, 0.6, … that all runs reached; if possible, better than the initial"
         " model",
-    )  # fmt: skip
+    )
     add_metric(parser)
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for the files (default: compare-YYYYmmdd-HHMMSS, here)"
@@ -47,9 +49,11 @@ def add_metric(parser: argparse.ArgumentParser) -> None:
         "--metric", metavar="NAME", help="which counts (default: accuracy, or loss where there is none)"
     )
     parser.add_argument(
-        "--lower", action=argparse.BooleanOptionalAction, default=None,
+        "--lower",
+        action=argparse.BooleanOptionalAction,
+        default=None,
         help="less of the metric is better (default: of loss, error, mse, mae and perplexity)",
-    )  # fmt: skip
+    )
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -63,9 +67,8 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def into(
-    out: Path, places: Iterable[Path], metric: str | None = None, lower: bool | None = None,
-    target: float | None = None,
-) -> tuple[dict[str, Any], list[Path]]:  # fmt: skip
+    out: Path, places: Iterable[Path], metric: str | None = None, lower: bool | None = None, target: float | None = None
+) -> tuple[dict[str, Any], list[Path]]:
     """Compare runs and write the files; gives plain values, and which files. Raises UserError."""
     with Console(stderr=True).status("reading traces …"):
         found = compared_runs.read(places)

@@ -11,7 +11,7 @@ from rich.console import Console
 from testbed.common.console import say
 from testbed.partition import heatmap, label_table, partition_summary
 from testbed.partition import partition as dealing
-from testbed.partition.partition import Dealt
+from testbed.partition.partition import Partition
 
 DESCRIPTION = """\
 Which training samples the split of an experiment deals to which device, without running it: how many of which label,
@@ -32,10 +32,10 @@ def check(options: argparse.Namespace) -> None:
         heatmap.check()
 
 
-def show(dealt: Dealt, options: argparse.Namespace, console: Console) -> int:
-    told = partition_summary.as_table(dealt)
+def show(partition: Partition, options: argparse.Namespace, console: Console) -> int:
+    told = partition_summary.as_table(partition)
     if options.png is not None:
-        heatmap.draw(grid(dealt), options.png)
+        heatmap.draw(grid(partition), options.png)
     if options.format == "json":
         print(json.dumps(told, indent=2))
         return 0
@@ -45,11 +45,11 @@ def show(dealt: Dealt, options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def grid(dealt: Dealt) -> heatmap.Grid:
+def grid(partition: Partition) -> heatmap.HeatmapGrid:
     """What the heat map shows."""
-    if dealt.has_classes:
-        rows, kind = dealing.labels(dealt), "label"
-        counts = dealing.counts(dealt.data.train, dealt.shards, len(rows))
+    if partition.has_classes:
+        rows, kind = dealing.labels(partition), "label"
+        counts = dealing.counts(partition.data.train, partition.shards, len(rows))
     else:
-        (rows, counts), kind = dealing.binned(dealt), "target, from"
-    return heatmap.Grid(title=dealt.title, counts=counts, rows=rows, devices=dealt.names, kind=kind)
+        (rows, counts), kind = dealing.binned(partition), "target, from"
+    return heatmap.HeatmapGrid(title=partition.title, counts=counts, rows=rows, devices=partition.names, kind=kind)

@@ -23,11 +23,11 @@ from testbed.profile.power import Power, Radio
 from testbed.profile.radio import Cell
 from testbed.profile.schema import (
     Checkpoint,
+    DeviceGroup,
     DeviceProfile,
     Direction,
     Evaluation,
     Experiment,
-    Group,
     LinkProfile,
     Phase,
     Presence,
@@ -71,12 +71,9 @@ def _parameters(rows: Sequence[tuple[str, str, str, str]]) -> Table:
 def _classes(options: argparse.Namespace) -> list[dict[str, Any]]:
     about = {"strategies": _whose, "tasks": _data_set, "splits": _nothing}[options.what]
     return [
-        {
-            "name": name, "title": (cls.__doc__ or "").strip(), "parameters": list(describe(cls)),
-            "details": about(cls),
-        }
+        {"name": name, "title": (cls.__doc__ or "").strip(), "parameters": list(describe(cls)), "details": about(cls)}
         for name, cls in _CATALOGUES[options.what].items()
-    ]  # fmt: skip
+    ]
 
 
 def _whose(cls: type[Any]) -> list[str]:
@@ -97,13 +94,23 @@ def _nothing(cls: type[Any]) -> list[str]:
 def _keys(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Every key of a profile, table by table. A device's profile and link may be names, paths or such tables."""
     tables: dict[str, type[Any]] = {
-        "(top level)": Experiment, "[[devices]]": Group, "[devices.profile]": DeviceProfile,
-        "[devices.profile.power]": Power, "[[devices.schedule]]": Phase,
+        "(top level)": Experiment,
+        "[[devices]]": DeviceGroup,
+        "[devices.profile]": DeviceProfile,
+        "[devices.profile.power]": Power,
+        "[[devices.schedule]]": Phase,
         "[devices.link.up], [devices.link.down]": Direction,
-        "[devices.link.power]": Radio, "[cell]": Cell, "[training]": Job,
-        "[stop]": StopWhen, "[transport]": Transport, "[evaluation]": Evaluation, "[presence]": Presence,
-        "[checkpoint]": Checkpoint, "[replay]": Replay, "[[events]]": ScriptedEvent,
-    }  # fmt: skip
+        "[devices.link.power]": Radio,
+        "[cell]": Cell,
+        "[training]": Job,
+        "[stop]": StopWhen,
+        "[transport]": Transport,
+        "[evaluation]": Evaluation,
+        "[presence]": Presence,
+        "[checkpoint]": Checkpoint,
+        "[replay]": Replay,
+        "[[events]]": ScriptedEvent,
+    }
     return [
         {"name": name, "title": (cls.__doc__ or "").splitlines()[0], "parameters": list(describe(cls)), "details": []}
         for name, cls in tables.items()

@@ -18,9 +18,16 @@ _MOST_ROWS = 24
 _WARMING = "warming up: loading the data, training one step …"
 _STOPPING = "stopping: keeping the results; once more to end at once"
 _STYLES = {
-    "idle": "dim", "dispatched": "cyan", "downloading": "cyan", "training": "green", "waiting": "magenta",
-    "uploading": "blue", "suspended": "yellow", "gone": "red", "stopped": "dim",
-}  # fmt: skip
+    "idle": "dim",
+    "dispatched": "cyan",
+    "downloading": "cyan",
+    "training": "green",
+    "waiting": "magenta",
+    "uploading": "blue",
+    "suspended": "yellow",
+    "gone": "red",
+    "stopped": "dim",
+}
 
 
 class Quiet:
@@ -106,9 +113,13 @@ def headline(status: dict[str, Any]) -> str:
     metrics = "  ".join(f"{name} {value:.3f}" for name, value in status["metrics"].items())
     rate = tally["applied"] / seconds if seconds > 0 else 0.0
     parts = [
-        f"{seconds:5.1f} s{here}", f"version {status['version']}", metrics or "not scored yet",
-        f"{rate:.1f} upd/s", f"rejected {tally['rejected']}", f"lost {tally['lost']}",
-    ]  # fmt: skip
+        f"{seconds:5.1f} s{here}",
+        f"version {status['version']}",
+        metrics or "not scored yet",
+        f"{rate:.1f} upd/s",
+        f"rejected {tally['rejected']}",
+        f"lost {tally['lost']}",
+    ]
     return "  ".join(parts)
 
 

@@ -34,7 +34,7 @@ from testbed.host import cores
 from testbed.learning import setup
 from testbed.learning.data import folders, progress_bar
 from testbed.loading import profile_files, profile_loader
-from testbed.partition.partition import Dealt
+from testbed.partition.partition import Partition
 from testbed.planning import planner
 from testbed.processes import preparation
 from testbed.profile import fleet
@@ -120,9 +120,10 @@ def _running(commands: _Commands) -> None:
         "--compress", action="store_true", default=None, help="pack the trace (trace.jsonl.gz) when the run is over"
     )
     run.add_argument(
-        "--tensorboard", action="store_true",
+        "--tensorboard",
+        action="store_true",
         help="write event files for TensorBoard, below the run folder, when the run is over",
-    )  # fmt: skip
+    )
     _carrying_out(run)
 
     resumed = commands.add_parser(
@@ -145,9 +146,11 @@ def _running(commands: _Commands) -> None:
     plan.add_argument("--format", choices=("text", "json"), default="text", help="output format")
 
     swept = commands.add_parser(
-        "sweep", help="run rules, settings and seeds one after another, and compare them",
-        description=sweep_command.DESCRIPTION, formatter_class=_AS_IT_IS,
-    )  # fmt: skip
+        "sweep",
+        help="run rules, settings and seeds one after another, and compare them",
+        description=sweep_command.DESCRIPTION,
+        formatter_class=_AS_IT_IS,
+    )
     swept.set_defaults(command=sweep_command.sweep)
     sweep_command.add_options(swept)
 
@@ -155,9 +158,10 @@ def _running(commands: _Commands) -> None:
 def _carrying_out(parser: argparse.ArgumentParser) -> None:
     """Of commands that run an experiment."""
     parser.add_argument(
-        "--no-admission", action="store_true",
+        "--no-admission",
+        action="store_true",
         help="run even if this host is too small; the certificate will say what became of the timing",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--no-report", action="store_true", help="leave out report.html; the command report can make it"
     )
@@ -173,22 +177,23 @@ def _asking(commands: _Commands) -> None:
     listed.add_argument("-v", "--verbose", action="store_true", help="with parameters, or with sources")
     listed.add_argument("--format", choices=("text", "json"), default="text", help="output format")
 
-    dealt = commands.add_parser(
+    partition = commands.add_parser(
         "data",
         help="who has how many samples of which label",
         description=data_command.DESCRIPTION,
         formatter_class=_AS_IT_IS,
     )
-    dealt.set_defaults(command=_data, compress=None)
-    _experiment_options(dealt)
-    data_command.add_options(dealt)
+    partition.set_defaults(command=_data, compress=None)
+    _experiment_options(partition)
+    data_command.add_options(partition)
 
     examine = commands.add_parser("doctor", help="what this host can and cannot do for a run")
     examine.set_defaults(command=_doctor)
     examine.add_argument(
-        "--calibrate", action="store_true",
+        "--calibrate",
+        action="store_true",
         help="measure sleep error, step time, loopback and fork cost (about 10 s), and store them for plans",
-    )  # fmt: skip
+    )
     examine.add_argument("--format", choices=("text", "json"), default="text", help="output format")
 
 
@@ -201,22 +206,28 @@ def _looking(commands: _Commands) -> None:
     report_command.add_options(on_one_page)
 
     side_by_side = commands.add_parser(
-        "compare", help="rules over seeds: means, intervals, paired tests, figures", description=compare_command.DESCRIPTION,
+        "compare",
+        help="rules over seeds: means, intervals, paired tests, figures",
+        description=compare_command.DESCRIPTION,
         formatter_class=_AS_IT_IS,
-    )  # fmt: skip
+    )
     side_by_side.set_defaults(command=compare_command.compare)
     compare_command.add_options(side_by_side)
 
     traces = commands.add_parser(
-        "trace", help="import, show, compare and export traces", description=trace_command.DESCRIPTION,
-        epilog=trace_command.EXAMPLES, formatter_class=_AS_IT_IS,
-    )  # fmt: skip
+        "trace",
+        help="import, show, compare and export traces",
+        description=trace_command.DESCRIPTION,
+        epilog=trace_command.EXAMPLES,
+        formatter_class=_AS_IT_IS,
+    )
     trace_command.add_commands(traces)
 
     foretell = commands.add_parser(
-        "theory", help="which of audg and psurdg the delays of a run favour, by the bounds of Hao et al., 2025",
+        "theory",
+        help="which of audg and psurdg the delays of a run favour, by the bounds of Hao et al., 2025",
         description=theory_command.DESCRIPTION,
-    )  # fmt: skip
+    )
     foretell.set_defaults(command=theory_command.show)
     theory_command.add_options(foretell)
 
@@ -227,30 +238,38 @@ def _experiment_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, metavar="S", help="overrides stop.seconds")
     parser.add_argument("--strategy", metavar="NAME", help="another rule, with its default parameters")
     parser.add_argument(
-        "--dilation", metavar="K|auto",
+        "--dilation",
+        metavar="K|auto",
         help="host seconds per emulated second: 4 gives a small host time, 0.1 saves yours; auto: 1, or what this"
         " host keeps up with",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--replay", metavar="RUN", help="meet the delays, drops and suspensions of a recorded run again"
     )
     parser.add_argument(
-        "--replay-mode", choices=("schedule", "strict"),
+        "--replay-mode",
+        choices=("schedule", "strict"),
         help="schedule: any rule; strict: the recorded rule, in the recorded order of arrivals",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
         help="override any key of the profile, e.g. training.lr=0.1; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help=folders.HELP)
 
 
 def _output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no live view; errors only, and the run folder at the end")
     parser.add_argument(
-        "--format", choices=("text", "json"), default="text",
+        "--format",
+        choices=("text", "json"),
+        default="text",
         help="json: print summary.json to standard output, everything else to standard error",
-    )  # fmt: skip
+    )
 
 
 # ---- run
@@ -298,7 +317,7 @@ def _plan(options: argparse.Namespace) -> int:
     devices = len(fleet.names(experiment))
     core_plan = cores.plan(cores.available_cores(), devices)
     console = Console()
-    with progress_bar.Shown() as progress:
+    with progress_bar.ProgressBar() as progress:
         setup.check(experiment, progress)
     try:
         with Console(stderr=True).status("loading the task, timing one step …"):
@@ -321,8 +340,8 @@ def _data(options: argparse.Namespace) -> int:
     data_command.check(options)
     experiment = _experiment(options)
     try:
-        with progress_bar.Shown() as progress:
-            data, shards, test = setup.dealt(experiment, progress)
+        with progress_bar.ProgressBar() as progress:
+            data, shards, test = setup.partition(experiment, progress)
     except UserError:
         raise
     except Exception as error:  # noqa: BLE001  a user's own task may fail in any way
@@ -331,8 +350,8 @@ def _data(options: argparse.Namespace) -> int:
         return 1
     split, _ = name_and_parameters(experiment.task_parameters["split"])
     title = f"{experiment.name}: {experiment.task_name}, split {split}"
-    dealt = Dealt(title=title, data=data, shards=shards, names=fleet.names(experiment), test=test)
-    return data_command.show(dealt, options, Console())
+    partition = Partition(title=title, data=data, shards=shards, names=fleet.names(experiment), test=test)
+    return data_command.show(partition, options, Console())
 
 
 # ---- doctor

@@ -50,13 +50,16 @@ def resume(experiment: Experiment, options: argparse.Namespace, folder: RunFolde
 
 
 def _run(
-    experiment: Experiment, options: argparse.Namespace, place: Callable[[], RunFolder], source: Path,
+    experiment: Experiment,
+    options: argparse.Namespace,
+    place: Callable[[], RunFolder],
+    source: Path,
     saved: Saved | None,
-) -> int:  # fmt: skip
+) -> int:
     devices = len(fleet.names(experiment))
     core_plan = cores.plan(cores.available_cores(), devices)
-    capacity.check_room(devices)
-    with progress_bar.Shown() as progress:
+    capacity.check_capacity(devices)
+    with progress_bar.ProgressBar() as progress:
         setup.check(experiment, progress)
     if options.tensorboard:
         tensorboard.check()
@@ -101,15 +104,23 @@ def _say(console: Console, options: argparse.Namespace, text: str) -> None:
 
 
 def _write_up(
-    experiment: Experiment, options: argparse.Namespace, folder: RunFolder, console: Console, plan: Plan | None,
-    host_energy: dict[str, Any] | None, code: int,
-) -> int:  # fmt: skip
+    experiment: Experiment,
+    options: argparse.Namespace,
+    folder: RunFolder,
+    console: Console,
+    plan: Plan | None,
+    host_energy: dict[str, Any] | None,
+    code: int,
+) -> int:
     """Results, report, and what the user is told of them. Gives the exit code: that of the run, if it had failed."""
     try:
         summary = folder.write_results(
-            plan.devices if plan is not None else (), experiment.replay, target=experiment.stop.target_accuracy,
-            host_energy=host_energy, tensorboard=options.tensorboard,
-        )  # fmt: skip
+            plan.devices if plan is not None else (),
+            experiment.replay,
+            target=experiment.stop.target_accuracy,
+            host_energy=host_energy,
+            tensorboard=options.tensorboard,
+        )
     except TraceError as error:
         print(f"error: the trace cannot be read, so there are no results: {error}", file=sys.stderr)
         return 1
@@ -134,9 +145,16 @@ def _write_up(
 
 
 def _carry_out(
-    experiment: Experiment, core_plan: cores.CorePlan, folder: RunFolder, console: Console,
-    admit: Callable[[Survey], Plan], source: Path, saved: Saved | None, *, quiet: bool,
-) -> tuple[int, Plan | None, dict[str, Any] | None]:  # fmt: skip
+    experiment: Experiment,
+    core_plan: cores.CorePlan,
+    folder: RunFolder,
+    console: Console,
+    admit: Callable[[Survey], Plan],
+    source: Path,
+    saved: Saved | None,
+    *,
+    quiet: bool,
+) -> tuple[int, Plan | None, dict[str, Any] | None]:
     """The exit code, the plan that was admitted if it came to that, and what the host used as far as it measured it."""
     view = live.view(console, Console(stderr=True), quiet=quiet)
     admitted: list[Plan] = []
@@ -152,10 +170,15 @@ def _carry_out(
 
     with forkserver.private_folder() as private:
         processes = launcher.Launcher(
-            experiment, core_plan, folder.path, private, view, remember,
+            experiment,
+            core_plan,
+            folder.path,
+            private,
+            view,
+            remember,
             started,
             resume_at=saved.at if saved is not None else None,
-        )  # fmt: skip
+        )
         code = 0
         try:
             processes.run()

@@ -17,10 +17,10 @@ from testbed.common.console import say
 from testbed.common.errors import UserError
 from testbed.learning.data import folders
 from testbed.runs import sweep_state
-from testbed.runs.sweep_state import DONE, FAILED, INTERRUPTED, RUNNING, Cell, Store
+from testbed.runs.sweep_state import DONE, FAILED, INTERRUPTED, RUNNING, SweepCell, SweepStore
 from testbed.sweep import sweep_cells, sweep_progress
 from testbed.sweep.runner import Runner
-from testbed.sweep.sweep_progress import Progress, duration
+from testbed.sweep.sweep_progress import SweepProgress, duration
 
 DESCRIPTION = """\
 Runs every combination of rules, settings and seeds, and compares them. One after another, never two at once: runs on
@@ -46,13 +46,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--seeds", metavar="N|A,B,…", help="how many, from 1, or which (one: 7,); default: the profile's seed"
     )
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
         help="override a key of the profile in every run; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--vary", action="append", default=[], metavar="KEY=V1,V2,…",
+        "--vary",
+        action="append",
+        default=[],
+        metavar="KEY=V1,V2,…",
         help="a key of the profile that takes these values in turn; may be repeated, for all combinations",
-    )  # fmt: skip
+    )
     parser.add_argument("--seconds", type=float, metavar="S", help="overrides stop.seconds")
     parser.add_argument("--dilation", type=_number_or_word, metavar="K|auto", help="host seconds per emulated second")
     parser.add_argument("--replay", metavar="RUN", help="every run meets the delays of this recorded run")
@@ -86,11 +93,11 @@ def sweep(options: argparse.Namespace) -> int:
     return _finish(store, console, options)
 
 
-def _carry_out(store: Store, console: Console, check: Callable[[Cell], None]) -> int | None:
+def _carry_out(store: SweepStore, console: Console, check: Callable[[SweepCell], None]) -> int | None:
     """Every run that is not finished, and that ``check`` does not refuse. Gives the signal that ended it early, if one
     did.
     """
-    shown = Progress(console, store.cells)
+    shown = SweepProgress(console, store.cells)
     before = sum(store.is_finished(cell) for cell in store.cells)
     if before:
         say(console, f"{before} of {len(store.cells)} runs are finished already")
@@ -105,7 +112,7 @@ def _carry_out(store: Store, console: Console, check: Callable[[Cell], None]) ->
     return runner.interrupted_by
 
 
-def _run(cell: Cell, store: Store, runner: Runner, shown: Progress, console: Console) -> None:
+def _run(cell: SweepCell, store: SweepStore, runner: Runner, shown: SweepProgress, console: Console) -> None:
     aside = store.set_aside(cell)
     if aside is not None:
         say(console, f"{cell.name}: what an unfinished run left is now in {aside}")
@@ -126,7 +133,7 @@ def _run(cell: Cell, store: Store, runner: Runner, shown: Progress, console: Con
     shown.ended(cell, what)
 
 
-def _finish(store: Store, console: Console, options: argparse.Namespace) -> int:
+def _finish(store: SweepStore, console: Console, options: argparse.Namespace) -> int:
     """Compare what there is; say what there is not."""
     failed, finished = [cell for cell in store.cells if cell.state == FAILED], sweep_state.finished_runs(store.folder)
     code = 1 if failed else 0
@@ -141,7 +148,7 @@ def _finish(store: Store, console: Console, options: argparse.Namespace) -> int:
     return code
 
 
-def _show_plan(console: Console, plan: Sequence[Cell]) -> None:
+def _show_plan(console: Console, plan: Sequence[SweepCell]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("run", "state", "host s", "command"):
         table.add_column(column, overflow="fold")

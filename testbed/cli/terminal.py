@@ -42,15 +42,22 @@ def plan_table(plan: Plan) -> dict[str, Any]:
         "capacity": CAPACITY,
         "cores": [
             {
-                "core": core.core, "devices": core.devices, "demand": core.total, "computing": core.computing,
-                "aggregator": core.aggregator, "evaluator": core.evaluator,
+                "core": core.core,
+                "devices": core.devices,
+                "demand": core.total,
+                "computing": core.computing,
+                "aggregator": core.aggregator,
+                "evaluator": core.evaluator,
             }
             for core in plan.cores
         ],
         "devices": [
             {
-                "device": step.device.name, "samples": step.samples, "step_host_s": step.asked,
-                "needed_host_s": step.needed, "share": step.share,
+                "device": step.device.name,
+                "samples": step.samples,
+                "step_host_s": step.asked,
+                "needed_host_s": step.needed,
+                "share": step.share,
             }
             for step in plan.steps
         ],
@@ -59,7 +66,7 @@ def plan_table(plan: Plan) -> dict[str, Any]:
         "updates_per_second": plan.updates_per_second,
         "service_seconds": plan.service_seconds,
         "survey": msgspec.to_builtins(plan.survey, str_keys=True),
-    }  # fmt: skip
+    }
 
 
 def show_plan(console: Console, experiment: Experiment, plan: Plan, calibrated: HostCalibration | None = None) -> None:
@@ -246,11 +253,12 @@ def _show_certificate(console: Console, fidelity: dict[str, Any]) -> None:
     passed = sum(line["verdict"] == "PASS" for line in fidelity["invariants"])
     console.print(
         Text.assemble(
-            "fidelity: ", (verdict, f"bold {_COLOURS[verdict]}"),
+            "fidelity: ",
+            (verdict, f"bold {_COLOURS[verdict]}"),
             f" ({passed} of {len(fidelity['invariants'])} invariants hold; fidelity.json has the figures)",
         ),
         soft_wrap=True,
-    )  # fmt: skip
+    )
     for line in fidelity["invariants"]:
         if line["verdict"] != "PASS":
             worst = line["worst"]

@@ -38,10 +38,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         # texts, so that a wrong one is told in one line like any other wrong value
         parser.add_argument(f"--{name}", metavar="X", help=f"{meaning} ({_ALLOWED[name]})")
     parser.add_argument(
-        "--weights", choices=WEIGHTS,
+        "--weights",
+        choices=WEIGHTS,
         help="λ_i: a device's share of the samples, or the same for all; default: the rule's weighting in the run's"
         " profile.toml, or samples",
-    )  # fmt: skip
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
 
 
@@ -82,16 +83,16 @@ def _number(name: str, text: str) -> float:
 # ---- text
 
 
-def _show_run(console: Console, run: Mapping[str, Any], rules: Sequence[str]) -> None:
+def _show_run(console: Console, run: Mapping[str, Any], strategies: Sequence[str]) -> None:
     """Delays of the devices, then the bounds term by term."""
     say(
         console,
-        f"{run['folder']}: {run['rule']}, T = {run['versions']} versions, N = {run['devices']} devices,"
+        f"{run['folder']}: {run['strategy']}, T = {run['versions']} versions, N = {run['devices']} devices,"
         f" E|I_t| = {_short(run['mean_heard'])}, η = {_short(run['constants']['eta'])}, λ: {run['weights']}",
     )
     console.print(_delays(run))
-    console.print(_terms(run["bounds"], ("sfl", *rules)))
-    if "audg" in rules:
+    console.print(_terms(run["bounds"], ("sfl", *strategies)))
+    if "audg" in strategies:
         say(console, f"PDD (45) = {_short(run['pdd'])}: what delays alone add to AUDG's bound")
 
 
@@ -150,10 +151,10 @@ def _predicted(found: Mapping[str, Any]) -> str:
 
 
 def _measured(found: Mapping[str, Any]) -> str:
-    scores = "; ".join(f"{rule.upper()}: {_score(found[rule])}" for rule in prediction.RULES)
+    scores = "; ".join(f"{strategy.upper()}: {_score(found[strategy])}" for strategy in prediction.RULES)
     if found["winner"] is not None:
         return f"{found['winner'].upper()} has the lower final loss ({scores})"
-    if all(found[rule] is not None and "loss" in found[rule] for rule in prediction.RULES):
+    if all(found[strategy] is not None and "loss" in found[strategy] for strategy in prediction.RULES):
         return f"a tie, the final losses are the same ({scores})"
     return f"no winner, a final loss is missing ({scores})"
 
@@ -166,8 +167,8 @@ def _score(score: Mapping[str, Any] | None) -> str:
     return f"{loss}, {accuracy}, version {score['version']}"
 
 
-def _other(rule: str) -> str:
-    return next(each for each in prediction.RULES if each != rule)
+def _other(strategy: str) -> str:
+    return next(each for each in prediction.RULES if each != strategy)
 
 
 def _short(value: float) -> str:

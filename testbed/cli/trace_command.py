@@ -13,7 +13,7 @@ from testbed.common.console import say
 from testbed.common.errors import UserError
 from testbed.trace_tools import comparison_text, exporting, importing, trace_text
 from testbed.traces.formats import KINDS, flash_speed, own
-from testbed.traces.formats.found_trace import Options
+from testbed.traces.formats.found_trace import ImportOptions
 
 DESCRIPTION = "Import what others recorded, show what a trace holds, compare runs, export what a run measured."
 EXAMPLES = """\
@@ -42,10 +42,12 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     raw = argparse.RawDescriptionHelpFormatter
 
     bring = commands.add_parser(
-        "import", help="make profiles of a recorded trace", formatter_class=raw,
+        "import",
+        help="make profiles of a recorded trace",
+        formatter_class=raw,
         description="Make link and device profiles, and traces of availability, of what others recorded.",
         epilog=f"kinds (files may be packed by gzip):\n{kinds}\n\n{EXAMPLES}",
-    )  # fmt: skip
+    )
     bring.set_defaults(command=_import)
     bring.add_argument("kind", choices=KINDS, metavar="KIND", help="the format; see below")
     bring.add_argument("file", type=Path, metavar="FILE", help="what was recorded; of a link: its downlink")
@@ -53,9 +55,12 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     bring.add_argument("--force", action="store_true", help="overwrite files in DIR")
     bring.add_argument("--list", action="store_true", help="only say what the file holds")
     bring.add_argument(
-        "--select", action="append", default=[], metavar="NAME|N",
+        "--select",
+        action="append",
+        default=[],
+        metavar="NAME|N",
         help="one entry of many, by its name, or its place from 0; may be repeated",
-    )  # fmt: skip
+    )
     bring.add_argument("--limit", type=int, metavar="N", help="only the first N entries")
     bring.add_argument("--skip-bad", action="store_true", help="leave out entries that cannot be used")
     bring.add_argument("--name", help="what the profile is called; default: by the file or the entry")
@@ -74,25 +79,31 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--format", choices=("text", "json"), default="text", help="output format")
 
     compared = commands.add_parser(
-        "compare", help="whether runs met the same delays, and what became of each", epilog=EXAMPLES,
-        formatter_class=raw, description=comparison_text.DESCRIPTION,
-    )  # fmt: skip
+        "compare",
+        help="whether runs met the same delays, and what became of each",
+        epilog=EXAMPLES,
+        formatter_class=raw,
+        description=comparison_text.DESCRIPTION,
+    )
     compared.set_defaults(command=comparison_text.compare)
     comparison_text.add_options(compared)
 
-    hand_out = commands.add_parser(
-        "export", help="write a trace in a format of others", epilog=EXAMPLES, formatter_class=raw,
+    export = commands.add_parser(
+        "export",
+        help="write a trace in a format of others",
+        epilog=EXAMPLES,
+        formatter_class=raw,
         description="mahimahi: each device's links as .up and .down, or an own rate CSV; csv: one row per transfer,"
         " job, drop and suspension; fedscale-json: capacity and behaviour of each device.",
-    )  # fmt: skip
-    hand_out.set_defaults(command=_export)
-    hand_out.add_argument("trace", type=Path, metavar="RUN|TRACE", help="run folder, its trace.jsonl[.gz], or rate CSV")
-    hand_out.add_argument("--format", choices=_FORMATS, required=True, help="which format")
-    hand_out.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
-    hand_out.add_argument(
+    )
+    export.set_defaults(command=_export)
+    export.add_argument("trace", type=Path, metavar="RUN|TRACE", help="run folder, its trace.jsonl[.gz], or rate CSV")
+    export.add_argument("--format", choices=_FORMATS, required=True, help="which format")
+    export.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
+    export.add_argument(
         "--use", choices=("obtained", "asked"), default="obtained", help="mahimahi: seconds obtained, or asked for"
     )
-    hand_out.add_argument("--batch", type=int, metavar="N", help="fedscale-json: samples per step, if no profile tells")
+    export.add_argument("--batch", type=int, metavar="N", help="fedscale-json: samples per step, if no profile tells")
 
 
 # ---- import
@@ -108,7 +119,7 @@ def _import(options: argparse.Namespace) -> int:
         value = getattr(options, name)
         if value is not None and not (math.isfinite(value) and value >= least):
             raise UserError(f"--{name.replace('_', '-')} is {value:g}; it must be at least {least:g}")
-    given = Options(up=options.up, bin=options.bin, unit=options.unit, slot=options.slot, trim=options.trim)
+    given = ImportOptions(up=options.up, bin=options.bin, unit=options.unit, slot=options.slot, trim=options.trim)
     if options.list:
         for place, (name, what) in enumerate(importing.listed(kind, options.file, given)):
             print(f"{place}  {name}  {what}")  # there may be 500,000 of them
@@ -116,9 +127,13 @@ def _import(options: argparse.Namespace) -> int:
     if options.out is None:
         raise UserError("--out is missing; it names the folder for the profiles (or see what is there with --list)")
     choice = importing.Choice(
-        select=tuple(options.select), limit=options.limit, skip_bad=options.skip_bad, name=options.name,
-        delay=options.delay, up_mbit=options.up_mbit,
-    )  # fmt: skip
+        select=tuple(options.select),
+        limit=options.limit,
+        skip_bad=options.skip_bad,
+        name=options.name,
+        delay=options.delay,
+        up_mbit=options.up_mbit,
+    )
     console = Console()
     notes: list[str] = []
     found = importing.find(kind, options.file, given, choice, notes)

@@ -35,9 +35,19 @@ _BYTES, _TIMES = 2**28, 256
 """Memory for what a pickle holds: so much, and so many times its size, which may be packed."""
 _ORDERS = {"<": "<", ">": ">", "=": "<", "|": "<"}
 MALFORMED = (
-    pickle.UnpicklingError, EOFError, AttributeError, IndexError, KeyError, ValueError, TypeError, MemoryError,
-    OverflowError, ImportError, RecursionError, struct.error,
-)  # fmt: skip
+    pickle.UnpicklingError,
+    EOFError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    ValueError,
+    TypeError,
+    MemoryError,
+    OverflowError,
+    ImportError,
+    RecursionError,
+    struct.error,
+)
 
 
 def load(path: Path) -> Any:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.common.file_names import file_name
-from testbed.compare.compared_runs import Run
-from testbed.compare.curves import AXES, Axis, Curve, curves
-from testbed.report.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, Picture, axes_of
+from testbed.compare.compared_runs import ComparedRun
+from testbed.compare.curves import AXES, Axis, MetricCurve, curves
+from testbed.report.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, ReportFigure, axes_of
 
 _COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, INK)
 _STYLES = ("solid", "dashed", "dashdot", "dotted")
@@ -19,7 +19,7 @@ _LINE_INCHES = 0.19
 """Of the legend."""
 
 
-def draw(table: Mapping[str, Any], runs: Sequence[Run]) -> Iterator[Picture]:
+def draw(table: Mapping[str, Any], runs: Sequence[ComparedRun]) -> Iterator[ReportFigure]:
     """Within ``figures.style.style()``."""
     groups = [row["group"] for row in table["runs"]]
     for axis in AXES:
@@ -27,7 +27,7 @@ def draw(table: Mapping[str, Any], runs: Sequence[Run]) -> Iterator[Picture]:
             yield _picture(found, axis, table["metric"], table["target"])
 
 
-def _picture(found: Sequence[Curve], axis: Axis, metric: str, target: float) -> Picture:
+def _picture(found: Sequence[MetricCurve], axis: Axis, metric: str, target: float) -> ReportFigure:
     figure, axes = axes_of(width=_WIDTH, height=_HEIGHT + _LINE_INCHES * len(found))
     for number, curve in enumerate(found):
         colour, style = _COLOURS[number % len(_COLOURS)], _STYLES[number % len(_STYLES)]
@@ -42,4 +42,4 @@ def _picture(found: Sequence[Curve], axis: Axis, metric: str, target: float) -> 
     figure.legend(loc="outside lower center", handlelength=3.2)
     ends = "; ".join(f"{curve.label} ends at {curve.mean[-1]:.3g}" for curve in found)
     title = f"{metric[:1].upper()}{metric[1:]} over {axis.title}"
-    return Picture(name=f"{file_name(metric)}-over-{axis.name}", title=title, gist=ends, figure=figure)
+    return ReportFigure(name=f"{file_name(metric)}-over-{axis.name}", title=title, gist=ends, figure=figure)

@@ -11,15 +11,28 @@ from urllib.parse import quote
 from testbed.common.errors import UserError
 from testbed.compare.compare_tables import tables
 from testbed.compare.compare_text import headline
-from testbed.compare.compared_runs import Run
+from testbed.compare.compared_runs import ComparedRun
 
 _LATEX = str.maketrans(
     {
-        "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "−": "$-$", "±": r"$\pm$", "–": "--",
-        "<": "$<$", ">": "$>$", "\n": " ",
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "−": "$-$",
+        "±": r"$\pm$",
+        "–": "--",
+        "<": "$<$",
+        ">": "$>$",
+        "\n": " ",
     }
-)  # fmt: skip
+)
 _MARKDOWN = str.maketrans({sign: rf"\{sign}" for sign in r"\`*_<>[]|&~$"} | {"\n": " ", "\r": " "})
 
 CSV_FILES = ("compare.csv", "paired.csv", "runs.csv")
@@ -27,7 +40,7 @@ _GROUP_COLUMNS = ("group", "strategy", "quantity", "unit", "count", "mean", "hal
 _PAIR_COLUMNS = ("first", "second", "quantity", "unit", "pairs", "by", "mean", "p", "smallest_p")
 
 
-def write(out: Path, table: Mapping[str, Any], runs: Sequence[Run]) -> list[Path]:
+def write(out: Path, table: Mapping[str, Any], runs: Sequence[ComparedRun]) -> list[Path]:
     """All files, the page first; those of an earlier comparison in this folder are overwritten."""
     from testbed.compare import compare_page  # and with it jinja2, for which no other command waits
 
@@ -49,7 +62,7 @@ def write(out: Path, table: Mapping[str, Any], runs: Sequence[Run]) -> list[Path
     return [*(out / name for name in texts), *(out / name for name in CSV_FILES), *figures]
 
 
-def _figures(folder: Path, table: Mapping[str, Any], runs: Sequence[Run]) -> tuple[list[Path], dict[str, str]]:
+def _figures(folder: Path, table: Mapping[str, Any], runs: Sequence[ComparedRun]) -> tuple[list[Path], dict[str, str]]:
     """Files, and SVG by title for a page."""
     from testbed.compare import compare_figures  # and with it matplotlib
     from testbed.report.figures import inline_svg, style

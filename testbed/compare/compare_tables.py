@@ -78,11 +78,15 @@ def _pairs(table: Mapping[str, Any]) -> TextTable:
     quantities = {quantity["key"]: quantity for quantity in table["quantities"]}
     rows = [
         [
-            f"{row['first']} − {row['second']}", quantities[row["quantity"]]["title"], str(row["pairs"]),
-            number(row["mean"] / quantities[row["quantity"]]["scale"]), p_value(row["p"]), p_value(row["smallest_p"]),
+            f"{row['first']} − {row['second']}",
+            quantities[row["quantity"]]["title"],
+            str(row["pairs"]),
+            number(row["mean"] / quantities[row["quantity"]]["scale"]),
+            p_value(row["p"]),
+            p_value(row["smallest_p"]),
         ]
         for row in table["paired"]
-    ]  # fmt: skip
+    ]
     columns = ["difference", "of", "pairs", "mean", "p", "smallest possible p"]
     return TextTable(title="Paired differences", columns=columns, rows=rows)
 

@@ -12,12 +12,12 @@ from testbed.analysis import metrics, trace_reading
 from testbed.common.errors import UserError
 from testbed.history import trace
 from testbed.runs import run_files, sweep_state
-from testbed.runs.run_files import Beside
+from testbed.runs.run_files import RunFiles
 from testbed.trace_tools.trace_text import torn_note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ComparedRun:
     """One run. Everything in it is in emulated seconds."""
 
     place: Path
@@ -48,7 +48,7 @@ class Run:
 _NO_METRICS = ("time_s", "host_s", "version", "joules", "bytes")
 
 
-def read(places: Iterable[Path]) -> list[Run]:
+def read(places: Iterable[Path]) -> list[ComparedRun]:
     """Runs in the order in which they are named; one that is named twice counts once. Raises UserError."""
     found = list(dict.fromkeys(file.resolve() for place in places for file in _files(place)))
     return [_read(path) for path in found]
@@ -65,15 +65,15 @@ def _files(place: Path) -> Iterator[Path]:
     yield from map(trace_reading.file_of, runs)
 
 
-def _read(path: Path) -> Run:
+def _read(path: Path) -> ComparedRun:
     torn, notes = list[int](), list[str]()
-    header, total = trace_reading.added_up(path, torn.append)
-    place, found = _place(path), run_files.look(path, notes.append)
+    header, total = trace_reading.read_totals(path, torn.append)
+    place, found = _place(path), run_files.read(path, notes.append)
     notes = [torn_note(path, line) for line in torn] + [f"{place}: {note}" for note in notes]
     if total.stopped is None:
         notes.append(f"{place}: has no end: the run goes on, or was killed; it is compared as far as it goes")
     profile = _table(found.profile)
-    return Run(
+    return ComparedRun(
         place=place,
         header=header,
         rows=metrics.metric_rows(total),
@@ -100,7 +100,7 @@ def _table(profile: str) -> dict[str, Any] | None:
         return None
 
 
-def _recorded(found: Beside, profile: Mapping[str, Any] | None) -> Path | None:
+def _recorded(found: RunFiles, profile: Mapping[str, Any] | None) -> Path | None:
     """By its certificate or, if it was killed before it had one, by its profile."""
     told = _setting(profile, "replay", "trace") if found.replayed is None else found.replayed.trace
     return _place(Path(told)) if isinstance(told, str) and "\0" not in told else None

@@ -9,15 +9,15 @@ from typing import Any
 
 from testbed.analysis import energy
 from testbed.compare import interval, pairing, settings, sign_flip
-from testbed.compare.compared_runs import Run
+from testbed.compare.compared_runs import ComparedRun
 from testbed.compare.goal import Goal
-from testbed.compare.pairing import Difference, Fate
+from testbed.compare.pairing import Fate, PairedDifference
 from testbed.compare.quantities import of_run, quantities
 
 _USUAL_P = 0.05
 
 
-def compare(runs: Sequence[Run], goal: Goal) -> dict[str, Any]:
+def compare(runs: Sequence[ComparedRun], goal: Goal) -> dict[str, Any]:
     """Everything there is to say about these runs."""
     groups, apart = settings.labels(runs)
     values, fates = [of_run(run, goal) for run in runs], pairing.fates(runs)
@@ -46,7 +46,7 @@ def compare(runs: Sequence[Run], goal: Goal) -> dict[str, Any]:
 
 
 def _group(
-    label: str, runs: Sequence[Run], groups: Sequence[str], values: Sequence[Mapping[str, float | None]]
+    label: str, runs: Sequence[ComparedRun], groups: Sequence[str], values: Sequence[Mapping[str, float | None]]
 ) -> dict[str, Any]:
     own = [place for place, group in enumerate(groups) if group == label]
     means: dict[str, Any] = {}
@@ -66,7 +66,7 @@ def _group(
 # ---- what a reader must know
 
 
-def _about_runs(runs: Sequence[Run], groups: Sequence[str], fates: Sequence[Fate]) -> Iterator[str]:
+def _about_runs(runs: Sequence[ComparedRun], groups: Sequence[str], fates: Sequence[Fate]) -> Iterator[str]:
     bare = [str(run.place) for run in runs if run.profile is None]
     if bare:
         yield f"no profile.toml, so that only the rule's parameters are known: {', '.join(bare)}"
@@ -82,7 +82,9 @@ def _about_runs(runs: Sequence[Run], groups: Sequence[str], fates: Sequence[Fate
             yield f"{group}: {count} runs have seed {seed}; they are not independent, and the interval is too narrow"
 
 
-def _about_values(runs: Sequence[Run], values: Sequence[Mapping[str, float | None]], goal: Goal) -> Iterator[str]:
+def _about_values(
+    runs: Sequence[ComparedRun], values: Sequence[Mapping[str, float | None]], goal: Goal
+) -> Iterator[str]:
     if all(table["energy_j"] is None for table in values):
         yield "no joules: no run has a power model for every device (power in the device's profile)"
     else:
@@ -101,7 +103,7 @@ def _about_values(runs: Sequence[Run], values: Sequence[Mapping[str, float | Non
         )
 
 
-def _about_pairs(groups: Sequence[str], found: Sequence[Difference]) -> Iterator[str]:
+def _about_pairs(groups: Sequence[str], found: Sequence[PairedDifference]) -> Iterator[str]:
     if len(set(groups)) < 2:
         return
     if not found:

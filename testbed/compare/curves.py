@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from testbed.compare.compared_runs import Run
+from testbed.compare.compared_runs import ComparedRun
 from testbed.compare.quantities import JOULES
 
 _POINTS = 200
@@ -30,7 +30,7 @@ AXES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class MetricCurve:
     """Of one group."""
 
     label: str
@@ -41,7 +41,7 @@ class Curve:
     high: Sequence[float]
 
 
-def curves(runs: Sequence[Run], groups: Sequence[str], axis: Axis, metric: str) -> list[Curve]:
+def curves(runs: Sequence[ComparedRun], groups: Sequence[str], axis: Axis, metric: str) -> list[MetricCurve]:
     """One for each group that has anything on this axis. A line goes as far as every run of its group does: beyond,
     its mean would be one of fewer runs, and would jump where one ends.
     """
@@ -57,15 +57,19 @@ def curves(runs: Sequence[Run], groups: Sequence[str], axis: Axis, metric: str) 
         grid = np.linspace(start, end, _POINTS)
         values = np.array([np.interp(grid, x, y) for x, y in known])
         found.append(
-            Curve(
-                label=label, runs=len(known), x=(grid / axis.scale).tolist(), mean=values.mean(axis=0).tolist(),
-                low=values.min(axis=0).tolist(), high=values.max(axis=0).tolist(),
+            MetricCurve(
+                label=label,
+                runs=len(known),
+                x=(grid / axis.scale).tolist(),
+                mean=values.mean(axis=0).tolist(),
+                low=values.min(axis=0).tolist(),
+                high=values.max(axis=0).tolist(),
             )
-        )  # fmt: skip
+        )
     return found
 
 
-def _line(run: Run, axis: Axis, metric: str) -> tuple[list[float], list[float]] | None:
+def _line(run: ComparedRun, axis: Axis, metric: str) -> tuple[list[float], list[float]] | None:
     """Its scores; None if the run cannot tell what they took."""
     rows = [row for row in run.rows if metric in row]
     if not rows or any(row.get(axis.column) is None for row in rows):

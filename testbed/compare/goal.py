@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.analysis.metrics import LEVELS
 from testbed.common.errors import UserError
-from testbed.compare.compared_runs import Run
+from testbed.compare.compared_runs import ComparedRun
 
 DEFAULT_METRIC, OTHERWISE = "accuracy", "loss"
 """What counts unless another is asked for: the second where a task knows nothing of the first."""
@@ -30,13 +30,13 @@ class Goal:
     def best(self) -> Callable[[Iterable[float]], float]:
         return min if self.lower else max
 
-    def values(self, run: Run) -> list[float]:
+    def values(self, run: ComparedRun) -> list[float]:
         return _values(run, self.metric)
 
     def better(self, value: float, other: float) -> bool:
         return value < other if self.lower else value > other
 
-    def reached(self, run: Run) -> Mapping[str, Any] | None:
+    def reached(self, run: ComparedRun) -> Mapping[str, Any] | None:
         """The row of the first version that was good enough."""
         scored = (row for row in run.rows if self.metric in row)
         return next((row for row in scored if self._enough(row[self.metric])), None)
@@ -44,13 +44,13 @@ class Goal:
     def _enough(self, value: float) -> bool:
         return value <= self.target if self.lower else value >= self.target
 
-    def reached_untrained(self, run: Run) -> bool:
+    def reached_untrained(self, run: ComparedRun) -> bool:
         """By version 0, which nobody has trained."""
         row = self.reached(run)
         return row is not None and row["version"] == 0
 
 
-def choose(runs: Sequence[Run], metric: str | None, lower: bool | None, target: float | None) -> Goal:
+def choose(runs: Sequence[ComparedRun], metric: str | None, lower: bool | None, target: float | None) -> Goal:
     """Raises UserError where runs have nothing in common that could be compared, or nobody reached the target."""
     _check_task(runs)
     if metric is None:
@@ -68,7 +68,7 @@ def choose(runs: Sequence[Run], metric: str | None, lower: bool | None, target: 
     return goal
 
 
-def _usual(runs: Sequence[Run], metric: str, lower: bool) -> tuple[float, str]:
+def _usual(runs: Sequence[ComparedRun], metric: str, lower: bool) -> tuple[float, str]:
     """What the profiles wanted, if anybody got there; else what all of them reached. Better than what they began with,
     if that can be.
     """
@@ -90,7 +90,7 @@ def _usual(runs: Sequence[Run], metric: str, lower: bool) -> tuple[float, str]:
     return rounded, "the best that all runs reached, rounded"
 
 
-def _wanted(runs: Sequence[Run]) -> float | None:
+def _wanted(runs: Sequence[ComparedRun]) -> float | None:
     """The accuracy that all profiles name."""
     first, *others = (run.setting("stop", "target_accuracy") for run in runs)
     is_number = isinstance(first, int | float) and not isinstance(first, bool)
@@ -105,8 +105,8 @@ def _rounded(value: float, lower: bool) -> float:
     return float(f"{(math.ceil if lower else math.floor)(value / step) * step:.3g}")
 
 
-def _check_task(runs: Sequence[Run]) -> None:
-    first: dict[str, Run] = {}
+def _check_task(runs: Sequence[ComparedRun]) -> None:
+    first: dict[str, ComparedRun] = {}
     for run in runs:
         if (task := _task(run)) is not None:
             first.setdefault(task, run)
@@ -118,13 +118,13 @@ def _check_task(runs: Sequence[Run]) -> None:
         )
 
 
-def _task(run: Run) -> str | None:
+def _task(run: ComparedRun) -> str | None:
     task = (run.profile or {}).get("task")
     name = task.get("name") if isinstance(task, Mapping) else task
     return None if name is None else str(name)
 
 
-def _check_metric(runs: Sequence[Run], metric: str) -> None:
+def _check_metric(runs: Sequence[ComparedRun], metric: str) -> None:
     for run in runs:
         if not run.rows:
             raise UserError(f"{run.place}: none of its versions was scored; leave it out, or run it for longer")
@@ -136,5 +136,5 @@ def _check_metric(runs: Sequence[Run], metric: str) -> None:
         raise UserError(f"{without.place}: has no {metric}{named}: {remedy}")
 
 
-def _values(run: Run, metric: str) -> list[float]:
+def _values(run: ComparedRun, metric: str) -> list[float]:
     return [row[metric] for row in run.rows if metric in row]

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from testbed.compare import settings, sign_flip
-from testbed.compare.compared_runs import Run
+from testbed.compare.compared_runs import ComparedRun
 from testbed.compare.quantities import PAIRED
 
 TRACE, SEED = "trace", "seed"
@@ -22,7 +22,7 @@ Fate = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class PairedDifference:
     """Of the first group minus the second."""
 
     first: str
@@ -35,7 +35,7 @@ class Difference:
     smallest_p: float
 
 
-def fates(runs: Sequence[Run]) -> list[Fate]:
+def fates(runs: Sequence[ComparedRun]) -> list[Fate]:
     """What each run met: the delays of a recorded run, if it replayed one or was itself replayed by another of these
     runs; else what was drawn by its seed.
     """
@@ -50,7 +50,7 @@ def fates(runs: Sequence[Run]) -> list[Fate]:
 
 def differences(
     groups: Sequence[str], fates: Sequence[Fate], values: Sequence[Mapping[str, float | None]]
-) -> Iterator[Difference]:
+) -> Iterator[PairedDifference]:
     """Of every two groups that share a fate, for every quantity. The three are one entry for each run.
 
     Runs of one group and one fate are replicas: their mean counts as one.
@@ -61,17 +61,25 @@ def differences(
             common = [fate for fate in mine if fate in yours]
             if common:
                 apart = [mine[fate] - yours[fate] for fate in common]
-                yield Difference(
-                    first=first, second=second, quantity=quantity, pairs=len(apart),
+                yield PairedDifference(
+                    first=first,
+                    second=second,
+                    quantity=quantity,
+                    pairs=len(apart),
                     by=TRACE if all(fate[0] == TRACE for fate in common) else SEED,
-                    mean=sum(apart) / len(apart), p=sign_flip.p_value(apart), smallest_p=sign_flip.smallest(len(apart)),
-                )  # fmt: skip
+                    mean=sum(apart) / len(apart),
+                    p=sign_flip.p_value(apart),
+                    smallest_p=sign_flip.smallest(len(apart)),
+                )
 
 
 def _by_fate(
-    group: str, quantity: str, groups: Sequence[str], fates: Sequence[Fate],
+    group: str,
+    quantity: str,
+    groups: Sequence[str],
+    fates: Sequence[Fate],
     values: Sequence[Mapping[str, float | None]],
-) -> dict[Fate, float]:  # fmt: skip
+) -> dict[Fate, float]:
     found: dict[Fate, list[float]] = {}
     for own, fate, table in zip(groups, fates, values, strict=True):
         value = table[quantity]
@@ -80,5 +88,5 @@ def _by_fate(
     return {fate: sum(each) / len(each) for fate, each in found.items()}
 
 
-def as_rows(found: Sequence[Difference]) -> list[dict[str, Any]]:
+def as_rows(found: Sequence[PairedDifference]) -> list[dict[str, Any]]:
     return [asdict(difference) for difference in found]

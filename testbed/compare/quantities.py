@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from testbed.compare.compared_runs import Run
+from testbed.compare.compared_runs import ComparedRun
 from testbed.compare.goal import Goal
 
 JOULES = "J (proxy)"
@@ -44,7 +44,7 @@ PAIRED = ("seconds_to_target", "joules_to_target", "final")
 """Those of which paired differences are tested."""
 
 
-def of_run(run: Run, goal: Goal) -> dict[str, float | None]:
+def of_run(run: ComparedRun, goal: Goal) -> dict[str, float | None]:
     """None is what the run cannot tell: it did not reach the target, or a device has no power model."""
     values, row = goal.values(run), goal.reached(run)
     at_target: Mapping[str, float | None] = row if row is not None else {}

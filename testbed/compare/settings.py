@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.compare.compared_runs import Run
+from testbed.compare.compared_runs import ComparedRun
 
 _MOST_NAMED = 3
 _UNSET, _UNKNOWN = "unset", "?"
@@ -21,7 +21,7 @@ Table = Mapping[str, Any]
 """Key, as --set would name it → value."""
 
 
-def of_run(run: Run) -> dict[str, Any]:
+def of_run(run: ComparedRun) -> dict[str, Any]:
     """The parameters of the rule come first, and from the trace, which has them even where there is no profile."""
     found = dict(_flat(run.header.parameters, "strategy"))
     found["replay"] = run.header.replay or "none"
@@ -33,12 +33,12 @@ def of_run(run: Run) -> dict[str, Any]:
     }
 
 
-def fleet(run: Run) -> tuple[object, ...]:
+def fleet(run: ComparedRun) -> tuple[object, ...]:
     """Who was there and what was to befall them, as far as it is known: with one seed, two such runs met one fate."""
     return (run.devices, *sorted(each for each in of_run(run).items() if each[0].startswith(("devices", "events"))))
 
 
-def labels(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
+def labels(runs: Sequence[ComparedRun]) -> tuple[list[str], list[str]]:
     """What each run is called: its rule, and what sets it apart from other runs of that rule. Seeds do not.
 
     Then notes about what else differs. Where more than a few settings do, as when a device is replaced by another,
@@ -46,21 +46,21 @@ def labels(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
     """
     tables = _completed(runs)
     named, notes, used = [""] * len(runs), list[str](), set[str]()
-    for rule in dict.fromkeys(run.header.strategy for run in runs):
-        places = [place for place, run in enumerate(runs) if run.header.strategy == rule]
+    for strategy in dict.fromkeys(run.header.strategy for run in runs):
+        places = [place for place, run in enumerate(runs) if run.header.strategy == strategy]
         keys = _different([tables[place] for place in places])
         used.update(keys)
         if len(keys) > _MOST_NAMED:
             few = _telling([tables[place] for place in places], keys)
             others = [key for key in keys if key not in few]
             if others:
-                notes.append(f"{rule}: runs that differ in {', '.join(few)} differ in {_some(others)} as well")
+                notes.append(f"{strategy}: runs that differ in {', '.join(few)} differ in {_some(others)} as well")
             keys = few
         short = _shortened(keys)
         texts = {key: _texts(tables[place].get(key, _UNKNOWN) for place in places) for key in keys}
         for place in places:
             told = ", ".join(f"{short[key]}={texts[key][tables[place].get(key, _UNKNOWN)]}" for key in keys)
-            named[place] = f"{rule} ({told})" if told else rule
+            named[place] = f"{strategy} ({told})" if told else strategy
     beside = [key for key in _different(tables) if key not in used and not key.startswith(("strategy.", "replay"))]
     if beside:
         groups = {group: table.get(beside[0], _UNKNOWN) for group, table in zip(named, tables, strict=True)}
@@ -95,7 +95,7 @@ def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
-def _completed(runs: Sequence[Run]) -> list[Table]:
+def _completed(runs: Sequence[ComparedRun]) -> list[Table]:
     """A key that a profile lacks is unset; of a run without a profile it is not known, and differs from nothing."""
     tables = [of_run(run) for run in runs]
     keys = dict.fromkeys(key for table in tables for key in table)

@@ -35,9 +35,10 @@ def examine() -> Iterator[Finding]:
 def _cores() -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     means = (
-        "the aggregator owns one, devices share the others" if cores > 1
+        "the aggregator owns one, devices share the others"
+        if cores > 1
         else "the aggregator shares it with the devices: their timing will suffer"
-    )  # fmt: skip
+    )
     return Finding(what="cores", ok=cores > 1, found=str(cores), means=means)
 
 
@@ -91,9 +92,10 @@ def _cgroup() -> Finding:
         return Finding(what="cgroup", ok=None, found="none", means=str(why))
     writable = os.access(hierarchy.group, os.W_OK) and os.access(hierarchy.group / "cgroup.procs", os.W_OK)
     means = (
-        'throttle = "cgroup" can be used' if writable
+        'throttle = "cgroup" can be used'
+        if writable
         else 'no CPU quota without root or a delegated scope; throttle = "pace", the default, needs none'
-    )  # fmt: skip
+    )
     return Finding(what="cgroup", ok=None, found=f"v{hierarchy.version}{', writable' if writable else ''}", means=means)
 
 

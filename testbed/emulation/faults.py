@@ -21,7 +21,7 @@ from testbed.profile.script import drop_at
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class TransferFate:
     """What the link does to one transfer. ``delay_noise`` and ``rate_noise`` are standard normal draws."""
 
     dropped: bool
@@ -34,7 +34,7 @@ class Fate:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspension:
+class PlannedSuspension:
     """The device hangs for ``seconds`` when it has done the share ``at`` of the job's steps, or ``steps`` of them."""
 
     at: float
@@ -49,9 +49,9 @@ class Suspension:
 class Timetable(Protocol):
     """Faults of one device, by the number of its job and of the attempt at a transfer (both from 0)."""
 
-    def download(self, job: int, attempt: int) -> Fate: ...
-    def upload(self, job: int, attempt: int) -> Fate: ...
-    def suspension(self, job: int) -> Suspension | None: ...
+    def download(self, job: int, attempt: int) -> TransferFate: ...
+    def upload(self, job: int, attempt: int) -> TransferFate: ...
+    def suspension(self, job: int) -> PlannedSuspension | None: ...
     def step_seconds(self, job: int) -> float | None:
         """What a local step takes, where that was recorded; None: what the device's speed says."""
         ...
@@ -65,7 +65,7 @@ class _Stream(enum.IntEnum):
     FADING = 4
 
 
-_SMOOTH = Fate(dropped=False, delay_noise=0.0, rate_noise=0.0)
+_SMOOTH = TransferFate(dropped=False, delay_noise=0.0, rate_noise=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,30 +85,32 @@ class SeededTimetable:
     suspend: float = 0.0
     suspend_max: float = 0.0
 
-    def download(self, job: int, attempt: int) -> Fate:
+    def download(self, job: int, attempt: int) -> TransferFate:
         return self._fate(_Stream.DOWNLOAD, job, attempt, self.download_drop, self.noisy_download)
 
-    def upload(self, job: int, attempt: int) -> Fate:
+    def upload(self, job: int, attempt: int) -> TransferFate:
         return self._fate(_Stream.UPLOAD, job, attempt, self.upload_drop, self.noisy_upload)
 
-    def suspension(self, job: int) -> Suspension | None:
+    def suspension(self, job: int) -> PlannedSuspension | None:
         if self.suspend == 0:
             return None
         chance, at, length = self._draw(_Stream.SUSPENSION, job, 0).random(3)
         if chance >= self.suspend:
             return None
-        return Suspension(at=float(at), seconds=float(length) * self.suspend_max)
+        return PlannedSuspension(at=float(at), seconds=float(length) * self.suspend_max)
 
     def step_seconds(self, job: int) -> float | None:
         return None
 
-    def _fate(self, stream: _Stream, job: int, attempt: int, drop: float, noisy: bool) -> Fate:
+    def _fate(self, stream: _Stream, job: int, attempt: int, drop: float, noisy: bool) -> TransferFate:
         if drop == 0 and not noisy:
             return _SMOOTH
         draw = self._draw(stream, job, attempt)
         chance = float(draw.random())
         delay_noise, rate_noise = draw.standard_normal(2)
-        return Fate(dropped=chance < drop, delay_noise=float(delay_noise), rate_noise=float(rate_noise), chance=chance)
+        return TransferFate(
+            dropped=chance < drop, delay_noise=float(delay_noise), rate_noise=float(rate_noise), chance=chance
+        )
 
     def _draw(self, stream: _Stream, job: int, attempt: int) -> np.random.Generator:
         return _draw(self.seed, self.device, stream, job, attempt)
@@ -126,23 +128,27 @@ class RecordedTimetable:
     end: str
     otherwise: SeededTimetable
 
-    def download(self, job: int, attempt: int) -> Fate:
+    def download(self, job: int, attempt: int) -> TransferFate:
         found = self._job(job)
         if found is None or not found.downloads:  # it was replaced before it was there
             return self.otherwise.download(job, attempt)
         return _recorded(found.downloads, attempt)
 
-    def upload(self, job: int, attempt: int) -> Fate:
+    def upload(self, job: int, attempt: int) -> TransferFate:
         found = self._job(job)
         if found is None or not found.uploads:  # it was cut off before its upload
             return self.otherwise.upload(job, attempt)
         return _recorded(found.uploads, attempt)
 
-    def suspension(self, job: int) -> Suspension | None:
+    def suspension(self, job: int) -> PlannedSuspension | None:
         found = self._job(job)
         if found is None:
             return self.otherwise.suspension(job)
-        return None if found.hung is None else Suspension(at=0.0, seconds=found.hung.seconds, steps=found.hung.steps)
+        return (
+            None
+            if found.hung is None
+            else PlannedSuspension(at=0.0, seconds=found.hung.seconds, steps=found.hung.steps)
+        )
 
     def step_seconds(self, job: int) -> float | None:
         """Of a job whose computing was cut off, it is what it was in the job before: any rule may finish it."""
@@ -169,7 +175,7 @@ class RecordedTimetable:
         return int(draw.integers(count))
 
 
-def _recorded(ways: Sequence[RecordedTransfer], attempt: int) -> Fate:
+def _recorded(ways: Sequence[RecordedTransfer], attempt: int) -> TransferFate:
     """One attempt more than there were is as long as the last of them, and gets through."""
     if attempt < len(ways):
         return replace(_SMOOTH, dropped=ways[attempt].dropped, seconds=ways[attempt].seconds)
@@ -186,7 +192,7 @@ def fading(seed: int, device: int, version: int) -> float:
     return float(radio.fading(1, _draw(seed, device, _Stream.FADING, version, 0))[0])
 
 
-def scripted(fate: Fate, script: Sequence[ScriptedEvent], moment: float) -> Fate:
+def scripted(fate: TransferFate, script: Sequence[ScriptedEvent], moment: float) -> TransferFate:
     """What becomes of a transfer that begins at a moment at which the script may have changed the loss.
 
     The draw stays the same: a transfer that is lost at 10 % is lost at 20 %, too.

@@ -31,11 +31,15 @@ class Certificate:
     def as_table(self) -> dict[str, Any]:
         rows = [
             {
-                "name": line.name, "verdict": line.verdict.value, "found": line.found, "limits": line.limits,
-                "worst": line.worst, "figures": line.figures,
+                "name": line.name,
+                "verdict": line.verdict.value,
+                "found": line.found,
+                "limits": line.limits,
+                "worst": line.worst,
+                "figures": line.figures,
             }
             for line in self.invariants
-        ]  # fmt: skip
+        ]
         return {"verdict": self.verdict.value, "dilation": self.dilation, "invariants": rows}
 
 

@@ -28,12 +28,17 @@ def step_time(evidence: Evidence) -> Invariant:
         found=f"p99 {p99:.1%} off, {missed:.2%} of {checks} deadlines missed; round trips of {worst} {off:.1%} off"
         + unheard,
         figures={
-            "p50": p50, "p95": p95, "p99": p99, "missed": missed, "deadlines": checks, "worst_round_trips": off,
+            "p50": p50,
+            "p95": p95,
+            "p99": p99,
+            "missed": missed,
+            "deadlines": checks,
+            "worst_round_trips": off,
             "silent": len(silent),
         },
         limits="p99 ≤ 5 %, missed ≤ 1 %, any device's round trips ≤ 5 % off (warn: 10, 5, 10 %), all devices heard",
         worst=worst,
-    )  # fmt: skip
+    )
 
 
 def _off(device: Computed) -> float:

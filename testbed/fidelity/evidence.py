@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from testbed.history import trace
 from testbed.history.trace import Event
-from testbed.wire.messages import book_of
+from testbed.wire.messages import range_of
 
 _CLOCK_GRAIN = 1e-6
 _END_SECONDS = 0.1
@@ -54,7 +54,7 @@ class Delivery:
     seen: float | None
     """When somebody acted on it, which must not be before it was due."""
     dropped: bool
-    held: float = 0.0
+    absent: float = 0.0
     """Of the seconds asked for, those for which the device was away."""
 
     @property
@@ -75,7 +75,7 @@ class Evidence:
     deliveries: list[Delivery] = field(default_factory=list)
     pickups: list[float] = field(default_factory=list)
     """Seconds after it was due until a device's process took a model from the transport."""
-    taken: list[float] = field(default_factory=list)
+    handled: list[float] = field(default_factory=list)
     """Seconds after it was due until the aggregator took an update up, others before it."""
     loads: list[trace.Load] = field(default_factory=list)
     canaries: list[trace.Canary] = field(default_factory=list)
@@ -186,8 +186,8 @@ class _Gatherer:
         self.evidence.too_early += event.sent < sent - 1e-6
         if not event.dropped:
             self._in_order(event.device, False, event.ticket)
-        held = event.sent > self._sent.get(event.ticket, 0.0) + 1e-6  # it came while the device was suspended
-        self._trip(event.ticket, -math.inf if event.dropped or held else event.asked)
+        deferred = event.sent > self._sent.get(event.ticket, 0.0) + 1e-6  # it came while the device was suspended
+        self._trip(event.ticket, -math.inf if event.dropped or deferred else event.asked)
         if event.dropped:
             self._delivery(event, None)
         else:
@@ -199,28 +199,35 @@ class _Gatherer:
         if ticket in self._uploads and ticket in self._arrived:
             upload, arrived = self._uploads.pop(ticket), self._arrived.pop(ticket)
             self.evidence.bytes_wrong += upload.bytes != arrived.bytes
-            self._delivery(upload, max(arrived.due, arrived.received), arrived.taken)
-            self.evidence.taken.append(arrived.taken - arrived.due)
+            self._delivery(upload, max(arrived.due, arrived.received), arrived.handled)
+            self.evidence.handled.append(arrived.handled - arrived.due)
             # that it had to wait for a grant was the rule's wish
             asked = self._trips.pop(ticket, 0.0) + (upload.waited or 0.0) + upload.asked
             if ticket in self._sent and asked > 0:
-                self.evidence.computed[upload.device].trips.append((asked, arrived.taken - self._sent[ticket]))
+                self.evidence.computed[upload.device].trips.append((asked, arrived.handled - self._sent[ticket]))
 
     def _delivery(self, event: trace.TransferEvent, arrived: float | None, seen: float | None = None) -> None:
         self.evidence.deliveries.append(
             Delivery(
-                device=event.device, up=isinstance(event, trace.Uploaded), job=event.job, attempt=event.attempt,
-                sent=event.sent, asked=event.asked, arrived=arrived, seen=seen, dropped=event.dropped,
-                held=event.held or 0.0,
+                device=event.device,
+                up=isinstance(event, trace.Uploaded),
+                job=event.job,
+                attempt=event.attempt,
+                sent=event.sent,
+                asked=event.asked,
+                arrived=arrived,
+                seen=seen,
+                dropped=event.dropped,
+                absent=event.absent or 0.0,
             )
-        )  # fmt: skip
+        )
 
     def _trip(self, ticket: int, asked: float) -> None:
         self._trips[ticket] = self._trips.get(ticket, 0.0) + asked
 
     def _in_order(self, device: str, up: bool, ticket: int) -> None:
         """Tickets of one book only grow, and a link carries one transfer after the other."""
-        place = device, up, book_of(ticket)
+        place = device, up, range_of(ticket)
         self.evidence.out_of_order += ticket < self._last.get(place, 0)
         self._last[place] = ticket
 
@@ -230,7 +237,7 @@ class _Gatherer:
                 self._sent[event.ticket] = self._first_sent[event.ticket] = event.t
                 self._open.add(event.ticket)
                 self.evidence.dispatched += 1
-                if event.lead:  # what its cluster takes is no matter of the head
+                if event.for_cluster:  # what its cluster takes is no matter of the head
                     self._trip(event.ticket, -math.inf)
             case trace.Resent():
                 self._sent[event.ticket] = event.t

@@ -39,7 +39,7 @@ def link_delay(evidence: Evidence) -> Invariant:
             "p99_of_tolerance": score,
             "deliveries": len(late),
             "pickup_p99_s": quantile(evidence.pickups, 0.99) if evidence.pickups else None,
-            "taken_up_p99_s": quantile(evidence.taken, 0.99) if evidence.taken else None,
+            "taken_up_p99_s": quantile(evidence.handled, 0.99) if evidence.handled else None,
         },
         limits="p99 ≤ max(2 ms, 2 % of the delay) (warn: 10 ms, 10 %)",
         worst=worst.device,
@@ -48,7 +48,7 @@ def link_delay(evidence: Evidence) -> Invariant:
 
 def _lateness(delivery: Delivery) -> float:
     """In units of what is tolerated."""
-    return delivery.late / max(SMALL_SECONDS, _LINK_SHARE * (delivery.asked - delivery.held))
+    return delivery.late / max(SMALL_SECONDS, _LINK_SHARE * (delivery.asked - delivery.absent))
 
 
 def link_rate(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
@@ -60,8 +60,8 @@ def link_rate(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
             continue
         window = windows[delivery.device, delivery.up]
         asked, obtained = window[-1]
-        held = delivery.held
-        window[-1] = (asked + delivery.asked - held, obtained + delivery.arrived - delivery.sent - held)
+        absent = delivery.absent
+        window[-1] = (asked + delivery.asked - absent, obtained + delivery.arrived - delivery.sent - absent)
         if window[-1][0] >= _WINDOW_SECONDS:
             window.append((0.0, 0.0))
     conserved = evidence.bytes_wrong == 0
@@ -78,10 +78,12 @@ def link_rate(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
     listed = [error for values in errors.values() for error in values]
     if not listed:
         return Invariant(
-            name="link rate", verdict=Verdict.NOT_MEASURED if conserved else Verdict.FAIL, limits=limits,
+            name="link rate",
+            verdict=Verdict.NOT_MEASURED if conserved else Verdict.FAIL,
+            limits=limits,
             found=f"no link with a rate was busy for a second; {whole}",
             figures={"bytes_wrong": evidence.bytes_wrong},
-        )  # fmt: skip
+        )
     median, p99 = quantile(listed, 0.5), quantile(listed, 0.99)
     worst = max((key for key in errors if errors[key]), key=lambda key: max(errors[key]))
     return Invariant(

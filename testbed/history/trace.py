@@ -29,7 +29,6 @@ from testbed.history.events.device_events import (
 )
 from testbed.history.events.event import ComputeEvent, Event, Miss, TicketEvent, TransferEvent, Use
 from testbed.history.events.run_events import (
-    SCHEMA,
     UNITS,
     Canary,
     Header,
@@ -55,6 +54,7 @@ from testbed.history.events.ticket_events import (
     Superseded,
 )
 from testbed.history.events.version_events import Aggregated, Clustered, Grouped, Merged, Planned, Round
+from testbed.history.upgrade import OLDEST, SCHEMA, upgraded
 from testbed.profile.power import Watts
 
 __all__ = [
@@ -220,10 +220,13 @@ class TraceWriter:
 
 
 def read(path: Path, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
-    """Events of a trace file, which may be packed (``.gz``). A torn last line, as a crash leaves it, is passed over and
-    its number told to ``torn``; any other that is no event is an error.
+    """Events of a trace file, which may be packed (``.gz``) or of an earlier schema.
+
+    A torn last line, as a crash leaves it, is skipped and its number passed to ``torn``. Any other line that is not an
+    event raises TraceError.
     """
     number = 0
+    decode: Callable[[bytes], Event] = _decoder.decode
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, 1):
@@ -231,20 +234,27 @@ def read(path: Path, torn: Callable[[int], None] = lambda line: None) -> Iterato
                     torn(number)
                     return
                 try:
-                    event: Event = _decoder.decode(line)
+                    event: Event = decode(line)
                 except (msgspec.MsgspecError, RecursionError) as error:
                     _check_foreign(line, f"{path}, line {number}")
                     raise TraceError(f"{path}, line {number}: {error}") from None
                 if type(event) is Header:
                     _check(event.schema, event.units, f"{path}, line {number}")
+                    if event.schema != SCHEMA:
+                        decode, event = _decode_older, msgspec.structs.replace(event, schema=SCHEMA)
                 yield event
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TraceError(f"{path}, after line {number}: cannot be unpacked: {error}") from None
 
 
+def _decode_older(line: bytes) -> Event:
+    event: Event = msgspec.convert(upgraded(msgspec.json.decode(line, type=dict[str, Any])), type=_ANY)
+    return event
+
+
 def _check(schema: object, units: object, place: str) -> None:
-    if schema != SCHEMA:
-        raise TraceError(f"{place}: schema {schema}; this version reads {SCHEMA}")
+    if schema not in range(OLDEST, SCHEMA + 1):
+        raise TraceError(f"{place}: schema {schema}; this version reads {OLDEST} to {SCHEMA}")
     if units != UNITS:
         raise TraceError(f"{place}: units {units!r}; this version reads {UNITS!r}")
 

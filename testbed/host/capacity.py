@@ -28,7 +28,7 @@ def bytes_needed(devices: int, model_bytes: int = 0, *, differences: bool = Fals
     return devices * (BYTES_PER_DEVICE + vectors * model_bytes) + BYTES_FOR_THE_REST
 
 
-def check_room(devices: int) -> None:
+def check_capacity(devices: int) -> None:
     """Refuse a fleet that this host has no memory, processes or files for."""
     needed, free = bytes_needed(devices), psutil.virtual_memory().available
     if needed > free:

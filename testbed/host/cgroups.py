@@ -47,7 +47,7 @@ class Hierarchy:
     version: int
     group: Path
 
-    def fence(self, launcher: int) -> Fence:
+    def fence(self, launcher: int) -> CgroupParent:
         """Make the parent of the devices' groups. Nothing is left behind where that fails."""
         path = self.group / f"edgebed-{launcher}"
         with _or_unavailable(self.version):
@@ -61,7 +61,7 @@ class Hierarchy:
                     _remove(path)
                     restore(self)
                 raise
-        return Fence(self, path)
+        return CgroupParent(self, path)
 
     def _share_out(self, path: Path) -> None:
         """Have the kernel offer quotas to the groups in ``path``.
@@ -79,21 +79,21 @@ class Hierarchy:
         _write(path / _CHILDREN, "+cpu")
 
 
-class Fence:
+class CgroupParent:
     """The parent group of one run; closing it removes all groups of the run."""
 
     def __init__(self, hierarchy: Hierarchy, path: Path) -> None:
         self.hierarchy, self.path = hierarchy, path
         self._made = 0
 
-    def quota(self, name: str, share: float, *, period_us: int = 20_000) -> Quota:
+    def quota(self, name: str, share: float, *, period_us: int = 20_000) -> CpuQuota:
         """A group for the device ``name``, held to ``share`` of one core."""
         limits(share, period_us)  # refuse before a group is made
         path = self.path / f"device-{self._made}"  # a device's name may be anything, even that of a control file
         with _or_unavailable(self.hierarchy.version):
             path.mkdir()
         self._made += 1
-        quota = Quota(name, path, self.hierarchy.version, period_us)
+        quota = CpuQuota(name, path, self.hierarchy.version, period_us)
         try:
             quota.set(share)
         except UserError:
@@ -109,7 +109,7 @@ class Fence:
             finally:
                 restore(self.hierarchy)
 
-    def __enter__(self) -> Fence:
+    def __enter__(self) -> CgroupParent:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -118,7 +118,7 @@ class Fence:
             self.close()
 
 
-class Quota:
+class CpuQuota:
     """The group of one device, and its limit as the kernel has it."""
 
     def __init__(self, name: str, path: Path, version: int, period_us: int) -> None:

@@ -75,7 +75,7 @@ def is_computing(pid: int) -> bool:
         return False
 
 
-class DeathWatch:
+class ExitWatch:
     """Which processes have ended, however many are watched, for the price of one look (pidfd).
 
     A kernel that has no such files tells nothing: then nobody is known to have ended.

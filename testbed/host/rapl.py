@@ -12,7 +12,7 @@ _POWERCAP = Path("/sys/class/powercap")
 WHAT = "measured by the host's RAPL, whole packages, everything that ran"
 
 
-class Meter:
+class RaplMeter:
     """Adds up what the packages use. Under load their counters wrap within minutes: look once a minute at least."""
 
     def __init__(self, now: float, root: Path = _POWERCAP) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.common.errors import ProfileError, UserError
 from testbed.common.parameters import ParameterError, build
-from testbed.common.progress import SILENT, Progress
+from testbed.common.progress import NO_PROGRESS, Progress
 from testbed.learning.data.dataset import DataSet, Indices
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.recipe import Recipe
@@ -16,7 +16,7 @@ from testbed.learning.tasks.setting import Setting
 from testbed.profile.schema import Experiment
 
 
-def setting(experiment: Experiment, progress: Progress = SILENT) -> Setting:
+def setting(experiment: Experiment, progress: Progress = NO_PROGRESS) -> Setting:
     return Setting(
         devices=sum(group.count for group in experiment.devices),
         data_seed=experiment.seed if experiment.data_seed is None else experiment.data_seed,
@@ -30,7 +30,7 @@ def recipe(name: str, parameters: Mapping[str, Any], source: str) -> Recipe:
     return made
 
 
-def dealt(experiment: Experiment, progress: Progress) -> tuple[DataSet, list[Indices], Indices]:
+def partition(experiment: Experiment, progress: Progress) -> tuple[DataSet, list[Indices], Indices]:
     """The data, the training samples of each device, and the test samples that are scored. Fetches what is missing."""
     asked, chosen = (
         setting(experiment, progress),
@@ -38,7 +38,7 @@ def dealt(experiment: Experiment, progress: Progress) -> tuple[DataSet, list[Ind
     )
     with blamed_on(experiment.name):
         data = chosen.dataset(asked)
-        return data, *chosen.dealt(data, asked)
+        return data, *chosen.partition(data, asked)
 
 
 def check(experiment: Experiment, progress: Progress) -> None:
@@ -47,7 +47,7 @@ def check(experiment: Experiment, progress: Progress) -> None:
     The code of a user's own task may fail in any way: the template meets that again, and tells the user where.
     """
     try:
-        dealt(experiment, progress)
+        partition(experiment, progress)
     except UserError:
         raise
     except Exception:

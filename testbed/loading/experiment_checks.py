@@ -10,47 +10,47 @@ from aggregator.strategies import STRATEGIES
 from testbed.common.errors import ProfileError
 from testbed.common.parameters import ParameterError, as_table, build
 from testbed.loading.profile_files import exists
-from testbed.profile.schema import DeviceProfile, Experiment, Group, Replay
+from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, Replay
 
 
 def check_strategy(experiment: Experiment, source: str) -> None:
     """A rule may not fit the fleet: it waits for more updates than there are devices, say."""
     cls = STRATEGIES.find(experiment.strategy_name, source, "strategy")
-    rule = build(cls, experiment.strategy_parameters, source, "strategy")
+    strategy = build(cls, experiment.strategy_parameters, source, "strategy")
     try:
-        rule.check(sum(group.count for group in experiment.devices))
+        strategy.check(sum(group.count for group in experiment.devices))
     except ParameterError as error:
         raise ProfileError(source, f"strategy.{error.key}", error.problem) from None
-    if experiment.replay.mode == "strict" and rule.unrepeatable:
-        problem = f"is strict; {experiment.strategy_name} cannot be repeated so: {rule.unrepeatable}"
+    if experiment.replay.mode == "strict" and strategy.unrepeatable:
+        problem = f"is strict; {experiment.strategy_name} cannot be repeated so: {strategy.unrepeatable}"
         raise ProfileError(source, "replay.mode", f"{problem}: take replay.mode = 'schedule'")
     for i, group in enumerate(experiment.devices):
-        if group.on_lost_download == "old_base" and not rule.keeps_old_base:
+        if group.on_lost_download == "old_base" and not strategy.keeps_old_base:
             problem = f"is old_base; with {experiment.strategy_name}, a device waits until a lost model is sent again"
             raise ProfileError(source, f"devices[{i}].on_lost_download", f"{problem}: take wait")
 
 
-def check_ticks(group: Group, experiment: Experiment, source: str, key: str) -> None:
+def check_ticks(group: DeviceGroup, experiment: Experiment, source: str, key: str) -> None:
     """What is said about lost transfers must fit together, and fit the rule; ``fleet`` says what follows from it."""
-    rule, interval = experiment.strategy_name, experiment.strategy_parameters.get("interval")
+    strategy, interval = experiment.strategy_name, experiment.strategy_parameters.get("interval")
     if group.phi is not None and group.on_drop == "give_up":
         problem = "is give_up; an upload with phi is tried once per interval: leave it out"
         raise ProfileError(source, f"{key}.on_drop", problem)
     if group.phi is not None and None not in (group.tick, interval) and group.tick != interval:
-        problem = f"is {group.tick:g}; phi is per interval, and {rule} has one of {interval:g}: leave it out"
+        problem = f"is {group.tick:g}; phi is per interval, and {strategy} has one of {interval:g}: leave it out"
         raise ProfileError(source, f"{key}.tick", problem)
     if group.on_lost_download == "old_base" and group.on_drop == "give_up":
         problem = "is old_base, with on_drop = give_up; a device that gives up begins anew: take retry or next_tick"
         raise ProfileError(source, f"{key}.on_lost_download", problem)
     if (group.phi is not None or group.on_drop == "next_tick") and group.tick is None and interval is None:
         problem = (
-            f"is missing; lost uploads wait for the next tick, and {rule} has no interval: set it, or take a rule with"
+            f"is missing; lost uploads wait for the next tick, and {strategy} has no interval: set it, or take a rule with"
             " strategy.interval (audg, psurdg)"
         )
         raise ProfileError(source, f"{key}.tick", problem)
 
 
-def located_replay(experiment: Experiment, groups: Sequence[Group], source: str, folder: Path) -> Replay:
+def located_replay(experiment: Experiment, groups: Sequence[DeviceGroup], source: str, folder: Path) -> Replay:
     """With the place of the trace written out; what a replay cannot do is refused."""
     replay = experiment.replay
     if replay.trace is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.common.errors import ProfileError, nearest
-from testbed.profile.schema import DeviceProfile, Experiment, Group, LinkProfile, ScriptedEvent
+from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, ScriptedEvent
 from testbed.profile.script import CHANGES, EVERYBODY, Events, Member, concerns
 
 _MANY = 20
@@ -84,7 +84,7 @@ def _check_target(event: ScriptedEvent, members: Sequence[Member], in_cell: bool
             raise ProfileError(source, f"{key}.do", problem)
 
 
-def _has_rate(group: Group) -> bool:
+def _has_rate(group: DeviceGroup) -> bool:
     assert isinstance(group.link, LinkProfile)
     return group.link.up.has_rate or group.link.down.has_rate
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from testbed.common.console import say
 from testbed.common.errors import UserError
 from testbed.papers import document
-from testbed.papers.catalogue import PAPERS
+from testbed.papers.all_papers import PAPERS
 from testbed.papers.programme import Programme
 from testbed.sweep.runner import Runner
 from testbed.sweep.sweep_progress import duration

@@ -13,8 +13,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from testbed.papers.catalogue import PAPERS
-from testbed.papers.framework.chapter import Chapter, Row, Verdict
+from testbed.papers.all_papers import PAPERS
+from testbed.papers.framework.chapter import Chapter, ClaimRow, ClaimVerdict
 from testbed.papers.framework.result import Result
 from testbed.papers.programme import ATTEMPTS, Programme
 from testbed.report.figures import style
@@ -74,7 +74,7 @@ def _facts(programme: Programme, chapter: Chapter) -> dict[str, Any]:
 
 
 def _overview(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    verdicts = [verdict.value for verdict in Verdict]
+    verdicts = [verdict.value for verdict in ClaimVerdict]
     yield from _table(
         ("paper", *verdicts, "runs", "certificates", "time on this host"),
         [
@@ -113,8 +113,8 @@ def _section(programme: Programme, chapter: Chapter) -> Iterator[str]:
     yield from _runs(programme, list(results.values()))
 
 
-def _why(programme: Programme, row: Row) -> str:
-    if row.verdict is Verdict.MISSING and row.data in programme.missing:
+def _why(programme: Programme, row: ClaimRow) -> str:
+    if row.verdict is ClaimVerdict.MISSING and row.data in programme.missing:
         return f"the data set {row.data} is missing: {_remedy(programme, row.data)}"
     return row.reason
 

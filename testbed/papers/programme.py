@@ -10,13 +10,13 @@ from rich.console import Console
 from testbed.common.console import say
 from testbed.common.errors import UserError
 from testbed.learning.data import loader as data
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Chosen, Paper
 from testbed.papers.framework.result import Result
-from testbed.papers.job_store import Done, Store
-from testbed.runs.sweep_state import DONE, Cell
+from testbed.papers.job_store import Done, JobStore
+from testbed.runs.sweep_state import DONE, SweepCell
 from testbed.sweep.runner import Runner
-from testbed.sweep.sweep_progress import Progress
+from testbed.sweep.sweep_progress import SweepProgress
 
 ATTEMPTS = 3
 """At most, at a run whose certificate is FAIL: what it measured is not what was asked for."""
@@ -43,7 +43,7 @@ class Programme:
     def chosen(self) -> Chosen:
         return {search.name: search.chosen(self.results) for search in self.paper.searches}
 
-    def search_jobs(self) -> list[Job]:
+    def search_jobs(self) -> list[PaperRun]:
         return [job for search in self.paper.searches for job in search.all_jobs()]
 
     def carry_out(self) -> None:
@@ -57,16 +57,16 @@ class Programme:
         self._take(self.search_jobs())
         self._take(self.paper.jobs(self.chosen))
 
-    def waiting(self) -> list[Job]:
+    def waiting(self) -> list[PaperRun]:
         """Jobs that are still to be done; with values that are still to be found, as far as that is known."""
         self.read()
         jobs = [*self.search_jobs(), *self.paper.jobs(self.chosen)]
         return [job for job in jobs if job.name not in self.results]
 
-    def _store(self, jobs: Iterable[Job]) -> Store:
-        return Store(self._folder, {job.name: job for job in jobs})
+    def _store(self, jobs: Iterable[PaperRun]) -> JobStore:
+        return JobStore(self._folder, {job.name: job for job in jobs})
 
-    def _take(self, jobs: Sequence[Job]) -> None:
+    def _take(self, jobs: Sequence[PaperRun]) -> None:
         store = self._store(jobs)
         for job in jobs:
             done, result = store.done(job), store.result(job)
@@ -74,11 +74,11 @@ class Programme:
                 self.results[job.name] = result
                 self.host_seconds += done.took + done.wasted
 
-    def _run_all(self, jobs: Sequence[Job]) -> None:
+    def _run_all(self, jobs: Sequence[PaperRun]) -> None:
         self._take(jobs)
         store = self._store(jobs)
         cells = {job.name: self._cell(job, store) for job in jobs}
-        shown = Progress(self._console, list(cells.values()))
+        shown = SweepProgress(self._console, list(cells.values()))
         for job in jobs:
             if job.name in self.results:
                 continue
@@ -89,17 +89,17 @@ class Programme:
                 continue
             shown.ended(cells[job.name], self._run(job, store, cells[job.name], shown))
 
-    def _cell(self, job: Job, store: Store) -> Cell:
+    def _cell(self, job: PaperRun, store: JobStore) -> SweepCell:
         """For the display of progress."""
         experiment, done = job.experiment(), store.done(job)
         dilation = experiment.dilation if isinstance(experiment.dilation, float) else 1.0
         seconds = None if experiment.stop.seconds is None else experiment.stop.seconds * dilation
-        cell = Cell(name=job.name, words=job.words(), digest="", seconds=seconds)
+        cell = SweepCell(name=job.name, words=job.words(), digest="", seconds=seconds)
         if done is not None:
             cell.state, cell.took = DONE, done.took
         return cell
 
-    def _cannot(self, job: Job) -> str:
+    def _cannot(self, job: PaperRun) -> str:
         """Why a job is left out; empty if it is not."""
         if job.data and not self._is_there(job.data):
             return f"{job.data} is missing"
@@ -120,7 +120,7 @@ class Programme:
         self._there.add(name)
         return True
 
-    def _run(self, job: Job, store: Store, cell: Cell, shown: Progress) -> str:
+    def _run(self, job: PaperRun, store: JobStore, cell: SweepCell, shown: SweepProgress) -> str:
         """What became of it, in words."""
         wasted, before = 0.0, list[str]()
         for attempt in range(1, ATTEMPTS + 1):

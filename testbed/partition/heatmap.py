@@ -34,7 +34,7 @@ _LONGEST = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class HeatmapGrid:
     """What is drawn."""
 
     title: str
@@ -74,7 +74,7 @@ def check() -> None:
         raise UserError("--png: needs matplotlib, which is not installed; install it: pip install matplotlib") from None
 
 
-def draw(grid: Grid, path: Path) -> None:
+def draw(grid: HeatmapGrid, path: Path) -> None:
     """As a PNG."""
     check()
     from matplotlib.ticker import MaxNLocator
@@ -105,7 +105,7 @@ def _save(figure: Figure, path: Path) -> None:
         raise UserError(f"--png {path}: cannot be written: {error.strerror}; choose another file") from None
 
 
-def _cells(axes: Axes, grid: Grid) -> AxesImage:
+def _cells(axes: Axes, grid: HeatmapGrid) -> AxesImage:
     """Cells of nothing stay white."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
@@ -113,12 +113,17 @@ def _cells(axes: Axes, grid: Grid) -> AxesImage:
     colours = ListedColormap(colormaps["Blues"](np.linspace(_PALEST, 1.0, 256)))
     least = 1 if grid.is_skewed else 0
     return axes.imshow(
-        np.ma.masked_equal(grid.counts, 0), cmap=colours, norm="log" if grid.is_skewed else "linear", vmin=least,
-        vmax=max(int(grid.counts.max(initial=0)), least + 1), aspect="auto", interpolation="nearest",
-    )  # fmt: skip
+        np.ma.masked_equal(grid.counts, 0),
+        cmap=colours,
+        norm="log" if grid.is_skewed else "linear",
+        vmin=least,
+        vmax=max(int(grid.counts.max(initial=0)), least + 1),
+        aspect="auto",
+        interpolation="nearest",
+    )
 
 
-def _name(axes: Axes, grid: Grid) -> None:
+def _name(axes: Axes, grid: HeatmapGrid) -> None:
     """Devices below, upright if they are long, and as many of them as there is room for."""
     names = [_short(name) for name in grid.devices]
     upright = (max(map(len, names)) + 0.9) * _LETTER > grid.width
@@ -128,7 +133,7 @@ def _name(axes: Axes, grid: Grid) -> None:
     axes.set(xlabel="device", ylabel=grid.kind)
 
 
-def _write_counts(axes: Axes, grid: Grid, image: AxesImage, ink: str) -> None:
+def _write_counts(axes: Axes, grid: HeatmapGrid, image: AxesImage, ink: str) -> None:
     dark = np.asarray(image.norm(grid.counts)) > 0.5
     for row, column in np.argwhere(grid.counts):
         colour = "white" if dark[row, column] else ink

@@ -144,18 +144,26 @@ def plan(experiment: Experiment, survey: Survey, cores: CorePlan, dilation: floa
         aggregates = core == cores.aggregator
         demands.append(
             CoreDemand(
-                core=core, devices=len(here), computing=computing, free=float(free),
+                core=core,
+                devices=len(here),
+                computing=computing,
+                free=float(free),
                 aggregator=rate / dilation * service + beats * len(devices) if aggregates else 0.0,
                 evaluator=survey.evaluation_seconds * evaluations if core == cores.evaluator else 0.0,
             )
-        )  # fmt: skip
+        )
     differences = experiment.strategy_parameters.get("memory") == "light"
     return Plan(
-        dilation=dilation, survey=survey, devices=tuple(devices), steps=tuple(steps.values()), cores=tuple(demands),
+        dilation=dilation,
+        survey=survey,
+        devices=tuple(devices),
+        steps=tuple(steps.values()),
+        cores=tuple(demands),
         memory_bytes=bytes_needed(len(devices), survey.model_bytes, differences=differences),
         memory_free=psutil.virtual_memory().available,
-        updates_per_second=rate, service_seconds=service,
-    )  # fmt: skip
+        updates_per_second=rate,
+        service_seconds=service,
+    )
 
 
 def settled(experiment: Experiment, survey: Survey, cores: CorePlan) -> Plan:
@@ -211,9 +219,12 @@ def _step(device: DeviceSpec, experiment: Experiment, survey: Survey, dilation: 
     samples = experiment.training.samples_per_step(survey.samples[device.index])
     asked = device.seconds_per_sample * samples / device.curve.fastest * dilation
     return StepDemand(
-        device=device, samples=samples, asked=asked,
-        needed=survey.slow_step_seconds(samples), usual=survey.step_seconds(samples),
-    )  # fmt: skip
+        device=device,
+        samples=samples,
+        asked=asked,
+        needed=survey.slow_step_seconds(samples),
+        usual=survey.step_seconds(samples),
+    )
 
 
 def _cycle(device: DeviceSpec, experiment: Experiment, survey: Survey) -> float:

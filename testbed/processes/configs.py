@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from aggregator.config import AggregatorConfig
-from devices.config import CanaryConfig, DeviceConfig
-from testbed.processes.evaluator import EvaluatorConfig
+from dataclasses import dataclass
+
+from aggregator.process.aggregator_config import AggregatorConfig
+from devices.device_config import CanaryConfig, DeviceConfig
+from testbed.wire.credentials import Credential
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorConfig:
+    core: int
+    endpoint: str
+    credential: Credential | None = None
+
 
 RoleConfig = DeviceConfig | AggregatorConfig | EvaluatorConfig | CanaryConfig

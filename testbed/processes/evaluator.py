@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 
 from testbed.host.cores import Priority, settle
 from testbed.learning.tasks.task import Task
+from testbed.processes.configs import EvaluatorConfig
 from testbed.wire.codec import encode, heard, largest_frame
-from testbed.wire.credentials import Badge
-from testbed.wire.messages import EVALUATOR, STOPPED, Beat, Hello, Score, Snapshot, Stop
+from testbed.wire.messages import EVALUATOR, STOPPED, Heartbeat, Hello, Score, Snapshot, Stop
 from testbed.wire.sockets import closing_peer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatorConfig:
-    core: int
-    endpoint: str
-    badge: Badge | None = None
-
 
 _CONNECT_SECONDS = 60.0
 _WAIT_SECONDS = 1.0
@@ -29,13 +20,13 @@ def main(config: EvaluatorConfig, task: Task) -> None:
     """Score what comes until the run is over. A loss that is not finite is left out: it is no number to report."""
     cores = settle(config.core, Priority.EVALUATOR)
     limit = largest_frame(task.size)
-    with closing_peer(config.endpoint, EVALUATOR, max_bytes=limit, badge=config.badge) as peer:
+    with closing_peer(config.endpoint, EVALUATOR, max_bytes=limit, credential=config.credential) as peer:
         hello = Hello(device=EVALUATOR, pid=os.getpid(), cores=cores, samples=0)
         peer.send(encode(hello), timeout=_CONNECT_SECONDS)
         while True:
             message = heard(peer.receive(_WAIT_SECONDS), task.size)
             if isinstance(message, Stop):
-                peer.send(encode(Beat(device=EVALUATOR, state=STOPPED)), timeout=_WAIT_SECONDS)
+                peer.send(encode(Heartbeat(device=EVALUATOR, state=STOPPED)), timeout=_WAIT_SECONDS)
                 return
             if isinstance(message, Snapshot):
                 metrics = {k: v for k, v in task.evaluate(message.model).items() if math.isfinite(v)}

@@ -16,28 +16,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from aggregator.config import AggregatorConfig, Resumption
-from devices.config import GRAIN_SECONDS, CanaryConfig, DeviceConfig
+from aggregator.process.aggregator_config import AggregatorConfig, Resumption
+from devices.device_config import GRAIN_SECONDS, CanaryConfig, DeviceConfig
 from testbed.common.errors import UserError
 from testbed.common.signals import STOP_SIGNALS
 from testbed.emulation import recorded
 from testbed.host import cgroups, kernel
-from testbed.host.cgroups import Quota
+from testbed.host.cgroups import CpuQuota
 from testbed.host.cores import CorePlan, yield_to_everybody
 from testbed.host.survey import Survey
 from testbed.planning.planner import Plan
-from testbed.processes.evaluator import EvaluatorConfig
+from testbed.processes.configs import EvaluatorConfig
 from testbed.processes.forkserver import prepared_template
 from testbed.processes.pool import AGGREGATOR, Processes, RunFailed
 from testbed.processes.preparation import TemplateFailed, answer, order
-from testbed.processes.restarts import Agenda
-from testbed.processes.watchdog import BOOT_SECONDS, Stopping, View, Watch
-from testbed.profile import script
+from testbed.processes.restarts import Schedule
+from testbed.processes.watchdog import BOOT_SECONDS, RunView, StopRequests, Watchdog
+from testbed.profile import fleet, script
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment
 from testbed.replay import replay_setup
 from testbed.wire import credentials, endpoints
-from testbed.wire.authentication import new_pair
+from testbed.wire.authentication import new_key_pair
 from testbed.wire.messages import EVALUATOR
 
 _LAST_WORD_SECONDS = 0.05
@@ -55,7 +55,7 @@ class Launcher:
         cores: CorePlan,
         run_folder: Path,
         private: Path,
-        view: View,
+        view: RunView,
         admit: Callable[[Survey], Plan],
         started: Callable[[dict[str, int]], None],
         resume_at: float | None = None,
@@ -67,11 +67,11 @@ class Launcher:
         self._experiment, self._cores, self._view = experiment, cores, view
         self._admit, self._started = admit, started
         self._run_folder, self._private, self._resume_at = run_folder, private, resume_at
-        self._processes, self._stopping = Processes(run_folder), Stopping()
-        self._watch: Watch | None = None
+        self._processes, self._stopping = Processes(run_folder), StopRequests()
+        self._watch: Watchdog | None = None
         """Over all that were started."""
-        self._fence: cgroups.Fence | None = None
-        self._groups: list[Quota] = []
+        self._fence: cgroups.CgroupParent | None = None
+        self._groups: list[CpuQuota] = []
 
     @property
     def interrupted_by(self) -> int | None:
@@ -94,7 +94,7 @@ class Launcher:
                     self._watch = self._start(self._admit(survey))
                     self._started({name: self._processes[name].pid or 0 for name in self._processes})
                     with _pinned(self._cores.aggregator):
-                        self._watch.until_the_end()
+                        self._watch.wait()
             finally:
                 self._end_all()
 
@@ -112,53 +112,72 @@ class Launcher:
                 log.write_text(failure.details, encoding="utf-8")
             raise RunFailed(f"{failure} (see {log})" if failure.details else str(failure)) from None
 
-    def _start(self, plan: Plan) -> Watch:
+    def _start(self, plan: Plan) -> Watchdog:
         """Fork everybody, and say who watches over them."""
         resume = None
         if self._resume_at is not None:
-            resume = Resumption(at=self._resume_at, dead=script.dead_at(plan.devices, self._resume_at))
+            resume = Resumption(at=self._resume_at, dead=fleet.dead_at(plan.devices, self._resume_at))
         experiment, canaries, quotas = self._experiment, self._canaries(plan), self._quotas(plan)
         names = [spec.name for spec in plan.devices]
         replayed = self._prepare_replay(names) if experiment.replay.trace is not None else None
         status_file = self._private / "status.json"
         encrypted = endpoints.is_encrypted(experiment.transport)
-        allow, badge = credentials.issue([*names, *canaries, EVALUATOR], new_pair if encrypted else None)
+        allow, credential = credentials.issue([*names, *canaries, EVALUATOR], new_key_pair if encrypted else None)
         endpoint = self._processes.fork_and_hear(
             AGGREGATOR,
             AggregatorConfig(
-                experiment=experiment, devices=plan.devices, dilation=plan.dilation, demand=plan.demand,
-                pressure=plan.survey.pressure, canaries=tuple(canaries), core=self._cores.aggregator,
-                endpoint=endpoints.endpoint(experiment.transport, self._private), allow=allow,
-                run_folder=str(self._run_folder), status_file=str(status_file), replay=replayed,
+                experiment=experiment,
+                devices=plan.devices,
+                dilation=plan.dilation,
+                demand=plan.demand,
+                pressure=plan.survey.pressure,
+                canaries=tuple(canaries),
+                core=self._cores.aggregator,
+                endpoint=endpoints.endpoint(experiment.transport, self._private),
+                allow=allow,
+                run_folder=str(self._run_folder),
+                status_file=str(status_file),
+                replay=replayed,
                 resume=resume,
             ),
             self._is_interrupted,
-        )  # fmt: skip
-        evaluator = EvaluatorConfig(core=self._cores.evaluator, endpoint=endpoint, badge=badge[EVALUATOR])
+        )
+        evaluator = EvaluatorConfig(core=self._cores.evaluator, endpoint=endpoint, credential=credential[EVALUATOR])
         devices = {
             spec.name: DeviceConfig(
-                spec=spec if replayed is None else _as_recorded(spec, replayed), core=core,
-                endpoint=endpoint, badge=badge[spec.name], seed=experiment.seed, dilation=plan.dilation,
-                beat=experiment.presence.beat, job=experiment.training, quota=quotas.get(spec.name),
+                spec=spec if replayed is None else _as_recorded(spec, replayed),
+                core=core,
+                endpoint=endpoint,
+                credential=credential[spec.name],
+                seed=experiment.seed,
+                dilation=plan.dilation,
+                beat=experiment.presence.beat,
+                job=experiment.training,
+                quota=quotas.get(spec.name),
                 recording=replayed.recordings[spec.name] if replayed is not None else None,
-                recording_end=experiment.replay.end, heads=str(self._private),
+                recording_end=experiment.replay.end,
+                heads=str(self._private),
                 begins=self._resume_at or 0.0,
             )
             for spec, core in zip(plan.devices, self._cores.devices, strict=True)
-        }  # fmt: skip
+        }
         dead = resume.dead if resume is not None else frozenset()
         self._fork_fleet(
-            {name: replace(canary, endpoint=endpoint, badge=badge[name]) for name, canary in canaries.items()},
+            {
+                name: replace(canary, endpoint=endpoint, credential=credential[name])
+                for name, canary in canaries.items()
+            },
             evaluator,
             {name: device for name, device in devices.items() if name not in dead},
-        )  # fmt: skip
-        acts = script.acts(
+        )
+        actions = script.scheduled_actions(
             (device.script for device in plan.devices),
-            last_word=_LAST_WORD_SECONDS / plan.dilation, boot=BOOT_SECONDS / plan.dilation,
-        )  # fmt: skip
-        agenda = Agenda(act for act in acts if self._resume_at is None or act.at > self._resume_at)
-        return Watch(
-            self._processes, experiment, devices, evaluator, agenda, self._stopping, self._view, status_file, dead
+            last_word=_LAST_WORD_SECONDS / plan.dilation,
+            boot=BOOT_SECONDS / plan.dilation,
+        )
+        schedule = Schedule(act for act in actions if self._resume_at is None or act.at > self._resume_at)
+        return Watchdog(
+            self._processes, experiment, devices, evaluator, schedule, self._stopping, self._view, status_file, dead
         )
 
     def _fork_fleet(
@@ -193,15 +212,21 @@ class Launcher:
         steps = math.ceil(GRAIN_SECONDS / step.asked)
         return {
             f"canary@{core}": CanaryConfig(
-                name=f"canary@{core}", core=core, endpoint="", dilation=plan.dilation, batch=step.samples,
-                steps=steps, seconds=steps * step.asked, every=max(1.0, steps * step.needed / _CANARY_SHARE),
+                name=f"canary@{core}",
+                core=core,
+                endpoint="",
+                dilation=plan.dilation,
+                batch=step.samples,
+                steps=steps,
+                seconds=steps * step.asked,
+                every=max(1.0, steps * step.needed / _CANARY_SHARE),
             )
             for core in sorted(set(self._cores.devices))
-        }  # fmt: skip
+        }
 
-    def _quotas(self, plan: Plan) -> dict[str, Quota | float]:
+    def _quotas(self, plan: Plan) -> dict[str, CpuQuota | float]:
         """Of the devices that a quota slows."""
-        quotas: dict[str, Quota | float] = {}
+        quotas: dict[str, CpuQuota | float] = {}
         for step in plan.steps:
             key = f"devices[{step.device.group}].profile.throttle ({step.device.name})"
             if step.device.throttle == "signal":
@@ -216,7 +241,7 @@ class Launcher:
                 self._groups.append(group)
         return quotas
 
-    def _fenced(self) -> cgroups.Fence:
+    def _fenced(self) -> cgroups.CgroupParent:
         if self._fence is None:
             self._fence = cgroups.find().fence(os.getpid())
         return self._fence

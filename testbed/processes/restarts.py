@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Container, Iterable
 
 from testbed.profile.schema import Experiment
-from testbed.profile.script import Act
+from testbed.profile.script import ScheduledAction
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 32.0
 """Host seconds from a death to the next fork: twice as many after each death that follows shortly."""
@@ -51,7 +51,7 @@ class Restarts:
         return seconds
 
 
-class Evaluators:
+class EvaluatorRestarts:
     """One after the other, as long as they score anything."""
 
     def __init__(self, experiment: Experiment) -> None:
@@ -71,38 +71,38 @@ class Evaluators:
         return wait(before) if self._in_a_row < MOST_EVALUATORS else None
 
 
-class Agenda:
+class Schedule:
     """What is still to be done, in the order of its moments."""
 
-    def __init__(self, acts: Iterable[Act] = ()) -> None:
-        self._acts = sorted(acts, key=_moment)
+    def __init__(self, actions: Iterable[ScheduledAction] = ()) -> None:
+        self._actions = sorted(actions, key=_moment)
 
     @property
     def next(self) -> float:
         """The moment of what comes first."""
-        return self._acts[0].moment if self._acts else math.inf
+        return self._actions[0].moment if self._actions else math.inf
 
     def brings_back(self, names: Container[str]) -> bool:
         """Whether one of them is to live again."""
-        return any(act.do != "kill" and act.device in names for act in self._acts)
+        return any(act.do != "kill" and act.device in names for act in self._actions)
 
-    def add(self, act: Act) -> None:
-        bisect.insort(self._acts, act, key=_moment)
+    def add(self, act: ScheduledAction) -> None:
+        bisect.insort(self._actions, act, key=_moment)
 
-    def take(self) -> Act:
+    def take(self) -> ScheduledAction:
         """What comes first. Whom the script kills, nobody brings back but the script."""
-        act = self._acts.pop(0)
+        act = self._actions.pop(0)
         if act.do == "kill":
-            self._acts = [other for other in self._acts if (other.device, other.do) != (act.device, "restart")]
+            self._actions = [other for other in self._actions if (other.device, other.do) != (act.device, "restart")]
         return act
 
     def drop(self, names: Container[str]) -> None:
         """Nothing is to be done to them any more."""
-        self._acts = [act for act in self._acts if act.device not in names]
+        self._actions = [act for act in self._actions if act.device not in names]
 
     def clear(self) -> None:
-        self._acts.clear()
+        self._actions.clear()
 
 
-def _moment(act: Act) -> float:
+def _moment(act: ScheduledAction) -> float:
     return act.moment

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from aggregator.config import AggregatorConfig
 from aggregator.process import main as aggregator
-from devices.config import CanaryConfig, DeviceConfig
+from aggregator.process.aggregator_config import AggregatorConfig
+from devices.device_config import CanaryConfig, DeviceConfig
 from devices.process import canary
 from devices.process import main as device
 from testbed.learning.tasks.task import Task
 from testbed.processes import evaluator
-from testbed.processes.configs import RoleConfig
-from testbed.processes.evaluator import EvaluatorConfig
+from testbed.processes.configs import EvaluatorConfig, RoleConfig
 
 
 def run(config: RoleConfig, task: Task, ready: Callable[[str], None]) -> None:

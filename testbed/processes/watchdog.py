@@ -11,21 +11,21 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from devices.config import DeviceConfig, Rejoining
+from devices.device_config import DeviceConfig, Rejoining
 from testbed.common.clock import WallClock
 from testbed.host import rapl
-from testbed.processes.evaluator import EvaluatorConfig
+from testbed.processes.configs import EvaluatorConfig
 from testbed.processes.pool import AGGREGATOR, POLL_SECONDS, Processes, RunFailed
-from testbed.processes.restarts import Agenda, Evaluators, Restarts
+from testbed.processes.restarts import EvaluatorRestarts, Restarts, Schedule
 from testbed.profile.schema import Experiment
-from testbed.profile.script import Act
+from testbed.profile.script import ScheduledAction
 from testbed.wire.messages import EVALUATOR
 
 BOOT_SECONDS = 1.0
 """Before a device rejoins, it is forked and warmed up: what that takes here must not be part of its absence."""
 
 
-class View(Protocol):
+class RunView(Protocol):
     """Whoever shows the run while it goes on."""
 
     def starting(self, ready: int, total: int) -> None: ...
@@ -34,7 +34,7 @@ class View(Protocol):
     def note(self, text: str) -> None: ...
 
 
-class Stopping:
+class StopRequests:
     """How often the launcher was told to end the run, and by which signal first."""
 
     def __init__(self) -> None:
@@ -46,23 +46,30 @@ class Stopping:
         self.told += 1
 
 
-class Watch:
+class Watchdog:
     """A death before the start fails the run. After it, a device's is the aggregator's business, and ours if there is a
     policy that brings it back; the evaluator is forked anew as long as that is any use.
     """
 
     def __init__(
-        self, processes: Processes, experiment: Experiment, devices: Mapping[str, DeviceConfig],
-        evaluator: EvaluatorConfig, agenda: Agenda, stopping: Stopping, view: View, status_file: Path,
+        self,
+        processes: Processes,
+        experiment: Experiment,
+        devices: Mapping[str, DeviceConfig],
+        evaluator: EvaluatorConfig,
+        schedule: Schedule,
+        stopping: StopRequests,
+        view: RunView,
+        status_file: Path,
         dead: Iterable[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """``dead``: whom the script had killed before the run was interrupted that goes on now."""
         self._processes, self._devices, self._evaluator = processes, devices, evaluator
-        self._agenda, self._stopping, self._view, self._status_file = agenda, stopping, view, status_file
+        self._schedule, self._stopping, self._view, self._status_file = schedule, stopping, view, status_file
         replay = experiment.replay
         strict = replay.trace is not None and replay.mode == "strict"  # it can only be the recorded run, or none
         self._restarts = Restarts("never" if strict else experiment.presence.restart)
-        self._evaluators = Evaluators(experiment)
+        self._evaluators = EvaluatorRestarts(experiment)
         self._alive: dict[str, ForkServerProcess] = {}
         self._killed = set(dead)
         """By the script."""
@@ -72,13 +79,13 @@ class Watch:
         self._clock: WallClock | None = None
         """Of the run, once it has begun."""
         self._seen, self._scored, self._problem = 0.0, -1, ""
-        self._rapl: rapl.Meter | None = None
+        self._rapl: rapl.RaplMeter | None = None
 
     @property
     def host_energy(self) -> dict[str, Any] | None:
         return self._rapl.report() if self._rapl is not None else None
 
-    def until_the_end(self) -> None:
+    def wait(self) -> None:
         """Of the aggregator."""
         self._alive = {name: self._processes[name] for name in self._processes}
         while AGGREGATOR in self._alive:
@@ -126,7 +133,7 @@ class Watch:
         if self._rapl is not None:
             self._rapl.look(time.monotonic())
         elif self._clock is not None:
-            self._rapl = rapl.Meter(time.monotonic())
+            self._rapl = rapl.RaplMeter(time.monotonic())
 
     # ---- deaths
 
@@ -134,7 +141,7 @@ class Watch:
         if code == 0:
             if name in self._devices:  # it was told to stop: the run is over
                 self._over = True
-                self._agenda.drop(self._devices)  # an evaluator is still wanted, for the last score
+                self._schedule.drop(self._devices)  # an evaluator is still wanted, for the last score
             return
         # with the aggregator gone as well, that is the news: all end at once if the template dies
         if AGGREGATOR not in self._alive or self._stopping.told:
@@ -171,11 +178,11 @@ class Watch:
         assert self._clock is not None
         moment = self._clock.now() + seconds / self._clock.dilation
         boot = BOOT_SECONDS / self._clock.dilation
-        self._agenda.add(Act(moment=moment, at=moment + boot, device=name, do="restart"))
+        self._schedule.add(ScheduledAction(moment=moment, at=moment + boot, device=name, do="restart"))
 
     def _all_devices_died(self) -> bool:
         """Killed or failed; at a normal end, those still alive end with 0. What the script wants is no failure."""
-        if self._killed.issuperset(self._devices) or self._agenda.brings_back(self._devices):
+        if self._killed.issuperset(self._devices) or self._schedule.brings_back(self._devices):
             return False
         return all(self._processes[name].exitcode for name in self._devices if name not in self._killed)
 
@@ -185,15 +192,15 @@ class Watch:
         """Host seconds for which there is nothing to do but to look."""
         if self._clock is None:
             return POLL_SECONDS
-        left = self._clock.host_seconds(self._agenda.next - self._clock.now())
+        left = self._clock.host_seconds(self._schedule.next - self._clock.now())
         return min(POLL_SECONDS, max(0.0, left))
 
     def _follow_agenda(self) -> None:
         """Kill and fork whom the script, or the policy, wants dead or alive by now."""
         if self._stopping.told:
-            self._agenda.clear()
-        while self._clock is not None and self._agenda.next <= self._clock.now():
-            act = self._agenda.take()
+            self._schedule.clear()
+        while self._clock is not None and self._schedule.next <= self._clock.now():
+            act = self._schedule.take()
             if act.do == "kill":
                 self._processes.kill(act.device)
                 self._alive.pop(act.device, None)  # it is no news that it has died
@@ -201,7 +208,7 @@ class Watch:
             else:
                 self._bring_back(act, self._clock)
 
-    def _bring_back(self, act: Act, clock: WallClock) -> None:
+    def _bring_back(self, act: ScheduledAction, clock: WallClock) -> None:
         if act.device == EVALUATOR:
             config: DeviceConfig | EvaluatorConfig = self._evaluator
         else:

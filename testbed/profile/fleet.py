@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from testbed.host.survey import Survey
 from testbed.profile import script, speed
 from testbed.profile.power import Watts, watts_of
-from testbed.profile.schema import DeviceProfile, Direction, Experiment, Group, LinkProfile, Phase, ScriptedEvent
+from testbed.profile.schema import DeviceGroup, DeviceProfile, Direction, Experiment, LinkProfile, Phase, ScriptedEvent
 from testbed.traces import availability, offsets, rate
 from testbed.traces.availability import Absence
 
@@ -47,16 +47,16 @@ class DeviceSpec:
 
     def absences(self, since: float) -> Iterator[Absence]:
         """When it is away by its trace, or hangs by its script: in order, from the first that ends after ``since``."""
-        hangs = script.hangs(self.script, since)
+        suspensions = script.suspensions(self.script, since)
         if self.availability is None:
-            return hangs
+            return suspensions
         away = availability.load(self.availability).absences(since, self.availability_offset)
-        return script.united(away, hangs) if self.script else away
+        return script.united(away, suspensions) if self.script else away
 
     @property
-    def curve(self) -> speed.Curve:
-        own, changes = speed.Curve(self.schedule, self.schedule_period), script.phases(self.script, "speed")
-        return speed.Changed(own, changes) if changes else own
+    def curve(self) -> speed.SteppedCurve:
+        own, changes = speed.SteppedCurve(self.schedule, self.schedule_period), script.phases(self.script, "speed")
+        return speed.ScaledCurve(own, changes) if changes else own
 
 
 def names(experiment: Experiment) -> list[str]:
@@ -90,18 +90,29 @@ def concrete(experiment: Experiment, survey: Survey) -> list[DeviceSpec]:
         timed = group if group.schedule else profile
         devices.append(
             DeviceSpec(
-                name=f"{group.name}-{number}", index=index, group=place,
-                title=profile.title or group.name or "", throttle=profile.throttle,
+                name=f"{group.name}-{number}",
+                index=index,
+                group=place,
+                title=profile.title or group.name or "",
+                throttle=profile.throttle,
                 seconds_per_sample=speed.seconds_per_sample(group, profile, experiment, survey),
-                schedule=timed.schedule, schedule_period=timed.schedule_period,
-                up=up, down=down, watts=watts_of(profile.power, link.power),
-                on_drop=on_drop, tick=tick, on_lost_download=group.on_lost_download or default,
-                suspend=group.suspend, suspend_max=group.suspend_max, suspend_by=group.suspend_by,
-                availability=group.availability, availability_offset=_offset(group, experiment.seed, index),
+                schedule=timed.schedule,
+                schedule_period=timed.schedule_period,
+                up=up,
+                down=down,
+                watts=watts_of(profile.power, link.power),
+                on_drop=on_drop,
+                tick=tick,
+                on_lost_download=group.on_lost_download or default,
+                suspend=group.suspend,
+                suspend_max=group.suspend_max,
+                suspend_by=group.suspend_by,
+                availability=group.availability,
+                availability_offset=_offset(group, experiment.seed, index),
                 distance=_distance(group, experiment, index),
-                script=script.of_device(experiment, f"{group.name}-{number}", group),
+                script=script.events_of(experiment, f"{group.name}-{number}", group),
             )
-        )  # fmt: skip
+        )
     return devices
 
 
@@ -110,23 +121,23 @@ def _placed(way: Direction, seed: int, device: int) -> Direction:
     if way.trace is None or way.trace_offset is not None:
         return way
     period = rate.load(way.trace).period
-    return replace(way, trace_offset=offsets.drawn(seed, device, offsets.Kind.LINK, period))
+    return replace(way, trace_offset=offsets.drawn(seed, device, offsets.OffsetKind.LINK, period))
 
 
-def _offset(group: Group, seed: int, device: int) -> float:
+def _offset(group: DeviceGroup, seed: int, device: int) -> float:
     if group.availability is None or group.availability_offset is not None:
         return group.availability_offset or 0.0
     period = availability.load(group.availability).period
-    return offsets.drawn(seed, device, offsets.Kind.AVAILABILITY, period)
+    return offsets.drawn(seed, device, offsets.OffsetKind.AVAILABILITY, period)
 
 
-def _distance(group: Group, experiment: Experiment, device: int) -> float | None:
+def _distance(group: DeviceGroup, experiment: Experiment, device: int) -> float | None:
     if experiment.cell is None or group.distance is not None:
         return group.distance
-    return experiment.cell.place(offsets.drawn(experiment.seed, device, offsets.Kind.PLACE, 1.0))
+    return experiment.cell.place(offsets.drawn(experiment.seed, device, offsets.OffsetKind.PLACE, 1.0))
 
 
-def _numbered(experiment: Experiment) -> Iterator[tuple[int, Group, int]]:
+def _numbered(experiment: Experiment) -> Iterator[tuple[int, DeviceGroup, int]]:
     """Each device's group with its place in the profile, and its number among those of the same name.
 
     Two groups may share a name.
@@ -137,3 +148,13 @@ def _numbered(experiment: Experiment) -> Iterator[tuple[int, Group, int]]:
         for _ in range(group.count):
             totals[group.name] = totals.get(group.name, 0) + 1
             yield place, group, totals[group.name]
+
+
+def dead_at(devices: Iterable[DeviceSpec], at: float) -> frozenset[str]:
+    """Whom the script had killed by then, and who is not back yet."""
+    found = set()
+    for device in devices:
+        fates = [event.do for event in device.script if event.do in ("kill", "rejoin") and event.at <= at]
+        if fates and fates[-1] == "kill":
+            found.add(device.name)
+    return frozenset(found)

@@ -56,9 +56,10 @@ def watts_of(power: Power | None, radio: Radio | None) -> Watts | None:
     radio = radio or Radio(transmit=0.0, receive=0.0, source="no figures, taken as 0 W")
     own = power.transmit is not None and power.receive is not None
     return Watts(
-        idle=power.idle, compute=power.compute,
+        idle=power.idle,
+        compute=power.compute,
         suspended=power.idle if power.suspended is None else power.suspended,
         transmit=radio.transmit if power.transmit is None else power.transmit,
         receive=radio.receive if power.receive is None else power.receive,
         source=power.source if own else "; ".join(filter(None, (power.source, f"radio: {radio.source}"))),
-    )  # fmt: skip
+    )

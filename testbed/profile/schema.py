@@ -30,9 +30,10 @@ class Direction:
         None, "file with a rate that changes (t_s,mbps), instead of mbit; relative to the file that names it"
     )
     trace_offset: float | None = param(
-        None, "seconds into the trace at which the run begins; unset: each device's own place, drawn by the seed",
+        None,
+        "seconds into the trace at which the run begins; unset: each device's own place, drawn by the seed",
         at_least=0,
-    )  # fmt: skip
+    )
 
     @property
     def has_rate(self) -> bool:
@@ -94,7 +95,7 @@ class DeviceProfile(Speed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group(Speed):
+class DeviceGroup(Speed):
     """Devices of one kind on one kind of link, and how they misbehave. A speed given here overrides the profile's."""
 
     profile: str | DeviceProfile = param(meaning="a name from profiles/devices, a path, or a table")
@@ -105,9 +106,11 @@ class Group(Speed):
     suspend: float = param(0.0, "probability that a job is suspended", at_least=0, at_most=1)
     suspend_max: float = param(5.0, "longest suspension in seconds (uniform from 0)", above=0)
     phi: float | None = param(
-        None, "φ: probability that an upload gets through, tried once per tick: drop 1 − φ upwards, on_drop next_tick",
-        above=0, at_most=1,
-    )  # fmt: skip
+        None,
+        "φ: probability that an upload gets through, tried once per tick: drop 1 − φ upwards, on_drop next_tick",
+        above=0,
+        at_most=1,
+    )
     on_drop: str = param(
         "retry", "what a device does when its upload is lost", choices=("retry", "next_tick", "give_up")
     )
@@ -132,9 +135,10 @@ class Group(Speed):
         None, "file with when a device is there (t_s,available), relative to the experiment; away, it is suspended"
     )
     availability_offset: float | None = param(
-        None, "seconds into that file at which the run begins; unset: each device's own place, drawn by the seed",
+        None,
+        "seconds into that file at which the run begins; unset: each device's own place, drawn by the seed",
         at_least=0,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +151,10 @@ class StopWhen:
     patience: int | None = param(None, "scores in a row whose loss is not a new lowest; early stopping", at_least=1)
     improvement: float = param(0.0, "a loss must be lower by more than this to count as a new lowest", at_least=0)
     delivery: float | None = param(
-        None, "longest time after the end in which a rule hands the final model to every device; unset: no limit",
+        None,
+        "longest time after the end in which a rule hands the final model to every device; unset: no limit",
         at_least=0,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,10 +171,12 @@ class Presence:
     beat: float = param(1.0, "seconds between heartbeats", at_least=0.05)
     timeout: float = param(10.0, "a device silent for this many seconds has left", above=0)
     restart: int | str = param(
-        "never", "whether a device whose process dies unasked is forked anew: never, always, or so many times;"
+        "never",
+        "whether a device whose process dies unasked is forked anew: never, always, or so many times;"
         " in a strict replay, never",
-        at_least=0, choices=("never", "always"),
-    )  # fmt: skip
+        at_least=0,
+        choices=("never", "always"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,9 +199,10 @@ class ScriptedEvent:
         choices=("suspend", "kill", "rejoin", "rate", "speed", "drop"),
     )
     seconds: float | None = param(
-        None, "suspend: how long it hangs; rate, speed, drop: how long it lasts; unset: until the next such event",
+        None,
+        "suspend: how long it hangs; rate, speed, drop: how long it lasts; unset: until the next such event",
         above=0,
-    )  # fmt: skip
+    )
     value: float | None = param(
         None, "rate, speed: multiple of what the profile says; drop: probability, both directions", at_least=0
     )
@@ -211,16 +219,18 @@ class Replay:
         choices=("schedule", "strict"),
     )
     end: str = param(
-        "loop", "when a device has used up its recorded jobs: begin anew, end the run, or draw from them",
+        "loop",
+        "when a device has used up its recorded jobs: begin anew, end the run, or draw from them",
         choices=("loop", "stop", "resample"),
-    )  # fmt: skip
+    )
     use: str = param(
         "obtained", "computing as the recorded run got it, or as it was asked for", choices=("obtained", "asked")
     )
     devices: str = param(
-        "name", "who meets whose recording: by name; by order; or, same: by name, and nobody may be left over",
+        "name",
+        "who meets whose recording: by name; by order; or, same: by name, and nobody may be left over",
         choices=("name", "order", "same"),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,12 +248,11 @@ class Experiment:
     task: str | dict[str, Any] = param(DEFAULT_TASK, "a task's name, or a table with name and parameters")
     strategy: str | dict[str, Any] = param(meaning="a rule's name, module:Class, or a table with name and parameters")
     dilation: float | str = param(
-        1.0, "host seconds per emulated second; auto: 1, or what this host keeps up with",
-        above=0, choices=("auto",),
-    )  # fmt: skip
+        1.0, "host seconds per emulated second; auto: 1, or what this host keeps up with", above=0, choices=("auto",)
+    )
     training: Job = param(Job(), "local training")
     stop: StopWhen = param(StopWhen(seconds=60.0), "when the run ends")
-    devices: tuple[Group, ...] = param(meaning="the fleet: a list of groups of devices")
+    devices: tuple[DeviceGroup, ...] = param(meaning="the fleet: a list of groups of devices")
     cell: Cell | None = param(None, "the radio cell whose band the uplinks share, for rules that grant rates (asafl)")
     transport: Transport = param(Transport(), "how processes talk")
     evaluation: Evaluation = param(Evaluation(), "how often models are scored")

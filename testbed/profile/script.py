@@ -12,25 +12,24 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TypeAlias
 
-from testbed.profile.fleet import DeviceSpec
-from testbed.profile.schema import Experiment, Group, Phase, ScriptedEvent
+from testbed.profile.schema import DeviceGroup, Experiment, Phase, ScriptedEvent
 
 EVERYBODY = "*"
 CHANGES = ("rate", "speed", "drop")
 """They last; one of a kind is in force at a time, and when it is over, the profile's own figure holds again."""
 
-Member: TypeAlias = tuple[str, Group]
+Member: TypeAlias = tuple[str, DeviceGroup]
 """A device's name, and its group."""
 Events: TypeAlias = Sequence[ScriptedEvent]
 """Of one device, in order."""
-Hang: TypeAlias = tuple[float, float]
+Absence: TypeAlias = tuple[float, float]
 """Beginning and end."""
 
 
 # ---- who is meant
 
 
-def of_device(experiment: Experiment, name: str, group: Group) -> tuple[ScriptedEvent, ...]:
+def events_of(experiment: Experiment, name: str, group: DeviceGroup) -> tuple[ScriptedEvent, ...]:
     """What is to befall one device, in order."""
     own = [replace(event, device=name) for event in experiment.events if concerns(event, name, group)]
     if experiment.replay.trace is not None:  # what the others did to computing and links is in the recording
@@ -38,7 +37,7 @@ def of_device(experiment: Experiment, name: str, group: Group) -> tuple[Scripted
     return tuple(sorted(own, key=lambda event: event.at))
 
 
-def concerns(event: ScriptedEvent, name: str, group: Group) -> bool:
+def concerns(event: ScriptedEvent, name: str, group: DeviceGroup) -> bool:
     """Whether an event befalls a device of a group."""
     return event.device in (EVERYBODY, name, group.name)
 
@@ -56,7 +55,7 @@ def phases(events: Events, do: str) -> tuple[Phase, ...]:
             found.append(Phase(at=end, speed=1.0))
     return tuple(
         phase for phase, following in zip_longest(found, found[1:]) if following is None or phase.at < following.at
-    )  # fmt: skip
+    )
 
 
 def drop_at(events: Events, moment: float) -> float | None:
@@ -67,19 +66,19 @@ def drop_at(events: Events, moment: float) -> float | None:
     return None
 
 
-def hangs(events: Events, since: float) -> Iterator[Hang]:
+def suspensions(events: Events, since: float) -> Iterator[Absence]:
     """The suspensions that end after ``since``; those that overlap are one. Death ends them: a new life is awake."""
-    return (hang for hang in united(_each_hang(events), iter(())) if hang[1] > since)
+    return (suspension for suspension in united(_each_hang(events), iter(())) if suspension[1] > since)
 
 
-def _each_hang(events: Events) -> Iterator[Hang]:
+def _each_hang(events: Events) -> Iterator[Absence]:
     for event in events:
         if event.do == "suspend" and event.seconds is not None:
             died = (other.at for other in events if other.do == "kill" and other.at >= event.at)
             yield event.at, min(event.at + event.seconds, *died, math.inf)
 
 
-def united(one: Iterator[Hang], other: Iterator[Hang]) -> Iterator[Hang]:
+def united(one: Iterator[Absence], other: Iterator[Absence]) -> Iterator[Absence]:
     """What is in either of two series, in order; those that overlap are one. Either may be endless."""
     began, ended = math.inf, -math.inf
     for begin, end in heapq.merge(one, other):
@@ -132,7 +131,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class ScheduledAction:
     """To be done by the launcher at an emulated ``moment``, for an event ``at`` another."""
 
     moment: float
@@ -141,7 +140,7 @@ class Act:
     do: str
 
 
-def acts(scripts: Iterable[Events], *, last_word: float, boot: float) -> list[Act]:
+def scheduled_actions(scripts: Iterable[Events], *, last_word: float, boot: float) -> list[ScheduledAction]:
     """Kills and rejoins of a fleet in the order in which they are done.
 
     A killed device is silent at once; its process is ended ``last_word`` seconds later, when it has told what it had
@@ -153,15 +152,5 @@ def acts(scripts: Iterable[Events], *, last_word: float, boot: float) -> list[Ac
         for event in events:
             if event.do in ("kill", "rejoin"):
                 moment = max(moment, event.at + last_word if event.do == "kill" else event.at - boot)
-                found.append(Act(moment=moment, at=event.at, device=event.device, do=event.do))
+                found.append(ScheduledAction(moment=moment, at=event.at, device=event.device, do=event.do))
     return sorted(found, key=lambda act: act.moment)
-
-
-def dead_at(devices: Iterable[DeviceSpec], at: float) -> frozenset[str]:
-    """Whom the script had killed by then, and who is not back yet."""
-    found = set()
-    for device in devices:
-        fates = [event.do for event in device.script if event.do in ("kill", "rejoin") and event.at <= at]
-        if fates and fates[-1] == "kill":
-            found.add(device.name)
-    return frozenset(found)

@@ -9,13 +9,13 @@ from typing import Protocol
 
 from testbed.common.errors import ProfileError
 from testbed.host.survey import Survey
-from testbed.profile.schema import WAYS, DeviceProfile, Experiment, Group, Phase, Speed
+from testbed.profile.schema import WAYS, DeviceGroup, DeviceProfile, Experiment, Phase, Speed
 
 FLOPS_PER_CYCLE = 4
 """ASAFL's cycles per sample, 124,274.5 and 76,415,682.5, are the forward pass's FLOPs of its networks divided by 4."""
 
 
-class Curve:
+class SteppedCurve:
     """A speed that is constant by pieces. Work is counted in seconds at the device's own speed, multiple 1."""
 
     def __init__(self, phases: Sequence[Phase] = (), period: float | None = None) -> None:
@@ -77,23 +77,23 @@ class Curve:
             begun += period if last else 0.0
 
 
-class Course(Protocol):
+class SpeedCurve(Protocol):
     """Work as it is done over time, as a :class:`Curve` has it."""
 
     def work(self, start: float, end: float) -> float: ...
     def when(self, start: float, work: float) -> float: ...
 
 
-class Changed(Curve):
+class ScaledCurve(SteppedCurve):
     """A course of which a script makes, from moment to moment, a multiple."""
 
-    def __init__(self, own: Course, script: Sequence[Phase]) -> None:
+    def __init__(self, own: SpeedCurve, script: Sequence[Phase]) -> None:
         super().__init__(script)
         self._own = own
 
     @property
     def fastest(self) -> float:
-        return super().fastest * (self._own.fastest if isinstance(self._own, Curve) else 1.0)
+        return super().fastest * (self._own.fastest if isinstance(self._own, SteppedCurve) else 1.0)
 
     def work(self, start: float, end: float) -> float:
         done = 0.0
@@ -114,7 +114,7 @@ class Changed(Curve):
         raise AssertionError("the last piece has no end")
 
 
-def check(group: Group, profile: DeviceProfile, experiment: Experiment, source: str, key: str) -> None:
+def check(group: DeviceGroup, profile: DeviceProfile, experiment: Experiment, source: str, key: str) -> None:
     """Refuse a speed that says nothing, or too much, before anything is started."""
     both: tuple[tuple[str, Speed], ...] = ((key, group), (f"{key}.profile", profile))
     for name, owner in both:
@@ -145,7 +145,9 @@ def check(group: Group, profile: DeviceProfile, experiment: Experiment, source: 
             raise ProfileError(source, f"{key}.{field}", problem)
 
 
-def seconds_per_sample(group: Group, profile: DeviceProfile, experiment: Experiment, survey: Survey) -> float | None:
+def seconds_per_sample(
+    group: DeviceGroup, profile: DeviceProfile, experiment: Experiment, survey: Survey
+) -> float | None:
     """What one sample costs a device of this group, of a checked experiment; None where it is not throttled."""
     if profile.throttle == "none":
         return None
@@ -174,7 +176,7 @@ def needs_flops(experiment: Experiment) -> bool:
     return False
 
 
-def _owner(group: Group, profile: DeviceProfile) -> Speed:
+def _owner(group: DeviceGroup, profile: DeviceProfile) -> Speed:
     return group if any(getattr(group, way) is not None for way in WAYS) else profile
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from testbed.common.errors import ProfileError, UserError
-from testbed.profile.schema import Direction, Group, LinkProfile
+from testbed.profile.schema import DeviceGroup, Direction, LinkProfile
 from testbed.traces import availability, rate
 
 
@@ -21,7 +21,7 @@ def of_link(link: LinkProfile, folder: Path, source: str, key: str = "") -> Link
     )
 
 
-def of_group(group: Group, folder: Path, source: str, key: str) -> Group:
+def of_group(group: DeviceGroup, folder: Path, source: str, key: str) -> DeviceGroup:
     """The group with its availability found."""
     if group.availability is None:
         if group.availability_offset is not None:

@@ -77,7 +77,7 @@ def _changes(events: Iterable[Event], use: str) -> Iterator[tuple[str, int, Chan
         if resumed and isinstance(event, trace.Resent):
             begun.add(event.ticket)
         elif isinstance(event, trace.Dispatched):
-            if event.steps == 0 or event.lead:
+            if event.steps == 0 or event.for_cluster:
                 final.add(event.ticket)  # the final model is no job, nor is one for a cluster
         elif isinstance(event, trace.TransferEvent):
             if event.ticket in final:
@@ -89,7 +89,7 @@ def _changes(events: Iterable[Event], use: str) -> Iterator[tuple[str, int, Chan
             tickets[event.ticket] = event.job
             while len(tickets) > _JOBS_OPEN:
                 del tickets[next(iter(tickets))]
-            way = RecordedTransfer(event.asked - (event.held or 0.0), event.dropped)
+            way = RecordedTransfer(event.asked - (event.absent or 0.0), event.dropped)
             yield event.device, event.job, (way, isinstance(event, trace.Uploaded))
         elif isinstance(event, (trace.Trained, trace.Suspended)):
             # not of work that was thrown away: in the midst of a step, nobody can say how long one takes

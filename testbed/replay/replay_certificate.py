@@ -21,7 +21,7 @@ Place = tuple[str, str, int, int]
 
 
 @dataclass(slots=True)
-class Met:
+class Observed:
     """What jobs met in one run."""
 
     seconds: dict[Place, float] = field(default_factory=dict)
@@ -44,18 +44,18 @@ def certify(replayed: Replay, devices: Sequence[str], events: Iterable[Event]) -
     path = trace_reading.file_of(Path(replayed.trace))
     name_of = replay_setup.pairing(path, devices, replayed.devices)
     return {"trace": str(path), "mode": replayed.mode, "end": replayed.end, "use": replayed.use} | compare(
-        met(trace.read(path), name_of, replayed.use), met(events)
+        observe(trace.read(path), name_of, replayed.use), observe(events)
     )
 
 
-def met(events: Iterable[Event], name_of: Mapping[str, str] | None = None, use: str = "obtained") -> Met:
+def observe(events: Iterable[Event], name_of: Mapping[str, str] | None = None, use: str = "obtained") -> Observed:
     """Add up a trace. With ``name_of`` it is the recorded one: devices that are not replayed are left out, and
     transfers and suspensions are as they were due, and computing as it is ``use``d: that is to be met again.
 
     Of a transfer, the seconds count in which the device was there: when it is away is a matter of the clock. What an
     upload takes that was granted a rate in the replay is the rule's will, and not to be met again.
     """
-    found, job_of, counts, granted, final = Met(), {}, dict[str, int](), set[int](), set[int]()
+    found, job_of, counts, granted, final = Observed(), {}, dict[str, int](), set[int](), set[int]()
     for event in events:
         if isinstance(event, trace.Stopped):
             found.model = event.model
@@ -75,7 +75,7 @@ def met(events: Iterable[Event], name_of: Mapping[str, str] | None = None, use: 
                 place = kind, name, event.job, event.attempt
                 found.lost[place] = event.dropped
                 if kind == "download" or event.ticket not in granted:
-                    found.seconds[place] = seconds - (event.held or 0.0)
+                    found.seconds[place] = seconds - (event.absent or 0.0)
             case trace.Granted() if name_of is None:
                 granted.add(event.ticket)
             case trace.Trained() if event.ticket in job_of:
@@ -95,7 +95,7 @@ def met(events: Iterable[Event], name_of: Mapping[str, str] | None = None, use: 
     return found
 
 
-def compare(recorded: Met, replayed: Met) -> dict[str, Any]:
+def compare(recorded: Observed, replayed: Observed) -> dict[str, Any]:
     """The figures of replay.json. A None is something that was not there to be compared."""
     errors: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for place, seconds in replayed.seconds.items():

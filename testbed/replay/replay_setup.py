@@ -85,8 +85,10 @@ def prepare(experiment: Experiment, devices: Sequence[str], folder: Path) -> Pre
             for number, recorded in enumerate(name_of)
             if noted.away[recorded]
         },
-        turns=str(turns), wakes=noted.wakes, torn=noted.torn,
-    )  # fmt: skip
+        turns=str(turns),
+        wakes=noted.wakes,
+        torn=noted.torn,
+    )
 
 
 def pairing(path: Path, devices: Sequence[str], by: str) -> dict[str, str]:
@@ -182,8 +184,9 @@ def _unchanging(events: Iterable[Event], devices: int, experiment: Experiment, p
         if isinstance(event, (trace.Left, trace.Lost)) or joined > devices:
             device, problem = getattr(event, "device", "a device"), "a strict replay orders arrivals only"
             raise ProfileError(
-                experiment.name, "replay.mode",
+                experiment.name,
+                "replay.mode",
                 f"is strict, but in {path} {device} left, came back or gave an upload up at {event.t:.3f} s;"
                 f" {problem}: take mode schedule",
-            )  # fmt: skip
+            )
         yield event

@@ -18,7 +18,15 @@ from markupsafe import Markup
 import testbed
 from testbed.report.content import wording
 from testbed.report.content.report_data import RunData
-from testbed.report.content.report_tables import cards, device_columns, energy_note, facts, levels, replay, replay_rows
+from testbed.report.content.report_tables import (
+    device_columns,
+    energy_note,
+    facts,
+    key_figures,
+    levels,
+    replay,
+    replay_rows,
+)
 from testbed.report.figures import inline_svg
 from testbed.report.sections import Section
 
@@ -29,9 +37,12 @@ _FILTERS = (wording.number, wording.share, wording.seconds, wording.joules, word
 def render(run: RunData, sections: Sequence[Section]) -> str:
     columns = device_columns(run)
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     environment.filters |= {each.__name__: each for each in _FILTERS}
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -39,7 +50,7 @@ def render(run: RunData, sections: Sequence[Section]) -> str:
         run=run,
         edgebed=testbed.__version__,
         facts=facts(run),
-        cards=cards(run),
+        cards=key_figures(run),
         levels=levels(run),
         replay=replay(run),
         replay_rows=replay_rows(run),

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from testbed.report.content.report_data import RunData
 from testbed.report.content.report_tables import Table, energy_note
 from testbed.report.figures import by_device, cell_figure, fleet_timeline, heads, over_time
-from testbed.report.figures.style import Picture
+from testbed.report.figures.style import ReportFigure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     title: str
-    pictures: list[Picture]
+    pictures: list[ReportFigure]
     note: str = ""
     tables: list[Table] = field(default_factory=list)
 
@@ -36,6 +36,8 @@ def draw(run: RunData) -> list[Section]:
     return found
 
 
-def _section(run: RunData, title: str, otherwise: str, *figures: Callable[[RunData], Iterator[Picture]]) -> Section:
+def _section(
+    run: RunData, title: str, otherwise: str, *figures: Callable[[RunData], Iterator[ReportFigure]]
+) -> Section:
     pictures = [picture for figure in figures for picture in figure(run)]
     return Section(title=title, pictures=pictures, note="" if pictures else otherwise)

@@ -19,7 +19,7 @@ from testbed.profile.schema import name_and_parameters
 T = TypeVar("T")
 
 
-class Line(msgspec.Struct, frozen=True):
+class CertificateLine(msgspec.Struct, frozen=True):
     """Of the fidelity certificate."""
 
     name: str
@@ -33,7 +33,7 @@ class Fidelity(msgspec.Struct, frozen=True):
     """fidelity.json, as far as it is shown."""
 
     verdict: str
-    invariants: list[Line]
+    invariants: list[CertificateLine]
 
 
 class Quantiles(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Beside:
+class RunFiles:
     """None or empty where there is no such file."""
 
     fidelity: Fidelity | None = None
@@ -109,9 +109,9 @@ def is_of_a_run(trace: Path) -> bool:
     return trace.name.removesuffix(".gz") == "trace.jsonl"
 
 
-def look(trace: Path, told: Callable[[str], None]) -> Beside:
+def read(trace: Path, told: Callable[[str], None]) -> RunFiles:
     """Everything beside a trace; ``told`` hears what cannot be read."""
-    found = Beside()
+    found = RunFiles()
     if not is_of_a_run(trace):
         return found
     folder = trace.parent

@@ -38,9 +38,15 @@ from testbed.runs.tensorboard import FOLDER as TENSORBOARD
 from testbed.runs.tensorboard import write as write_tensorboard
 
 _RESULTS = (
-    "metrics.csv", "versions.csv", "devices.csv", "rounds.csv", "fidelity.json", "summary.json", "replay.json",
+    "metrics.csv",
+    "versions.csv",
+    "devices.csv",
+    "rounds.csv",
+    "fidelity.json",
+    "summary.json",
+    "replay.json",
     "report.html",
-)  # fmt: skip
+)
 _PACKAGES = ("torch", "numpy", "pyzmq", "msgpack", "msgspec", "psutil", "rich", "safetensors")
 
 
@@ -124,9 +130,14 @@ class RunFolder:
         self._write_json("meta.json", meta)
 
     def write_results(
-        self, devices: Sequence[DeviceSpec], replayed: Replay | None = None, *, target: float | None = None,
-        host_energy: Mapping[str, Any] | None = None, tensorboard: bool = False,
-    ) -> dict[str, Any]:  # fmt: skip
+        self,
+        devices: Sequence[DeviceSpec],
+        replayed: Replay | None = None,
+        *,
+        target: float | None = None,
+        host_energy: Mapping[str, Any] | None = None,
+        tensorboard: bool = False,
+    ) -> dict[str, Any]:
         """Everything that follows from the trace; gives the summary, with the certificates.
 
         ``target``: the accuracy that was to be reached. ``host_energy``: what the host's own meter said.
@@ -146,8 +157,10 @@ class RunFolder:
             with self._noting(TENSORBOARD):
                 write_tensorboard(total, self.path / TENSORBOARD)
         summary = metrics.summary(total, target) | {
-            "host_energy": host_energy, "rounds": round_metrics.summary(counted), "fidelity": certificate,
-        }  # fmt: skip
+            "host_energy": host_energy,
+            "rounds": round_metrics.summary(counted),
+            "fidelity": certificate,
+        }
         if replayed is not None and replayed.trace is not None and devices:
             summary["replay"] = _certified(replayed, devices, self._events())
             self._write_json("replay.json", summary["replay"])

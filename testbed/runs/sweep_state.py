@@ -19,7 +19,7 @@ WAITING, RUNNING, DONE, FAILED, INTERRUPTED = "waiting", "running", "done", "fai
 _ASIDE = "unfinished"
 
 
-class Cell(msgspec.Struct, kw_only=True):
+class SweepCell(msgspec.Struct, kw_only=True):
     """One run of a sweep."""
 
     name: str
@@ -40,10 +40,10 @@ class Sweep(msgspec.Struct, kw_only=True):
     schema: int = SCHEMA
     command: list[str]
     """What it was begun with, for whoever has forgotten."""
-    cells: list[Cell]
+    cells: list[SweepCell]
 
 
-class Store:
+class SweepStore:
     """The folder of a sweep that is under way."""
 
     def __init__(self, folder: Path, sweep: Sweep) -> None:
@@ -58,10 +58,10 @@ class Store:
             os.fsync(file.fileno())
         os.replace(part, self.folder / NAME)
 
-    def is_finished(self, cell: Cell) -> bool:
+    def is_finished(self, cell: SweepCell) -> bool:
         return cell.state == DONE and _has_trace(self.folder / cell.run)
 
-    def set_aside(self, cell: Cell) -> Path | None:
+    def set_aside(self, cell: SweepCell) -> Path | None:
         """What an attempt at this run left is kept, out of the way: nobody should take half a run for a whole one."""
         place = self.folder / cell.name
         if not place.exists():
@@ -75,7 +75,7 @@ class Store:
 
 
 @contextlib.contextmanager
-def opened(folder: Path, cells: Sequence[Cell], command: Sequence[str]) -> Iterator[Store]:
+def opened(folder: Path, cells: Sequence[SweepCell], command: Sequence[str]) -> Iterator[SweepStore]:
     """A new sweep, or the same one where it stopped. Raises UserError if the folder holds another one."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def opened(folder: Path, cells: Sequence[Cell], command: Sequence[str]) -> Itera
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel gives it back, however we end
         except OSError:
             raise UserError(f"--out {folder}: a sweep is at work there; wait for its end, or choose another") from None
-        store = Store(folder, _continued(folder, cells) or Sweep(command=list(command), cells=list(cells)))
+        store = SweepStore(folder, _continued(folder, cells) or Sweep(command=list(command), cells=list(cells)))
         store.save()
         yield store
     finally:
@@ -96,11 +96,11 @@ def opened(folder: Path, cells: Sequence[Cell], command: Sequence[str]) -> Itera
 
 def finished_runs(folder: Path) -> list[Path]:
     """Run folders of a sweep, in the order of its plan."""
-    store = Store(folder, _read(folder / NAME))
+    store = SweepStore(folder, _read(folder / NAME))
     return [folder / cell.run for cell in store.cells if store.is_finished(cell)]
 
 
-def known(folder: Path, cells: Sequence[Cell]) -> list[Cell]:
+def known(folder: Path, cells: Sequence[SweepCell]) -> list[SweepCell]:
     """The runs of a plan, with what became of them in this folder, which is not touched."""
     there = next(place for place in (folder, *folder.parents) if place.exists())
     if not there.is_dir():
@@ -109,7 +109,7 @@ def known(folder: Path, cells: Sequence[Cell]) -> list[Cell]:
     return list(cells) if stored is None else stored.cells
 
 
-def _continued(folder: Path, cells: Sequence[Cell]) -> Sweep | None:
+def _continued(folder: Path, cells: Sequence[SweepCell]) -> Sweep | None:
     """What is stored, if the plan is the same; with the words of the new command, which may spell it differently."""
     if not (folder / NAME).exists():
         return None
@@ -125,7 +125,7 @@ def _continued(folder: Path, cells: Sequence[Cell]) -> Sweep | None:
     return stored
 
 
-def _another(stored: Mapping[str, Cell], new: Mapping[str, Cell]) -> str | None:
+def _another(stored: Mapping[str, SweepCell], new: Mapping[str, SweepCell]) -> str | None:
     """In what a plan differs from the stored one, if it does; the order does not matter."""
     for name in (*stored, *new):
         if name not in new:

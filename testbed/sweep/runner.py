@@ -58,9 +58,13 @@ class Runner:
         began, passed_on, parent = time.monotonic(), 0, os.getpid()
         process = subprocess.Popen(  # noqa: S603  our own program
             [sys.executable, str(PROGRAM), *words, "--out", str(out), "--quiet", "--format", "json"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            process_group=0, preexec_fn=lambda: die_with_parent(parent),  # there are no threads here
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+            preexec_fn=lambda: die_with_parent(parent),  # there are no threads here
+        )
         while True:
             try:
                 output, errors = process.communicate(timeout=_LOOK_SECONDS)
@@ -85,6 +89,9 @@ def _ended(code: int, seconds: float, output: str, errors: str) -> Ended:
     said = next((line.removeprefix("error: ") for line in reversed(lines) if line.strip()), "")
     how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     return Ended(
-        code=code, seconds=seconds, run_folder=None if folder is None else Path(folder),
-        accuracy=summary.get("final_accuracy"), problem=f"{how}: {said}" if said else how,
-    )  # fmt: skip
+        code=code,
+        seconds=seconds,
+        run_folder=None if folder is None else Path(folder),
+        accuracy=summary.get("final_accuracy"),
+        problem=f"{how}: {said}" if said else how,
+    )

@@ -17,14 +17,14 @@ from testbed.common.parameters import as_table
 from testbed.loading import profile_files, profile_loader
 from testbed.loading.profile_loader import COMMAND_LINE
 from testbed.profile.schema import Experiment
-from testbed.runs.sweep_state import Cell
+from testbed.runs.sweep_state import SweepCell
 
 _LONGEST = 60
 _FLAGS = ("compress", "no_admission", "no_report")
 _CLOSING = {"[": "]", "{": "}", '"': '"', "'": "'"}
 
 
-def plan(options: argparse.Namespace) -> list[Cell]:
+def plan(options: argparse.Namespace) -> list[SweepCell]:
     """Seeds change fastest: after the first few runs, a sweep that is cut short says something about one rule.
 
     Each cell is loaded as its run will load it, so that a wrong value is told before hours have passed.
@@ -36,7 +36,7 @@ def plan(options: argparse.Namespace) -> list[Cell]:
     return cells
 
 
-def check_unchanged(options: argparse.Namespace, cell: Cell) -> None:
+def check_unchanged(options: argparse.Namespace, cell: SweepCell) -> None:
     """A run reads its profile anew. Raises UserError if that is no longer the experiment that was planned."""
     choice = next(choice for choice in _choices(options) if _words(options, choice) == cell.words)
     try:
@@ -54,28 +54,30 @@ def check_unchanged(options: argparse.Namespace, cell: Cell) -> None:
 class _Choice(NamedTuple):
     """What one run has of what varies; None is what the profile says."""
 
-    rule: str | None
+    strategy: str | None
     pairs: tuple[tuple[str, str], ...]
     seed: int | None
 
 
 def _choices(options: argparse.Namespace) -> list[_Choice]:
-    rules: Sequence[str | None] = _listed(options.strategy, "--strategy") if options.strategy else (None,)
+    strategies: Sequence[str | None] = _listed(options.strategy, "--strategy") if options.strategy else (None,)
     seeds: Sequence[int | None] = _seeds(options.seeds) if options.seeds else (None,)
     varied = [[(key, value) for value in values] for key, values in map(_varied, options.vary)]
-    return [_Choice(*each) for each in itertools.product(rules, itertools.product(*varied), seeds)]
+    return [_Choice(*each) for each in itertools.product(strategies, itertools.product(*varied), seeds)]
 
 
-def _cell(options: argparse.Namespace, choice: _Choice) -> Cell:
+def _cell(options: argparse.Namespace, choice: _Choice) -> SweepCell:
     experiment = _experiment(options, choice)
-    return Cell(
-        name=_name(experiment, choice.pairs), words=_words(options, choice), digest=_digest(experiment),
+    return SweepCell(
+        name=_name(experiment, choice.pairs),
+        words=_words(options, choice),
+        digest=_digest(experiment),
         seconds=_seconds(experiment),
-    )  # fmt: skip
+    )
 
 
 def _experiment(options: argparse.Namespace, choice: _Choice) -> Experiment:
-    replaced: dict[str, Any] = {"seed": choice.seed, "strategy": choice.rule, "stop.seconds": options.seconds}
+    replaced: dict[str, Any] = {"seed": choice.seed, "strategy": choice.strategy, "stop.seconds": options.seconds}
     replaced |= {"replay.trace": options.replay, "dilation": options.dilation, "compress": options.compress or None}
     path = profile_files.located(options.profile)
     plugins.make_importable(Path.cwd(), path.parent)
@@ -97,9 +99,12 @@ def _name(experiment: Experiment, pairs: Sequence[tuple[str, str]]) -> str:
 def _words(options: argparse.Namespace, choice: _Choice) -> list[str]:
     """Of its command line, without the folder that it goes to."""
     given = {
-        "--strategy": choice.rule, "--seed": choice.seed, "--seconds": options.seconds, "--dilation": options.dilation,
+        "--strategy": choice.strategy,
+        "--seed": choice.seed,
+        "--seconds": options.seconds,
+        "--dilation": options.dilation,
         "--replay": options.replay,
-    }  # fmt: skip
+    }
     words = ["run", str(options.profile)]
     words += [f"{option}={value}" for option, value in given.items() if value is not None]
     words += [f"--set={override}" for override in _overrides(options, choice)]

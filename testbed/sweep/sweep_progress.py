@@ -9,18 +9,18 @@ from rich.live import Live
 from rich.text import Text
 
 from testbed.common.console import say
-from testbed.runs.sweep_state import DONE, Cell
+from testbed.runs.sweep_state import DONE, SweepCell
 
 
-class Progress:
+class SweepProgress:
     """Of the runs of one plan."""
 
-    def __init__(self, console: Console, cells: Sequence[Cell]) -> None:
+    def __init__(self, console: Console, cells: Sequence[SweepCell]) -> None:
         self._console, self._cells = console, cells
         # without its thread: processes are forked beside it
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
-    def under_way(self, cell: Cell, seconds: float) -> None:
+    def under_way(self, cell: SweepCell, seconds: float) -> None:
         if not self._console.is_terminal:
             return
         self._live.start()
@@ -30,21 +30,21 @@ class Progress:
         line = f"run {self._number(cell)}: {cell.name}, {duration(seconds)}{rest}"
         self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
 
-    def ended(self, cell: Cell, what: str) -> None:
+    def ended(self, cell: SweepCell, what: str) -> None:
         self._live.stop()
         left = remaining(self._cells, self._from(cell)[1:])
         rest = f"; about {duration(left)} left" if left else ""
         say(self._console, f"run {self._number(cell)}: {cell.name}: {what}{rest}")
 
-    def _number(self, cell: Cell) -> str:
+    def _number(self, cell: SweepCell) -> str:
         return f"{self._cells.index(cell) + 1} of {len(self._cells)}"
 
-    def _from(self, cell: Cell) -> list[Cell]:
+    def _from(self, cell: SweepCell) -> list[SweepCell]:
         """The run under way, and those that come after it."""
         return [cell, *(later for later in self._cells[self._cells.index(cell) + 1 :] if later.state != DONE)]
 
 
-def remaining(cells: Sequence[Cell], to_do: Sequence[Cell]) -> float | None:
+def remaining(cells: Sequence[SweepCell], to_do: Sequence[SweepCell]) -> float | None:
     """Host seconds for what is to be done, by the mean of what is done; before, by the profiles."""
     took = [cell.took for cell in cells if cell.state == DONE and cell.took is not None]
     if took:

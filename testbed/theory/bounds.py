@@ -78,13 +78,14 @@ class Constants:
     def __post_init__(self) -> None:
         if self.mu > self.L:
             raise ProfileError(
-                "constants", "mu", f"is {self.mu:g}; it must be at most L, which is {self.L:g}: no loss is more convex"
-                " than smooth"
-            )  # fmt: skip
+                "constants",
+                "mu",
+                f"is {self.mu:g}; it must be at most L, which is {self.L:g}: no loss is more convex than smooth",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredBounds:
     """What a trace tells, as the bounds need it."""
 
     versions: int
@@ -138,20 +139,24 @@ def weights(iterations: Iterations, kind: str) -> dict[str, float]:
     return {name: share / total for name, share in shares.items()}
 
 
-def measured(iterations: Iterations, lam: Mapping[str, float]) -> Measured:
+def measured(iterations: Iterations, lam: Mapping[str, float]) -> MeasuredBounds:
     """Moments of the delays, weighted by λ."""
 
     def moment(power: int) -> float:
         return math.fsum(lam[name] * delays.moment(power) for name, delays in iterations.devices.items())
 
     versions = len(iterations.heard)
-    return Measured(
-        versions=versions, devices=len(iterations.devices), heard=sum(iterations.heard) / versions,
-        tau=moment(1), tau2=moment(2), tau3=moment(3),
-    )  # fmt: skip
+    return MeasuredBounds(
+        versions=versions,
+        devices=len(iterations.devices),
+        heard=sum(iterations.heard) / versions,
+        tau=moment(1),
+        tau2=moment(2),
+        tau3=moment(3),
+    )
 
 
-def sfl(c: Constants, m: Measured) -> Bound:
+def sfl(c: Constants, m: MeasuredBounds) -> Bound:
     """Theorem 1: nobody is ever late."""
     farthest = c.L * c.R * c.R + (c.mu + c.L) * c.phi * c.phi  # the bracket of (20)
     return Bound(
@@ -162,38 +167,46 @@ def sfl(c: Constants, m: Measured) -> Bound:
     )
 
 
-def audg(c: Constants, m: Measured) -> Bound:
+def audg(c: Constants, m: MeasuredBounds) -> Bound:
     """Theorem 2: every update is used once, late as it is."""
-    return Bound(terms=sfl(c, m).terms | _of_age(c, m) | {
-        "absence": m.absent * _of_one_absent(c),  # (21)
-        "steps": _step(c) * (c.L - c.mu) / 2 * m.heard * m.tau,  # (21)
-    })  # fmt: skip
+    return Bound(
+        terms=sfl(c, m).terms
+        | _of_age(c, m)
+        | {
+            "absence": m.absent * _of_one_absent(c),  # (21)
+            "steps": _step(c) * (c.L - c.mu) / 2 * m.heard * m.tau,  # (21)
+        }
+    )
 
 
-def psurdg(c: Constants, m: Measured) -> Bound:
+def psurdg(c: Constants, m: MeasuredBounds) -> Bound:
     """Theorem 3: the last update of every device is used in every iteration."""
-    return Bound(terms=sfl(c, m).terms | _of_age(c, m) | {
-        "steps": _step(c) * (c.L - c.mu) / 2 * m.devices * m.tau,  # (48), multiplied out
-    })  # fmt: skip
+    return Bound(
+        terms=sfl(c, m).terms
+        | _of_age(c, m)
+        | {
+            "steps": _step(c) * (c.L - c.mu) / 2 * m.devices * m.tau  # (48), multiplied out
+        }
+    )
 
 
-def pdd(c: Constants, m: Measured) -> float:
+def pdd(c: Constants, m: MeasuredBounds) -> float:
     """Performance degradation of AUDG only due to delays."""
     terms = audg(c, m).terms
     return math.fsum((terms["age"], 3 / 2 * c.L * c.R * c.R * m.absent, terms["drift"], terms["steps"]))  # (45)
 
 
-def theta(c: Constants, m: Measured) -> float:
+def theta(c: Constants, m: MeasuredBounds) -> float:
     """Θ = (48) − (21) under the same delays: below 0, reusing updates has the lower bound."""
     return m.absent * (_step(c) * (c.L - c.mu) / 2 * m.tau - _of_one_absent(c))  # section V.B, mended
 
 
-def theta_as_printed(c: Constants, m: Measured) -> float:
+def theta_as_printed(c: Constants, m: MeasuredBounds) -> float:
     """Θ with the misprint; it exceeds the difference by (N − |I|)·η²G²μ/2·τ."""
     return m.absent * (_step(c) * c.L / 2 * m.tau - _of_one_absent(c))  # section V.B
 
 
-def _of_age(c: Constants, m: Measured) -> dict[str, float]:
+def _of_age(c: Constants, m: MeasuredBounds) -> dict[str, float]:
     """What (21) and (48) have in common beyond (20)."""
     return {
         "age": c.L * c.R * c.R / 2 * m.tau,  # (21), (48)

@@ -29,11 +29,11 @@ _NEEDED = trace.Header | trace.Joined | trace.Dispatched | trace.Arrived | trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class PredictedRun:
     """A run folder, as far as theory is concerned with it."""
 
     folder: Path
-    rule: str
+    strategy: str
     seed: int | None
     steps: int
     """Local steps of its longest job."""
@@ -52,7 +52,7 @@ class Run:
         return strategy if isinstance(strategy, Mapping) else {}
 
 
-def read(place: Path) -> Run:
+def read(place: Path) -> PredictedRun:
     path = trace_reading.file_of(place)
     profile = path.with_name("profile.toml")
     torn: list[int] = []
@@ -65,9 +65,9 @@ def read(place: Path) -> Run:
         raise UserError(f"{path}: has no version, so nothing was aggregated that had a delay; run for longer")
     header = next((event for event in events if isinstance(event, trace.Header)), None)
     scores = [event for event in events if isinstance(event, trace.Scored)]
-    return Run(
+    return PredictedRun(
         folder=path.parent,
-        rule=header.strategy if header is not None else "unknown",
+        strategy=header.strategy if header is not None else "unknown",
         seed=header.seed if header is not None else None,
         steps=max((event.steps for event in events if isinstance(event, trace.Dispatched)), default=0),
         iterations=seen,
@@ -84,14 +84,14 @@ def predict(folders: Sequence[Path], given: Mapping[str, float], weights: str | 
     ``given`` are the constants. Without η, and without ``weights``, each run's own count.
     """
     runs = [read(folder) for folder in folders]
-    if len(runs) > 1 and sorted(run.rule for run in runs) != sorted(RULES):
-        ran = " and ".join(f"{run.folder} ran {run.rule}" for run in runs)
+    if len(runs) > 1 and sorted(run.strategy for run in runs) != sorted(RULES):
+        ran = " and ".join(f"{run.folder} ran {run.strategy}" for run in runs)
         raise UserError(
             f"{ran}; theory compares one run of audg with one of psurdg: repeat a run with --strategy audg or"
             " --strategy psurdg, or name one run only"
         )
     figures = [_figures(run, _constants(run, given), weights or _weights(run)) for run in runs]
-    by_rule = dict(zip((run.rule for run in runs), figures, strict=True)) if len(runs) > 1 else {}
+    by_rule = dict(zip((run.strategy for run in runs), figures, strict=True)) if len(runs) > 1 else {}
     predicted = _predicted(by_rule) if by_rule else _predicted_of_one(figures[0])
     measured = _measured(by_rule) if by_rule else None
     winners = (predicted["winner"], measured["winner"] if measured else None)
@@ -104,7 +104,7 @@ def predict(folders: Sequence[Path], given: Mapping[str, float], weights: str | 
     }
 
 
-def _constants(run: Run, given: Mapping[str, float]) -> Constants:
+def _constants(run: PredictedRun, given: Mapping[str, float]) -> Constants:
     table = dict(given)
     if "eta" not in table:
         path = run.folder / "profile.toml"
@@ -117,13 +117,13 @@ def _constants(run: Run, given: Mapping[str, float]) -> Constants:
         raise ProfileError(COMMAND_LINE, f"--{error.key}", error.problem) from None
 
 
-def _weights(run: Run) -> str:
+def _weights(run: PredictedRun) -> str:
     """The weights that the rule itself aggregated with, where it has a choice."""
     own = run.settings.get("weighting")
     return own if own in WEIGHTS else "samples"
 
 
-def _figures(run: Run, constants: Constants, weights: str) -> dict[str, Any]:
+def _figures(run: PredictedRun, constants: Constants, weights: str) -> dict[str, Any]:
     """What one run measured, and the bounds that follow."""
     lam = bounds.weights(run.iterations, weights)
     m = bounds.measured(run.iterations, lam)
@@ -132,7 +132,7 @@ def _figures(run: Run, constants: Constants, weights: str) -> dict[str, Any]:
         raise UserError(f"{COMMAND_LINE}: the bounds are not finite; use constants that are nearer to 1")
     return {
         "folder": str(run.folder),
-        "rule": run.rule,
+        "rule": run.strategy,
         "seed": run.seed,
         "constants": asdict(constants),
         "weights": weights,
@@ -142,8 +142,12 @@ def _figures(run: Run, constants: Constants, weights: str) -> dict[str, Any]:
         "tau": [m.tau, m.tau2, m.tau3],
         "delays": [
             {
-                "device": name, "samples": delays.samples, "weight": lam[name], "heard": delays.heard,
-                "tau": [delays.moment(power) for power in (1, 2, 3)], "max_tau": max(delays.tau),
+                "device": name,
+                "samples": delays.samples,
+                "weight": lam[name],
+                "heard": delays.heard,
+                "tau": [delays.moment(power) for power in (1, 2, 3)],
+                "max_tau": max(delays.tau),
             }
             for name, delays in run.iterations.devices.items()
         ],
@@ -152,43 +156,43 @@ def _figures(run: Run, constants: Constants, weights: str) -> dict[str, Any]:
         "theta": bounds.theta(constants, m),
         "theta_as_printed": bounds.theta_as_printed(constants, m),
         "score": None if run.score is None else {"version": run.score.version, **run.score.metrics},
-    }  # fmt: skip
+    }
 
 
 def _predicted_of_one(figures: Mapping[str, Any]) -> dict[str, Any]:
     # the closed form of Θ: the difference of two large bounds would have lost its last digits
-    values = {rule: figures["bounds"][rule]["value"] for rule in RULES}
+    values = {strategy: figures["bounds"][strategy]["value"] for strategy in RULES}
     return {"winner": _lower({"audg": 0.0, "psurdg": figures["theta"]}), "theta": figures["theta"], **values}
 
 
 def _predicted(by_rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    values = {rule: by_rule[rule]["bounds"][rule]["value"] for rule in RULES}
+    values = {strategy: by_rule[strategy]["bounds"][strategy]["value"] for strategy in RULES}
     # Θ is defined for the same delays under both rules; these are each rule's own
     return {"winner": _lower(values), "difference": values["psurdg"] - values["audg"], **values}
 
 
 def _measured(by_rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    scores = {rule: by_rule[rule]["score"] for rule in RULES}
-    losses = {rule: score.get("loss") if score else None for rule, score in scores.items()}
+    scores = {strategy: by_rule[strategy]["score"] for strategy in RULES}
+    losses = {strategy: score.get("loss") if score else None for strategy, score in scores.items()}
     return {"winner": _lower(losses), **scores}
 
 
 def _lower(values: Mapping[str, float | None]) -> str | None:
     """The rule with the lower value; None where they tie or one has none."""
-    audg, psurdg = (values[rule] for rule in RULES)
+    audg, psurdg = (values[strategy] for strategy in RULES)
     if audg is None or psurdg is None or audg == psurdg:
         return None
     return "audg" if audg < psurdg else "psurdg"
 
 
-def _notes(runs: Sequence[Run], figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _notes(runs: Sequence[PredictedRun], figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Where the paper's model and what was run are not the same thing."""
     for run in runs:
         if run.torn:
             yield f"{run.folder}: the last line of the trace is torn, as a crash leaves it; it is left out"
-        if run.rule not in RULES:
+        if run.strategy not in RULES:
             yield (
-                f"{run.rule} makes a version when its own pace says so; the paper's iterations are intervals, at the"
+                f"{run.strategy} makes a version when its own pace says so; the paper's iterations are intervals, at the"
                 " end of which whatever has come is aggregated, so its model fits this run only loosely"
             )
     if any(run.steps > 1 for run in runs):

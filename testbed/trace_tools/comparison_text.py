@@ -32,13 +32,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", type=Path, metavar="RUN", help="run folder, or its trace.jsonl[.gz]")
     parser.add_argument("others", type=Path, nargs="+", metavar="RUN", help="one that is compared with it, or more")
     parser.add_argument(
-        "--use", choices=("obtained", "asked"), default="obtained",
+        "--use",
+        choices=("obtained", "asked"),
+        default="obtained",
         help="computing of runs that are no replays: what they obtained (default), or were asked for",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--target", type=float, metavar="ACCURACY",
+        "--target",
+        type=float,
+        metavar="ACCURACY",
         help="tell when each run reached it; default: the best accuracy that all of them reached",
-    )  # fmt: skip
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
 
 
@@ -75,10 +79,14 @@ def _runs(runs: Sequence[Mapping[str, Any]], target: float | None) -> Table:
     for number, run in enumerate(runs, 1):
         mean, most = run["mean_staleness"], run["max_staleness"]
         cells = [
-            str(run["versions"]), _short(run["seconds"]), str(run["arrivals"]),
-            "–" if mean is None else f"{mean:.3g} / {most}", _short(run["accuracy"]), _short(run["loss"]),
+            str(run["versions"]),
+            _short(run["seconds"]),
+            str(run["arrivals"]),
+            "–" if mean is None else f"{mean:.3g} / {most}",
+            _short(run["accuracy"]),
+            _short(run["loss"]),
             *([_short(run["seconds_to_target"])] if reached else []),
-        ]  # fmt: skip
+        ]
         table.add_row(Text(f"{number} {run['strategy']}"), *cells)
     return table
 

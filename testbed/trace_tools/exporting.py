@@ -39,7 +39,7 @@ def rate_to_mahimahi(path: Path, out: Path) -> list[Path]:
 # ---- a run's links
 
 
-class Ways:
+class LinkTransfers:
     """The transfers of one direction of one device."""
 
     def __init__(self) -> None:
@@ -55,12 +55,12 @@ class Ways:
 
 def links(events: Iterable[Event], use: str) -> Iterator[tuple[str, str, RateTrace | None]]:
     """Device, direction and rate over time, as its transfers obtained it, or as they were asked for."""
-    ways: defaultdict[tuple[str, str], Ways] = defaultdict(Ways)
+    ways: defaultdict[tuple[str, str], LinkTransfers] = defaultdict(LinkTransfers)
     end = 0.0
     for event in events:
         if isinstance(event, (trace.Downloaded, trace.Uploaded)):
             way = ways[event.device, "down" if isinstance(event, trace.Downloaded) else "up"]
-            seconds: float = getattr(event, use) - (event.held or 0.0)
+            seconds: float = getattr(event, use) - (event.absent or 0.0)
             end = max(end, event.sent + event.obtained)
             if seconds > 0:  # a link without a limit and a delay takes no time
                 way.began.append(event.sent)
@@ -127,11 +127,16 @@ def run_to_csv(events: Iterable[Event], out: Path) -> list[Path]:
 
 def _about(header: trace.Header) -> dict[str, Any]:
     return {
-        "edgebed": testbed.__version__, "schema_version": SCHEMA, "unit": "seconds, bytes",
+        "edgebed": testbed.__version__,
+        "schema_version": SCHEMA,
+        "unit": "seconds, bytes",
         "t_s": "when it ended; suspend: when it began. A drop follows the transfer that was lost",
-        "name": header.name, "strategy": header.strategy, "dilation": header.dilation, "started": header.started,
+        "name": header.name,
+        "strategy": header.strategy,
+        "dilation": header.dilation,
+        "started": header.started,
         "host": header.host,
-    }  # fmt: skip
+    }
 
 
 def _rows(event: Event) -> Iterator[tuple[float, str, str, float, float, int | str]]:
@@ -206,7 +211,7 @@ def run_to_fedscale(events: Iterable[Event], out: Path, job: Callable[[], Job]) 
                 client = clients[event.device]
                 client.bits, client.moved = (
                     client.bits + event.bytes * 8,
-                    client.moved + event.obtained - (event.held or 0.0),
+                    client.moved + event.obtained - (event.absent or 0.0),
                 )
             case trace.Suspended():
                 clients[event.device].absences.append((event.since, event.t))
@@ -237,9 +242,12 @@ def _behaviour(client: Client, end: float) -> dict[str, Any]:
     client.leaves(end)
     spans = list(client.there())
     return {
-        "duration": round(end, 3), "finish_time": round(end, 3), "model": "edgebed",
-        "active": [round(begin, 3) for begin, _ in spans], "inactive": [round(until, 3) for _, until in spans],
-    }  # fmt: skip
+        "duration": round(end, 3),
+        "finish_time": round(end, 3),
+        "model": "edgebed",
+        "active": [round(begin, 3) for begin, _ in spans],
+        "inactive": [round(until, 3) for _, until in spans],
+    }
 
 
 def job_of(path: Path, batch: int | None) -> Job:

@@ -14,8 +14,8 @@ from testbed.common.errors import UserError, nearest
 from testbed.common.file_names import file_name
 from testbed.traces import availability, rate
 from testbed.traces.availability import AvailabilityTrace
-from testbed.traces.formats import Kind
-from testbed.traces.formats.found_trace import Entry, Found, Options
+from testbed.traces.formats import TraceFormat
+from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions
 from testbed.traces.rate import RateTrace
 
 MOST = 1000
@@ -46,7 +46,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ProfileFile:
     """A file to be."""
 
     file: str
@@ -56,7 +56,7 @@ class Part:
     """By which an experiment names it."""
 
 
-def listed(kind: Kind, path: Path, options: Options) -> Iterator[tuple[str, str]]:
+def listed(kind: TraceFormat, path: Path, options: ImportOptions) -> Iterator[tuple[str, str]]:
     """Name and contents of each entry of a file; of a bad one, what is wrong with it."""
     for entry in kind.read(path, options):
         try:
@@ -65,7 +65,7 @@ def listed(kind: Kind, path: Path, options: Options) -> Iterator[tuple[str, str]
             yield entry.name, f"bad: {error}"
 
 
-def find(kind: Kind, path: Path, options: Options, choice: Choice, notes: list[str]) -> list[Found]:
+def find(kind: TraceFormat, path: Path, options: ImportOptions, choice: Choice, notes: list[str]) -> list[FoundTrace]:
     """The entries that were chosen. Nothing is written before all of them have been read."""
     entries = kind.read(path, options)
     if choice.select:
@@ -76,7 +76,7 @@ def find(kind: Kind, path: Path, options: Options, choice: Choice, notes: list[s
             raise UserError(
                 f"{path}: has more than {MOST} entries; choose some with --select NAME, or the first N with --limit N"
             )
-    found: list[Found] = []
+    found: list[FoundTrace] = []
     bad: list[str] = []
     for entry in islice(entries, choice.limit):
         try:
@@ -95,10 +95,10 @@ def find(kind: Kind, path: Path, options: Options, choice: Choice, notes: list[s
     return found
 
 
-def _selected(entries: Iterable[Entry], wanted: Sequence[str], path: Path) -> list[Found]:
+def _selected(entries: Iterable[Entry], wanted: Sequence[str], path: Path) -> list[FoundTrace]:
     """By name; else by place, from 0."""
-    by_name: dict[str, Found | UserError] = {}
-    by_place: dict[str, Found | UserError] = {}
+    by_name: dict[str, FoundTrace | UserError] = {}
+    by_place: dict[str, FoundTrace | UserError] = {}
     names: list[str] = []
     for place, entry in enumerate(entries):
         if len(names) < MOST:
@@ -109,7 +109,7 @@ def _selected(entries: Iterable[Entry], wanted: Sequence[str], path: Path) -> li
             by_place[str(place)] = _built(entry)
         if len(by_name) == len(set(wanted)):
             break
-    found: list[Found] = []
+    found: list[FoundTrace] = []
     for each in wanted:
         chosen = by_name.get(each) or by_place.get(each)
         if chosen is None:
@@ -120,7 +120,7 @@ def _selected(entries: Iterable[Entry], wanted: Sequence[str], path: Path) -> li
     return found
 
 
-def _built(entry: Entry) -> Found | UserError:
+def _built(entry: Entry) -> FoundTrace | UserError:
     try:
         return entry.build()
     except UserError as error:  # it may be the place of one entry and the name of a later one
@@ -130,7 +130,7 @@ def _built(entry: Entry) -> Found | UserError:
 # ---- what it holds, in words
 
 
-def describe(found: Found) -> str:
+def describe(found: FoundTrace) -> str:
     """One line."""
     parts = [f"{name} {_rate(trace)}" for name, trace in (("down", found.down), ("up", found.up)) if trace is not None]
     parts += [f"{name} {_keys(table)}" for name, table in found.link.items()]
@@ -152,7 +152,9 @@ def _keys(table: Any) -> str:
 # ---- profiles
 
 
-def write(found: Sequence[Found], folder: Path, kind: Kind, path: Path, choice: Choice, *, force: bool) -> Imported:
+def write(
+    found: Sequence[FoundTrace], folder: Path, kind: TraceFormat, path: Path, choice: Choice, *, force: bool
+) -> Imported:
     """Profiles and traces, in ``folder``."""
     if choice.name is not None:
         if len(found) > 1:
@@ -179,7 +181,7 @@ def write(found: Sequence[Found], folder: Path, kind: Kind, path: Path, choice: 
     return imported
 
 
-def _check_choice(found: Sequence[Found], choice: Choice) -> None:
+def _check_choice(found: Sequence[FoundTrace], choice: Choice) -> None:
     """What is said on the command line must not be said by the file too, nor be of no use."""
     given = {"--up-mbit": choice.up_mbit, "--delay": choice.delay}
     for option in (option for option, value in given.items() if value is not None):
@@ -198,25 +200,25 @@ def _write(target: Path, contents: RateTrace | AvailabilityTrace | dict[str, Any
         availability.write(target, contents)
 
 
-def _parts(found: Found, name: str, kind: Kind, path: Path, choice: Choice) -> Iterator[Part]:
+def _parts(found: FoundTrace, name: str, kind: TraceFormat, path: Path, choice: Choice) -> Iterator[ProfileFile]:
     """The files that an entry becomes."""
     title = f"{found.name} ({kind.source.partition(' (')[0]})"
     if found.device is not None:
         device = {"title": title, "source": f"{kind.source}, {path.name}", **found.device}
-        yield Part(file=f"{name}.toml", contents=device, means=f"device: {_keys(found.device)}", key="profile")
+        yield ProfileFile(file=f"{name}.toml", contents=device, means=f"device: {_keys(found.device)}", key="profile")
     if found.down is not None or found.link:
         for direction, trace in (("down", found.down), ("up", found.up)):
             if trace is not None:
-                yield Part(file=f"{name}.{direction}.csv", contents=trace, means=_rate(trace))
+                yield ProfileFile(file=f"{name}.{direction}.csv", contents=trace, means=_rate(trace))
         link = {"title": title, "source": _source(found, kind, path, choice), **_link(found, name, choice)}
         file = f"{name}.toml" if found.device is None else f"{name}.link.toml"
-        yield Part(file=file, contents=link, means=f"link: {describe(replace(found, device=None))}", key="link")
+        yield ProfileFile(file=file, contents=link, means=f"link: {describe(replace(found, device=None))}", key="link")
     if found.availability is not None:
         means = describe(replace(found, device=None, link={}))
-        yield Part(file=f"{name}.available.csv", contents=found.availability, means=means, key="availability")
+        yield ProfileFile(file=f"{name}.available.csv", contents=found.availability, means=means, key="availability")
 
 
-def _link(found: Found, name: str, choice: Choice) -> dict[str, dict[str, Any]]:
+def _link(found: FoundTrace, name: str, choice: Choice) -> dict[str, dict[str, Any]]:
     """Tables of the two directions."""
     delay = choice.delay if choice.delay is not None else found.delay or 0.0
     tables: dict[str, dict[str, Any]] = {}
@@ -230,7 +232,7 @@ def _link(found: Found, name: str, choice: Choice) -> dict[str, dict[str, Any]]:
     return tables
 
 
-def _source(found: Found, kind: Kind, path: Path, choice: Choice) -> str:
+def _source(found: FoundTrace, kind: TraceFormat, path: Path, choice: Choice) -> str:
     if choice.delay is not None:
         delay = "given on import"
     else:
@@ -239,18 +241,18 @@ def _source(found: Found, kind: Kind, path: Path, choice: Choice) -> str:
     return f"{kind.source}, {path.name}: {describe(replace(found, device=None))}; delay: {delay}{up}"
 
 
-def _up(found: Found, choice: Choice) -> str:
+def _up(found: FoundTrace, choice: Choice) -> str:
     return "not in the trace, no limit" if choice.up_mbit is None else "given on import"
 
 
-def _notes(found: Found, choice: Choice) -> Iterator[str]:
+def _notes(found: FoundTrace, choice: Choice) -> Iterator[str]:
     if found.down is not None and found.up is None and choice.up_mbit is None:
         yield "up: not in the trace, so the link has no limit upwards; give one with --up-mbit"
     if (found.down is not None or found.link) and found.delay is None and choice.delay is None:
         yield "delay: not in the trace, so it is 0; give the seconds, one way, with --delay"
 
 
-def _file_names(found: Sequence[Found]) -> list[str]:
+def _file_names(found: Sequence[FoundTrace]) -> list[str]:
     names: dict[str, str] = {}
     for each in found:
         name = file_name(each.name)

@@ -16,7 +16,7 @@ _NAMED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class IncidentSpan:
     """From ``begin`` to ``end``, something of a kind befell a device; ``value`` is that of the script."""
 
     kind: str
@@ -26,11 +26,11 @@ class Span:
     value: float | None = None
 
 
-def spans(run: RunSummary) -> Iterator[Span]:
+def spans(run: RunSummary) -> Iterator[IncidentSpan]:
     """Of a summary that was made with times."""
     for name, device in run.devices.items():
         for ended, seconds in zip(device.back, device.away, strict=True):
-            yield Span(kind="suspended", device=name, begin=ended - seconds, end=ended)
+            yield IncidentSpan(kind="suspended", device=name, begin=ended - seconds, end=ended)
     own: defaultdict[str, list[Scripted]] = defaultdict(list)
     for event in run.scripted:
         own[event.device].append(event)
@@ -38,17 +38,17 @@ def spans(run: RunSummary) -> Iterator[Span]:
         yield from _scripted(sorted(events, key=lambda event: event.t), run.seconds)
 
 
-def _scripted(events: Sequence[Scripted], over: float) -> Iterator[Span]:
+def _scripted(events: Sequence[Scripted], over: float) -> Iterator[IncidentSpan]:
     """What the script did to one device; a suspension is there as it was."""
     for i, event in enumerate(events):
         until = "rejoin" if event.do == "kill" else event.do
         end = min((other.t for other in events[i + 1 :] if other.do == until), default=over)
         if event.do == "kill":
-            yield Span(kind="dead", device=event.device, begin=event.t, end=end)
+            yield IncidentSpan(kind="dead", device=event.device, begin=event.t, end=end)
         elif event.do in KINDS:
             lasting = math.inf if event.seconds is None else event.seconds
             end = min(end, over, event.t + lasting)
-            yield Span(kind=event.do, device=event.device, begin=event.t, end=end, value=event.value)
+            yield IncidentSpan(kind=event.do, device=event.device, begin=event.t, end=end, value=event.value)
 
 
 def lines(events: Sequence[Scripted]) -> Iterator[str]:

@@ -20,7 +20,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class JobDifference:
     """Something that the runs did not all meet alike."""
 
     device: str
@@ -43,15 +43,17 @@ class Pairs:
     """Those that all of them did, or at least began."""
     apart: dict[str, float] = field(default_factory=dict)
     """How far apart they are at most, in each thing that they met."""
-    first: Difference | None = None
+    first: JobDifference | None = None
 
     def as_row(self) -> dict[str, Any]:
         seconds = {f"{what}_s": self.apart.get(what, 0.0) for what in ("computing", "download", "upload")}
         return {
-            "device": self.device, "jobs": self.jobs, **seconds,
+            "device": self.device,
+            "jobs": self.jobs,
+            **seconds,
             "same_drops": not (self.apart.get("download lost") or self.apart.get("upload lost")),
             "same_suspensions": self.apart.get("suspension", 0.0) <= TOLERANCE,
-        }  # fmt: skip
+        }
 
 
 def compare(device: str, runs: Sequence[Recording]) -> Pairs:
@@ -68,9 +70,9 @@ def compare(device: str, runs: Sequence[Recording]) -> Pairs:
             apart, (what, attempt) = max(known) - min(known), place
             pairs.apart[what] = max(pairs.apart.get(what, 0.0), apart)
             if apart > TOLERANCE and pairs.first is None:
-                pairs.first = Difference(
+                pairs.first = JobDifference(
                     device=device, job=number, what=what, attempt=attempt, met=values, apart=apart
-                )  # fmt: skip
+                )
     return pairs
 
 

@@ -17,7 +17,7 @@ from testbed.history import trace
 from testbed.history.trace import Event
 from testbed.replay import recording
 from testbed.trace_tools import job_pairs
-from testbed.trace_tools.job_pairs import TOLERANCE, Difference, Pairs
+from testbed.trace_tools.job_pairs import TOLERANCE, JobDifference, Pairs
 from testbed.trace_tools.trace_text import torn_note
 from testbed.traces.availability import Absence
 
@@ -25,7 +25,7 @@ _MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TracedRun:
     """A run, with the jobs of each device in a file of its own."""
 
     path: Path
@@ -68,16 +68,16 @@ def compare(paths: Sequence[Path], use: str, target: float | None) -> dict[str, 
     }
 
 
-def _read(path: Path, folder: Path, use: str) -> Run:
+def _read(path: Path, folder: Path, use: str) -> TracedRun:
     """Two passes over the trace, so that nothing but what they add up to is held in memory."""
     torn: list[int] = []
     away: dict[str, list[Absence]] = defaultdict(list)
-    header, total = trace_reading.added_up(path, torn.append, lambda events: _noting_absences(events, away))
+    header, total = trace_reading.read_totals(path, torn.append, lambda events: _noting_absences(events, away))
     folder.mkdir()
     names = {device: str(number) for number, device in enumerate(total.devices)}
     recording.split(trace_reading.events(path), folder, names, use="asked" if header.replay else use)
     files = {device: folder / name for device, name in names.items()}
-    return Run(path=path, header=header, total=total, files=files, away=away, torn=torn)
+    return TracedRun(path=path, header=header, total=total, files=files, away=away, torn=torn)
 
 
 def _noting_absences(events: Iterator[Event], away: dict[str, list[Absence]]) -> Iterator[Event]:
@@ -87,7 +87,7 @@ def _noting_absences(events: Iterator[Event], away: dict[str, list[Absence]]) ->
         yield event
 
 
-def _away_together(device: str, runs: Sequence[Run]) -> bool:
+def _away_together(device: str, runs: Sequence[TracedRun]) -> bool:
     """Whether a device came back from the same absences in all runs, as long as all of them went on."""
     ended = min(run.total.seconds for run in runs) - TOLERANCE
     backs = [[back for _, back in run.away[device] if back < ended] for run in runs]
@@ -97,17 +97,17 @@ def _away_together(device: str, runs: Sequence[Run]) -> bool:
     )
 
 
-def _first(rows: Sequence[Pairs]) -> Difference | None:
+def _first(rows: Sequence[Pairs]) -> JobDifference | None:
     """The one in the earliest job."""
     return min((row.first for row in rows if row.first is not None), key=lambda first: first.job, default=None)
 
 
-def _reached_by_all(runs: Sequence[Run]) -> float | None:
+def _reached_by_all(runs: Sequence[TracedRun]) -> float | None:
     best = [metrics.summary(run.total)["best_accuracy"] for run in runs]
     return None if None in best else min(best)
 
 
-def _run(run: Run, target: float | None) -> dict[str, Any]:
+def _run(run: TracedRun, target: float | None) -> dict[str, Any]:
     summary, scores = metrics.summary(run.total), metrics.metric_rows(run.total)
     last = scores[-1] if scores else {}
     return {
@@ -126,7 +126,7 @@ def _run(run: Run, target: float | None) -> dict[str, Any]:
 # ---- what is said about them
 
 
-def _verdict(rows: Sequence[Pairs], jobs: int, first: Difference | None, elsewhere: Sequence[str]) -> str:
+def _verdict(rows: Sequence[Pairs], jobs: int, first: JobDifference | None, elsewhere: Sequence[str]) -> str:
     if not jobs:
         return "nothing to compare: no device did a job in all runs"
     if first is None and elsewhere:
@@ -141,7 +141,7 @@ def _verdict(rows: Sequence[Pairs], jobs: int, first: Difference | None, elsewhe
     return f"not equal: {differ} of {len(rows)} devices differ (by more than {TOLERANCE:g} s); {_told(first)}"
 
 
-def _told(first: Difference) -> str:
+def _told(first: JobDifference) -> str:
     """The two runs that are farthest apart."""
     known = {number: value for number, value in enumerate(first.met, 1) if value is not None}
     few, many = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
@@ -155,7 +155,7 @@ def _told(first: Difference) -> str:
     return f"{place}{attempt}: {values} ({first.apart * scale:.3g} apart)"
 
 
-def _notes(runs: Sequence[Run], rows: Sequence[Pairs], use: str) -> Iterator[str]:
+def _notes(runs: Sequence[TracedRun], rows: Sequence[Pairs], use: str) -> Iterator[str]:
     for run in runs:
         yield from (torn_note(run.path, line) for line in run.torn)
         if run.total.stopped is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.common.errors import UserError
 from testbed.trace_tools import incidents
-from testbed.trace_tools.incidents import Span
+from testbed.trace_tools.incidents import IncidentSpan
 from testbed.trace_tools.trace_summary import PHASES, RunSummary
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def delays(run: RunSummary, path: Path, title: str) -> None:
     _save(figure, path)
 
 
-def _timeline(axes: Axes, spans: list[Span], devices: list[str]) -> None:
+def _timeline(axes: Axes, spans: list[IncidentSpan], devices: list[str]) -> None:
     """A row per device from above, with a lane for each kind of what befell it."""
     row = {name: place for place, name in enumerate(devices)}
     for lane, (kind, colour) in enumerate(zip(incidents.KINDS, _COLOURS, strict=True)):

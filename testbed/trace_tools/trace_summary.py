@@ -29,8 +29,17 @@ class Seconds:
 
 class DeviceSummary:
     __slots__ = (
-        "away", "back", "compute", "download", "drops", "jobs", "staleness", "suspended_s", "suspensions", "upload",
-    )  # fmt: skip
+        "away",
+        "back",
+        "compute",
+        "download",
+        "drops",
+        "jobs",
+        "staleness",
+        "suspended_s",
+        "suspensions",
+        "upload",
+    )
 
     def __init__(self) -> None:
         self.jobs = self.drops = self.suspensions = 0
@@ -53,11 +62,18 @@ class RunSummary:
         self.seconds = 0.0
         self._times = times
         handlers: dict[type[Event], Callable[[Any], None]] = {
-            trace.Header: self._header, trace.Joined: self._joined, trace.Dispatched: self._dispatched,
-            trace.Downloaded: self._downloaded, trace.Trained: self._trained, trace.Uploaded: self._uploaded,
-            trace.Suspended: self._suspended, trace.Arrived: self._arrived, trace.Aggregated: self._aggregated,
-            trace.Scripted: self.scripted.append, trace.Stopped: self._stopped,
-        }  # fmt: skip
+            trace.Header: self._header,
+            trace.Joined: self._joined,
+            trace.Dispatched: self._dispatched,
+            trace.Downloaded: self._downloaded,
+            trace.Trained: self._trained,
+            trace.Uploaded: self._uploaded,
+            trace.Suspended: self._suspended,
+            trace.Arrived: self._arrived,
+            trace.Aggregated: self._aggregated,
+            trace.Scripted: self.scripted.append,
+            trace.Stopped: self._stopped,
+        }
         for event in events:
             self.events += 1
             handler = handlers.get(type(event))
@@ -75,7 +91,7 @@ class RunSummary:
         self.devices[event.device]  # one that never had a job is there too
 
     def _dispatched(self, event: trace.Dispatched) -> None:
-        if event.steps and not event.lead:
+        if event.steps and not event.for_cluster:
             self.devices[event.device].jobs += 1
         self.seconds = event.t
 

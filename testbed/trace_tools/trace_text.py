@@ -121,10 +121,15 @@ def _trace(path: Path, png: Path | None) -> dict[str, Any]:
         starts = (place * width for place in range(max(1, int(link.period / width))))
         each = [link.bytes_between(start, start + width) * 8e-6 / width for start in starts]
         table = {
-            "trace": str(path), "seconds": link.period, "rows": len(rows), "mean_mbps": link.mean / 1e6,
-            "p1_mbps": quantile(each, 0.01), "p50_mbps": quantile(each, 0.5), "p99_mbps": quantile(each, 0.99),
+            "trace": str(path),
+            "seconds": link.period,
+            "rows": len(rows),
+            "mean_mbps": link.mean / 1e6,
+            "p1_mbps": quantile(each, 0.01),
+            "p50_mbps": quantile(each, 0.5),
+            "p99_mbps": quantile(each, 0.99),
             "outage": sum(rate == 0 for rate in each) / len(each),
-        }  # fmt: skip
+        }
         end, unit = link.period, "Mbit/s"
     if png is not None:
         trace_plots.steps(rows, end, png, path.name, unit)

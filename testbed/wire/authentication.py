@@ -17,7 +17,7 @@ from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
 
 from testbed.common.errors import UserError
-from testbed.wire.credentials import AllowList, Badge, Pair
+from testbed.wire.credentials import AllowList, Credential, Pair
 
 STRANGER, IMPOSTOR = "stranger/", "impostor/"
 """In front of what is no name of ours. No device's name has a / in it."""
@@ -40,7 +40,7 @@ Account = Counter[tuple[str, str]]
 """Peer and reason → how often."""
 
 
-def new_pair() -> Pair:
+def new_key_pair() -> Pair:
     """Keys for one end of an encrypted channel."""
     try:
         return zmq.curve_keypair()
@@ -48,11 +48,11 @@ def new_pair() -> Pair:
         raise UserError(f"transport.encrypt needs CURVE: {error}; install pyzmq from its wheel, which has it") from None
 
 
-class Door:
+class Authenticator:
     """Of a hub, before it is bound. Without a server's key nothing is encrypted, and ids alone tell who it is."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], socket: zmq.Socket[bytes], allow: AllowList) -> None:
-        self._names, self._ids = dict(allow.ids), {name: badge for badge, name in allow.ids.items()}
+        self._names, self._ids = dict(allow.ids), {name: credential for credential, name in allow.ids.items()}
         self._keys = {z85.decode(key): name.encode() for key, name in allow.keys.items()}
         self._socket = socket
         self._judge: zmq.Socket[bytes] | None = None
@@ -133,15 +133,15 @@ class Door:
     def wait(self, milliseconds: int) -> None:
         """Until there is a message, or somebody was let in."""
         self._poller.poll(milliseconds)
-        self.judge()
+        self.answer_zap()
 
     def look(self) -> None:
         """Judge keys now and then while messages flood in."""
         self._until_look -= 1
         if self._until_look <= 0:
-            self.judge()
+            self.answer_zap()
 
-    def judge(self) -> None:
+    def answer_zap(self) -> None:
         """Answer for the keys of those who knock (ZAP, https://rfc.zeromq.org/spec/27)."""
         self._until_look = _EVERY
         if self._judge is None:
@@ -157,11 +157,11 @@ class Door:
 
     # ---- the account
 
-    def account(self) -> Account:
+    def rejected_connections(self) -> Account:
         """Of connections since the last time: of those that never were, and the ends of those that spoke."""
         self._read_monitor()
-        account, self._account = self._account, Counter()
-        return account
+        rejected_connections, self._account = self._account, Counter()
+        return rejected_connections
 
     def _read_monitor(self) -> None:
         for _ in range(_AT_ONCE):
@@ -191,10 +191,10 @@ def _hang_up(number: int) -> None:
         connection.shutdown(socketlib.SHUT_RDWR)
 
 
-def show(socket: zmq.Socket[bytes], badge: Badge) -> None:
+def show(socket: zmq.Socket[bytes], credential: Credential) -> None:
     """Let a peer's socket show its badge when it connects."""
-    socket.setsockopt(zmq.ROUTING_ID, badge.id.encode())
-    if badge.keys is not None:
-        socket.setsockopt(zmq.CURVE_PUBLICKEY, badge.keys.public)
-        socket.setsockopt(zmq.CURVE_SECRETKEY, badge.keys.secret)
-        socket.setsockopt(zmq.CURVE_SERVERKEY, badge.keys.server)
+    socket.setsockopt(zmq.ROUTING_ID, credential.id.encode())
+    if credential.keys is not None:
+        socket.setsockopt(zmq.CURVE_PUBLICKEY, credential.keys.public)
+        socket.setsockopt(zmq.CURVE_SECRETKEY, credential.keys.secret)
+        socket.setsockopt(zmq.CURVE_SERVERKEY, credential.keys.server)

@@ -26,7 +26,7 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Badge:
+class Credential:
     """What one peer shows. ``id`` is the routing id of its connection, which a ROUTER gives to whoever claims it."""
 
     id: str = field(repr=False)
@@ -43,18 +43,18 @@ class AllowList:
     """The server's own. None: nothing is encrypted."""
 
 
-def issue(names: Iterable[str], new_pair: Callable[[], Pair] | None = None) -> tuple[AllowList, dict[str, Badge]]:
+def issue(names: Iterable[str], new_pair: Callable[[], Pair] | None = None) -> tuple[AllowList, dict[str, Credential]]:
     """A badge for each name, and the list of them. ``new_pair`` makes keys; None: nothing is encrypted."""
     server = new_pair() if new_pair is not None else None
-    badges: dict[str, Badge] = {}
+    credentials: dict[str, Credential] = {}
     for name in names:
         keys = None
         if new_pair is not None and server is not None:
             public, secret = new_pair()
             keys = Keys(public=public, secret=secret, server=server[0])
-        badges[name] = Badge(id=secrets.token_hex(_ID_BYTES), keys=keys)
+        credentials[name] = Credential(id=secrets.token_hex(_ID_BYTES), keys=keys)
     return AllowList(
-        ids={badge.id: name for name, badge in badges.items()},
-        keys={badge.keys.public: name for name, badge in badges.items() if badge.keys is not None},
+        ids={credential.id: name for name, credential in credentials.items()},
+        keys={credential.keys.public: name for name, credential in credentials.items() if credential.keys is not None},
         secret=server[1] if server is not None else None,
-    ), badges
+    ), credentials

@@ -21,9 +21,10 @@ class Transport:
         None, "CURVE, with keys that are made for the run; unset: where others than this machine reach transport.host"
     )
     rate: float = param(
-        10_000.0, "messages per host second that the aggregator takes of one peer; a bad one counts as a hundred",
+        10_000.0,
+        "messages per host second that the aggregator takes of one peer; a bad one counts as a hundred",
         at_least=10,
-    )  # fmt: skip
+    )
 
 
 _EVERYWHERE = {"*": "0.0.0.0"}  # noqa: S104  as a user asks for it, and then it is encrypted

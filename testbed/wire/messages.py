@@ -25,13 +25,13 @@ _MANY = 1 << 53
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_MANY)]
 """No more than every reader of JSON tells apart: so what is counted on, and added up, has room in a message again."""
-Some: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+PositiveInt: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 """Steps of a job, samples of a device, the number of a process: 0 would be none, or (of processes) all of ours."""
 Samples: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 """Of somebody who may have none: an evaluator."""
-Few: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 22)]
+Epochs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 22)]
 """So many times all samples of a device are no more than a Count."""
-Book: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=_MANY >> _TICKET_BITS)]
+TicketRange: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=_MANY >> _TICKET_BITS)]
 Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 """A finite float: the bounds keep NaN and the infinities out."""
 Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
@@ -56,16 +56,16 @@ KILLED = "killed"
 """State in the last word of a device that the script kills. No sign of life: it only brings what was not told yet."""
 
 
-LEAD_JOBS = 1 << 30
+CLUSTER_JOBS = 1 << 30
 """Numbers from here on are those of models that go through a cluster head: so they meet no fate of its own jobs."""
 
 
-def first_ticket(book: int) -> int:
+def first_ticket(ticket_range: int) -> int:
     """Whoever gives tickets out has a book of them: those of a newer book are larger, whoever keeps it."""
-    return book << _TICKET_BITS
+    return ticket_range << _TICKET_BITS
 
 
-def book_of(ticket: int) -> int:
+def range_of(ticket: int) -> int:
     return ticket >> _TICKET_BITS
 
 
@@ -73,14 +73,15 @@ def book_of(ticket: int) -> int:
 class Job:
     """Local training as a device is told to do it. Travels with each dispatch, so a rule may change it."""
 
-    steps: Some = param(10, "local SGD steps per job (ignored if epochs is set)", at_least=1, below=1 << 31)
-    epochs: Few = param(0, "local epochs per job; 0 means: use steps", at_least=0, below=1 << 22)
+    steps: PositiveInt = param(10, "local SGD steps per job (ignored if epochs is set)", at_least=1, below=1 << 31)
+    epochs: Epochs = param(0, "local epochs per job; 0 means: use steps", at_least=0, below=1 << 22)
     batch: Count = param(32, "samples per step; 0 means: all that the device has", at_least=0)
     lr: Factor = param(0.05, "local learning rate", above=0, at_most=1e30)
     lr_schedule: str = param(
-        "constant", "how the rate falls within a job: not at all, or lr/√(e + 1) in local epoch e (from 0)",
+        "constant",
+        "how the rate falls within a job: not at all, or lr/√(e + 1) in local epoch e (from 0)",
         choices=("constant", "inverse-sqrt"),
-    )  # fmt: skip
+    )
     lr_decay: Share = param(
         1.0, "how the rate falls from job to job: lr·lr_decay^n in the device's job n (from 0)", above=0, at_most=1
     )
@@ -128,7 +129,7 @@ class Hello(Message, frozen=True, kw_only=True):
     """Device → aggregator, once: who I am, and what I read back of my own limits."""
 
     device: Text
-    pid: Some
+    pid: PositiveInt
     cores: Annotated[tuple[Count, ...], msgspec.Meta(max_length=4096)]
     samples: Samples
 
@@ -146,7 +147,7 @@ class Train(Message, frozen=True, kw_only=True):
     ``sent`` is when it set out: the way over the emulated link is counted from there, so that the time which the
     transport needs is not added to it. ``number`` is how many jobs the device was sent before, in all its lives: what
     befalls a job goes by it, so that it must not hang on which of them a process came to see.
-    ``lead``: for the whole cluster whose head the device is. The answer is what its members have made of it.
+    ``for_cluster``: for the whole cluster whose head the device is. The answer is what its members have made of it.
     """
 
     ticket: Count
@@ -157,10 +158,10 @@ class Train(Message, frozen=True, kw_only=True):
     model: Vector
     grant: bool = False
     """Do not upload before you are granted a rate: see Ask and Grant."""
-    taken: Count | None = None
+    baseline: Count | None = None
     """Upload the difference to what the server has of you, of which this ticket was the last (0: it has nothing). None:
     upload the update itself."""
-    lead: bool = False
+    for_cluster: bool = False
 
 
 class Base(Message, frozen=True, kw_only=True):
@@ -218,7 +219,7 @@ class Grant(Message, frozen=True, kw_only=True):
     sent: Number
 
 
-class Beat(Message, frozen=True, kw_only=True):
+class Heartbeat(Message, frozen=True, kw_only=True):
     """Device → aggregator, about once a second: alive, and how far.
 
     ``trains`` counts the Train messages that reached the device, ``ticket`` is the job it holds (0: none) and
@@ -236,27 +237,27 @@ class Beat(Message, frozen=True, kw_only=True):
     events: Events = ()
 
 
-class Group(Message, frozen=True, kw_only=True):
+class JoinCluster(Message, frozen=True, kw_only=True):
     """Aggregator → device: you belong to this cluster, until a Train comes from me that is not for a head.
 
     ``book`` is that of the tickets which its head gives out, and names the endpoint at which it is reached. Only the
     head is told its ``members``: name, samples, and how many jobs each was sent before.
     """
 
-    book: Book
+    ticket_range: TicketRange
     head: Text
     quorum: Count = 1
     """Updates that the head waits for."""
     damped: bool = True
     """Whether stale updates weigh less."""
-    members: tuple[tuple[Text, Some, Count], ...] = ()
+    members: tuple[tuple[Text, PositiveInt, Count], ...] = ()
 
 
-class Ledger(Message, frozen=True, kw_only=True):
+class HeadReport(Message, frozen=True, kw_only=True):
     """Cluster head → aggregator: what became of the tickets of its book."""
 
     device: Text
-    book: Book
+    ticket_range: TicketRange
     events: Events
 
 

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import zmq
 
 from testbed.common.errors import UserError
-from testbed.wire.authentication import Account, Door, show
+from testbed.wire.authentication import Account, Authenticator, show
 from testbed.wire.codec import Buffer
-from testbed.wire.credentials import AllowList, Badge
+from testbed.wire.credentials import AllowList, Credential
 from testbed.wire.endpoints import from_here
 
 Incoming: TypeAlias = tuple[str, list[Buffer]]
@@ -38,7 +38,7 @@ _SKIPPED_AT_ONCE = 1000
 _OWNER_ONLY = 0o600
 
 
-class Unreachable(Exception):
+class PeerUnreachable(Exception):
     """The transport could not take a message for this peer. Ours, never to be counted as emulated loss."""
 
 
@@ -118,7 +118,7 @@ class Hub:
         # without MANDATORY a ROUTER drops silently; without HANDOVER a restarted device is shut out
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        self._door = Door(self._context, self._socket, allow) if allow is not None else None
+        self._door = Authenticator(self._context, self._socket, allow) if allow is not None else None
         try:
             self._socket.bind(endpoint)
         except zmq.ZMQError as error:
@@ -141,11 +141,11 @@ class Hub:
     def send(self, peer: str, frames: Sequence[Buffer]) -> None:
         routing = peer if self._door is None else self._door.routing(peer)
         if routing is None:
-            raise Unreachable(f"{peer} is nobody to be answered")
+            raise PeerUnreachable(f"{peer} is nobody to be answered")
         try:
             self._sender.send([routing.encode(errors=_NAMELESS), *frames])
         except zmq.ZMQError as error:
-            raise Unreachable(f"{peer}: {error}") from None
+            raise PeerUnreachable(f"{peer}: {error}") from None
 
     def receive(self, timeout: float) -> Incoming | None:
         """The next message, or None if none comes within ``timeout`` host seconds (resolution: 1 ms), or before that
@@ -170,17 +170,17 @@ class Hub:
             self._patience = patience
         return self._reader.read(_WAIT)
 
-    def _read_and_let_in(self, door: Door, timeout: float) -> list[Any]:
-        door.look()
+    def _read_and_let_in(self, authenticator: Authenticator, timeout: float) -> list[Any]:
+        authenticator.look()
         try:
             return self._reader.read(_LAST)
         except zmq.Again:
-            door.wait(max(0, int(timeout * 1000)))
+            authenticator.wait(max(0, int(timeout * 1000)))
             return self._reader.read(_LAST)
 
-    def account(self) -> Account:
+    def rejected_connections(self) -> Account:
         """Of connections that came to nothing, since the last time."""
-        return self._door.account() if self._door is not None else Account()
+        return self._door.rejected_connections() if self._door is not None else Account()
 
     def close(self, linger: int = _LINGER_MS) -> None:
         """``linger``: milliseconds for what has not been sent yet."""
@@ -193,14 +193,14 @@ class Hub:
 class Peer:
     """The end of a device or of the evaluator. ``badge``: what tells the hub that it is the one of this name."""
 
-    def __init__(self, endpoint: str, name: str, *, max_bytes: int, badge: Badge | None = None) -> None:
+    def __init__(self, endpoint: str, name: str, *, max_bytes: int, credential: Credential | None = None) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         _prepare(self._socket, endpoint, max_bytes)
         self._socket.setsockopt(zmq.IMMEDIATE, 1)  # queue only for a connection that exists
         self._socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
-        show(self._socket, badge or Badge(id=name))
+        show(self._socket, credential or Credential(id=name))
         self._socket.connect(endpoint)
         self._poller = zmq.Poller()
         self._sender, self._reader = _Sender(self._socket), _Reader(self._socket)
@@ -212,11 +212,11 @@ class Peer:
     def send(self, frames: Sequence[Buffer], timeout: float = 0.0) -> None:
         """Send, waiting up to ``timeout`` host seconds for the connection or for room in the queue."""
         if timeout and not self._socket.poll(int(timeout * 1000), zmq.POLLOUT):
-            raise Unreachable(f"the aggregator did not answer within {timeout:g} s")
+            raise PeerUnreachable(f"the aggregator did not answer within {timeout:g} s")
         try:
             self._sender.send(frames)
         except zmq.ZMQError as error:
-            raise Unreachable(str(error)) from None
+            raise PeerUnreachable(str(error)) from None
 
     def receive(self, timeout: float, beside: int | None = None) -> list[Buffer] | None:
         """The next message, or None if none comes within ``timeout`` host seconds (resolution: 1 ms).
@@ -251,8 +251,8 @@ def wait_for_any(timeout: float, ends: Sequence[Hub | Peer], beside: int | None 
 
 
 @contextlib.contextmanager
-def closing_peer(endpoint: str, name: str, *, max_bytes: int, badge: Badge | None = None) -> Iterator[Peer]:
-    peer = Peer(endpoint, name, max_bytes=max_bytes, badge=badge)
+def closing_peer(endpoint: str, name: str, *, max_bytes: int, credential: Credential | None = None) -> Iterator[Peer]:
+    peer = Peer(endpoint, name, max_bytes=max_bytes, credential=credential)
     try:
         yield peer
     finally:

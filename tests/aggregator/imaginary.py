@@ -16,10 +16,10 @@ import numpy as np
 
 from aggregator.engine.engine import Engine
 from aggregator.strategy import DeviceInfo, Strategy
-from devices.baseline import Remembered
+from devices.baseline import Baseline
 from testbed.common.clock import ManualClock
 from testbed.history import trace
-from testbed.wire.messages import Ask, Beat, Grant, Group, Job, Train, Update, Vector
+from testbed.wire.messages import Ask, Grant, Heartbeat, Job, JoinCluster, Train, Update, Vector
 from tests.aggregator.strategies.by_hand import PlainOutlook, check_conservation
 
 TRANSPORT_SECONDS = 0.01
@@ -57,7 +57,7 @@ class ImaginaryDevice:
     grant: Grant | None = field(default=None, init=False)
     waiting: Update | None = field(default=None, init=False)
     """For a grant."""
-    memory: Remembered | None = field(default=None, init=False)
+    memory: Baseline | None = field(default=None, init=False)
     """What the server has of it; kept from life to life."""
 
     def begin_life(self) -> None:
@@ -91,17 +91,27 @@ class Fleet:
     """Runs a rule on imaginary devices. ``trace`` holds all events; conservation is checked after each."""
 
     def __init__(
-        self, strategy: Strategy, devices: Sequence[ImaginaryDevice], *, seed: int = 0, job: Job | None = None,
-        beat_seconds: float = 1.0, bandwidth: float = 1000.0,
-    ) -> None:  # fmt: skip
+        self,
+        strategy: Strategy,
+        devices: Sequence[ImaginaryDevice],
+        *,
+        seed: int = 0,
+        job: Job | None = None,
+        beat_seconds: float = 1.0,
+        bandwidth: float = 1000.0,
+    ) -> None:
         self.devices = {device.name: device for device in devices}
         self.clock = ManualClock()
         self.trace: list[trace.Event] = []
         self.engine = Engine(
-            strategy, np.zeros(devices[0].optimum.size, np.float32), job=job or Job(steps=5, lr=0.2),
-            random=np.random.default_rng(seed), send=self._send, record=self.trace.append,
-            outlook=_Known(bandwidth, self.devices),
-        )  # fmt: skip
+            strategy,
+            np.zeros(devices[0].optimum.size, np.float32),
+            job=job or Job(steps=5, lr=0.2),
+            random=np.random.default_rng(seed),
+            send=self._send,
+            record=self.trace.append,
+            forecast=_Known(bandwidth, self.devices),
+        )
         self._beat_seconds = beat_seconds
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = itertools.count()
@@ -181,7 +191,7 @@ class Fleet:
 
     # ---- the life of a job
 
-    def _send(self, name: str, message: Train | Grant | Group) -> None:
+    def _send(self, name: str, message: Train | Grant | JoinCluster) -> None:
         """(A head among them plays its cluster alone.)"""
         device = self.devices[name]
         if isinstance(message, Grant):
@@ -212,9 +222,9 @@ class Fleet:
         device.working, device.waiting = train.ticket, None
         device.jobs_ever += 1
         given_up = device.jobs_ever in device.given_up
-        if train.taken is not None:
-            device.memory = device.memory or Remembered(device.optimum.size)
-            device.memory.told(train.taken)
+        if train.baseline is not None:
+            device.memory = device.memory or Baseline(device.optimum.size)
+            device.memory.told(train.baseline)
         started = self.clock.now()
         seconds = device.seconds_per_step * train.job.steps_over(device.samples)
         self._later(seconds, device, lambda: self._end_training(device, train, started, given_up))
@@ -224,14 +234,21 @@ class Fleet:
             return
         device.finished = train.ticket
         delta, since = device.result(train), 0
-        if train.taken is not None and device.memory is not None:
+        if train.baseline is not None and device.memory is not None:
             delta, since = device.memory.difference(train.ticket, delta)
         update = Update(
-            device=device.name, ticket=train.ticket, version=train.version, delta=delta, since=since,
-            samples=device.samples, steps=train.job.steps_over(device.samples), started=started,
-            finished=self.clock.now(), due=self.clock.now() + device.up,
+            device=device.name,
+            ticket=train.ticket,
+            version=train.version,
+            delta=delta,
+            since=since,
+            samples=device.samples,
+            steps=train.job.steps_over(device.samples),
+            started=started,
+            finished=self.clock.now(),
+            due=self.clock.now() + device.up,
             loss=float(np.linalg.norm(train.model - device.optimum)),
-        )  # fmt: skip
+        )
         if not train.grant:
             self._later(device.up, device, lambda: self._end_upload(device, update, given_up))
             return
@@ -263,8 +280,10 @@ class Fleet:
 
     def _beat(self, device: ImaginaryDevice) -> None:
         self._return_if_gone(device)
-        held = device.downloading or device.working
-        beat = Beat(device=device.name, state="", ticket=held, finished=device.finished, trains=device.trains)
+        base_version = device.downloading or device.working
+        beat = Heartbeat(
+            device=device.name, state="", ticket=base_version, finished=device.finished, trains=device.trains
+        )
         self.engine.beat(beat, self.clock.now())
         self._later(self._beat_seconds, device, lambda: self._beat(device))
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aggregator.strategy import DeviceInfo, Strategy
-from devices.cluster.head_engine import ClusterEngine, HeadRule, Merged
+from devices.cluster.head_engine import ClusterEngine, HeadStrategy, Merged
 from testbed.history import trace
-from testbed.wire.messages import Beat, Group, Train, Update, Vector, book_of
+from testbed.wire.messages import Heartbeat, JoinCluster, Train, Update, Vector, range_of
 from tests.aggregator.imaginary import TRANSPORT_SECONDS, Fleet, ImaginaryDevice
 
 
 class Place:
     """Where a device belongs, and what it does there."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: JoinCluster) -> None:
         self.group = group
         self.trains = 0
         self.engine: ClusterEngine | None = None
-        self.lead: Train | None = None
+        self.for_cluster: Train | None = None
         self.greeted: set[str] = set()
         self.held = self.finished = 0
         self.ledger: list[trace.Event] = []
@@ -49,7 +49,7 @@ class ClusteredFleet(Fleet):
         self.places.pop(name, None)
         super().kill(name)
 
-    def hang(self, name: str) -> None:
+    def suspension(self, name: str) -> None:
         """As a head it serves nobody any more."""
         self.hanging.add(name)
 
@@ -58,17 +58,17 @@ class ClusteredFleet(Fleet):
 
     # ---- from the aggregator
 
-    def _send(self, name: str, message: Train | Group) -> None:
+    def _send(self, name: str, message: Train | JoinCluster) -> None:
         device = self.devices[name]
         self._later(TRANSPORT_SECONDS, device, lambda: self._take(device, message))
 
-    def _take(self, device: ImaginaryDevice, message: Train | Group) -> None:
-        if isinstance(message, Group):
+    def _take(self, device: ImaginaryDevice, message: Train | JoinCluster) -> None:
+        if isinstance(message, JoinCluster):
             self._enter(device, message)
             return
         self.from_server[device.name] += 1
         place = self.places.get(device.name)
-        if not message.lead:
+        if not message.for_cluster:
             self.places.pop(device.name, None)
             self._receive(device, message)
         elif (
@@ -79,16 +79,16 @@ class ClusteredFleet(Fleet):
             lost = device.trains_ever in device.lost_downloads
             self._later(device.down, device, lambda: self._adopt(device, place, message, lost))
 
-    def _enter(self, device: ImaginaryDevice, group: Group) -> None:
+    def _enter(self, device: ImaginaryDevice, group: JoinCluster) -> None:
         place = self.places.get(device.name)
-        if place is not None and place.group.book == group.book:
+        if place is not None and place.group.ticket_range == group.ticket_range:
             place.group = group
             if place.engine is not None:
                 self._regroup(place, place.engine)
             return
         self.places[device.name] = Place(group)
         if group.head != device.name:
-            self._later(TRANSPORT_SECONDS, device, lambda: self._greet(device, group.book))
+            self._later(TRANSPORT_SECONDS, device, lambda: self._greet(device, group.ticket_range))
 
     def _regroup(self, place: Place, engine: ClusterEngine) -> None:
         members = {name for name, _, _ in place.group.members}
@@ -105,20 +105,25 @@ class ClusteredFleet(Fleet):
         elif lost:
             place.held = 0
         elif place.engine is not None:
-            place.lead = train
+            place.for_cluster = train
             place.engine.adopt(train.model, train.version, train.job, self.clock.now())
         else:
-            place.lead = train
+            place.for_cluster = train
             self._found(device, place, train)
 
     def _found(self, device: ImaginaryDevice, place: Place, train: Train) -> None:
         group = place.group
         place.engine = engine = ClusterEngine(
-            HeadRule(group.quorum, group.damped), train.model, version=train.version, book=group.book,
-            jobs={name: jobs for name, _, jobs in group.members}, job=train.job,
+            HeadStrategy(group.quorum, group.damped),
+            train.model,
+            version=train.version,
+            ticket_range=group.ticket_range,
+            jobs={name: jobs for name, _, jobs in group.members},
+            job=train.job,
             up=lambda delta, merged: self._pass_up(device, place, delta, merged),
-            send=lambda name, message: self._give(place, name, message), record=place.ledger.append,
-        )  # fmt: skip
+            send=lambda name, message: self._give(place, name, message),
+            record=place.ledger.append,
+        )
         for name in sorted({device.name, *place.greeted}):
             engine.join(self._info(name), self.clock.now())
         engine.start(self.clock.now())
@@ -128,26 +133,26 @@ class ClusteredFleet(Fleet):
 
     # ---- within a cluster
 
-    def _boss_of(self, device: ImaginaryDevice, book: int) -> Place | None:
+    def _boss_of(self, device: ImaginaryDevice, ticket_range: int) -> Place | None:
         """The head of a cluster, if it serves."""
         place = self.places.get(device.name)
-        if place is None or place.group.book != book or place.group.head in self.hanging:
+        if place is None or place.group.ticket_range != ticket_range or place.group.head in self.hanging:
             return None
         boss = self.places.get(place.group.head)
-        return boss if boss is not None and boss.group.book == book else None
+        return boss if boss is not None and boss.group.ticket_range == ticket_range else None
 
-    def _greet(self, device: ImaginaryDevice, book: int) -> None:
-        place, boss = self.places.get(device.name), self._boss_of(device, book)
-        if place is None or place.group.book != book:
+    def _greet(self, device: ImaginaryDevice, ticket_range: int) -> None:
+        place, boss = self.places.get(device.name), self._boss_of(device, ticket_range)
+        if place is None or place.group.ticket_range != ticket_range:
             return
         if boss is None:
-            self._later(0.1, device, lambda: self._greet(device, book))
+            self._later(0.1, device, lambda: self._greet(device, ticket_range))
         elif device.name in {name for name, _, _ in boss.group.members}:
             boss.greeted.add(device.name)
             if boss.engine is not None and not boss.engine.is_present(device.name):
                 boss.engine.join(self._info(device.name), self.clock.now(), place.trains)
 
-    def _give(self, place: Place, name: str, train: Train | Group) -> None:
+    def _give(self, place: Place, name: str, train: Train | JoinCluster) -> None:
         assert isinstance(train, Train)
         member = self.devices[name]
         place.owners[train.ticket] = name
@@ -155,7 +160,7 @@ class ClusteredFleet(Fleet):
 
     def _receive_from_head(self, member: ImaginaryDevice, train: Train) -> None:
         place = self.places.get(member.name)
-        if place is not None and place.group.book == book_of(train.ticket):
+        if place is not None and place.group.ticket_range == range_of(train.ticket):
             place.trains += 1
             if place.group.head == member.name:  # from itself: over no link, so nothing is lost
                 member.downloading = train.ticket
@@ -164,14 +169,23 @@ class ClusteredFleet(Fleet):
                 self._receive(member, train)
 
     def _pass_up(self, device: ImaginaryDevice, place: Place, delta: Vector, merged: Merged) -> None:
-        lead, now = place.lead, self.clock.now()
-        assert lead is not None
-        place.finished = lead.ticket
+        for_cluster, now = place.for_cluster, self.clock.now()
+        assert for_cluster is not None
+        place.finished = for_cluster.ticket
         device.jobs_ever += 1
         update = Update(
-            device=device.name, ticket=lead.ticket, version=lead.version, delta=delta, samples=1, steps=1,
-            started=now, finished=now, due=now + device.up, loss=None, merged=merged,
-        )  # fmt: skip
+            device=device.name,
+            ticket=for_cluster.ticket,
+            version=for_cluster.version,
+            delta=delta,
+            samples=1,
+            steps=1,
+            started=now,
+            finished=now,
+            due=now + device.up,
+            loss=None,
+            merged=merged,
+        )
         given_up = device.jobs_ever in device.given_up
         self._later(device.up, device, lambda: self._arrive(device, place, update, given_up))
 
@@ -192,7 +206,7 @@ class ClusteredFleet(Fleet):
     def _tell_books(self, device: ImaginaryDevice, place: Place) -> None:
         events, place.ledger[:] = list(place.ledger), []
         told = [trace.as_table(event) for event in events if isinstance(event, trace.HeadEvent)]
-        self.engine.books.enter(device.name, place.group.book, told)
+        self.engine.head_ledgers.enter(device.name, place.group.ticket_range, told)
 
     # ---- instead of what devices do alone
 
@@ -202,7 +216,7 @@ class ClusteredFleet(Fleet):
             super()._end_upload(device, update, given_up)
         elif device.working == update.ticket:
             device.working = 0
-            boss = self._boss_of(device, book_of(update.ticket))
+            boss = self._boss_of(device, range_of(update.ticket))
             if boss is not None and boss.engine is not None and (not given_up or device.name == place.group.head):
                 boss.engine.update(update, self.clock.now())
 
@@ -213,25 +227,27 @@ class ClusteredFleet(Fleet):
         self._return_if_gone(device)
         place, now = self.places.get(device.name), self.clock.now()
         held, finished, trains = device.downloading or device.working, device.finished, self.from_server[device.name]
-        beat = Beat(device=device.name, state="", ticket=held, finished=finished, trains=trains)
+        beat = Heartbeat(device=device.name, state="", ticket=held, finished=finished, trains=trains)
         if place is None:
             self.engine.beat(beat, now)
         else:
             self._beat_in_cluster(device, place, beat)
         self._later(self._beat_seconds, device, lambda: self._beat(device))
 
-    def _beat_in_cluster(self, device: ImaginaryDevice, place: Place, beat: Beat) -> None:
+    def _beat_in_cluster(self, device: ImaginaryDevice, place: Place, beat: Heartbeat) -> None:
         now, is_head = self.clock.now(), place.group.head == device.name
         if is_head:
             self._tell_books(device, place)
         above = place.held if is_head else 0, place.finished if is_head else 0
         self.engine.beat(
-            Beat(device=beat.device, state="", ticket=above[0], finished=above[1], trains=beat.trains), now
+            Heartbeat(device=beat.device, state="", ticket=above[0], finished=above[1], trains=beat.trains), now
         )
-        boss = self._boss_of(device, place.group.book)
+        boss = self._boss_of(device, place.group.ticket_range)
         if boss is None or is_head:
             return
-        self._greet(device, place.group.book)
+        self._greet(device, place.group.ticket_range)
         if boss.engine is not None:
-            within = Beat(device=beat.device, state="", ticket=beat.ticket, finished=beat.finished, trains=place.trains)
+            within = Heartbeat(
+                device=beat.device, state="", ticket=beat.ticket, finished=beat.finished, trains=place.trains
+            )
             boss.engine.beat(within, now)

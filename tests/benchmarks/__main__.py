@@ -24,19 +24,28 @@ def main(names: list[str]) -> int:
         race,
         replay,
         reporting,
-        rules,
         startup,
+        strategies,
         throughput,
         traces,
-    )  # fmt: skip
+    )
     from tests.benchmarks.report import show
 
     known: dict[str, Any] = {
-        "jobs": jobs, "links": links, "quotas": quotas, "control": control,
-        "startup": startup, "throughput": throughput, "race": race,
-        "rules": rules, "memory": memory, "traces": traces, "replay": replay, "report": reporting,
+        "jobs": jobs,
+        "links": links,
+        "quotas": quotas,
+        "control": control,
+        "startup": startup,
+        "throughput": throughput,
+        "race": race,
+        "rules": strategies,
+        "memory": memory,
+        "traces": traces,
+        "replay": replay,
+        "report": reporting,
         "central": central,
-    }  # fmt: skip
+    }
     wrong = [name for name in names if name not in known]
     if wrong:
         print(f"error: no benchmark {wrong[0]!r}; known: {', '.join(known)}", file=sys.stderr)

@@ -23,13 +23,19 @@ def plot(path: Path, curves: Mapping[str, Sequence[float]]) -> None:
         values, shares = ccdf([max(error, _SMALLEST) for error in errors])
         axes.step([100 * value for value in values], shares, where="post", label=name, linewidth=1.4)
     axes.plot(
-        [100 * error for error, _ in _MININET], [share for _, share in _MININET], "kx--", linewidth=0.8,
+        [100 * error for error, _ in _MININET],
+        [share for _, share in _MININET],
+        "kx--",
+        linewidth=0.8,
         label="Mininet-HiFi, its published 100 Mbit/s",
-    )  # fmt: skip
+    )
     axes.set(
-        xscale="log", yscale="log", xlabel="|obtained ÷ asked − 1| in %", ylabel="share of samples at least so far off",
+        xscale="log",
+        yscale="log",
+        xlabel="|obtained ÷ asked − 1| in %",
+        ylabel="share of samples at least so far off",
         title="Round trips of jobs, by the aggregator's clock",
-    )  # fmt: skip
+    )
     axes.grid(alpha=0.3, which="both")
     axes.legend(fontsize=8)
     figure.savefig(path, dpi=120)

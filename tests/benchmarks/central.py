@@ -20,7 +20,7 @@ import torch
 from devices.compute.local_sgd import local_sgd
 from testbed.common.parameters import build
 from testbed.learning.data import folders
-from testbed.learning.data.catalogue import SOURCES
+from testbed.learning.data.data_sources import SOURCES
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.setting import Setting
 from testbed.wire.messages import Job
@@ -55,15 +55,22 @@ BASELINES = (
     Baseline(task="fashion_mnist", model="cnn", job=_sgd(0.02, epochs=3), at_least=0.84),
     Baseline(task="cifar10", model="lenet", job=_sgd(0.01, epochs=8), at_least=0.5),
     Baseline(
-        task="cifar10", model="vgg11", job=_sgd(0.01, steps=300, batch=64), at_least=0.35,
+        task="cifar10",
+        model="vgg11",
+        job=_sgd(0.01, steps=300, batch=64),
+        at_least=0.35,
         parameters={"test_samples": 1000},
     ),
     Baseline(task="femnist", model="femnist-cnn", job=_sgd(0.02, epochs=5), at_least=0.7),
     Baseline(
-        task="shakespeare", model="char-lstm", job=_sgd(1.0, steps=300, batch=64, momentum=0.5), metric="loss",
-        at_most=3.0, parameters={"test_samples": 1000},
+        task="shakespeare",
+        model="char-lstm",
+        job=_sgd(1.0, steps=300, batch=64, momentum=0.5),
+        metric="loss",
+        at_most=3.0,
+        parameters={"test_samples": 1000},
     ),  # 3.16 is the entropy of single characters: less cannot be had without their context
-)  # fmt: skip
+)
 
 
 def measure() -> Iterator[Result]:

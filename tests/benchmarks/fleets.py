@@ -38,9 +38,12 @@ every = 100000
 
 
 _COMMON: dict[str, Any] = {
-    "name": "bench", "seed": 1, "strategy": "fedasync", "task": "tests.benchmarks.task:SharedDigits",
+    "name": "bench",
+    "seed": 1,
+    "strategy": "fedasync",
+    "task": "tests.benchmarks.task:SharedDigits",
     "evaluation": {"every": 100000.0},
-}  # fmt: skip
+}
 """Of timing runs: the 21,840-parameter CNN, and nobody scores."""
 
 

@@ -57,16 +57,28 @@ def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> fl
     with tempfile.TemporaryDirectory(prefix="floor-") as name:
         folder = Path(name)
         order = Order(
-            launcher=os.getpid(), source="floor", task="tests.benchmarks.task:SharedDigits", parameters={},
-            devices=devices, data_seed=1, model_seed=1, job=JOB, crowd={}, flops=False,
-        )  # fmt: skip
+            launcher=os.getpid(),
+            source="floor",
+            task="tests.benchmarks.task:SharedDigits",
+            parameters={},
+            devices=devices,
+            data_seed=1,
+            model_seed=1,
+            job=JOB,
+            crowd={},
+            flops=False,
+        )
         endpoint, result = f"ipc://{folder}/hub", folder / "result.json"
         configs: list[FloorAggregator | FloorDevice] = [
             FloorAggregator(
-                core=cores.aggregator, endpoint=endpoint, devices=devices, synchronous=synchronous,
-                seconds=seconds, result=str(result),
+                core=cores.aggregator,
+                endpoint=endpoint,
+                devices=devices,
+                synchronous=synchronous,
+                seconds=seconds,
+                result=str(result),
             )
-        ]  # fmt: skip
+        ]
         configs += [FloorDevice(core=core, endpoint=endpoint, index=i) for i, core in enumerate(cores.devices)]
         with prepared_template(folder, order):
             log = str(folder / "log")

@@ -16,11 +16,13 @@ _SECONDS = 60.0
 def measure() -> Iterator[Result]:
     groups = [
         {
-            "name": f"d{delay * 1e3:g}ms", "profile": {"of_host": 0.02}, "count": 1 if delay < 0.1 else 2,
+            "name": f"d{delay * 1e3:g}ms",
+            "profile": {"of_host": 0.02},
+            "count": 1 if delay < 0.1 else 2,
             "link": {"up": {"delay": delay}, "down": {"delay": delay}},
         }
         for delay in _DELAYS
-    ]  # fmt: skip
+    ]
     run = carried_out({"devices": groups, "training": {"steps": 1}, "stop": {"seconds": _SECONDS}})
     assert run is not None
     for group, delay in zip(groups, _DELAYS, strict=True):
@@ -31,7 +33,7 @@ def measure() -> Iterator[Result]:
             for e in run.events
             if isinstance(e, trace.Downloaded) and e.device.startswith(f"{name}-")
         ]
-        up, taken = [max(0.0, e.received - e.due) for e in arrived], [e.taken - e.due for e in arrived]
+        up, taken = [max(0.0, e.received - e.due) for e in arrived], [e.handled - e.due for e in arrived]
         for way, late in (("up, there", up), ("up, taken up after others", taken), ("down, there", down)):
             p50, p99 = quantile([abs(s) for s in late], 0.5), quantile([abs(s) for s in late], 0.99)
             yield Result(

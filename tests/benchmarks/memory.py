@@ -17,7 +17,7 @@ import psutil
 from aggregator.strategies import STRATEGIES
 from testbed.wire.messages import Vector
 from tests.benchmarks.report import Result
-from tests.benchmarks.rules import PARAMETERS, Drive
+from tests.benchmarks.strategies import PARAMETERS, Drive
 
 _SIZE, _DEVICES, _DELIVERIES = 9_354_378, 50, 2
 _KEPT = {

@@ -20,7 +20,10 @@ from tests.benchmarks.report import Result
 
 _P50_SECONDS, _P99_SECONDS, _IN_ORDER = 0.001, 0.005, 0.95
 FLEET: dict[str, Any] = {
-    "name": "recorded", "seed": 1, "dilation": "auto", "strategy": "fedasync",
+    "name": "recorded",
+    "seed": 1,
+    "dilation": "auto",
+    "strategy": "fedasync",
     "training": {"steps": 10, "batch": 32, "lr": 0.1, "momentum": 0.5},
     "devices": [
         {"profile": "rpi3bplus", "link": "wifi", "count": 6, "drop": 0.05, "suspend": 0.1, "suspend_max": 1.0},
@@ -29,7 +32,7 @@ FLEET: dict[str, Any] = {
         {"profile": "phone-low", "link": "3g", "count": 4, "drop": 0.1, "suspend": 0.2, "suspend_max": 1.0},
     ],
     "stop": {"seconds": 30.0},
-}  # fmt: skip
+}
 
 
 def measure() -> Iterator[Result]:
@@ -45,7 +48,9 @@ def measure() -> Iterator[Result]:
             yield _strict(f"strict, time {turn}", _summary(again)["replay"])
         same = _run(profile, folder / "schedule", *replay)
         yield from _schedule(_summary(same))
-        others = [_run(profile, folder / rule, *replay, "--strategy", rule) for rule in ("fedbuff", "asyncfeded")]
+        others = [
+            _run(profile, folder / strategy, *replay, "--strategy", strategy) for strategy in ("fedbuff", "asyncfeded")
+        ]
         yield _paired([recorded, same, *others])
 
 
@@ -75,18 +80,24 @@ def _schedule(summary: dict[str, Any]) -> Iterator[Result]:
     share = found["arrivals_in_order"]
     yield Result(
         what=f"schedule, {found['arrivals_common']} arrivals, fidelity {summary['fidelity']['verdict']}",
-        measured=f"{share:.1%} in the recorded order", target=f"≥ {_IN_ORDER:.0%}", reached=share >= _IN_ORDER,
-    )  # fmt: skip
+        measured=f"{share:.1%} in the recorded order",
+        target=f"≥ {_IN_ORDER:.0%}",
+        reached=share >= _IN_ORDER,
+    )
     for name, most in (("p50_s", _P50_SECONDS), ("p99_s", _P99_SECONDS)):
         yield Result(
             what=f"schedule, |obtained − recorded| of {delays['count']} delays, {name.removesuffix('_s')}",
-            measured=f"{delays[name] * 1e3:.3f} ms", target=f"≤ {most * 1e3:g} ms", reached=delays[name] <= most,
-        )  # fmt: skip
+            measured=f"{delays[name] * 1e3:.3f} ms",
+            target=f"≤ {most * 1e3:g} ms",
+            reached=delays[name] <= most,
+        )
 
 
 def _paired(folders: list[Path]) -> Result:
     found = trace_comparison.compare([trace_reading.file_of(folder) for folder in folders], "obtained", None)
     return Result(
-        what="one recording and three rules on it", measured=found["verdict"], target="equal delays",
+        what="one recording and three rules on it",
+        measured=found["verdict"],
+        target="equal delays",
         reached=found["equal"],
-    )  # fmt: skip
+    )

@@ -29,10 +29,14 @@ def _made(folder: Path, devices: int, minutes: int, *, aims: bool) -> Iterator[R
     subprocess.run([sys.executable, ROOT / "run_testbed.py", "report", folder], check=True, stdout=subprocess.DEVNULL)
     seconds, size = time.perf_counter() - began, (folder / "report.html").stat().st_size / 1e6
     yield Result(
-        what=f"report of {devices} devices over {minutes} minutes", measured=f"{seconds:.1f} s",
-        target=f"≤ {_AIM_SECONDS:g} s" if aims else "", reached=seconds <= _AIM_SECONDS if aims else None,
-    )  # fmt: skip
+        what=f"report of {devices} devices over {minutes} minutes",
+        measured=f"{seconds:.1f} s",
+        target=f"≤ {_AIM_SECONDS:g} s" if aims else "",
+        reached=seconds <= _AIM_SECONDS if aims else None,
+    )
     yield Result(
-        what="… its size", measured=f"{size:.2f} MB", target=f"≤ {_AIM_MB:g} MB" if aims else "",
+        what="… its size",
+        measured=f"{size:.2f} MB",
+        target=f"≤ {_AIM_MB:g} MB" if aims else "",
         reached=size <= _AIM_MB if aims else None,
-    )  # fmt: skip
+    )

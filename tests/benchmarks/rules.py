@@ -85,9 +85,14 @@ class Drive:
         self._random, self._now = np.random.default_rng(1), 0.0
         self._deltas = itertools.cycle(_some(size))
         self.engine = Engine(
-            self._timed, np.zeros(size, np.float32), job=Job(), random=np.random.default_rng(0),
-            send=self._take, record=lambda event: None, outlook=PlainOutlook(bandwidth=32.0 * size),
-        )  # fmt: skip
+            self._timed,
+            np.zeros(size, np.float32),
+            job=Job(),
+            random=np.random.default_rng(0),
+            send=self._take,
+            record=lambda event: None,
+            forecast=PlainOutlook(bandwidth=32.0 * size),
+        )
         for number in range(devices):
             self.engine.join(DeviceInfo(name=f"d{number}", samples=10 + number), 0.0)
         self.engine.start(0.0)
@@ -117,11 +122,19 @@ class Drive:
         train = self._sent[device]
         self.engine.update(
             Update(
-                device=device, ticket=train.ticket, version=train.version, delta=self.delta(), samples=10,
-                steps=1, started=0.0, finished=1.0, due=self._now, loss=0.0,
+                device=device,
+                ticket=train.ticket,
+                version=train.version,
+                delta=self.delta(),
+                samples=10,
+                steps=1,
+                started=0.0,
+                finished=1.0,
+                due=self._now,
+                loss=0.0,
             ),
             self._now,
-        )  # fmt: skip
+        )
 
     def _may_deliver(self, train: Train, device: str) -> bool:
         return not train.grant or self._granted.get(device) == train.ticket

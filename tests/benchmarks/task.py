@@ -19,7 +19,7 @@ class SharedDigits(Digits):
 
     model: str = "cnn"
 
-    def deal(self, data: DataSet, setting: Setting) -> tuple[list[Indices], Indices]:
+    def assign(self, data: DataSet, setting: Setting) -> tuple[list[Indices], Indices]:
         rng = np.random.default_rng(setting.data_seed)
         shards = [rng.choice(len(data.train), _SAMPLES, replace=False) for _ in range(setting.devices)]
         return shards, np.arange(len(data.test))

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 import zmq
 
-from aggregator.config import AggregatorConfig
+from aggregator.process.aggregator_config import AggregatorConfig
 from aggregator.process.main import AggregatorProcess
 from testbed.common.parameters import build
 from testbed.host.cores import Priority, available_cores, keep_freed_memory, plan, settle
@@ -33,7 +33,7 @@ from testbed.loading import profile_loader
 from testbed.planning import planner
 from testbed.profile.schema import Experiment
 from testbed.wire.codec import decode, encode, largest_frame
-from testbed.wire.messages import EVALUATOR, STOPPED, Beat, Hello, Message, Score, Snapshot, Stop, Train, Update
+from testbed.wire.messages import EVALUATOR, STOPPED, Heartbeat, Hello, Message, Score, Snapshot, Stop, Train, Update
 from testbed.wire.sockets import closing_peer
 from tests.benchmarks.report import Result
 
@@ -123,11 +123,17 @@ def _aggregator(size: int, folder: str, strategy: str) -> None:
     survey = Survey(parameters=size, samples=(100,) * _SENDERS)
     planned = planner.plan(experiment, survey, cores, 1.0)
     config = AggregatorConfig(
-        experiment=experiment, devices=planned.devices, dilation=1.0, demand=planned.demand, pressure=None,
-        canaries=(), core=cores.aggregator,
-        endpoint=f"ipc://{folder}/hub", run_folder=folder,
+        experiment=experiment,
+        devices=planned.devices,
+        dilation=1.0,
+        demand=planned.demand,
+        pressure=None,
+        canaries=(),
+        core=cores.aggregator,
+        endpoint=f"ipc://{folder}/hub",
+        run_folder=folder,
         status_file=f"{folder}/status.json",
-    )  # fmt: skip
+    )
     process: Any = AggregatorProcess(config, _Sized(size))  # type: ignore[arg-type]
     process.run()
     _report(folder, process._engine.tally.applied, _SECONDS)
@@ -177,7 +183,7 @@ def _converse(folder: str, name: str, size: int, answer: Callable[[Message], Mes
             reply = answer(message) if message is not None else None
             if reply is not None:
                 peer.send(encode(reply))
-        peer.send(encode(Beat(device=name, state=STOPPED)))
+        peer.send(encode(Heartbeat(device=name, state=STOPPED)))
 
 
 # ---- the raw receiver

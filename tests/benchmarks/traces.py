@@ -34,9 +34,11 @@ def measure() -> Iterator[Result]:
             pass
         seconds = time.perf_counter() - began
         yield Result(
-            what=f"reading a trace of {size}", measured=f"{seconds:.2f} s", target=f"≤ {_AIM_SECONDS:g} s",
+            what=f"reading a trace of {size}",
+            measured=f"{seconds:.2f} s",
+            target=f"≤ {_AIM_SECONDS:g} s",
             reached=seconds <= _AIM_SECONDS,
-        )  # fmt: skip
+        )
         before, began = _peak_memory(), time.perf_counter()
         as_table(RunSummary(trace_reading.events(path)))
         seconds = time.perf_counter() - began
@@ -65,9 +67,17 @@ def synthetic(devices: int, seconds: float, seed: int = 0) -> Iterator[Event]:
     """A run of FedAsync: jobs of about 8 seconds, now and then a drop or a suspension."""
     rng = np.random.default_rng(seed)
     yield trace.Header(
-        t=0.0, schema=trace.SCHEMA, name="synthetic", strategy="fedasync", seed=seed, dilation=1.0, demand=0.5,
-        pressure=None, started="2026-01-01", host="none",
-    )  # fmt: skip
+        t=0.0,
+        schema=trace.SCHEMA,
+        name="synthetic",
+        strategy="fedasync",
+        seed=seed,
+        dilation=1.0,
+        demand=0.5,
+        pressure=None,
+        started="2026-01-01",
+        host="none",
+    )
     names = [f"device-{i}" for i in range(1, devices + 1)]
     for i, name in enumerate(names):
         yield trace.Joined(t=0.0, device=name, pid=1000 + i, cores=[0], samples=100)
@@ -82,7 +92,7 @@ def synthetic(devices: int, seconds: float, seed: int = 0) -> Iterator[Event]:
         if done:
             version += 1
             yield from story
-            arrived = {"due": now, "received": now - 0.05, "taken": now + 0.001}
+            arrived = {"due": now, "received": now - 0.05, "handled": now + 0.001}
             staleness = int(rng.integers(0, devices))
             yield trace.Arrived(
                 t=now,
@@ -112,10 +122,18 @@ def _job(name: str, ticket: int, job: int, now: float, rng: np.random.Generator)
     for attempt in range(2 if lost < 0.05 else 1):
         story.append(
             trace.Downloaded(
-                t=now + down, device=name, ticket=ticket, job=job, attempt=attempt, sent=now, asked=down,
-                obtained=down * 1.001, bytes=_BYTES, dropped=lost < 0.05 and attempt == 0,
+                t=now + down,
+                device=name,
+                ticket=ticket,
+                job=job,
+                attempt=attempt,
+                sent=now,
+                asked=down,
+                obtained=down * 1.001,
+                bytes=_BYTES,
+                dropped=lost < 0.05 and attempt == 0,
             )
-        )  # fmt: skip
+        )
         now += down
     if hung < 0.05:
         now += 2.0
@@ -123,16 +141,31 @@ def _job(name: str, ticket: int, job: int, now: float, rng: np.random.Generator)
     now += computing
     story.append(
         trace.Trained(
-            t=now, device=name, ticket=ticket, steps=10, asked=computing, obtained=computing * 1.0005, checks=10,
-            misses=[], use=trace.Use(cpu=0.1, waited=0.01, stolen=0.0),
+            t=now,
+            device=name,
+            ticket=ticket,
+            steps=10,
+            asked=computing,
+            obtained=computing * 1.0005,
+            checks=10,
+            misses=[],
+            use=trace.Use(cpu=0.1, waited=0.01, stolen=0.0),
         )
-    )  # fmt: skip
+    )
     story.append(
         trace.Uploaded(
-            t=now + up, device=name, ticket=ticket, job=job, attempt=0, sent=now, asked=up, obtained=up, bytes=_BYTES,
+            t=now + up,
+            device=name,
+            ticket=ticket,
+            job=job,
+            attempt=0,
+            sent=now,
+            asked=up,
+            obtained=up,
+            bytes=_BYTES,
             dropped=False,
         )
-    )  # fmt: skip
+    )
     return story, now + up
 
 

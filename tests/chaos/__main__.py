@@ -38,7 +38,7 @@ def main(words: list[str]) -> int:
         else:
             settings = Settings(
                 seconds=choice.seconds, devices=choice.devices, updates=choice.updates, seed=choice.seed
-            )  # fmt: skip
+            )
             found = showing.chaos(settings, showing.Progress())
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

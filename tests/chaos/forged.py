@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from devices.compute.trainer import Steps, Stepwise
-from devices.config import CanaryConfig, DeviceConfig
+from devices.device_config import CanaryConfig, DeviceConfig
 from devices.process import canary
 from devices.process.main import DeviceProcess
 from testbed.processes import evaluator as evaluator_process
-from testbed.processes.evaluator import EvaluatorConfig
+from testbed.processes.configs import EvaluatorConfig
 from testbed.wire.codec import BadMessage, Buffer, decode, largest_frame
-from testbed.wire.messages import Base, Grant, Group, Job, Refused, Stop, Train, Vector, Welcome
-from testbed.wire.sockets import Hub, Unreachable, wait_for_any
+from testbed.wire.messages import Base, Grant, Job, JoinCluster, Refused, Stop, Train, Vector, Welcome
+from testbed.wire.sockets import Hub, PeerUnreachable, wait_for_any
 from tests.chaos.corpus import Frames, frames_of, real_frames, real_messages
 from tests.chaos.mutation import Mutator
 from tests.chaos.targets import AT_ONCE, SIZE, Fed
@@ -84,7 +84,7 @@ def _own_time() -> Iterator[tuple[pytest.MonkeyPatch, Time]]:
 
 def _said_to(name: str) -> list[Frames]:
     """What an aggregator says to a device, again and again, but that it is over."""
-    kinds = (Train, Base, Group, Grant, Welcome, Refused)
+    kinds = (Train, Base, JoinCluster, Grant, Welcome, Refused)
     return [frames_of(message) for message in real_messages(SIZE, name) if isinstance(message, kinds)]
 
 
@@ -94,9 +94,15 @@ def device(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str
     specs = (SPEC, dataclasses.replace(SPEC, throttle="none", seconds_per_sample=None, on_drop="give_up", **LINKS))
     while fed.frames < frames:
         config = DeviceConfig(
-            spec=dice.choice(specs), core=0, endpoint="", seed=1, dilation=1.0, beat=0.05, job=Job(steps=1),
+            spec=dice.choice(specs),
+            core=0,
+            endpoint="",
+            seed=1,
+            dilation=1.0,
+            beat=0.05,
+            job=Job(steps=1),
             heads=str(folder),
-        )  # fmt: skip
+        )
         with _own_time() as (patch, time):
             patch.setattr(
                 "devices.process.main.wait_for_any", lambda timeout, *_, time=time: time.sleep(max(0.0, timeout))
@@ -146,14 +152,14 @@ def member(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tests.devices.cluster.test_membership.FakeTraining", lambda: _begin)
         place = Place("one", folder, 1)
-    place.cluster.enter(Group(book=2, head="head", quorum=1), now)
+    place.cluster.enter(JoinCluster(ticket_range=2, head="head", quorum=1), now)
     try:
         while fed.frames < frames:
             now += 0.01
             said = [frame[:_LARGEST] for frame in mutator.next()] or [b""]
             try:
                 boss.send("one", [*take(fed, said, CLUSTER_SIZE)])
-            except Unreachable:  # it has not greeted us yet
+            except PeerUnreachable:  # it has not greeted us yet
                 boss.receive(_RETRY_SECONDS)
             else:
                 wait_for_any(_RETRY_SECONDS, place.cluster.ends)
@@ -205,7 +211,7 @@ def singer(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str
     mutator = Mutator(dice, real_frames(SIZE, "canary@1"))
     config = CanaryConfig(
         name="canary@1", core=1, endpoint="", dilation=1.0, batch=1, steps=1, seconds=0.001, every=0.05
-    )  # fmt: skip
+    )
     while fed.frames < frames:
         with _own_time() as (patch, time):
             _meet(patch, "devices.process.canary", Forger(time, [], mutator, min(AT_ONCE, frames - fed.frames), fed))

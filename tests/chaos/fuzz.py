@@ -107,14 +107,16 @@ def lines(results: list[Result]) -> list[Line]:
         problems = "; ".join(sorted({escape.problem for escape in each.escapes}))
         found += [
             Line(
-                what=f"{each.target}: escapes", bound="0", holds=not each.escapes,
+                what=f"{each.target}: escapes",
+                bound="0",
+                holds=not each.escapes,
                 measured=f"{len(each.escapes)} of {each.frames:,} frames" + (f": {problems}" if problems else ""),
             ),
             Line(
                 what=f"{each.target}: read, refused",
                 measured=f"{each.read:,}, {each.refused.total():,}; {each.frames / each.seconds:,.0f} frames a second",
             ),
-        ]  # fmt: skip
+        ]
     reasons: Counter[str] = Counter()
     for each in results:
         reasons.update(each.refused)

@@ -81,7 +81,15 @@ class Garbage:
             return []
         seen = msgspec.json.decode(self._dice.choice(lines), type=trace.Arrived)
         update = Update(
-            device=device, ticket=seen.ticket, version=seen.version, delta=np.ones(self._size, np.float32), samples=1,
-            steps=1, started=0.0, finished=seen.due, due=seen.due, loss=seen.loss,
-        )  # fmt: skip
+            device=device,
+            ticket=seen.ticket,
+            version=seen.version,
+            delta=np.ones(self._size, np.float32),
+            samples=1,
+            steps=1,
+            started=0.0,
+            finished=seen.due,
+            due=seen.due,
+            loss=seen.loss,
+        )
         return [frames_of(msgspec.structs.replace(update, device=name)) for name in (device, seen.device)]

@@ -198,11 +198,41 @@ def _numbers(table: Any) -> Any:
 _WHOLE = (0, 1, 2, 3, 5, 255, 2**24, 2**24 + 1, 2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, 2**63, 2**64 - 1)
 _REAL = (0.0, -0.0, 1e-300, 5e-324, 0.5, 1.0, -1.0, 1e6, -1e6, 1e9, 1e15, 1e18, 1e300, -1e300)
 _SCALARS: tuple[Any, ...] = (
-    None, True, False, "", "x", "x" * 1001, "x" * 70_000, "evaluator", "ä\0\n", b"", b"\xff\xfe", [], {}, [1], {"a": 1},
-    -1, -(2**63), 1.5, 1e301, math.nan, math.inf, -math.inf, *_WHOLE, *_REAL,
-    msgpack.ExtType(5, b"abc"), msgpack.ExtType(127, b""), msgpack.Timestamp(0, 0), msgpack.Timestamp(2**40, 999),
-    "<f8", ["<f4"], {"kind": []}, {"kind": "trained"}, [{"kind": {}}], {1: 2},
-)  # fmt: skip
+    None,
+    True,
+    False,
+    "",
+    "x",
+    "x" * 1001,
+    "x" * 70_000,
+    "evaluator",
+    "ä\0\n",
+    b"",
+    b"\xff\xfe",
+    [],
+    {},
+    [1],
+    {"a": 1},
+    -1,
+    -(2**63),
+    1.5,
+    1e301,
+    math.nan,
+    math.inf,
+    -math.inf,
+    *_WHOLE,
+    *_REAL,
+    msgpack.ExtType(5, b"abc"),
+    msgpack.ExtType(127, b""),
+    msgpack.Timestamp(0, 0),
+    msgpack.Timestamp(2**40, 999),
+    "<f8",
+    ["<f4"],
+    {"kind": []},
+    {"kind": "trained"},
+    [{"kind": {}}],
+    {1: 2},
+)
 
 
 def _value(rng: random.Random) -> Any:
@@ -214,7 +244,17 @@ def _value(rng: random.Random) -> Any:
 
 _Change: TypeAlias = Callable[[random.Random, Frames, Sequence[Frames]], Frames]
 _TABLE: dict[_Change, int] = {
-    _flipped_bits: 12, _cut_off: 4, _patched: 8, _announced_lengths: 4, _spliced: 5, _other_frames: 4,
-    _random_bytes: 3, _huge: 2, _changed_values: 25, _plausible_values: 20, _fields: 6, _nested: 4,
-}  # fmt: skip
+    _flipped_bits: 12,
+    _cut_off: 4,
+    _patched: 8,
+    _announced_lengths: 4,
+    _spliced: 5,
+    _other_frames: 4,
+    _random_bytes: 3,
+    _huge: 2,
+    _changed_values: 25,
+    _plausible_values: 20,
+    _fields: 6,
+    _nested: 4,
+}
 _CHANGES, _WEIGHTS = list(_TABLE), list(_TABLE.values())

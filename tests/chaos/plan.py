@@ -70,13 +70,18 @@ def profile(settings: Settings) -> dict[str, Any]:
         "checkpoint": {"never": True},
         "devices": [
             {
-                "profile": device, "link": "wifi", "name": NAME, "count": settings.devices, "drop": 0.02,
-                "suspend": 0.01, "suspend_max": 1.0,
+                "profile": device,
+                "link": "wifi",
+                "name": NAME,
+                "count": settings.devices,
+                "drop": 0.02,
+                "suspend": 0.01,
+                "suspend_max": 1.0,
             }
         ],
         "stop": {"seconds": settings.seconds} | ({"versions": settings.updates} if settings.updates else {}),
         "events": [_outage(dice, settings) for _ in range(max(4, int(settings.seconds / 5)))],
-    }  # fmt: skip
+    }
 
 
 def _outage(dice: random.Random, settings: Settings) -> dict[str, Any]:

@@ -91,10 +91,16 @@ def _watch(run: Run, settings: Settings, progress: Progress) -> dict[str, Any]:
         garbage.close()
     outcome = run.finish()
     return {
-        "outcome": outcome, "origin": origin, "done": adversary.done, "blinded": adversary.blinded,
-        "missed": adversary.missed, "garbage": garbage.sent, "meter": meter, "interrupted": interrupted,
+        "outcome": outcome,
+        "origin": origin,
+        "done": adversary.done,
+        "blinded": adversary.blinded,
+        "missed": adversary.missed,
+        "garbage": garbage.sent,
+        "meter": meter,
+        "interrupted": interrupted,
         "seconds": time.monotonic() - origin,
-    }  # fmt: skip
+    }
 
 
 def _look_on(
@@ -120,7 +126,7 @@ def _look_on(
             progress(
                 f"{now - origin:5.0f} s, {updates} updates, {kills} kills, {len(adversary.done) - kills} freezes,"
                 f" {adversary.missed} missed"
-            )  # fmt: skip
+            )
         try:
             run.process.wait(_TICK_SECONDS)
         except subprocess.TimeoutExpired:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config import AggregatorConfig
+from aggregator.process.aggregator_config import AggregatorConfig
 from aggregator.process.peers import Peers
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
@@ -31,7 +31,7 @@ from testbed.wire.codec import BadMessage, Buffer, decode
 from testbed.wire.messages import EVALUATOR, Train, Update
 from tests.aggregator.engine.test_grants import OnRequest
 from tests.aggregator.process.test_main import World, prepare
-from tests.benchmarks.rules import PARAMETERS
+from tests.benchmarks.strategies import PARAMETERS
 from tests.chaos.corpus import Frames, frames_of, real_frames
 from tests.chaos.mutation import Mutator
 from tests.devices.parts import Time
@@ -112,10 +112,17 @@ def _config(folder: Path) -> AggregatorConfig:
     experiment = load(profile)
     plan = planner.plan(experiment, Survey(samples=(5, 5)), cores.plan([0, 1], 2), 1.0)
     return AggregatorConfig(
-        experiment=experiment, devices=plan.devices, dilation=1.0, demand=plan.demand, pressure=None,
-        canaries=("canary@1",), core=0, endpoint=f"ipc://{folder}/hub",
-        run_folder=str(folder), status_file=str(folder / "status.json"),
-    )  # fmt: skip
+        experiment=experiment,
+        devices=plan.devices,
+        dilation=1.0,
+        demand=plan.demand,
+        pressure=None,
+        canaries=("canary@1",),
+        core=0,
+        endpoint=f"ipc://{folder}/hub",
+        run_folder=str(folder),
+        status_file=str(folder / "status.json"),
+    )
 
 
 # ---- the aggregator
@@ -132,9 +139,18 @@ class Crowd(World):
 
     def _answer(self, device: str, train: Train) -> None:
         update = Update(
-            device=device, ticket=train.ticket, version=train.version, delta=train.model * 0.5, samples=5, steps=1,
-            started=train.sent, finished=train.sent, due=train.sent, loss=0.5, trains=1,
-        )  # fmt: skip
+            device=device,
+            ticket=train.ticket,
+            version=train.version,
+            delta=train.model * 0.5,
+            samples=5,
+            steps=1,
+            started=train.sent,
+            finished=train.sent,
+            due=train.sent,
+            loss=0.5,
+            trains=1,
+        )
         self._answers[device] = frames_of(update)
         if self._dice.random() < _REAL_SHARE:
             self.update(device, train, at=train.sent + 0.01, due=train.sent + 0.01)
@@ -154,7 +170,7 @@ class Crowd(World):
 def aggregator(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, int]:
     """A whole process, under each rule in turn. Afterwards its books balance, and its results can be made."""
     mutator = Mutator(dice, [*real_frames(SIZE, "host-1"), *real_frames(SIZE, "host-2")], plausible=0.5)
-    for number, rule in enumerate(itertools.cycle(_rules())):
+    for number, strategy in enumerate(itertools.cycle(_rules())):
         if fed.frames >= frames:
             return mutator.kinds
         run = RunFolder.new(folder, f"fuzz-{number}", datetime.now(UTC))
@@ -165,7 +181,7 @@ def aggregator(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict
             crowd = Crowd(time, dice, mutator, min(AT_ONCE, frames - fed.frames), fed)
             # what comes too often is dropped unread: not here
             settings = ("stop.seconds=1.0", "stop.delivery=0.5", "transport.rate=1e15")
-            process = prepare(crowd, run.path, patch, *settings, rule=rule())
+            process = prepare(crowd, run.path, patch, *settings, strategy=strategy())
             process.run()
         _look_at(run, list(process._peers.fleet.values()), fed)
         os.close(run._lock)

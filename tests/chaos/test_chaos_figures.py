@@ -24,9 +24,17 @@ def left(t: float) -> trace.Left:
 
 def comings(*events: trace.Event, dilation: float = 1.0) -> Comings:
     header = trace.Header(
-        t=0.0, schema=trace.SCHEMA, name="n", strategy="s", seed=1, dilation=dilation, demand=0.1, pressure=None,
-        started="", host="",
-    )  # fmt: skip
+        t=0.0,
+        schema=trace.SCHEMA,
+        name="n",
+        strategy="s",
+        seed=1,
+        dilation=dilation,
+        demand=0.1,
+        pressure=None,
+        started="",
+        host="",
+    )
     return Comings([header, *events, trace.Stopped(t=30.0, reason="over", version=1, in_flight=0)], ORIGIN)
 
 

@@ -49,15 +49,19 @@ def _end(seen: Seen, events: Sequence[trace.Event]) -> list[Line]:
     applied, left = seen.outcome.summary["applied"], seen.leftovers
     return [
         Line(
-            what="the run ends by itself", measured=ended, bound="0, one reason",
+            what="the run ends by itself",
+            measured=ended,
+            bound="0, one reason",
             holds=seen.outcome.code == 0 and len(reasons) == 1 and not seen.interrupted,
         ),
         Line(what="processes, sockets, memory left behind", measured=left or "none", bound="none", holds=not left),
         Line(
-            what="updates", measured=f"{applied:,} in {seen.seconds:.0f} s, {applied / seen.seconds:.0f} a second",
-            bound=f"≥ {wanted:,}" if wanted else "", holds=applied >= wanted if wanted else None,
+            what="updates",
+            measured=f"{applied:,} in {seen.seconds:.0f} s, {applied / seen.seconds:.0f} a second",
+            bound=f"≥ {wanted:,}" if wanted else "",
+            holds=applied >= wanted if wanted else None,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _books(seen: Seen, events: Sequence[trace.Event]) -> list[Line]:
@@ -72,15 +76,19 @@ def _books(seen: Seen, events: Sequence[trace.Event]) -> list[Line]:
     figures = " + ".join(f"{number:,} {name}" for name, number in settled.items() if number)
     return [
         Line(
-            what="conservation", measured=problem or f"{count['dispatched']:,} dispatched = {figures}",
-            bound="exactly", holds=not problem and sum(settled.values()) == count["dispatched"],
+            what="conservation",
+            measured=problem or f"{count['dispatched']:,} dispatched = {figures}",
+            bound="exactly",
+            holds=not problem and sum(settled.values()) == count["dispatched"],
         ),
         Line(
-            what="summary.json against the trace, counted anew", measured="the same" if told == count else f"{told}",
-            bound="the same", holds=told == count,
+            what="summary.json against the trace, counted anew",
+            measured="the same" if told == count else f"{told}",
+            bound="the same",
+            holds=told == count,
         ),
         Line(what="tickets applied twice", measured=f"{twice}", bound="0", holds=twice == 0),
-    ]  # fmt: skip
+    ]
 
 
 def _notice(seen: Seen, comings: Comings) -> list[Line]:
@@ -92,15 +100,18 @@ def _notice(seen: Seen, comings: Comings) -> list[Line]:
     return [
         _timed("a killed device is missed after", comings.missed(kills, slack), slack),
         _timed(
-            f"a frozen device is missed after (time-out {timeout:g} s)", comings.missed(long, timeout + slack),
+            f"a frozen device is missed after (time-out {timeout:g} s)",
+            comings.missed(long, timeout + slack),
             timeout + slack,
         ),
         _timed("… and is there again, when it thaws, after", comings.back(long, slack), slack),
         Line(
-            what=f"missed of those frozen for {_SHORT * timeout:g} s or less", measured=f"{hasty} of {len(short)}",
-            bound="0", holds=hasty == 0,
+            what=f"missed of those frozen for {_SHORT * timeout:g} s or less",
+            measured=f"{hasty} of {len(short)}",
+            bound="0",
+            holds=hasty == 0,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _timed(what: str, noticed: Noticed, bound: float) -> Line:
@@ -117,11 +128,12 @@ def _memory(seen: Seen) -> list[Line]:
     judged = applied >= LEAST_UPDATES
     found = [
         Line(
-            what="the aggregator's own memory", measured=f"{_grown(aggregator, 1.0, 'update')}{_lately(seen)}",
+            what="the aggregator's own memory",
+            measured=f"{_grown(aggregator, 1.0, 'update')}{_lately(seen)}",
             bound=f"≤ {MOST_GROWTH:g} B per update" if judged else "",
             holds=(aggregator is not None and aggregator.slope <= MOST_GROWTH) if judged else None,
         )
-    ]  # fmt: skip
+    ]
     devices = seen.meter.of_devices()
     if devices:
         own = applied / seen.settings.devices / seen.seconds  # updates of one device in a second

@@ -12,13 +12,13 @@ import numpy as np
 from devices.compute.trainer import Steps, Stepwise, Trainer
 from devices.device import Device
 from devices.jobs import Meter
-from testbed.emulation.faults import Fate, Suspension, Timetable
+from testbed.emulation.faults import PlannedSuspension, Timetable, TransferFate
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Direction
 from testbed.wire.messages import Ask, Grant, Job, Train, Update, Vector
 
-SMOOTH = Fate(dropped=False, delay_noise=0.0, rate_noise=0.0)
-LOST = Fate(dropped=True, delay_noise=0.0, rate_noise=0.0)
+SMOOTH = TransferFate(dropped=False, delay_noise=0.0, rate_noise=0.0)
+LOST = TransferFate(dropped=True, delay_noise=0.0, rate_noise=0.0)
 
 SPEC = DeviceSpec(
     name="rpi-1",
@@ -41,17 +41,17 @@ SPEC = DeviceSpec(
 class Script:
     """A timetable in which all goes well, except what is written here by (job, attempt) or by job."""
 
-    downloads: Mapping[tuple[int, int], Fate] = field(default_factory=dict)
-    uploads: Mapping[tuple[int, int], Fate] = field(default_factory=dict)
-    suspensions: Mapping[int, Suspension] = field(default_factory=dict)
+    downloads: Mapping[tuple[int, int], TransferFate] = field(default_factory=dict)
+    uploads: Mapping[tuple[int, int], TransferFate] = field(default_factory=dict)
+    suspensions: Mapping[int, PlannedSuspension] = field(default_factory=dict)
 
-    def download(self, job: int, attempt: int) -> Fate:
+    def download(self, job: int, attempt: int) -> TransferFate:
         return self.downloads.get((job, attempt), SMOOTH)
 
-    def upload(self, job: int, attempt: int) -> Fate:
+    def upload(self, job: int, attempt: int) -> TransferFate:
         return self.uploads.get((job, attempt), SMOOTH)
 
-    def suspension(self, job: int) -> Suspension | None:
+    def suspension(self, job: int) -> PlannedSuspension | None:
         return self.suspensions.get(job)
 
     def step_seconds(self, job: int) -> float | None:
@@ -103,16 +103,33 @@ class Bench:
     """
 
     def __init__(
-        self, timetable: Timetable | None = None, *, cost: float = 0.0, late: float = 0.0, samples: int = 128,
-        lead: float = 0.0, ahead: float = 0.0, grain: float = 0.0, begins: float = 0.0, meter: Meter = lambda: None,
-        trainer: Trainer | None = None, **changes: Any,
-    ) -> None:  # fmt: skip
+        self,
+        timetable: Timetable | None = None,
+        *,
+        cost: float = 0.0,
+        late: float = 0.0,
+        samples: int = 128,
+        lead: float = 0.0,
+        ahead: float = 0.0,
+        grain: float = 0.0,
+        begins: float = 0.0,
+        meter: Meter = lambda: None,
+        trainer: Trainer | None = None,
+        **changes: Any,
+    ) -> None:
         self.training = FakeTraining()
         spec = dataclasses.replace(SPEC, **changes)
         self.device = Device(
-            spec, timetable or Script(), samples=samples, trainer=trainer or self.training, meter=meter,
-            lead=lead, ahead=ahead, grain=grain, begins=begins,
-        )  # fmt: skip
+            spec,
+            timetable or Script(),
+            samples=samples,
+            trainer=trainer or self.training,
+            meter=meter,
+            lead=lead,
+            ahead=ahead,
+            grain=grain,
+            begins=begins,
+        )
         self.now = 0.0
         self.delivered: list[tuple[float, Update]] = []
         self.asked: list[tuple[float, Ask]] = []
@@ -121,9 +138,17 @@ class Bench:
         self.jobs_before, self._numbers = 0, dict[int, int]()
 
     def train(
-        self, ticket: int, *, steps: int = 4, at: float | None = None, sent: float | None = None, version: int = 7,
-        model: float = 0.0, grant: bool = False, taken: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        ticket: int,
+        *,
+        steps: int = 4,
+        at: float | None = None,
+        sent: float | None = None,
+        version: int = 7,
+        model: float = 0.0,
+        grant: bool = False,
+        taken: int | None = None,
+    ) -> None:
         """A Train reaches the device ``at`` a moment; it was ``sent`` then, or before."""
         self._receive(ticket, Job(steps=steps), at, sent, version, model, grant, taken)
 
@@ -138,16 +163,29 @@ class Bench:
         self._receive(ticket, None, at, None, 9, 0.0)
 
     def _receive(
-        self, ticket: int, job: Job | None, at: float | None, sent: float | None, version: int, model: float,
-        grant: bool = False, taken: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        ticket: int,
+        job: Job | None,
+        at: float | None,
+        sent: float | None,
+        version: int,
+        model: float,
+        grant: bool = False,
+        taken: int | None = None,
+    ) -> None:
         if at is not None:
             self.run_until(at)
         number = self._numbers.setdefault(ticket, self.jobs_before + len(self._numbers))
         train = Train(
-            ticket=ticket, number=number, version=version, sent=self.now if sent is None else sent, job=job,
-            model=np.full(4, model, dtype=np.float32), grant=grant, taken=taken,
-        )  # fmt: skip
+            ticket=ticket,
+            number=number,
+            version=version,
+            sent=self.now if sent is None else sent,
+            job=job,
+            model=np.full(4, model, dtype=np.float32),
+            grant=grant,
+            taken=taken,
+        )
         self.device.receive(train, self.now)
 
     def run_until(self, moment: float) -> None:

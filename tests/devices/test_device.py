@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from devices.work import State
-from testbed.emulation.faults import Fate, Suspension
+from testbed.emulation.faults import PlannedSuspension, TransferFate
 from testbed.host.kernel import Usage
 from testbed.profile.schema import Direction, Phase
 from testbed.wire.messages import Job, Vector
 from tests.devices.parts import LOST, Bench, Script
 
-HANG = Suspension(at=0.5, seconds=3.0)
+HANG = PlannedSuspension(at=0.5, seconds=3.0)
 
 
 # ---- the plain life of a job: download 0.25 s, four steps of 0.5 s, upload 0.5 s
@@ -36,9 +36,7 @@ def test_states_follow_the_job() -> None:
     for moment in (1.0, 1.25, 3.0, 3.25, 3.75):
         bench.run_until(moment)
         states.append(bench.device.state)
-    assert states == [
-        State.IDLE, State.DOWNLOADING, State.TRAINING, State.TRAINING, State.UPLOADING, State.IDLE,
-    ]  # fmt: skip
+    assert states == [State.IDLE, State.DOWNLOADING, State.TRAINING, State.TRAINING, State.UPLOADING, State.IDLE]
 
 
 def test_steps_are_computed_when_the_step_before_is_over() -> None:
@@ -55,9 +53,19 @@ def test_events_carry_what_was_asked_and_what_was_obtained() -> None:
     bench.run_until(10.0)
     # steps end at 0.875, 1.5, 2.125, 2.75; the last deadline was 2.25
     assert bench.of_kind("trained") == [
-        {"kind": "trained", "t": 2.75, "device": "rpi-1", "ticket": 1, "steps": 4, "asked": 2.0, "obtained": 2.5,
-         "checks": 4, "misses": [[1, 0.5, 0.125], [2, 0.5, 0.25], [3, 0.5, 0.375], [4, 0.5, 0.5]], "use": None},
-    ]  # fmt: skip
+        {
+            "kind": "trained",
+            "t": 2.75,
+            "device": "rpi-1",
+            "ticket": 1,
+            "steps": 4,
+            "asked": 2.0,
+            "obtained": 2.5,
+            "checks": 4,
+            "misses": [[1, 0.5, 0.125], [2, 0.5, 0.25], [3, 0.5, 0.375], [4, 0.5, 0.5]],
+            "use": None,
+        }
+    ]
     way = {"device": "rpi-1", "ticket": 1, "job": 0, "attempt": 0, "bytes": 16, "dropped": False}
     assert bench.of_kind("downloaded") == [
         {"kind": "downloaded", "t": 0.25, "sent": 0.0, "asked": 0.25, "obtained": 0.25, **way}
@@ -126,7 +134,7 @@ def test_a_lost_download_leaves_the_device_idle_and_the_beat_shows_it() -> None:
 
 
 def test_the_same_ticket_again_is_the_next_attempt_at_the_same_job() -> None:
-    slow = Fate(dropped=False, delay_noise=1.0, rate_noise=0.0)
+    slow = TransferFate(dropped=False, delay_noise=1.0, rate_noise=0.0)
     timetable = Script(downloads={(0, 0): LOST, (0, 1): LOST, (0, 2): slow})
     bench = Bench(timetable, down=Direction(delay=0.25, jitter=1.0))
     for moment in (1.0, 2.0, 3.0):
@@ -187,13 +195,13 @@ def test_a_suspension_comes_in_mid_job_and_moves_the_rest() -> None:
     assert bench.device.beat().progress == 0.5
     bench.run_until(20.0)
     assert bench.times == [("downloaded", 1.25), ("suspended", 5.25), ("trained", 6.25), ("uploaded", 6.75)]
-    [hang], [trained] = bench.of_kind("suspended"), bench.of_kind("trained")
-    assert (hang["ticket"], hang["asked"], hang["obtained"]) == (1, 3.0, 3.0)
+    [suspension], [trained] = bench.of_kind("suspended"), bench.of_kind("trained")
+    assert (suspension["ticket"], suspension["asked"], suspension["obtained"]) == (1, 3.0, 3.0)
     assert (trained["asked"], trained["obtained"], trained["misses"]) == (2.0, 2.0, [])
 
 
 def test_a_suspension_at_the_very_start_holds_the_first_step() -> None:
-    bench = Bench(Script(suspensions={0: Suspension(at=0.0, seconds=1.0)}))
+    bench = Bench(Script(suspensions={0: PlannedSuspension(at=0.0, seconds=1.0)}))
     bench.train(1)
     bench.run_until(1.0)
     assert (bench.device.state, bench.device.beat().progress) == (State.SUSPENDED, 0.0)
@@ -253,9 +261,16 @@ def test_a_restart_lets_the_old_work_go_on_until_the_new_model_is_there() -> Non
     bench.run_until(20.0)
     [abandoned] = bench.of_kind("abandoned")
     assert abandoned == {
-        "kind": "abandoned", "t": 2.375, "device": "rpi-1", "ticket": 1, "steps": 3, "seconds": 1.125,
-        "checks": 3, "misses": [], "use": None,
-    }  # fmt: skip
+        "kind": "abandoned",
+        "t": 2.375,
+        "device": "rpi-1",
+        "ticket": 1,
+        "steps": 3,
+        "seconds": 1.125,
+        "checks": 3,
+        "misses": [],
+        "use": None,
+    }
     assert bench.training.closed == [0]
     assert bench.deliveries == [(2, 4.875)]
 
@@ -651,8 +666,8 @@ def test_a_device_stopped_while_it_hangs_tells_how_long_it_did(how: str) -> None
     bench.train(2, at=3.0)
     bench.run_until(4.0)
     bench.device.stop(4.0)
-    hang, abandoned = bench.device.take_events()
-    assert (hang["kind"], hang["asked"], hang["obtained"]) == ("suspended", 3.0, 1.75)
+    suspension, abandoned = bench.device.take_events()
+    assert (suspension["kind"], suspension["asked"], suspension["obtained"]) == ("suspended", 3.0, 1.75)
     assert (abandoned["kind"], abandoned["ticket"], abandoned["seconds"]) == ("abandoned", 1, 1.0)
 
 

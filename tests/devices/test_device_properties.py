@@ -46,9 +46,15 @@ def test_whatever_comes_a_device_delivers_each_ticket_at_most_once_and_comes_to_
     actions: list[tuple[str, float, int]],
 ) -> None:
     bench = Bench(
-        timetable, cost=cost, late=late, lead=lead, ahead=ahead, on_drop=policy, seconds_per_sample=pace,
+        timetable,
+        cost=cost,
+        late=late,
+        lead=lead,
+        ahead=ahead,
+        on_drop=policy,
+        seconds_per_sample=pace,
         throttle="none" if pace is None else "pace",
-    )  # fmt: skip
+    )
     newest = 0
     for what, amount, steps in actions:
         if what == "wait":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.emulation.faults import Suspension
-from testbed.wire.messages import Beat
+from testbed.emulation.faults import PlannedSuspension
+from testbed.wire.messages import Heartbeat
 from tests.devices.parts import LOST, Bench, Script
 
 
-def told(beat: Beat) -> tuple[str, int, int]:
+def told(beat: Heartbeat) -> tuple[str, int, int]:
     return beat.state, beat.ticket, beat.finished
 
 
@@ -95,7 +95,7 @@ def test_a_busy_device_whose_download_of_it_is_dropped_goes_on_with_its_work() -
 
 
 def test_a_suspended_device_takes_it_when_it_is_awake() -> None:
-    bench = Bench(Script(suspensions={0: Suspension(at=0.5, seconds=3.0)}))
+    bench = Bench(Script(suspensions={0: PlannedSuspension(at=0.5, seconds=3.0)}))
     bench.train(1, at=1.0)
     bench.final(2, at=3.0)  # it hangs from 2.25 to 5.25
     bench.run_until(5.0)

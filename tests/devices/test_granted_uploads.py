@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devices.work import State
-from testbed.emulation.faults import Fate, SeededTimetable
+from testbed.emulation.faults import SeededTimetable, TransferFate
 from testbed.profile.schema import Direction, ScriptedEvent
 from tests.devices.parts import LOST, Bench, Script
 
@@ -94,13 +94,14 @@ def test_a_lost_upload_is_tried_again_at_the_rate_that_was_granted() -> None:
     bench.grant(1, 64.0, at=4.0)
     bench.run_until(10.0)
     assert [(event["sent"], event["asked"], event.get("waited")) for event in bench.of_kind("uploaded")] == [
-        (4.0, 2.0, 1.75), (6.0, 2.0, None),
-    ]  # fmt: skip
+        (4.0, 2.0, 1.75),
+        (6.0, 2.0, None),
+    ]
     assert bench.dues == [(1, 8.0)]
 
 
 def test_a_recorded_upload_lends_its_loss_and_not_its_seconds() -> None:
-    recorded = Fate(dropped=True, delay_noise=0.0, rate_noise=0.0, seconds=0.5)
+    recorded = TransferFate(dropped=True, delay_noise=0.0, rate_noise=0.0, seconds=0.5)
     bench = waiting(timetable=Script(uploads={(0, 0): recorded}))
     bench.grant(1, 64.0, at=4.0)
     bench.run_until(10.0)
@@ -121,7 +122,7 @@ def test_a_device_that_hangs_when_it_is_granted_a_rate_uploads_when_it_is_back()
     bench.run_until(12.0)
     assert bench.dues == [(1, 7.5)]
     [event] = bench.of_kind("uploaded")
-    assert (event["sent"], event["asked"], event["held"]) == (4.0, 3.5, 1.5)
+    assert (event["sent"], event["asked"], event["absent"]) == (4.0, 3.5, 1.5)
 
 
 def test_a_newer_model_ends_the_waiting() -> None:

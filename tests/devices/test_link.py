@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from devices.link import transfer
-from testbed.emulation.faults import Fate
+from testbed.emulation.faults import TransferFate
 from testbed.profile.schema import Direction
 
 
-def fate(*, delay: float = 0.0, rate: float = 0.0, dropped: bool = False) -> Fate:
-    return Fate(dropped=dropped, delay_noise=delay, rate_noise=rate)
+def fate(*, delay: float = 0.0, rate: float = 0.0, dropped: bool = False) -> TransferFate:
+    return TransferFate(dropped=dropped, delay_noise=delay, rate_noise=rate)
 
 
 def test_a_transfer_takes_the_delay_and_bytes_over_rate() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devices.work import State
-from testbed.emulation.faults import Suspension
+from testbed.emulation.faults import PlannedSuspension
 from tests.devices.parts import LOST, Bench, Script
 
 
@@ -107,7 +107,7 @@ def test_a_device_whose_new_model_came_abandons_the_work_on_the_old_one() -> Non
 
 
 def test_a_model_that_waited_for_the_end_of_a_suspension_and_is_lost_then_leaves_the_work_in_hand() -> None:
-    timetable = Script(downloads={(1, 0): LOST}, suspensions={0: Suspension(at=0.5, seconds=3.0)})
+    timetable = Script(downloads={(1, 0): LOST}, suspensions={0: PlannedSuspension(at=0.5, seconds=3.0)})
     bench = Bench(timetable, on_lost_download="old_base")
     bench.train(1, version=3)
     bench.train(2, version=4, at=2.0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from devices.process.main import DeviceProcess
 from testbed.emulation import recorded
-from testbed.emulation.faults import Fate, RecordedTimetable, SeededTimetable, Suspension
+from testbed.emulation.faults import PlannedSuspension, RecordedTimetable, SeededTimetable, TransferFate
 from testbed.emulation.recorded import RecordedJob, RecordedSuspension, RecordedTransfer, Recording
 from testbed.history import trace
 from testbed.loading.profile_loader import load
@@ -58,8 +58,12 @@ def test_a_job_takes_exactly_what_was_recorded() -> None:
     bench.run_until(10.0)
     # steps end at 1 and 1.25, it hangs until 2.75, steps end at 3 and 3.25
     assert bench.times == [
-        ("downloaded", 0.75), ("suspended", 2.75), ("trained", 3.25), ("uploaded", 4.25), ("uploaded", 4.75)
-    ]  # fmt: skip
+        ("downloaded", 0.75),
+        ("suspended", 2.75),
+        ("trained", 3.25),
+        ("uploaded", 4.25),
+        ("uploaded", 4.75),
+    ]
     assert bench.dues == [(1, 4.75)]
     [suspended] = bench.of_kind("suspended")
     assert (suspended["ticket"], suspended["steps"], suspended["asked"], suspended["obtained"]) == (1, 2, 1.5, 1.5)
@@ -183,23 +187,26 @@ def told_again(bench: Bench) -> list[tuple[str, float, float]]:
     return [(event["kind"], event["t"], event.get("asked", event.get("seconds"))) for event in bench.events]
 
 
-def fates(chances: Mapping[tuple[int, int], bool]) -> dict[tuple[int, int], Fate]:
+def fates(chances: Mapping[tuple[int, int], bool]) -> dict[tuple[int, int], TransferFate]:
     return {address: LOST if lost else SMOOTH for address, lost in chances.items()}
 
 
 ADDRESSES = [(number, attempt) for number in range(4) for attempt in range(3)]
 LOSSES = st.fixed_dictionaries({address: st.booleans() for address in ADDRESSES})
 SUSPENSIONS = st.dictionaries(
-    st.integers(0, 3), st.builds(Suspension, at=st.floats(0, 0.99), seconds=st.floats(0.01, 4.0))
+    st.integers(0, 3), st.builds(PlannedSuspension, at=st.floats(0, 0.99), seconds=st.floats(0.01, 4.0))
 )
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)
 @given(LOSSES, LOSSES, SUSPENSIONS, st.sampled_from(["retry", "next_tick", "give_up"]))
 def test_a_recorded_life_can_be_lived_again(
-    tmp_path_factory: pytest.TempPathFactory, downloads: dict[Any, bool], uploads: dict[Any, bool],
-    suspensions: dict[int, Suspension], on_drop: str,
-) -> None:  # fmt: skip
+    tmp_path_factory: pytest.TempPathFactory,
+    downloads: dict[Any, bool],
+    uploads: dict[Any, bool],
+    suspensions: dict[int, PlannedSuspension],
+    on_drop: str,
+) -> None:
     script = Script(downloads=fates(downloads), uploads=fates(uploads), suspensions=suspensions)
     first = live(Bench(script, on_drop=on_drop), 4)
     jobs = recorded_by(first, tmp_path_factory.mktemp("recorded"))

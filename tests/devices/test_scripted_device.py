@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from devices.link import transfer
 from devices.work import State
-from testbed.emulation.faults import Fate, SeededTimetable
+from testbed.emulation.faults import SeededTimetable, TransferFate
 from testbed.profile.schema import Direction, Phase, ScriptedEvent
 from testbed.traces import rate
 from testbed.traces.rate import RateTrace
@@ -62,8 +62,8 @@ def test_a_device_hangs_wherever_it_is_in_its_job(at: float, due: float) -> None
     bench.run_until(20.0)
     assert bench.dues == [(1, due)]
     assert told(bench) == [(at, "suspend", seconds, None)]
-    [hang] = bench.of_kind("suspended")
-    assert (hang["t"], hang["asked"], hang["obtained"]) == (at + seconds, seconds, seconds)
+    [suspension] = bench.of_kind("suspended")
+    assert (suspension["t"], suspension["asked"], suspension["obtained"]) == (at + seconds, seconds, seconds)
     [trained] = bench.of_kind("trained")
     assert (trained["asked"], trained["obtained"], trained["misses"]) == (2.0, 2.0, [])
 
@@ -163,7 +163,7 @@ def test_a_rate_is_a_multiple_of_what_a_trace_says(tmp_path: Path) -> None:
 
 
 def test_the_draw_stays_what_the_loss_is_compared_with() -> None:
-    fates = {(job, 0): Fate(dropped=False, delay_noise=0.0, rate_noise=0.0, chance=0.3) for job in range(4)}
+    fates = {(job, 0): TransferFate(dropped=False, delay_noise=0.0, rate_noise=0.0, chance=0.3) for job in range(4)}
     script = Script(uploads=fates, downloads=fates)
     bench = scripted(
         event(9.0, "drop", 11.0, 0.25), event(29.0, "drop", value=0.5), timetable=script, on_drop="give_up"
@@ -177,7 +177,7 @@ def test_the_draw_stays_what_the_loss_is_compared_with() -> None:
 
 
 def test_a_drop_counts_for_transfers_that_begin_in_its_time() -> None:
-    fate = Fate(dropped=False, delay_noise=0.0, rate_noise=0.0, chance=0.3)
+    fate = TransferFate(dropped=False, delay_noise=0.0, rate_noise=0.0, chance=0.3)
     script = Script(uploads={(0, 0): fate, (0, 1): fate, (0, 2): fate}, downloads={(0, 0): fate})
     bench = scripted(event(2.25, "drop", 0.75, 0.5), timetable=script)
     bench.train(1)  # uploads at 2.25 and 2.75 are lost, that at 3.25 is not

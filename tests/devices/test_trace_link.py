@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devices.link import transfer
-from testbed.emulation.faults import Fate
+from testbed.emulation.faults import TransferFate
 from testbed.profile.schema import Direction
 from testbed.traces import rate
 from testbed.traces.availability import AvailabilityTrace
@@ -33,7 +33,7 @@ def trace(tmp_path: Path) -> str:
 
 def test_bytes_pass_from_the_start_of_a_transfer_on_and_the_delay_comes_on_top(trace: str) -> None:
     way = transfer(Direction(trace=trace, delay=0.25), 16, SMOOTH, now=0.5)
-    assert (way.started, way.held) == (0.5, 0.0)
+    assert (way.started, way.absent) == (0.5, 0.0)
     assert (way.asked, way.due) == pytest.approx((1.25, 1.75))
 
 
@@ -49,7 +49,7 @@ def test_an_offset_is_where_in_the_trace_the_run_begins(trace: str) -> None:
 
 
 def test_jitter_adds_to_the_delay_and_no_noise_touches_the_rate(trace: str) -> None:
-    fate = Fate(dropped=False, delay_noise=-2.0, rate_noise=5.0)
+    fate = TransferFate(dropped=False, delay_noise=-2.0, rate_noise=5.0)
     way = transfer(Direction(trace=trace, delay=0.25, jitter=0.125), 16, fate, now=0.0)
     assert way.asked == pytest.approx(1.5)
 
@@ -101,9 +101,9 @@ def test_nothing_passes_while_the_device_is_away(trace: str) -> None:
     away = AvailabilityTrace([0, 1, 1.5], [1, 0, 1], 100)
     way = transfer(Direction(trace=trace, delay=0.25), 16, SMOOTH, 0.5, away.absences)
     # half a second until it goes; back at 1.5, half a second until the outage
-    assert (way.due, way.asked, way.held) == pytest.approx((2.25, 1.75, 0.5))
+    assert (way.due, way.asked, way.absent) == pytest.approx((2.25, 1.75, 0.5))
     later = transfer(Direction(trace=trace, delay=0.25), 20, SMOOTH, 0.5, away.absences)
-    assert (later.due, later.held) == pytest.approx((10.5, 0.5))  # four bytes more, after the outage
+    assert (later.due, later.absent) == pytest.approx((10.5, 0.5))  # four bytes more, after the outage
 
 
 def test_a_device_that_is_there_only_in_outages_waits_for_ever(trace: str) -> None:
@@ -141,13 +141,13 @@ def test_what_passes_while_the_device_is_there_is_what_was_to_be_moved(
     way = transfer(Direction(trace=str(path)), size, SMOOTH, now, away.absences)
     if way.due == float("inf"):
         return
-    passed, held, moment = 0.0, 0.0, now
+    passed, absent, moment = 0.0, 0.0, now
     for gone, back in away.absences(now):
         passed += trace.bytes_between(moment, max(moment, min(gone, way.due)))
         if gone >= way.due - 1e-9:
             break
-        held, moment = held + back - max(now, gone), back
+        absent, moment = absent + back - max(now, gone), back
     else:
         passed = trace.bytes_between(now, way.due)
     assert passed == pytest.approx(size, rel=1e-6, abs=0.1)
-    assert way.held == pytest.approx(held)
+    assert way.absent == pytest.approx(absent)

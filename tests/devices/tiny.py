@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from testbed.learning.data.dataset import DataSet, Part
+from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks.task import Task
 
 INPUTS = np.array([[1, 0, 2], [0, 1, -1], [2, 2, 0], [-1, 0, 1], [0.5, -1, 0], [1, 1, 1], [0, 0, 3]], dtype=np.float32)
@@ -20,7 +20,7 @@ class TinyTask(Task):
     SIZE = 8
 
     def __init__(self) -> None:
-        part = Part(inputs=INPUTS, targets=LABELS)
+        part = Subset(inputs=INPUTS, targets=LABELS)
         super().__init__(module=nn.Linear(3, 2), data=DataSet(train=part, test=part), shards=[SHARD])
         self.batches: list[list[int]] = []
 

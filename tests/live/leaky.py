@@ -13,12 +13,12 @@ import msgspec
 
 import run_testbed
 from testbed.wire import credentials
-from testbed.wire.credentials import AllowList, Badge, Pair, issue
+from testbed.wire.credentials import AllowList, Credential, Pair, issue
 
 FILE = "EDGEBED_TEST_BADGES"
 
 
-def leak(names: Iterable[str], new_pair: Callable[[], Pair] | None = None) -> tuple[AllowList, dict[str, Badge]]:
+def leak(names: Iterable[str], new_pair: Callable[[], Pair] | None = None) -> tuple[AllowList, dict[str, Credential]]:
     allow, given = issue(names, new_pair)
     Path(os.environ[FILE]).write_bytes(msgspec.json.encode(given))
     return allow, given

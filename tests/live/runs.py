@@ -179,9 +179,13 @@ class Run:
 def command(*words: str) -> Result:
     """What the command line says to anything that is not a run."""
     return subprocess.run(
-        [sys.executable, str(PROGRAM), *words], capture_output=True, text=True, timeout=PATIENCE,
-        env=os.environ | {"COLUMNS": "200"}, check=False,
-    )  # fmt: skip
+        [sys.executable, str(PROGRAM), *words],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=os.environ | {"COLUMNS": "200"},
+        check=False,
+    )
 
 
 @contextlib.contextmanager

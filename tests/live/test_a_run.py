@@ -50,9 +50,11 @@ def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ordinary]:
             for name, process in run.members().items():
                 with process.oneshot():
                     seen[name] = Seen(
-                        pid=process.pid, cores=process.cpu_affinity() or [], threads=process.num_threads(),
+                        pid=process.pid,
+                        cores=process.cpu_affinity() or [],
+                        threads=process.num_threads(),
                         nice=process.nice(),
-                    )  # fmt: skip
+                    )
             outcome = run.finish()
         yield Ordinary(seen=seen, outcome=outcome)
 
@@ -108,9 +110,17 @@ def test_a_run_ends_well_and_says_how(ordinary: Ordinary) -> None:
 def test_the_run_folder_is_complete(ordinary: Ordinary) -> None:
     folder = ordinary.outcome.folder
     assert {path.name for path in folder.iterdir()} == {
-        "profile.toml", "meta.json", "trace.jsonl", "metrics.csv", "versions.csv", "devices.csv", "summary.json",
-        "fidelity.json", "checkpoints", "logs",
-    }  # fmt: skip
+        "profile.toml",
+        "meta.json",
+        "trace.jsonl",
+        "metrics.csv",
+        "versions.csv",
+        "devices.csv",
+        "summary.json",
+        "fidelity.json",
+        "checkpoints",
+        "logs",
+    }
     assert os.listdir(folder / "logs") == []  # nobody had anything to complain about
     meta, summary = ordinary.outcome.json("meta.json"), ordinary.outcome.summary
     assert {
@@ -126,16 +136,45 @@ def test_the_run_folder_is_complete(ordinary: Ordinary) -> None:
         "calibration",
     } <= meta.keys()
     assert {
-        "strategy", "seed", "devices", "seconds", "versions", "dispatched", "applied", "rejected", "lost",
-        "superseded", "in_flight", "final_accuracy", "best_accuracy", "mean_staleness", "max_staleness",
-        "updates_per_second", "dilation", "host_seconds", "computing", "fidelity",
-    } <= summary.keys()  # fmt: skip
+        "strategy",
+        "seed",
+        "devices",
+        "seconds",
+        "versions",
+        "dispatched",
+        "applied",
+        "rejected",
+        "lost",
+        "superseded",
+        "in_flight",
+        "final_accuracy",
+        "best_accuracy",
+        "mean_staleness",
+        "max_staleness",
+        "updates_per_second",
+        "dilation",
+        "host_seconds",
+        "computing",
+        "fidelity",
+    } <= summary.keys()
     assert (summary["strategy"], summary["seed"], summary["devices"]) == ("fedasync", 1, 4)
     rows = ordinary.outcome.csv("devices.csv")
     assert {
-        "device", "jobs", "applied", "rejected", "lost", "bytes_up", "bytes_down", "busy_s", "idle_s",
-        "suspended_s", "missed", "host_cpu_s", "host_waited_s", "mean_staleness",
-    } <= rows[0].keys()  # fmt: skip
+        "device",
+        "jobs",
+        "applied",
+        "rejected",
+        "lost",
+        "bytes_up",
+        "bytes_down",
+        "busy_s",
+        "idle_s",
+        "suspended_s",
+        "missed",
+        "host_cpu_s",
+        "host_waited_s",
+        "mean_staleness",
+    } <= rows[0].keys()
     assert [row["device"] for row in rows] == DEVICES
 
 

@@ -43,9 +43,9 @@ class Runs:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    def run(*options: str, devices: list[dict[str, Any]], versions: int, **rule: Any) -> Outcome:
+    def run(*options: str, devices: list[dict[str, Any]], versions: int, **strategy: Any) -> Outcome:
         folder = tmp_path_factory.mktemp("asafl")
-        changes = {"strategy": RULE | rule, "devices": devices, "cell": CELL, "stop": {"versions": versions}}
+        changes = {"strategy": RULE | strategy, "devices": devices, "cell": CELL, "stop": {"versions": versions}}
         return complete(write_profile(folder, **changes), *options)
 
     everyone: dict[str, Any] = {"control": "fixed", "degree": 4}  # then no version hangs on how calm the host is

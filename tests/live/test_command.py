@@ -32,8 +32,8 @@ class Halving(EveryUpdate):
 
 def test_a_users_own_rule_beside_the_profile_works_and_json_is_one_document(tmp_path: Path) -> None:
     (tmp_path / "my_rules.py").write_text(RULE, encoding="utf-8")
-    rule = {"name": "my_rules:Halving", "share": 0.25}
-    outcome = complete(write_profile(tmp_path, strategy=rule, stop={"versions": 5}), "--format", "json")
+    strategy = {"name": "my_rules:Halving", "share": 0.25}
+    outcome = complete(write_profile(tmp_path, strategy=strategy, stop={"versions": 5}), "--format", "json")
     assert outcome.code == 0
     printed = json.loads(outcome.stdout)
     assert printed == outcome.summary | {"run_folder": str(outcome.folder)}

@@ -46,8 +46,10 @@ def test_replays_of_a_run_met_what_it_met(runs: list[Outcome]) -> None:
     table = json.loads(result.stdout)
     assert (result.returncode, table["equal"], table["notes"]) == (0, True, [])
     assert [(run["strategy"], run["replay"]) for run in table["runs"]] == [
-        ("fedasync", ""), ("fedavg", "schedule"), ("safl-sc", "schedule")
-    ]  # fmt: skip
+        ("fedasync", ""),
+        ("fedavg", "schedule"),
+        ("safl-sc", "schedule"),
+    ]
     assert [run["versions"] for run in table["runs"]] == [outcome.summary["versions"] for outcome in runs]
     assert [row["device"] for row in table["devices"]] == ["rpi4-1", "rpi4-2", "phone-1"]
     assert table["jobs"] >= 6

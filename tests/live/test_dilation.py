@@ -42,9 +42,12 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[float, O
     with nothing_left_over():
         for dilation in (0.5, 2.0):
             profile = write_profile(
-                tmp_path_factory.mktemp("dilated"), devices=[group(device) for device in CYCLES],
-                task={"name": "digits", "split": "iid"}, stop={"versions": VERSIONS}, evaluation={"every": 1000.0},
-            )  # fmt: skip
+                tmp_path_factory.mktemp("dilated"),
+                devices=[group(device) for device in CYCLES],
+                task={"name": "digits", "split": "iid"},
+                stop={"versions": VERSIONS},
+                evaluation={"every": 1000.0},
+            )
             found[dilation] = complete(profile, "--dilation", str(dilation), "--no-admission")
         yield found
 
@@ -77,5 +80,6 @@ def test_emulated_and_host_seconds_differ_by_the_dilation(outcomes: dict[float, 
 
 def test_a_stored_profile_says_at_which_dilation_it_was_run(outcomes: dict[float, Outcome]) -> None:
     assert {dilation: load(outcome.folder / "profile.toml").dilation for dilation, outcome in outcomes.items()} == {
-        0.5: 0.5, 2.0: 2.0,
-    }  # fmt: skip
+        0.5: 0.5,
+        2.0: 2.0,
+    }

@@ -13,22 +13,29 @@ import pytest
 from aggregator.strategies.eafl.clustering import cluster, heads
 from testbed.history import trace
 from testbed.host import cgroups
-from testbed.wire.messages import book_of
+from testbed.wire.messages import range_of
 from tests.live.runs import Outcome, Run, complete, started, write_profile
 
 pytestmark = pytest.mark.live
 
 
 def profile(
-    folder: Path, *, clusters: int, devices: int = 4, rule: dict[str, Any] | None = None,
-    fleet: list[dict[str, Any]] | None = None, **changes: Any,
-) -> Path:  # fmt: skip
-    strategy = {"name": "eafl", "clusters": clusters, "every": 5, "phi": 0.6, "patience": 60.0} | (rule or {})
+    folder: Path,
+    *,
+    clusters: int,
+    devices: int = 4,
+    strategy: dict[str, Any] | None = None,
+    fleet: list[dict[str, Any]] | None = None,
+    **changes: Any,
+) -> Path:
+    strategy = {"name": "eafl", "clusters": clusters, "every": 5, "phi": 0.6, "patience": 60.0} | (strategy or {})
     settings = {
-        "strategy": strategy, "task": {"name": "digits", "split": {"name": "label-groups", "groups": clusters}},
-        "training": {"steps": 4, "batch": 16, "lr": 0.1}, "presence": {"beat": 0.25, "timeout": 2.0},
+        "strategy": strategy,
+        "task": {"name": "digits", "split": {"name": "label-groups", "groups": clusters}},
+        "training": {"steps": 4, "batch": 16, "lr": 0.1},
+        "presence": {"beat": 0.25, "timeout": 2.0},
         "devices": fleet or [{"profile": "rpi4", "link": "wifi", "count": devices}],
-    }  # fmt: skip
+    }
     return write_profile(folder, **settings | changes)
 
 
@@ -57,8 +64,8 @@ def test_devices_with_the_same_labels_are_found_and_only_heads_talk_to_the_aggre
     # an update of each device and clustering, and one of each cluster and iteration
     rows = {row["device"]: int(row["to_aggregator"]) for row in outcome.csv("devices.csv")}
     assert sum(rows.values()) == 20 * len(found) + 4 * len(made)
-    books = {event.book for event in outcome.of_kind(trace.Grouped)}
-    to_heads = [event for event in outcome.of_kind(trace.Arrived) if book_of(event.ticket) in books]
+    books = {event.ticket_range for event in outcome.of_kind(trace.Grouped)}
+    to_heads = [event for event in outcome.of_kind(trace.Arrived) if range_of(event.ticket) in books]
     assert len(to_heads) >= 8 * 4 * 3  # ⌈0.6·5⌉ for each result
     merged = [ticket for event in outcome.of_kind(trace.Merged) for ticket in event.tickets]
     assert len(set(merged)) == len(merged) >= 8 * 4 * 3
@@ -70,7 +77,7 @@ def test_devices_with_the_same_labels_are_found_and_only_heads_talk_to_the_aggre
 
 
 def test_killing_a_head_does_not_end_the_run_and_what_it_held_is_counted(tmp_path: Path) -> None:
-    path = profile(tmp_path, devices=8, clusters=2, rule={"every": 1000}, stop={"versions": 25})
+    path = profile(tmp_path, devices=8, clusters=2, strategy={"every": 1000}, stop={"versions": 25})
     with started(path) as run:
         run.wait_until_traced("merged", 4)
         killed = live_head(run)
@@ -80,7 +87,7 @@ def test_killing_a_head_does_not_end_the_run_and_what_it_held_is_counted(tmp_pat
     assert f"{killed.head} (pid " in outcome.stderr
     [left] = outcome.of_kind(trace.Left)
     assert left.device == killed.head
-    grouped = [event for event in outcome.of_kind(trace.Grouped) if event.book > killed.book]
+    grouped = [event for event in outcome.of_kind(trace.Grouped) if event.ticket_range > killed.ticket_range]
     assert grouped[0].t == left.t  # at once, when it was noticed
     assert grouped[0].head in killed.members
     assert killed.head not in grouped[0].members
@@ -88,7 +95,7 @@ def test_killing_a_head_does_not_end_the_run_and_what_it_held_is_counted(tmp_pat
     assert len(after) >= 5
     assert outcome.summary["stopped"] == "version 25 is reached"
     gone = [event for event in outcome.of_kind(trace.Lost) if event.reason == "its head has gone"]
-    assert {book_of(event.ticket) for event in gone} == {killed.book}
+    assert {range_of(event.ticket) for event in gone} == {killed.ticket_range}
     check_books(outcome)
 
 
@@ -99,10 +106,14 @@ def test_a_head_that_hangs_is_replaced_after_its_patience_although_its_heart_bea
     patience, hangs_at = 1.5, 1.0
     outcome = complete(
         profile(
-            tmp_path, devices=4, clusters=1, rule={"every": 1000, "patience": patience}, stop={"seconds": 6.0},
+            tmp_path,
+            devices=4,
+            clusters=1,
+            strategy={"every": 1000, "patience": patience},
+            stop={"seconds": 6.0},
             events=[{"at": hangs_at, "device": head, "do": "suspend", "seconds": 3.0}],
         )
-    )  # fmt: skip
+    )
     assert (outcome.code, outcome.stderr) == (0, "")
     assert not outcome.of_kind(trace.Left)
     first, second, *_ = outcome.of_kind(trace.Grouped)
@@ -116,7 +127,7 @@ def test_a_head_that_hangs_is_replaced_after_its_patience_although_its_heart_bea
     # it is a member again when it is back
     back = [event for event in outcome.of_kind(trace.Arrived) if event.device == head and event.t > hangs_at + 3.0]
     assert back
-    assert all(book_of(event.ticket) >= second.book for event in back)
+    assert all(range_of(event.ticket) >= second.ticket_range for event in back)
     check_books(outcome)
 
 
@@ -126,9 +137,12 @@ def test_a_head_that_is_stopped_is_replaced_and_a_member_again_when_it_goes_on(
 ) -> None:
     """By SIGSTOP: it neither serves nor beats. Whichever of the two times is shorter, it is replaced then."""
     path = profile(
-        tmp_path, devices=8, clusters=2, rule={"every": 1000, "patience": patience},
+        tmp_path,
+        devices=8,
+        clusters=2,
+        strategy={"every": 1000, "patience": patience},
         presence={"beat": 0.25, "timeout": timeout},
-    )  # fmt: skip
+    )
     with started(path) as run:
         run.wait_until_traced("merged", 4)
         old = live_head(run)
@@ -151,11 +165,11 @@ def test_a_head_that_is_stopped_is_replaced_and_a_member_again_when_it_goes_on(
         known = [event.t for event in outcome.of_kind(trace.Trained) if event.device == old.head and event.t < new.t]
         assert 0.9 * timeout < new.t - known[-1] < 2 * timeout  # (the end of a job is known a little ahead)
     # the others of its cluster go on with the new head, and what the old one had given out is lost and nothing else
-    after = [event for event in outcome.of_kind(trace.Arrived) if book_of(event.ticket) == new.book]
+    after = [event for event in outcome.of_kind(trace.Arrived) if range_of(event.ticket) == new.ticket_range]
     assert {event.device for event in after} >= set(old.members) - {old.head}
     assert outcome.of_kind(trace.Merged)[-1].t > new.t
     lost = {event.ticket: event.device for event in outcome.of_kind(trace.Lost)}
-    assert {book_of(ticket) for ticket, device in lost.items() if device != old.head} == {old.book}
+    assert {range_of(ticket) for ticket, device in lost.items() if device != old.head} == {old.ticket_range}
     merged = [ticket for event in outcome.of_kind(trace.Merged) for ticket in event.tickets]
     assert len(set(merged)) == len(merged)
     assert not lost.keys() & set(merged)
@@ -165,7 +179,7 @@ def test_a_head_that_is_stopped_is_replaced_and_a_member_again_when_it_goes_on(
 def works_for_another(run: Run, old: trace.Grouped) -> bool:
     """Whether who was a head sends updates to its successor."""
     events = [event for event in trace.read(run.folder / "trace.jsonl") if isinstance(event, trace.Arrived)]
-    return any(event.device == old.head and book_of(event.ticket) > old.book for event in events)
+    return any(event.device == old.head and range_of(event.ticket) > old.ticket_range for event in events)
 
 
 @pytest.mark.parametrize("throttle", ["signal", "cgroup"])
@@ -211,7 +225,7 @@ def test_heads_are_reached_whatever_the_transport_to_the_aggregator_is(tmp_path:
 @pytest.mark.parametrize("without", ["gdc", "saa", "dsa"])
 def test_each_part_of_the_rule_can_be_left_out(without: str, tmp_path: Path) -> None:
     outcome = complete(
-        profile(tmp_path, clusters=2, rule={without: False, "every": 4, "phi": 1.0}, stop={"versions": 10})
+        profile(tmp_path, clusters=2, strategy={without: False, "every": 4, "phi": 1.0}, stop={"versions": 10})
     )
     assert (outcome.code, outcome.stderr) == (0, "")
     clusterings, versions = outcome.of_kind(trace.Clustered), outcome.of_kind(trace.Aggregated)

@@ -43,9 +43,11 @@ def test_a_device_suspended_by_signal_is_stopped_for_a_while_and_comes_back(tmp_
         outcome = run.finish()
     assert outcome.code == 130
     assert outcome.of_kind(trace.Left) == []
-    hangs = outcome.of_kind(trace.Suspended)
-    assert {hang.device for hang in hangs} == {"sleepy-1"}
-    assert all(hang.obtained >= hang.asked for hang in hangs[:-1])  # the last may have been cut short by the end
+    suspensions = outcome.of_kind(trace.Suspended)
+    assert {suspension.device for suspension in suspensions} == {"sleepy-1"}
+    assert all(
+        suspension.obtained >= suspension.asked for suspension in suspensions[:-1]
+    )  # the last may have been cut short by the end
     assert {event.device for event in outcome.of_kind(trace.Arrived)} == {"steady-1", "sleepy-1"}
 
 
@@ -60,6 +62,6 @@ def test_a_run_that_ends_while_a_device_is_stopped_leaves_nothing_behind(tmp_pat
         return
     assert (outcome.code, outcome.stderr) == (130, "")
     # it was woken to tell how long it had been stopped
-    [hang] = outcome.of_kind(trace.Suspended)
-    assert (hang.device, hang.obtained < hang.asked) == ("sleepy-1", True)
+    [suspension] = outcome.of_kind(trace.Suspended)
+    assert (suspension.device, suspension.obtained < suspension.asked) == ("sleepy-1", True)
     assert outcome.summary["in_flight"] == 2

@@ -14,14 +14,14 @@ pytestmark = pytest.mark.live
 QUICKSTART = ROOT / "profiles" / "experiments" / "quickstart.toml"
 
 
-@pytest.mark.parametrize("rule", STRATEGIES)
-def test_the_quickstart_learns_with_every_rule(rule: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_quickstart_learns_with_every_rule(strategy: str, tmp_path: Path) -> None:
     profile = tmp_path / "quickstart.toml"
     profile.write_text(QUICKSTART.read_text(encoding="utf-8"), encoding="utf-8")
-    needs = ("--set", "strategy.interval=1") if rule in ("audg", "psurdg") else ()
-    if STRATEGIES[rule].grants:  # a cell as in the paper
+    needs = ("--set", "strategy.interval=1") if strategy in ("audg", "psurdg") else ()
+    if STRATEGIES[strategy].grants:  # a cell as in the paper
         needs = ("--set", "cell.radius=500", "--set", "strategy.budget=300")
-    options = ("--strategy", rule, *needs, "--seconds", "60", "--set", "stop.target_accuracy=0.85")
+    options = ("--strategy", strategy, *needs, "--seconds", "60", "--set", "stop.target_accuracy=0.85")
     outcome = complete(profile, *options)
     assert outcome.code == 0
     assert outcome.summary["devices"] == 8
@@ -50,10 +50,10 @@ def fates(outcome: Outcome) -> dict[str, dict[tuple[int, str], list[Fate]]]:
 def test_two_rules_with_the_same_seed_meet_the_same_faults(tmp_path: Path) -> None:
     groups = [{"profile": "phone-low", "name": "phone", "link": "lte", "count": 3, "drop": 0.3, "on_drop": "retry"}]
     outcomes = []
-    for rule in ("fedasync", "fedavg"):
-        folder = tmp_path / rule
+    for strategy in ("fedasync", "fedavg"):
+        folder = tmp_path / strategy
         folder.mkdir()
-        profile = write_profile(folder, strategy=rule, seed=5, devices=groups, stop={"seconds": 3})
+        profile = write_profile(folder, strategy=strategy, seed=5, devices=groups, stop={"seconds": 3})
         outcomes.append(complete(profile))
     assert [outcome.code for outcome in outcomes] == [0, 0]
     one, other = map(fates, outcomes)

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from rich.console import Console
 
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Paper
 from testbed.papers.programme import Programme
 from testbed.sweep.runner import Runner
@@ -24,8 +24,10 @@ from tests.testbed.papers.small import chapter
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 SHORT = {"stop.seconds": 2, "devices[0].count": 1, "devices[1].count": 1, "dilation": "auto"}
-RECORDED = Job(name="recorded", profile="quickstart.toml", seed=1, rule="fedasync", settings=SHORT)
-REPLAYED = Job(name="replayed", profile="quickstart.toml", seed=1, rule="fedbuff", settings=SHORT, replays="recorded")
+RECORDED = PaperRun(name="recorded", profile="quickstart.toml", seed=1, strategy="fedasync", settings=SHORT)
+REPLAYED = PaperRun(
+    name="replayed", profile="quickstart.toml", seed=1, strategy="fedbuff", settings=SHORT, replays="recorded"
+)
 PAPER = Paper(name="two", title="Two", citation="", jobs=lambda chosen: [RECORDED, REPLAYED], chapter=chapter)
 
 
@@ -53,9 +55,13 @@ def test_one_is_recorded_and_the_other_meets_its_delays(tmp_path: Path) -> None:
 def test_ctrl_c_ends_it_and_leaves_nothing_running(tmp_path: Path) -> None:
     words = ["-m", "testbed.papers", "afl", "--out", str(tmp_path / "runs"), "--document", str(tmp_path / "papers.md")]
     process = subprocess.Popen(
-        [sys.executable, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
-    )  # fmt: skip
+    )
     limit = time.monotonic() + PATIENCE
     while not list((tmp_path / "runs").glob("afl/*/*/trace.jsonl")):
         assert time.monotonic() < limit

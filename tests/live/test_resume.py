@@ -74,13 +74,13 @@ def model(outcome: Outcome) -> str:
     return stopped.model
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_strict_replay_that_was_killed_ends_with_the_recorded_model(rule: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", RULES)
+def test_a_strict_replay_that_was_killed_ends_with_the_recorded_model(strategy: str, tmp_path: Path) -> None:
     (tmp_path / "recorded").mkdir()
-    recorded = complete(write_profile(tmp_path / "recorded", stop={"seconds": 5.0}, **RULES[rule]))
+    recorded = complete(write_profile(tmp_path / "recorded", stop={"seconds": 5.0}, **RULES[strategy]))
     assert recorded.code == 0, recorded.stderr
     strict = ("--replay", str(recorded.folder), "--replay-mode", "strict", "--set", "checkpoint.versions=2")
-    folder = killed(write_profile(tmp_path, stop={"seconds": 5.0}, **RULES[rule]), *strict)
+    folder = killed(write_profile(tmp_path, stop={"seconds": 5.0}, **RULES[strategy]), *strict)
     outcome = resume(folder)
     assert outcome.code == 0, outcome.stderr  # 1, if it had been another run in anything that is certified
     assert model(outcome) == model(recorded)
@@ -118,8 +118,8 @@ def test_a_run_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None
 
 
 def test_a_run_with_cluster_heads_that_was_killed_goes_on_with_new_ones(tmp_path: Path) -> None:
-    rule = {"name": "eafl", "clusters": 2, "every": 4, "phi": 0.5, "patience": 20.0}
-    changes = {"strategy": rule, "devices": [{"profile": "rpi4", "link": "wifi", "count": 6}]}
+    strategy = {"name": "eafl", "clusters": 2, "every": 4, "phi": 0.5, "patience": 20.0}
+    changes = {"strategy": strategy, "devices": [{"profile": "rpi4", "link": "wifi", "count": 6}]}
     profile = write_profile(tmp_path, checkpoint={"versions": 1}, **changes)
     folder = killed(profile)
     outcome = resume(folder, "--seconds", str(_reached(folder) + 6))

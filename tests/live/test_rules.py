@@ -47,12 +47,12 @@ def test_safl_sc_stops_a_device_in_mid_training_and_restarts_it_on_the_new_model
     assert "thrown away for a newer model" in outcome.stdout
 
 
-@pytest.mark.parametrize("rule", ["audg", "psurdg"])
-def test_uploads_are_tried_once_per_interval_and_everyone_has_the_final_model(rule: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", ["audg", "psurdg"])
+def test_uploads_are_tried_once_per_interval_and_everyone_has_the_final_model(strategy: str, tmp_path: Path) -> None:
     group = {"profile": "rpi4", "link": "wifi", "count": 4, "phi": 0.5, "drop": 0.4}
     outcome = complete(
         write_profile(
-            tmp_path, strategy=TICKS | {"name": rule}, training=ONE_STEP, devices=[group], stop={"seconds": 6}
+            tmp_path, strategy=TICKS | {"name": strategy}, training=ONE_STEP, devices=[group], stop={"seconds": 6}
         )
     )
     assert outcome.code == 0
@@ -93,19 +93,19 @@ def test_a_device_whose_download_is_lost_goes_on_with_its_old_base(tmp_path: Pat
 
 def test_theory_compares_two_runs(tmp_path: Path) -> None:
     runs = []
-    for rule in ("audg", "psurdg"):
-        folder = tmp_path / rule
+    for strategy in ("audg", "psurdg"):
+        folder = tmp_path / strategy
         folder.mkdir()
         group = {"profile": "rpi4", "link": "wifi", "count": 4, "phi": 0.5}
         profile = write_profile(
-            folder, strategy=TICKS | {"name": rule}, training=ONE_STEP, devices=[group], stop={"seconds": 6}
+            folder, strategy=TICKS | {"name": strategy}, training=ONE_STEP, devices=[group], stop={"seconds": 6}
         )
         runs.append(complete(profile))
     constants = ["--L", "1", "--mu", "0.1", "--R", "5", "--G", "2", "--phi", "0.5"]
     told = _theory(runs, *constants, "--format", "json")
     table: dict[str, Any] = json.loads(told)
     losses = {run.summary["strategy"]: run.csv("metrics.csv")[-1]["loss"] for run in runs}
-    measured = min(losses, key=lambda rule: float(losses[rule]))
+    measured = min(losses, key=lambda strategy: float(losses[strategy]))
     assert table["measured"]["winner"] == measured
     assert table["predicted"]["winner"] in losses
     text = _theory(runs, *constants)
@@ -119,18 +119,20 @@ def _theory(runs: list[Outcome], *options: str) -> str:
 
 
 def test_afl_and_sync_fl_tell_of_their_rounds(tmp_path: Path) -> None:
-    for rule in ("afl", "sync-fl"):
-        folder = tmp_path / rule
+    for strategy in ("afl", "sync-fl"):
+        folder = tmp_path / strategy
         folder.mkdir()
         groups = [
             {"profile": "rpi4", "link": "wifi", "count": 2},
             {"profile": "jetson-nano", "link": "wifi", "count": 2},
         ]
-        profile = write_profile(folder, strategy={"name": rule, "fraction": 0.5}, devices=groups, stop={"versions": 12})
+        profile = write_profile(
+            folder, strategy={"name": strategy, "fraction": 0.5}, devices=groups, stop={"versions": 12}
+        )
         outcome = complete(profile)
         rounds = outcome.of_kind(trace.Round)
         rows = outcome.csv("rounds.csv")
-        assert len(rows) == len(rounds) == (6 if rule == "afl" else 12)
+        assert len(rows) == len(rounds) == (6 if strategy == "afl" else 12)
         cumulative = energy = 0.0
         watts = {event.device: event.watts.compute for event in outcome.of_kind(trace.Joined) if event.watts}
         for event, row in zip(rounds, rows, strict=True):

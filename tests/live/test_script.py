@@ -37,9 +37,11 @@ def test_a_device_that_is_killed_and_rejoins_is_another_process_and_trains_again
     tmp_path: Path, timeout: float, reason: str
 ) -> None:
     profile = write_profile(
-        tmp_path, events=[event(2.0, "kill"), event(5.0, "rejoin")], stop={"seconds": 8.0},
+        tmp_path,
+        events=[event(2.0, "kill"), event(5.0, "rejoin")],
+        stop={"seconds": 8.0},
         presence={"beat": 0.25, "timeout": timeout},
-    )  # fmt: skip
+    )
     with started(profile) as run:
         run.wait_until_traced("arrived", 3)
         first = run.members()[VICTIM]
@@ -102,9 +104,12 @@ def test_devices_hang_at_their_moment_busy_or_idle(tmp_path: Path) -> None:
         {"profile": "rpi3bplus", "link": "wifi", "name": "slow", "schedule": [{"at": 0, "speed": 0.1}]},
     ]
     profile = write_profile(
-        tmp_path, devices=groups, strategy="fedavg", stop={"seconds": 8.0},
+        tmp_path,
+        devices=groups,
+        strategy="fedavg",
+        stop={"seconds": 8.0},
         events=[event(3.0, "suspend", "*", seconds=2.0)],
-    )  # fmt: skip
+    )
     with started(profile) as run:
         run.wait_until_traced("arrived")
         fast = run.members()["fast-1"]
@@ -113,9 +118,9 @@ def test_devices_hang_at_their_moment_busy_or_idle(tmp_path: Path) -> None:
     assert (outcome.code, outcome.stderr) == (0, "")
     assert sorted(told(outcome)) == [("fast-1", "suspend"), ("slow-1", "suspend")]
     assert {each.t for each in outcome.of_kind(trace.Scripted)} == {3.0}
-    hangs = {each.device: each for each in outcome.of_kind(trace.Suspended)}
-    assert {name: hang.asked for name, hang in hangs.items()} == {"fast-1": 2.0, "slow-1": 2.0}
-    assert all(5.0 <= hang.t < 5.0 + LATE / outcome.summary["dilation"] for hang in hangs.values())
+    suspensions = {each.device: each for each in outcome.of_kind(trace.Suspended)}
+    assert {name: suspension.asked for name, suspension in suspensions.items()} == {"fast-1": 2.0, "slow-1": 2.0}
+    assert all(5.0 <= suspension.t < 5.0 + LATE / outcome.summary["dilation"] for suspension in suspensions.values())
     assert not [each for each in outcome.of_kind(trace.Arrived) if 3.0 < each.t < 5.0]
     assert [each for each in outcome.of_kind(trace.Arrived) if each.t > 5.0]
     assert accounts_balance(outcome)

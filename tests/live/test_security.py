@@ -15,10 +15,10 @@ import pytest
 import zmq
 
 from testbed.history import trace
-from testbed.wire.authentication import new_pair, show
+from testbed.wire.authentication import new_key_pair, show
 from testbed.wire.codec import decode, encode
-from testbed.wire.credentials import Badge, issue
-from testbed.wire.messages import Beat, Refused
+from testbed.wire.credentials import Credential, issue
+from testbed.wire.messages import Heartbeat, Refused
 from tests.live import leaky
 from tests.live.runs import Outcome, Run, complete, started, write_profile
 from tests.live.test_strangers import ANSWER_MS, listening_port, model_size, update
@@ -45,21 +45,21 @@ def assert_unharmed(outcome: Outcome) -> None:
 
 
 @contextlib.contextmanager
-def leaking(profile: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Run, dict[str, Badge]]]:
+def leaking(profile: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Run, dict[str, Credential]]]:
     """A run that is at work, and the badges of its peers."""
     file = profile.parent / "badges.json"
     monkeypatch.setenv(leaky.FILE, str(file))
     with started(profile, program=Path(leaky.__file__)) as run:
         run.wait_until_traced("downloaded", 3)
-        yield run, msgspec.json.decode(file.read_bytes(), type=dict[str, Badge])
+        yield run, msgspec.json.decode(file.read_bytes(), type=dict[str, Credential])
 
 
 @contextlib.contextmanager
-def connected(port: int, badge: Badge) -> Iterator[zmq.Socket[bytes]]:
+def connected(port: int, credential: Credential) -> Iterator[zmq.Socket[bytes]]:
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.setsockopt(zmq.LINGER, 0)
         dealer.setsockopt(zmq.SNDTIMEO, ANSWER_MS)
-        show(dealer, badge)
+        show(dealer, credential)
         dealer.connect(f"tcp://127.0.0.1:{port}")
         yield dealer
 
@@ -69,13 +69,17 @@ def test_an_encrypted_run_learns_and_its_keys_are_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     profile = write_profile(tmp_path, transport=ENCRYPTED | {"kind": kind}, stop={"seconds": 5}, compress=False)
-    with leaking(profile, monkeypatch) as (run, badges):
+    with leaking(profile, monkeypatch) as (run, credentials):
         outcome = run.finish()
     assert_unharmed(outcome)
     assert outcome.summary["refused"] == 0
     assert outcome.summary["final_accuracy"] > 0.5
-    assert set(badges) >= {"rpi4-1", "rpi4-2", "rpi4-3", "evaluator"}
-    secrets = [word for badge in badges.values() for word in (badge.id.encode(), badge.keys and badge.keys.secret)]
+    assert set(credentials) >= {"rpi4-1", "rpi4-2", "rpi4-3", "evaluator"}
+    secrets = [
+        word
+        for credential in credentials.values()
+        for word in (credential.id.encode(), credential.keys and credential.keys.secret)
+    ]
     for file in outcome.folder.rglob("*"):
         if file.is_file():
             content = file.read_bytes()
@@ -85,9 +89,12 @@ def test_an_encrypted_run_learns_and_its_keys_are_nowhere(
 def test_the_sockets_of_a_run_are_its_owners(tmp_path: Path) -> None:
     home = Path(os.environ["TMPDIR"])
     profile = write_profile(
-        tmp_path, strategy={"name": "eafl", "clusters": 2, "every": 15}, transport=ENCRYPTED, stop={"seconds": 8},
+        tmp_path,
+        strategy={"name": "eafl", "clusters": 2, "every": 15},
+        transport=ENCRYPTED,
+        stop={"seconds": 8},
         devices=[{"profile": "rpi4", "link": "wifi", "count": 4}],
-    )  # fmt: skip
+    )
     with started(profile) as run:
         # heads have Unix sockets, whatever the transport: all devices are processes of this machine
         run.wait_for(lambda: list(home.glob("edgebed-*/head-*")), "a cluster head's socket")
@@ -105,22 +112,22 @@ def test_who_has_no_key_a_wrong_key_or_a_stolen_id_is_refused_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profile = write_profile(tmp_path, transport=ENCRYPTED, stop={"seconds": 8})
-    with leaking(profile, monkeypatch) as (run, badges):
+    with leaking(profile, monkeypatch) as (run, credentials):
         port, size = listening_port(run), model_size(run)
-        mine, other = badges["rpi4-1"].keys, issue(["rpi4-1"], new_pair)[1]["rpi4-1"].keys
+        mine, other = credentials["rpi4-1"].keys, issue(["rpi4-1"], new_key_pair)[1]["rpi4-1"].keys
         assert mine is not None
         assert other is not None
         forged = [bytes(frame) for frame in encode(msgspec.structs.replace(update(size), device="rpi4-2"))]
         with (
-            connected(port, Badge(id=badges["rpi4-2"].id)) as keyless,
-            connected(port, Badge(id=badges["rpi4-2"].id, keys=replace(other, server=mine.server))) as wrong,
+            connected(port, Credential(id=credentials["rpi4-2"].id)) as keyless,
+            connected(port, Credential(id=credentials["rpi4-2"].id, keys=replace(other, server=mine.server))) as wrong,
         ):
             for stranger in (keyless, wrong):
                 stranger.send_multipart(forged)
             run.wait_until_traced("refusal", 2)
             assert not keyless.poll(0)
             assert not wrong.poll(0)
-        with connected(port, Badge(id=badges["rpi4-2"].id, keys=mine)) as thief:
+        with connected(port, Credential(id=credentials["rpi4-2"].id, keys=mine)) as thief:
             thief.send_multipart(forged)
             run.wait_for(lambda: "the key of another device" in run.traced(), "a stolen id")
         outcome = run.finish()
@@ -137,9 +144,9 @@ def test_a_device_that_floods_is_dropped_counted_and_told_and_the_others_go_on(
 ) -> None:
     """Under the badge of a device: one of ours that has gone mad, and takes the place of the process that had it."""
     profile = write_profile(tmp_path, transport={"kind": "tcp", "rate": 100}, stop={"seconds": 8})
-    with leaking(profile, monkeypatch) as (run, badges):
-        with connected(listening_port(run), badges["rpi4-3"]) as mad:
-            beat = encode(Beat(device="rpi4-3", state="idle"))
+    with leaking(profile, monkeypatch) as (run, credentials):
+        with connected(listening_port(run), credentials["rpi4-3"]) as mad:
+            beat = encode(Heartbeat(device="rpi4-3", state="idle"))
             for number in range(FLOOD):
                 mad.send_multipart([b"garbage"] if number % 2 else [bytes(frame) for frame in beat])
             assert mad.poll(ANSWER_MS)

@@ -29,9 +29,17 @@ FLOOD = 20_000
 
 def update(size: int) -> Update:
     return Update(
-        device="stranger", ticket=1, version=0, delta=np.zeros(size, dtype=np.float32), samples=1, steps=1,
-        started=0.0, finished=0.0, due=0.0, loss=0.0,
-    )  # fmt: skip
+        device="stranger",
+        ticket=1,
+        version=0,
+        delta=np.zeros(size, dtype=np.float32),
+        samples=1,
+        steps=1,
+        started=0.0,
+        finished=0.0,
+        due=0.0,
+        loss=0.0,
+    )
 
 
 def altered(frames: Frames, **changes: Any) -> Frames:

@@ -28,9 +28,12 @@ CELLS = ["fedavg-seed1", "fedavg-seed2", "fedasync-seed1", "fedasync-seed2"]
 def started(profile: Path, out: Path) -> Iterator[subprocess.Popen[str]]:
     words = ["sweep", str(profile), "--strategy", "fedavg,fedasync", "--seeds", "2", "--out", str(out), "--no-report"]
     process = subprocess.Popen(
-        [sys.executable, str(ROOT / "run_testbed.py"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, str(ROOT / "run_testbed.py"), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
         yield process
     finally:

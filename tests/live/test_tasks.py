@@ -42,10 +42,14 @@ def need(data_set: str) -> None:
 def trained(folder: Path, task: dict[str, Any] | str, *, lr: float) -> Outcome:
     """A few rounds of FedAvg on devices as fast as this host."""
     profile = write_profile(
-        folder, task=task, strategy="fedavg", training={"steps": 4, "batch": 16, "lr": lr, "momentum": 0.5},
-        devices=[{"profile": "host", "link": "ethernet", "count": 3}], evaluation={"every": 0.0},
+        folder,
+        task=task,
+        strategy="fedavg",
+        training={"steps": 4, "batch": 16, "lr": lr, "momentum": 0.5},
+        devices=[{"profile": "host", "link": "ethernet", "count": 3}],
+        evaluation={"every": 0.0},
         stop={"versions": 5},
-    )  # fmt: skip
+    )
     outcome = complete(profile)
     assert outcome.code == 0, outcome.stderr
     return outcome
@@ -67,9 +71,12 @@ def test_a_data_set_trains_for_a_few_rounds(tmp_path: Path, name: str) -> None:
 def test_fifty_devices_share_the_pages_of_mnist(tmp_path: Path) -> None:
     need("mnist")
     profile = write_profile(
-        tmp_path, task={"name": "mnist", "split": "dirichlet", "test_samples": 500}, dilation=5.0,
-        devices=[{"profile": "rpi4", "link": "wifi", "count": 50}], training={"steps": 4, "batch": 32, "lr": 0.05},
-    )  # fmt: skip
+        tmp_path,
+        task={"name": "mnist", "split": "dirichlet", "test_samples": 500},
+        dilation=5.0,
+        devices=[{"profile": "rpi4", "link": "wifi", "count": 50}],
+        training={"steps": 4, "batch": 32, "lr": 0.05},
+    )
     with started(profile, "--no-admission") as run:
         run.wait_until_traced("trained", 100)  # about two jobs of each device
         names = {name: process for name, process in run.members().items() if name.startswith("rpi4-")}

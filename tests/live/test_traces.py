@@ -117,10 +117,10 @@ def test_nothing_is_lost_and_nothing_comes_before_its_time(outcome: Outcome) -> 
 
 def test_a_device_is_suspended_while_it_is_away_and_nothing_of_it_arrives_then(outcome: Outcome) -> None:
     shy = specs(outcome)["shy-1"]
-    hangs = outcome.of_kind(trace.Suspended)
-    assert {event.device for event in hangs} == {"shy-1"}
-    assert len(hangs) >= 4
-    assert all(hang.obtained >= hang.asked - 1e-6 for hang in hangs[:-1])
+    suspensions = outcome.of_kind(trace.Suspended)
+    assert {event.device for event in suspensions} == {"shy-1"}
+    assert len(suspensions) >= 4
+    assert all(suspension.obtained >= suspension.asked - 1e-6 for suspension in suspensions[:-1])
     arrivals = [event.due for event in outcome.of_kind(trace.Arrived) if event.device == "shy-1"]
     assert len(arrivals) > 3
     for due in arrivals:

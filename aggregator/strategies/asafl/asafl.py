@@ -40,7 +40,7 @@ from typing import ClassVar
 from aggregator.strategies.asafl.gradient_memory import Differences, Latest, Mismatch
 from aggregator.strategies.asafl.granted_rounds import Granting
 from aggregator.strategy import Server
-from aggregator.vectors import Sum, plus_scaled
+from aggregator.strategy.vectors import Sum, plus_scaled
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update, Vector
 
@@ -53,9 +53,10 @@ class ASAFL(Granting):
 
     calibrated: bool = param(True, "whether every version uses the latest gradients of all; false: SAFL, those of S_t")
     memory: str = param(
-        "full", "where they are kept: all N on the server (Algorithm 1), or each on its device (Algorithm 4)",
+        "full",
+        "where they are kept: all N on the server (Algorithm 1), or each on its device (Algorithm 4)",
         choices=("full", "light"),
-    )  # fmt: skip
+    )
 
     _latest: Latest | None = field(default=None, init=False, repr=False)
     _differences: Differences | None = field(default=None, init=False, repr=False)
@@ -67,7 +68,7 @@ class ASAFL(Granting):
         if self.memory == "light" and not self.calibrated:
             raise ParameterError("memory", "is light; without calibration there is nothing to keep: leave it out")
 
-    def taken(self, device: str) -> int | None:
+    def last_applied(self, device: str) -> int | None:
         return self._heard.get(device, 0) if self.memory == "light" else None
 
     @property

@@ -26,7 +26,7 @@ Departures
 
 from __future__ import annotations
 
-from aggregator.vectors import Sum, add_scaled, scaled, zero_sum
+from aggregator.strategy.vectors import Sum, add_scaled, scaled, zero_sum
 from testbed.wire.messages import Vector
 
 
@@ -66,7 +66,7 @@ class Differences:
         self._sum = zero_sum(model)
         self._taken: dict[str, int] = {}
 
-    def taken(self, device: str) -> int:
+    def last_applied(self, device: str) -> int:
         """Ticket of the last update that was taken of this device; 0: none. The device is told with its next Train.
 
         When it is told, nothing of it may be undecided: what is taken later than that, it does not know of.
@@ -75,9 +75,9 @@ class Differences:
 
     def take(self, device: str, ticket: int, difference: Vector, since: int) -> None:
         """``since``: ticket of the update that the difference is counted from. Raises Mismatch."""
-        taken = self.taken(device)
-        if since != taken:
-            raise Mismatch(f"its difference is counted from ticket {since}, but {taken} was taken last")
+        last_applied = self.last_applied(device)
+        if since != last_applied:
+            raise Mismatch(f"its difference is counted from ticket {since}, but {last_applied} was taken last")
         add_scaled(self._sum, 1.0, difference)  # Algorithm 4, line 7
         self._taken[device] = ticket
 

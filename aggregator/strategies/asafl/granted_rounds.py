@@ -12,22 +12,22 @@ from typing import ClassVar
 
 import msgspec
 
-from aggregator.pacing.every_few import Collecting, free
+from aggregator.pacing.every_few import Collecting, idle_devices
 from aggregator.strategies.asafl.bandwidth import Allocate, Upload, equal, optimal, rate
 from aggregator.strategies.asafl.synchrony import (
     WEIGHTS,
     Budget,
     Candidate,
+    Candidates,
     Control,
+    CostLine,
     Fixed,
     Greedy,
-    Line,
     Lyapunov,
     Myopic,
-    Options,
-    Progress,
+    RoundProgress,
 )
-from aggregator.strategy import Decision, Plan, Server
+from aggregator.strategy import Decision, Server, UploadPlan
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update
 
@@ -59,19 +59,21 @@ class Granting(Collecting):
     high: int = param(20, "the largest K of ascending and descending; or all devices, if they are fewer", at_least=1)
     allocation: str = param("optimal", "shares of the band: by Algorithm 2, or equal (EBA)", choices=tuple(_ALLOCATE))
     tau_0: int | None = param(
-        None, "τ_0: devices that are further behind a new version are restarted on it (SAFL-SC); unset: nobody",
+        None,
+        "τ_0: devices that are further behind a new version are restarted on it (SAFL-SC); unset: nobody",
         at_least=0,
-    )  # fmt: skip
+    )
     estimate: str = param(
-        "updates", "how long a device computes yet: by its profile and last update, or by its heartbeats",
+        "updates",
+        "how long a device computes yet: by its profile and last update, or by its heartbeats",
         choices=("updates", "beats"),
-    )  # fmt: skip
+    )
 
     _awaited: set[str] = field(default_factory=set, init=False, repr=False)
     """Devices of the round under way that can still come; empty: none is under way."""
     _opened: float = field(default=0.0, init=False, repr=False)
     """When the round began: with the version before it."""
-    _progress: Progress = field(default_factory=Progress, init=False, repr=False)
+    _progress: RoundProgress = field(default_factory=RoundProgress, init=False, repr=False)
 
     def check(self, devices: int) -> None:
         if self.control == "fixed" and self.degree > devices:
@@ -120,7 +122,7 @@ class Granting(Collecting):
         if not self._awaited:
             if self._gathered:
                 decision, contributors = self._aggregate(server)
-                start, version = [*start, *free(contributors, server), *self._behind(server)], version + 1
+                start, version = [*start, *idle_devices(contributors, server), *self._behind(server)], version + 1
                 self._progress = self._progress.after(server.now - self._opened, self._budget)
                 self._opened = server.now
             # where nothing was gathered, the round begins anew: the time that it took so far counts
@@ -134,42 +136,47 @@ class Granting(Collecting):
             return []
         return [device for device, base in server.busy.items() if server.version + 1 - base > self.tau_0]
 
-    def _planned(self, server: Server, version: int, start: list[str]) -> Plan | None:
+    def _planned(self, server: Server, version: int, start: list[str]) -> UploadPlan | None:
         """The next round, after ``version``, in which the devices in ``start`` have just been sent it."""
         candidates = self._candidates(server, version, start)
         if not candidates:
             return None
-        bandwidth = server.outlook.bandwidth
+        bandwidth = server.forecast.bandwidth
         option = self._control(len(server.known)).choose(
-            Options(candidates, bandwidth, _ALLOCATE[self.allocation]), self._progress
+            Candidates(candidates, bandwidth, _ALLOCATE[self.allocation]), self._progress
         )
         self._awaited = set(option.devices)
         uploads = {each.device: each.upload for each in candidates}
         shares = option.allocation.shares
         pairs = list(zip(option.devices, shares, strict=True))
-        return Plan(
-            devices=option.devices, shares=shares, seconds=option.allocation.seconds,
+        return UploadPlan(
+            devices=option.devices,
+            shares=shares,
+            seconds=option.allocation.seconds,
             rates=tuple(rate(share, bandwidth, uploads[device].snr) for device, share in pairs),
             remaining=tuple(uploads[device].remaining for device in option.devices),
-            queue=self._progress.queue, spent=self._progress.spent, budget=self.budget,
-        )  # fmt: skip
+            queue=self._progress.queue,
+            spent=self._progress.spent,
+            budget=self.budget,
+        )
 
     def _candidates(self, server: Server, version: int, start: Sequence[str]) -> list[Candidate]:
         """Everybody who computes or waits: of those in ``start`` the engine does not know yet that they do."""
-        bits, outlook, by_beats = 8 * server.model.nbytes, server.outlook, self.estimate == "beats"
+        bits, forecast, by_beats = 8 * server.model.nbytes, server.forecast, self.estimate == "beats"
         found = [
             (device, server.remaining(device, by_beats=by_beats), version - base)
             for device, base in server.busy.items()
             if device not in start
         ]
-        found += [(device, outlook.seconds(device, self.job(device, server)), 0) for device in start]
+        found += [(device, forecast.seconds(device, self.job(device, server)), 0) for device in start]
         return [
             Candidate(
-                device=device, staleness=staleness,
-                upload=Upload(bits=bits, snr=outlook.snr(device, version), remaining=remaining),
+                device=device,
+                staleness=staleness,
+                upload=Upload(bits=bits, snr=forecast.snr(device, version), remaining=remaining),
             )
             for device, remaining, staleness in found
-        ]  # fmt: skip
+        ]
 
     @property
     def _budget(self) -> Budget:
@@ -183,9 +190,9 @@ class Granting(Collecting):
             case "fixed":
                 return Fixed(degree=self.degree)
             case "ascending":
-                return Line(rounds=self.rounds, first=self.low, last=high)
+                return CostLine(rounds=self.rounds, first=self.low, last=high)
             case "descending":
-                return Line(rounds=self.rounds, first=high, last=self.low)
+                return CostLine(rounds=self.rounds, first=high, last=self.low)
             case "greedy":
                 return Greedy(budget=self._budget)
             case _:

@@ -73,7 +73,7 @@ class Option:
     """Σ_{n∈S} (τ_{n,t−1} + 1)²: the staleness that the round does away with."""
 
 
-class Options:
+class Candidates:
     """The degrees among which a round may choose: 1 … ``len``. What one comes to is reckoned when it is asked for."""
 
     def __init__(self, candidates: Sequence[Candidate], bandwidth: float, allocate: Allocate = optimal) -> None:
@@ -96,7 +96,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class RoundProgress:
     """How far a run has come, as Algorithm 3 counts."""
 
     round: int = 0
@@ -106,10 +106,10 @@ class Progress:
     queue: float = 0.0
     """q_t."""
 
-    def after(self, seconds: float, budget: Budget) -> Progress:
+    def after(self, seconds: float, budget: Budget) -> RoundProgress:
         """A round has ended that took so long."""
         queue = max(self.queue + seconds - budget.seconds / budget.rounds, 0.0)  # (14)
-        return Progress(round=self.round + 1, spent=self.spent + seconds, queue=queue)
+        return RoundProgress(round=self.round + 1, spent=self.spent + seconds, queue=queue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +119,11 @@ class Budget:
     rounds: int
     seconds: float
 
-    def current(self, progress: Progress) -> int:
+    def current(self, progress: RoundProgress) -> int:
         """t, and the last round for those behind it."""
         return min(progress.round, self.rounds - 1)
 
-    def left(self, progress: Progress) -> float:
+    def left(self, progress: RoundProgress) -> float:
         """Seconds; less than 0 where too many were spent."""
         return self.seconds - progress.spent
 
@@ -131,7 +131,7 @@ class Budget:
 class Control(Protocol):
     """Decides the degree of the next round."""
 
-    def choose(self, options: Options, progress: Progress) -> Option: ...
+    def choose(self, options: Candidates, progress: RoundProgress) -> Option: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ class Lyapunov:
     mu: float = 10.0
     weighting: str = "harmonic"
 
-    def choose(self, options: Options, progress: Progress) -> Option:
+    def choose(self, options: Candidates, progress: RoundProgress) -> Option:
         weight = WEIGHTS[self.weighting](self.budget.current(progress), self.budget.rounds)  # λ_t
         return min(
             (options.at(degree) for degree in range(1, len(options) + 1)),
@@ -156,19 +156,19 @@ class Fixed:
 
     degree: int
 
-    def choose(self, options: Options, progress: Progress) -> Option:
+    def choose(self, options: Candidates, progress: RoundProgress) -> Option:
         return options.at(self.degree)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class CostLine:
     """From one degree in the first round to another in the last: ascending, or descending."""
 
     rounds: int
     first: int = 1
     last: int = 20
 
-    def choose(self, options: Options, progress: Progress) -> Option:
+    def choose(self, options: Candidates, progress: RoundProgress) -> Option:
         """In whole numbers: in binary, 1 + 19·(t/(T − 1)) may be a little less than the whole number that it is."""
         end = max(1, self.rounds - 1)
         return options.at(self.first + (self.last - self.first) * min(progress.round, end) // end)
@@ -180,7 +180,7 @@ class Greedy:
 
     budget: Budget
 
-    def choose(self, options: Options, progress: Progress) -> Option:
+    def choose(self, options: Candidates, progress: RoundProgress) -> Option:
         return _largest(options, self.budget.left(progress))
 
 
@@ -190,12 +190,12 @@ class Myopic:
 
     budget: Budget
 
-    def choose(self, options: Options, progress: Progress) -> Option:
+    def choose(self, options: Candidates, progress: RoundProgress) -> Option:
         rounds_left = self.budget.rounds - self.budget.current(progress)
         return _largest(options, self.budget.left(progress) / rounds_left)
 
 
-def _largest(options: Options, seconds: float) -> Option:
+def _largest(options: Candidates, seconds: float) -> Option:
     """The largest degree whose round is over in time, else 1."""
     fitting = (option for degree in range(len(options), 1, -1) if _fits(option := options.at(degree), seconds))
     return next(fitting, options.at(1))

@@ -153,9 +153,14 @@ class EAFL(Strategy):
     # ---- what follows
 
     def _go_on(
-        self, server: Server, *, changed: Sequence[_Cluster] = (), lead: Sequence[_Cluster] = (),
-        train: Sequence[str] = (), rejected: dict[int, str] | None = None,
-    ) -> Decision:  # fmt: skip
+        self,
+        server: Server,
+        *,
+        changed: Sequence[_Cluster] = (),
+        lead: Sequence[_Cluster] = (),
+        train: Sequence[str] = (),
+        rejected: dict[int, str] | None = None,
+    ) -> Decision:
         if self._closes_at is not None:
             decision = self._cluster_if_due(server, train)
         else:
@@ -208,9 +213,11 @@ class EAFL(Strategy):
     def _aggregate(self, ready: Sequence[_Cluster], changed: Sequence[_Cluster], server: Server) -> Decision:
         results = [each.result for each in ready if each.result is not None]
         samples = [each.samples for each in ready]
-        total = None if self.dsa else sum(samples) + sum(
-            self._samples(each, server) for each in self._clusters if each.result is None
-        )  # fmt: skip
+        total = (
+            None
+            if self.dsa
+            else sum(samples) + sum(self._samples(each, server) for each in self._clusters if each.result is None)
+        )
         model = dsa(server.model, [result.delta for result in results], samples, total)
         weights = dsa_weights(samples, total)
         applied = {result.ticket: weight for result, weight in zip(results, weights, strict=True)}

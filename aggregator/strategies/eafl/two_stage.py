@@ -32,7 +32,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aggregator.vectors import add_scaled
+from aggregator.strategy.vectors import add_scaled
 from testbed.wire.messages import Vector
 
 _ROUNDING = 1e-9  # 0.14 · 50 is 7.000000000000001 in binary
@@ -63,9 +63,7 @@ def dsa_weights(samples: Sequence[int], total: int | None = None) -> list[float]
     return [own / everything for own in samples]  # (5)
 
 
-def saa(
-    deltas: Sequence[Vector], samples: Sequence[int], staleness: Sequence[int], *, damped: bool = True
-) -> Vector:  # fmt: skip
+def saa(deltas: Sequence[Vector], samples: Sequence[int], staleness: Sequence[int], *, damped: bool = True) -> Vector:
     """Δ̄_n of one cluster; not ``damped``: the plain mean."""
     result = np.zeros_like(deltas[0])
     for weight, delta in zip(merge_weights(samples, staleness, damped=damped), deltas, strict=True):

@@ -16,7 +16,7 @@ class Suspended(TicketEvent, frozen=True, kw_only=True):
     """The device hung, or was away, and has come back; ``t`` is when it came back, ``steps`` how many it had done.
 
     Where it was ``away`` by its availability trace, or hung by the script, ``ticket`` is the job whose computing stood
-    still. It is 0 where none did: the device was idle, or in a transfer, whose own seconds tell of it (``held``).
+    still. It is 0 where none did: the device was idle, or in a transfer, whose own seconds tell of it (``absent``).
     """
 
     steps: int = 0

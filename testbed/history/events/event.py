@@ -50,7 +50,7 @@ class TransferEvent(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
     obtained: Number
     bytes: int
     dropped: bool
-    held: Number | None = None
+    absent: Number | None = None
     """Of the seconds asked for, those for which the device was away. Left out where it was there all the time."""
 
 

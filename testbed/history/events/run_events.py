@@ -8,7 +8,6 @@ from testbed.history.events.event import Event
 from testbed.profile.power import Watts
 from testbed.wire.messages import Number, Positive
 
-SCHEMA = 4
 UNITS = "seconds, bytes, versions"
 
 

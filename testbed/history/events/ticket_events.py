@@ -11,12 +11,12 @@ from testbed.wire.messages import Number
 class Dispatched(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
     """A new ticket; ``steps`` is the local work it asks for, 0 with the final model.
 
-    ``lead``: the model is for a whole cluster, and the device its head. Tickets of the head's own follow.
+    ``for_cluster``: the model is for a whole cluster, and the device its head. Tickets of the head's own follow.
     """
 
     version: int
     steps: int
-    lead: bool = False
+    for_cluster: bool = False
 
 
 class Resent(TicketEvent, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class Asked(TicketEvent, frozen=True, kw_only=True):
 
     due: Number
     received: Number
-    taken: Number
+    handled: Number
 
 
 class Granted(TicketEvent, frozen=True, kw_only=True):
@@ -42,12 +42,12 @@ class Arrived(TicketEvent, frozen=True, kw_only=True):
     """An update with a valid ticket reached the rule. A loss that was not finite is null.
 
     It counts from ``t``: when the emulated uplink should have delivered it (``due``), unless it was ``received`` later,
-    or later things have happened before. ``taken`` is when the aggregator's process took it up.
+    or later things have happened before. ``handled`` is when the aggregator's process took it up.
     """
 
     due: Number
     received: Number
-    taken: Number
+    handled: Number
     bytes: int
     version: int
     staleness: int

@@ -49,7 +49,7 @@ class Grouped(Event, frozen=True, kw_only=True):
     """A cluster has this head and these members from now on; ``book`` is another one whenever the head is."""
 
     cluster: int
-    book: int
+    ticket_range: int
     head: str
     members: list[str]
     quorum: int

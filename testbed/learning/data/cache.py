@@ -29,7 +29,7 @@ import numpy.typing as npt
 from testbed.common.errors import UserError
 from testbed.common.progress import Progress
 from testbed.learning.data import folders
-from testbed.learning.data.readers.source import Found, Parsed
+from testbed.learning.data.readers.source import FoundFiles, Parsed
 
 _VERSION = 1
 _INDEX = "index.json"
@@ -64,7 +64,7 @@ class _Damaged(Exception):
     """Arrays in the cache are not what was written."""
 
 
-def stored(name: str, found: Found, progress: Progress) -> Stored:
+def stored(name: str, found: FoundFiles, progress: Progress) -> Stored:
     """The arrays of these files; parsed now if they have not been, or if what is kept of them is damaged."""
     base = folders.arrays()
     folder = base / f"{name}-{_fingerprint(found)}"
@@ -85,7 +85,7 @@ def stored(name: str, found: Found, progress: Progress) -> Stored:
     raise UserError(f"{folder}: is damaged again and again; is the disk failing? Set XDG_CACHE_HOME to another one")
 
 
-def _fingerprint(found: Found) -> str:
+def _fingerprint(found: FoundFiles) -> str:
     digest = hashlib.sha256(f"{_VERSION}\n".encode())
     for path in found.files:
         try:
@@ -107,7 +107,7 @@ def _open(folder: Path, progress: Progress) -> Stored:
     except msgspec.MsgspecError as error:
         raise _Damaged(f"{_INDEX} is damaged ({error})") from None
     for file, entry in index.arrays.items():
-        progress.doing(f"checking {folder.name}")
+        progress.start(f"checking {folder.name}")
         _verify(folder / file, entry)
     arrays = {Path(file).stem: _mapped(folder / file) for file in index.arrays}
     with contextlib.suppress(OSError):  # a cache that others share may be read-only; then nobody removes from it either
@@ -139,9 +139,9 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
-def _build(folder: Path, name: str, found: Found, progress: Progress) -> None:
+def _build(folder: Path, name: str, found: FoundFiles, progress: Progress) -> None:
     parsed = _parsed(found, progress)
-    progress.doing(f"writing {folder.name}")
+    progress.start(f"writing {folder.name}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
     try:
@@ -152,14 +152,14 @@ def _build(folder: Path, name: str, found: Found, progress: Progress) -> None:
     _remove_old(name, folder)
 
 
-def _parsed(found: Found, progress: Progress) -> Parsed:
+def _parsed(found: FoundFiles, progress: Progress) -> Parsed:
     try:
         return found.parse(progress)
     except OSError as error:  # not to be taken for trouble with the cache
         raise UserError(f"{error.filename or found.files[0]}: cannot be read: {error.strerror or error}") from None
 
 
-def _write(draft: Path, found: Found, parsed: Parsed) -> None:
+def _write(draft: Path, found: FoundFiles, parsed: Parsed) -> None:
     entries = {}
     for name, array in parsed.arrays.items():
         path = draft / f"{name}.npy"

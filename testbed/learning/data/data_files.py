@@ -9,13 +9,13 @@ from pathlib import Path
 from testbed.common.errors import UserError
 from testbed.common.progress import Progress
 from testbed.learning.data import fetching, folders
-from testbed.learning.data.readers.source import Found, Remote, Source, best
+from testbed.learning.data.readers.source import FoundFiles, Remote, Source, best
 
 _PATIENCE = 86_400.0
 """Seconds until a file that could not be had is asked for again: without a network, each try may take long."""
 
 
-def locate(source: Source, data_dir: Path | None, progress: Progress) -> Found:
+def locate(source: Source, data_dir: Path | None, progress: Progress) -> FoundFiles:
     """The first place that has the data set.
 
     A part of it in the user's own folder is an error: it was put there to be used, and data from elsewhere would pass
@@ -35,17 +35,17 @@ def locate(source: Source, data_dir: Path | None, progress: Progress) -> Found:
     return _downloaded(source, given, downloads, progress)
 
 
-def to_know_more(source: Source, found: Found) -> str:
+def to_know_more(source: Source, found: FoundFiles) -> str:
     """What to put where to know who made the samples; nothing if that is known, or if no file tells it."""
     wanted = _lacking(source, found)
     return f"put {_listed(wanted)} into {found.folder} to know {wanted[0].optional}" if wanted else ""
 
 
-def _lacking(source: Source, found: Found) -> list[Remote]:
+def _lacking(source: Source, found: FoundFiles) -> list[Remote]:
     return [remote for remote in source.remotes if remote.name in found.lacking]
 
 
-def _completed(source: Source, found: Found, progress: Progress) -> Found:
+def _completed(source: Source, found: FoundFiles, progress: Progress) -> FoundFiles:
     """With what could not be had when the rest was downloaded, if it can be had now. Without a network: as it is."""
     wanted = _lacking(source, found)
     if not wanted or folders.offline():
@@ -66,18 +66,18 @@ def _optional(source: Source, remote: Remote, folder: Path, progress: Progress) 
     """Whether it is there now; if not, the user is told, and nothing else happens."""
     try:
         fetching.fetch(remote, folder, progress)
-    except fetching.Unreachable as error:
+    except fetching.DownloadFailed as error:
         lost = f"without {remote.name}, which tells {remote.optional}"
         progress.tell(f"{source.name}: {lost}: not downloaded ({error})")
         return False
     return True
 
 
-def _in(source: Source, place: Path) -> Found | None:
+def _in(source: Source, place: Path) -> FoundFiles | None:
     return best(source.find(folder) for name in source.folders if (folder := place / name).is_dir())
 
 
-def _incomplete(source: Source, found: Found) -> str:
+def _incomplete(source: Source, found: FoundFiles) -> str:
     wanted = [remote for remote in source.remotes if remote.name in found.missing]
     origin = f" (from {_addresses(wanted)})" if wanted else ""
     verb, these = ("is", "it") if len(found.missing) == 1 else ("are", "them")
@@ -85,7 +85,7 @@ def _incomplete(source: Source, found: Found) -> str:
     return f"{found.folder}: of {source.name}, {names} {verb} missing; put {these} there{origin}"
 
 
-def _downloaded(source: Source, given: Path | None, downloads: Path, progress: Progress) -> Found:
+def _downloaded(source: Source, given: Path | None, downloads: Path, progress: Progress) -> FoundFiles:
     folder = downloads / source.folders[0]
     if not source.remotes:
         raise UserError(_absent(source, given, folder, "nobody offers it ready to download"))
@@ -97,7 +97,7 @@ def _downloaded(source: Source, given: Path | None, downloads: Path, progress: P
                 _optional(source, remote, folder, progress)
             else:
                 fetching.fetch(remote, folder, progress)
-        except fetching.Unreachable as error:
+        except fetching.DownloadFailed as error:
             raise UserError(_absent(source, given, folder, f"it could not be downloaded ({error})")) from None
         except OSError as error:
             raise UserError(

@@ -20,7 +20,7 @@ class Inputs(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Subset:
     """Samples for one purpose."""
 
     inputs: Inputs
@@ -51,8 +51,8 @@ class Part:
 class DataSet:
     """Both parts, and what their numbers mean."""
 
-    train: Part
-    test: Part
+    train: Subset
+    test: Subset
     classes: tuple[str, ...] = ()
     """Names of the classes; empty where targets are values."""
     owners: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ _CHUNK = 1 << 18
 _ATTEMPTS = 3
 
 
-class Unreachable(Exception):
+class DownloadFailed(Exception):
     """A file could not be had; the text says from where, and why."""
 
 
@@ -36,7 +36,7 @@ def fetch(remote: Remote, folder: Path, progress: Progress) -> Path:
         return target
     folder.mkdir(parents=True, exist_ok=True)
     with part.open("ab+") as file:
-        progress.doing(f"waiting for another download of {remote.name}")
+        progress.start(f"waiting for another download of {remote.name}")
         fcntl.flock(file, fcntl.LOCK_EX)
         if target.is_file():
             part.unlink(missing_ok=True)
@@ -50,7 +50,7 @@ def fetch(remote: Remote, folder: Path, progress: Progress) -> Path:
                 part.replace(target)
                 return target
             reasons.append(f"{url}: {reason}")
-    raise Unreachable("; ".join(reasons))
+    raise DownloadFailed("; ".join(reasons))
 
 
 def tried(remote: Remote, folder: Path) -> float | None:
@@ -110,7 +110,7 @@ def _receive(url: str, remote: Remote, file: IO[bytes], progress: Progress) -> N
         while chunk := response.read(_CHUNK):
             file.write(chunk)
             done += len(chunk)
-            progress.doing(f"downloading {remote.name}", done, total)
+            progress.start(f"downloading {remote.name}", done, total)
     file.flush()
     if total is not None and done < total:
         raise ConnectionError(f"the connection ended after {done} of {total} bytes")

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from testbed.common.errors import UserError, nearest
-from testbed.common.progress import SILENT, Progress
+from testbed.common.progress import NO_PROGRESS, Progress
 from testbed.learning.data import cache
-from testbed.learning.data.catalogue import SOURCES
 from testbed.learning.data.data_files import locate, to_know_more
-from testbed.learning.data.dataset import DataSet, Inputs, Part
+from testbed.learning.data.data_sources import SOURCES
+from testbed.learning.data.dataset import DataSet, Inputs, Subset
 from testbed.learning.data.readers.shakespeare import LENGTH
 from testbed.learning.data.readers.source import Source
 from testbed.learning.data.windows import Windows
 
 
-def load(name: str, data_dir: Path | None = None, progress: Progress = SILENT) -> DataSet:
+def load(name: str, data_dir: Path | None = None, progress: Progress = NO_PROGRESS) -> DataSet:
     """The data set of this name.
 
     Its files are looked for in ``data_dir`` (if None: in the folder that EDGEBED_DATA names), in the user's cache and
@@ -48,7 +48,7 @@ def _data_set(source: Source, stored: cache.Stored, owners_from: str) -> DataSet
     )
 
 
-def _part(stored: cache.Stored, part: str, owners_from: str) -> Part:
+def _part(stored: cache.Stored, part: str, owners_from: str) -> Subset:
     arrays = stored.arrays
     inputs: Inputs
     if f"{part}_text" in arrays:
@@ -56,4 +56,4 @@ def _part(stored: cache.Stored, part: str, owners_from: str) -> Part:
     else:
         inputs = arrays[f"{part}_inputs"]
     targets, owners = arrays[f"{part}_targets"], arrays.get(f"{part}_owners")
-    return Part(inputs=inputs, targets=targets, owners=owners, owners_from=owners_from)
+    return Subset(inputs=inputs, targets=targets, owners=owners, owners_from=owners_from)

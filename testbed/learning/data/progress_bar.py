@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 _PATIENCE = 1.0
 
 
-class Shown:
+class ProgressBar:
     """A :class:`testbed.common.progress.Progress` for the time of a ``with``.
 
     What is told is printed at once. The bar comes from a timer and not from the next report: a step may take long
@@ -48,7 +48,7 @@ class Shown:
         if self._bar.live.is_started:
             self._bar.stop()
 
-    def doing(self, what: str, done: int = 0, total: int | None = None) -> None:
+    def start(self, what: str, done: int = 0, total: int | None = None) -> None:
         if what != self._what:
             self._bar.remove_task(self._task)  # rich cannot make a known total unknown again
             self._what, self._task = what, self._bar.add_task(what, total=total, amount="")

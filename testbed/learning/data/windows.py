@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.data.dataset import Indices, Subset
 
 
 class Windows:
@@ -27,7 +27,7 @@ class Windows:
         return rows
 
 
-def every(part: Part, stride: int) -> Part:
+def every(part: Subset, stride: int) -> Subset:
     """Every ``stride``-th sample of each owner, beginning with the owner's first; so nobody is left without any.
 
     Neighbouring windows of a text differ by one character: all of them are many times more work than they teach.

@@ -34,12 +34,18 @@ NETWORKS = {
     "femnist-cnn": Network(title="the CNN of AsyncFedED", inputs=(1, 28, 28), outputs=62, parameters=590_270),
     "mlp": Network(title="the perceptron of AsyncFedED", inputs=(60,), outputs=10, parameters=6_314),
     "char-lstm": Network(
-        title="next character, as in LEAF and AsyncFedED", inputs=(80,), outputs=80, parameters=819_920,
+        title="next character, as in LEAF and AsyncFedED",
+        inputs=(80,),
+        outputs=80,
+        parameters=819_920,
         sizes={"classes": 80},
     ),
     "linear": Network(
-        title="linear regression and linear SVM, as in AFL", inputs=(10,), outputs=1, parameters=11,
+        title="linear regression and linear SVM, as in AFL",
+        inputs=(10,),
+        outputs=1,
+        parameters=11,
         sizes={"inputs": 10},
     ),
-}  # fmt: skip
+}
 """Name in a profile → network."""

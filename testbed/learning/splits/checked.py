@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.data.dataset import Indices, Subset
 from testbed.learning.splits.split import Split, unfit
 
 
-def deal(split: Split, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+def assign_checked(split: Split, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
     """Sample numbers in ascending order, one array for each device, none of them empty. Raises ParameterError."""
-    return shares(split.deal(part, devices, rng), len(part), devices, type(split).__name__)
+    return shares(split.assign(part, devices, rng), len(part), devices, type(split).__name__)
 
 
 def shares(given: Iterable[Any], samples: int, devices: int, who: str) -> list[Indices]:

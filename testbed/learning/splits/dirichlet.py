@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from testbed.common.parameters import param
-from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.data.dataset import Indices, Subset
 from testbed.learning.splits.minimum import AtLeast
 
 
@@ -27,7 +27,7 @@ class Dirichlet(AtLeast):
     alpha: float = param(0.5, "α: small is uneven", above=0, at_most=1e9)
     remedy: ClassVar[str] = "a larger alpha"
 
-    def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+    def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         self.demand(len(part), devices)
         labels = part.labels
         pieces: list[list[Indices]] = [[] for _ in range(devices)]

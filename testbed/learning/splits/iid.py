@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from testbed.common.parameters import ParameterError, param
-from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.data.dataset import Indices, Subset
 from testbed.learning.splits.split import Split, cut, demand, equal
 
 
@@ -22,7 +22,7 @@ class IID(Split):
     identical: bool = param(False, "every device has the same samples; else nobody shares one")
     samples: int | None = param(None, "samples of a device; unset: as many as there are", at_least=1)
 
-    def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+    def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         return self._same(len(part), devices, rng) if self.identical else self._disjoint(len(part), devices, rng)
 
     def _same(self, samples: int, devices: int, rng: np.random.Generator) -> list[Indices]:

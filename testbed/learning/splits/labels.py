@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from testbed.common.parameters import ParameterError, param
-from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.data.dataset import Indices, Subset
 from testbed.learning.splits.split import Split, demand, unfit
 
 
@@ -27,7 +27,7 @@ class Labels(Split):
 
     per_device: int = param(1, "L_num: labels of a device", at_least=1)
 
-    def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+    def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         demand(len(part), devices)
         if not part.has_classes:
             raise unfit("the targets of this data set are values, which have no labels; take another split")

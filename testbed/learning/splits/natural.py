@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from testbed.common.parameters import ParameterError, param
-from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.data.dataset import Indices, Subset
 from testbed.learning.splits.split import Split, unfit
 
 
@@ -22,7 +22,7 @@ class Natural(Split):
 
     least: int = param(1, "samples that an owner must have made to be drawn", at_least=1)
 
-    def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+    def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         if part.owners is None:
             remedy = f"{part.owners_from}, or " if part.owners_from else ""
             raise unfit(f"this data set does not say who made its samples; {remedy}take another split")

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from testbed.common.parameters import param
-from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.data.dataset import Indices, Subset
 from testbed.learning.splits.minimum import AtLeast
 
 
@@ -27,7 +27,7 @@ class PowerLaw(AtLeast):
     exponent: float = param(1.5, "a: the share of rank r is in proportion to r^(−a); 0 is even", at_least=0, at_most=20)
     remedy: ClassVar[str] = "a smaller exponent"
 
-    def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+    def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         self.demand(len(part), devices)
         weights = np.arange(1, devices + 1, dtype=float) ** -self.exponent
         ends = np.round(np.cumsum(weights) / weights.sum() * len(part)).astype(int)

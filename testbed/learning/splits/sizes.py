@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from testbed.common.parameters import ParameterError, param
-from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.data.dataset import Indices, Subset
 from testbed.learning.splits.split import Split, cut, sorted_by_label
 
 
@@ -26,7 +26,7 @@ class Sizes(Split):
         False, "the samples are sorted by label before they are cut; else every share is a random one"
     )
 
-    def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+    def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         if len(self.sizes) != devices:
             raise ParameterError("sizes", f"has {len(self.sizes)} numbers for {devices} devices; give one for each")
         if sum(self.sizes) > len(part):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from testbed.common.parameters import param
-from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.data.dataset import Indices, Subset
 from testbed.learning.splits.split import Split, cut, demand, equal, sorted_by_label
 
 
@@ -23,7 +23,7 @@ class SortAndPartition(Split):
 
     epsilon: float = param(0.04, "ε: share of the samples that is dealt at random", at_least=0, at_most=1)
 
-    def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+    def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         demand(len(part), devices)
         order = rng.permutation(len(part))
         random = round(self.epsilon * len(part))

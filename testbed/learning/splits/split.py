@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.common.parameters import ParameterError
-from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.data.dataset import Indices, Subset
 
 
 class Split(ABC):
@@ -22,7 +22,7 @@ class Split(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+    def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         """Sample numbers in ascending order, for each device. Raises ParameterError if the data does not allow it."""
 
 
@@ -43,7 +43,7 @@ def cut(samples: Indices, sizes: npt.ArrayLike) -> list[Indices]:
     return [np.sort(piece) for piece in np.split(samples, ends)[:-1]]
 
 
-def sorted_by_label(samples: Indices, part: Part) -> Indices:
+def sorted_by_label(samples: Indices, part: Subset) -> Indices:
     """By class, or by value; by the first of several. Samples of one label stay in the order that they have."""
     first = np.reshape(part.targets, (len(part), -1))[:, 0]
     return samples[np.argsort(first[samples], kind="stable")]

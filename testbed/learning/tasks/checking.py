@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.common.errors import UserError
-from testbed.learning.data.dataset import DataSet, Part
+from testbed.learning.data.dataset import DataSet, Subset
 
 
 def check(data: DataSet) -> None:
@@ -15,7 +15,7 @@ def check(data: DataSet) -> None:
             _check_classes(part, len(data.classes), f"the {purpose} data")
 
 
-def _check_part(part: Part, what: str) -> None:
+def _check_part(part: Subset, what: str) -> None:
     if len(part) == 0:
         raise UserError(f"{what} is empty")
     if len(part.inputs) != len(part):
@@ -30,7 +30,7 @@ def _check_part(part: Part, what: str) -> None:
                 raise UserError(f"{what}: the {name} of sample {bad[0]}{more} is not finite (NaN or infinite)")
 
 
-def _check_classes(part: Part, classes: int, what: str) -> None:
+def _check_classes(part: Subset, classes: int, what: str) -> None:
     labels = part.targets
     bad = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(bad):

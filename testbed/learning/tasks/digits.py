@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from testbed.common.parameters import param
-from testbed.learning.data.dataset import DataSet, Part
+from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks import networks
 from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.setting import Setting
@@ -39,8 +39,8 @@ class Digits(Recipe):
         images, labels = images[order, None], labels[order]
         held_out = int(len(labels) * _TEST_SHARE)
         return DataSet(
-            train=Part(inputs=images[held_out:], targets=labels[held_out:]),
-            test=Part(inputs=images[:held_out], targets=labels[:held_out]),
+            train=Subset(inputs=images[held_out:], targets=labels[held_out:]),
+            test=Subset(inputs=images[:held_out], targets=labels[:held_out]),
             classes=tuple("0123456789"),
         )
 

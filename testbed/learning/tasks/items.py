@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.common.errors import UserError
-from testbed.learning.data.dataset import DataSet, Indices, Part
+from testbed.learning.data.dataset import DataSet, Indices, Subset
 
 
 def as_arrays(train: Any, test: Any) -> DataSet:
@@ -20,7 +20,7 @@ def as_arrays(train: Any, test: Any) -> DataSet:
     return DataSet(train=parts[0], test=parts[1], classes=tuple(map(str, range(classes))))
 
 
-def _part(dataset: Any, purpose: str) -> Part:
+def _part(dataset: Any, purpose: str) -> Subset:
     try:
         length = len(dataset)
     except TypeError:
@@ -29,7 +29,7 @@ def _part(dataset: Any, purpose: str) -> Part:
         raise UserError(f"the {purpose} data is empty")
     tensors = getattr(dataset, "tensors", None)  # of a TensorDataset: nothing has to be put together item by item
     if tensors is not None and len(tensors) == 2:
-        return Part(inputs=_array(tensors[0]), targets=_array(tensors[1]))
+        return Subset(inputs=_array(tensors[0]), targets=_array(tensors[1]))
     first, target = _item(dataset, 0, purpose)
     targets = [target]
     for number in range(1, length):
@@ -39,7 +39,7 @@ def _part(dataset: Any, purpose: str) -> Part:
                 shapes = f"has the shape {own.shape}, and item 0 {other.shape}"
                 raise UserError(f"item {number} of the {purpose} data {shapes}; all samples must be alike")
         targets.append(target)
-    return Part(inputs=_Items(dataset), targets=np.stack(targets))
+    return Subset(inputs=_Items(dataset), targets=np.stack(targets))
 
 
 def _item(dataset: Any, number: int, purpose: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.common.parameters import param
-from testbed.learning.data.dataset import DataSet, Part
+from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks import networks
 from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.setting import Setting
@@ -83,7 +83,7 @@ def _drawn(setting: Setting) -> tuple[npt.NDArray[Any], npt.NDArray[Any], np.ran
 def _parts(inputs: npt.NDArray[Any], targets: npt.NDArray[Any], classes: tuple[str, ...] = ()) -> DataSet:
     inputs = inputs.astype(np.float32)
     return DataSet(
-        train=Part(inputs=inputs[:_TRAINING], targets=targets[:_TRAINING]),
-        test=Part(inputs=inputs[_TRAINING:], targets=targets[_TRAINING:]),
+        train=Subset(inputs=inputs[:_TRAINING], targets=targets[:_TRAINING]),
+        test=Subset(inputs=inputs[_TRAINING:], targets=targets[_TRAINING:]),
         classes=classes,
     )

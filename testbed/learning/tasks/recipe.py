@@ -81,15 +81,20 @@ class Recipe(ABC):
         from testbed.learning.tasks.task import Task
 
         data = self.dataset(setting)
-        shards, test = self.dealt(data, setting)
+        shards, test = self.partition(data, setting)
         with torch.random.fork_rng(devices=[]):
             # not the seed itself: data that is drawn with torch, by the same number, would be made of the weights
             torch.manual_seed(int(np.random.SeedSequence([setting.model_seed, 4]).generate_state(1)[0]))
             module = self.network(data)
         return Task(
-            module=module, data=data, shards=shards, test=test,
-            loss=self.loss, metrics=self.metrics, derived=self.derived,
-        )  # fmt: skip
+            module=module,
+            data=data,
+            shards=shards,
+            test=test,
+            loss=self.loss,
+            metrics=self.metrics,
+            derived=self.derived,
+        )
 
     def dataset(self, setting: Setting) -> DataSet:
         """The data as arrays, checked."""
@@ -107,20 +112,20 @@ class Recipe(ABC):
         checking.check(data)
         return data
 
-    def dealt(self, data: DataSet, setting: Setting) -> tuple[list[Indices], Indices]:
+    def partition(self, data: DataSet, setting: Setting) -> tuple[list[Indices], Indices]:
         """What :meth:`deal` gives, checked: it may be a user's own."""
-        shards, test = self.deal(data, setting)
+        shards, test = self.assign(data, setting)
         who = type(self).__name__
         return (
             checked.shares(shards, len(data.train), setting.devices, who),
             checked.share(test, len(data.test), f"{who}.deal gave to test with"),
         )
 
-    def deal(self, data: DataSet, setting: Setting) -> tuple[list[Indices], Indices]:
+    def assign(self, data: DataSet, setting: Setting) -> tuple[list[Indices], Indices]:
         """The training samples of each device, and the test samples that are scored. May be overridden."""
         rng = np.random.default_rng([setting.data_seed, 1])
         try:
-            shards = checked.deal(self._split(), data.train, setting.devices, rng)
+            shards = checked.assign_checked(self._split(), data.train, setting.devices, rng)
         except ParameterError as error:
             raise ParameterError(f"split.{error.key}", error.problem) from None
         test = _tested(data, shards)
@@ -140,6 +145,6 @@ def _tested(data: DataSet, shards: Sequence[Indices]) -> Indices:
     everything = np.arange(len(data.test), dtype=np.int64)
     if data.train.owners is None or data.test.owners is None:
         return everything
-    dealt = np.unique(data.train.owners[np.concatenate(shards)])
-    own = everything[np.isin(data.test.owners, dealt)]
+    partition = np.unique(data.train.owners[np.concatenate(shards)])
+    own = everything[np.isin(data.test.owners, partition)]
     return own if len(own) else everything

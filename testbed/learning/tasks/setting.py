@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.common.progress import SILENT, Progress
+from testbed.common.progress import NO_PROGRESS, Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,4 +15,4 @@ class Setting:
     data_seed: int = 0
     """Of the split, and of data that is generated."""
     model_seed: int = 0
-    progress: Progress = SILENT
+    progress: Progress = NO_PROGRESS

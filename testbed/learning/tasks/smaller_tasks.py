@@ -28,10 +28,14 @@ class SmallFemnist(Femnist):
         from torch import nn
 
         return nn.Sequential(
-            nn.Conv2d(1, self.filters, 5, stride=2), nn.ReLU(),
-            nn.Conv2d(self.filters, 2 * self.filters, 3), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Flatten(), nn.Linear(50 * self.filters, len(data.classes)),
-        )  # fmt: skip
+            nn.Conv2d(1, self.filters, 5, stride=2),
+            nn.ReLU(),
+            nn.Conv2d(self.filters, 2 * self.filters, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(50 * self.filters, len(data.classes)),
+        )
 
 
 @dataclass(kw_only=True)

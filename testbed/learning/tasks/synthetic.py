@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from testbed.common.parameters import param
-from testbed.learning.data.dataset import DataSet, Part
+from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks import networks
 from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.setting import Setting
@@ -67,7 +67,7 @@ class Synthetic(Recipe):
         return building.build(self.model)
 
 
-def _joined(parts: list[tuple[np.ndarray, np.ndarray]]) -> Part:
+def _joined(parts: list[tuple[np.ndarray, np.ndarray]]) -> Subset:
     owners = np.repeat(np.arange(len(parts)), [len(labels) for _, labels in parts])
     inputs, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return Part(inputs=inputs, targets=labels, owners=owners)
+    return Subset(inputs=inputs, targets=labels, owners=owners)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from testbed.learning.data.dataset import DataSet, Indices, Part
+from testbed.learning.data.dataset import DataSet, Indices, Subset
 from testbed.learning.models import flops
 from testbed.learning.tasks.flat_vector import FlatModel
 from testbed.wire.messages import Vector
@@ -115,7 +115,7 @@ class Task:
         parts = np.split(vector, np.cumsum([shape.numel() for _, shape in self.model.names])[:-1])
         return {name: part.reshape(shape) for (name, shape), part in zip(self.model.names, parts, strict=True)}
 
-    def _batch(self, part: Part, samples: Indices) -> tuple[torch.Tensor, torch.Tensor]:
+    def _batch(self, part: Subset, samples: Indices) -> tuple[torch.Tensor, torch.Tensor]:
         """Only the samples that are asked for are copied and widened: the rest stays in the pages that all share."""
         inputs = torch.from_numpy(part.inputs[samples])
         if self._data.std:

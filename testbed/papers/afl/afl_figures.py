@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from testbed.papers.afl.afl_rounds import AFL, FALLING, FRACTIONS, SYNC, TASKS, Key, Track, Tracks, mean_loss, runs_of
-from testbed.papers.framework.chapter import Picture
+from testbed.papers.framework.chapter import PaperFigure
 from testbed.papers.framework.paper_figures import COLOURS, STYLES, curves
 from testbed.papers.framework.result import Result
 from testbed.report.figures.style import FULL_WIDTH, HEIGHT
@@ -16,38 +16,43 @@ from testbed.report.figures.style import FULL_WIDTH, HEIGHT
 LABELS = {AFL: "AFL", SYNC: "Sync-FL", FALLING: "Sync-FL, AFL's rate"}
 
 
-def pictures(done: Mapping[Key, Result], tracks: Tracks) -> list[Picture]:
+def pictures(done: Mapping[Key, Result], tracks: Tracks) -> list[PaperFigure]:
     return [
-        Picture(
-            name="rounds", draw=_by_rule(tracks),
+        PaperFigure(
+            name="rounds",
+            draw=_by_rule(tracks),
             caption="Loss by round, mean over C = 0.2, 0.5, 0.9 and the seeds (the paper's Fig. 6 and 10).",
         ),
-        Picture(
-            name="fractions", draw=_by_fraction(tracks),
+        PaperFigure(
+            name="fractions",
+            draw=_by_fraction(tracks),
             caption="Loss of AFL by round and fraction C, mean over the seeds (the paper's Fig. 5 and 9).",
         ),
-        Picture(
-            name="sums", draw=_sums(tracks),
+        PaperFigure(
+            name="sums",
+            draw=_sums(tracks),
             caption="AFL, regression: cumulative wall-clock time and energy as the paper defines them (Fig. 3 and 4);"
             " one line for each seed.",
         ),
-        Picture(
-            name="seconds", draw=_by_cost(done, "time_s", "seconds"),
+        PaperFigure(
+            name="seconds",
+            draw=_by_cost(done, "time_s", "seconds"),
             caption="Loss over emulated seconds: mean and range over the seeds.",
         ),
-        Picture(
-            name="joules", draw=_by_cost(done, "joules", "joules of the fleet"),
+        PaperFigure(
+            name="joules",
+            draw=_by_cost(done, "joules", "joules of the fleet"),
             caption="Loss over joules of the whole fleet, idle devices too: mean and range over the seeds.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _by_rule(tracks: Tracks) -> Callable[[Figure], None]:
     def draw(figure: Figure) -> None:
         for axes, task in zip(figure.subplots(1, 2), TASKS, strict=True):
-            for number, rule in enumerate((AFL, SYNC)):
-                runs = [run for key, run in tracks.items() if key[:2] == (task, rule)]
-                _line(axes, number, LABELS[rule], mean_loss(runs))
+            for number, strategy in enumerate((AFL, SYNC)):
+                runs = [run for key, run in tracks.items() if key[:2] == (task, strategy)]
+                _line(axes, number, LABELS[strategy], mean_loss(runs))
             _finish(axes, "round", TASKS[task])
 
     return draw
@@ -69,9 +74,9 @@ def _by_cost(done: Mapping[Key, Result], over: str, label: str) -> Callable[[Fig
         grid = figure.subplots(len(TASKS), len(FRACTIONS), sharey="row")
         for row, task in zip(grid, TASKS, strict=True):
             for axes, fraction in zip(row, FRACTIONS, strict=True):
-                for number, rule in enumerate((AFL, SYNC)):
-                    results = [result for key, result in done.items() if key[:3] == (task, rule, fraction)]
-                    curves(axes, number, LABELS[rule], results, "loss", over)
+                for number, strategy in enumerate((AFL, SYNC)):
+                    results = [result for key, result in done.items() if key[:3] == (task, strategy, fraction)]
+                    curves(axes, number, LABELS[strategy], results, "loss", over)
                 _finish(axes, label, f"{TASKS[task]}, C = {fraction:g}")
 
     return draw

@@ -32,14 +32,14 @@ class Key(NamedTuple):
     """Which of the runs."""
 
     task: str
-    rule: str
+    strategy: str
     fraction: float
     """C"""
     seed: int
 
     @property
     def name(self) -> str:
-        return f"{self.task}-{self.rule}-c{self.fraction:g}-seed{self.seed}"
+        return f"{self.task}-{self.strategy}-c{self.fraction:g}-seed{self.seed}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +87,13 @@ def track(result: Result, target: float) -> Track:
     to_target_j = result.reached(target, "loss", "joules", lower=True)
     return Track(
         loss=np.exp(np.interp([0.0, *seconds], times, np.log(losses))).tolist(),
-        seconds=seconds, spread=spread, waited=waited, proxy=proxy,
+        seconds=seconds,
+        spread=spread,
+        waited=waited,
+        proxy=proxy,
         to_target_s=math.inf if to_target_s is None else to_target_s,
         to_target_j=math.inf if to_target_j is None else to_target_j,
-    )  # fmt: skip
+    )
 
 
 def unrest(track: Track) -> float:
@@ -120,8 +123,8 @@ def mean_loss(tracks: Sequence[Track]) -> list[float]:
     return [fmean(losses) for losses in zip(*(track.loss for track in tracks), strict=False)]
 
 
-def runs_of(tracks: Tracks, task: str, rule: str, fraction: float) -> list[Track]:
-    return [track for key, track in tracks.items() if key[:3] == (task, rule, fraction)]
+def runs_of(tracks: Tracks, task: str, strategy: str, fraction: float) -> list[Track]:
+    return [track for key, track in tracks.items() if key[:3] == (task, strategy, fraction)]
 
 
 def pairs_of(tracks: Tracks, task: str, fraction: float | None = None) -> list[tuple[Track, Track]]:
@@ -129,6 +132,6 @@ def pairs_of(tracks: Tracks, task: str, fraction: float | None = None) -> list[t
     found = []
     for key, track in tracks.items():
         rival = Key(key.task, SYNC, key.fraction, key.seed)
-        if key.task == task and key.rule == AFL and fraction in (None, key.fraction) and rival in tracks:
+        if key.task == task and key.strategy == AFL and fraction in (None, key.fraction) and rival in tracks:
             found.append((track, tracks[rival]))
     return found

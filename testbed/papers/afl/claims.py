@@ -19,14 +19,14 @@ from testbed.papers.afl.afl_rounds import (
     unrest,
 )
 from testbed.papers.afl.afl_verdicts import NOT_RUN, by_fraction, by_limit, by_order, by_share, told
-from testbed.papers.framework.chapter import Row, Verdict
+from testbed.papers.framework.chapter import ClaimRow, ClaimVerdict
 from testbed.papers.framework.number_text import spread
 
 _COMPARABLE = 1.25
 """A loss is comparable to another that it exceeds by no more than this factor."""
 
 
-def rows(tracks: Tracks) -> list[Row]:
+def rows(tracks: Tracks) -> list[ClaimRow]:
     return [
         early(tracks, "regression", "Fig. 6"),
         comparable(tracks),
@@ -42,7 +42,7 @@ def rows(tracks: Tracks) -> list[Row]:
     ]
 
 
-def early(tracks: Tracks, task: str, where: str) -> Row:
+def early(tracks: Tracks, task: str, where: str) -> ClaimRow:
     pairs = pairs_of(tracks, task)
     ours = NOT_RUN
     if pairs:
@@ -54,10 +54,10 @@ def early(tracks: Tracks, task: str, where: str) -> Row:
         )
     verdict = by_share([sync.loss[EARLY] < afl.loss[EARLY] for afl, sync in pairs])
     claim = f"{TASKS[task]}: in the early rounds, Sync-FL is ahead of AFL"
-    return Row(where=where, claim=claim, ours=ours, verdict=verdict)
+    return ClaimRow(where=where, claim=claim, ours=ours, verdict=verdict)
 
 
-def comparable(tracks: Tracks) -> Row:
+def comparable(tracks: Tracks) -> ClaimRow:
     pairs = pairs_of(tracks, "regression")
     afl = [one.until(_COMPARABLE * sync.loss[-1]) for one, sync in pairs]
     ours = NOT_RUN
@@ -67,31 +67,37 @@ def comparable(tracks: Tracks) -> Row:
             f"AFL is within {_COMPARABLE:g} times Sync-FL's last loss after {told(afl)} of {pairs[0][0].rounds} rounds;"
             f" Sync-FL itself after {told(sync_rounds)}"
         )
-    verdict = by_share([math.isfinite(found) for found in afl], best=Verdict.DIRECTION)
+    verdict = by_share([math.isfinite(found) for found in afl], best=ClaimVerdict.DIRECTION)
     reasons = {
-        Verdict.DIRECTION: "Fewer rounds than the paper's: the mean of AFL's rate, γ0/√(e + 1), is 0.70·γ0 over our 4"
+        ClaimVerdict.DIRECTION: "Fewer rounds than the paper's: the mean of AFL's rate, γ0/√(e + 1), is 0.70·γ0 over our 4"
         " local epochs, and 0.25·γ0 over its 50. Only the order is to be compared.",
-        Verdict.DIFFERS: "The rounds are too few for it.",
+        ClaimVerdict.DIFFERS: "The rounds are too few for it.",
     }
-    return Row(
-        where="Fig. 6", claim="regression: after about 200 of 400 rounds, AFL's loss is comparable to Sync-FL's",
-        ours=ours, verdict=verdict, reason=reasons.get(verdict, ""),
-    )  # fmt: skip
+    return ClaimRow(
+        where="Fig. 6",
+        claim="regression: after about 200 of 400 rounds, AFL's loss is comparable to Sync-FL's",
+        ours=ours,
+        verdict=verdict,
+        reason=reasons.get(verdict, ""),
+    )
 
 
-def level(tracks: Tracks) -> Row:
+def level(tracks: Tracks) -> ClaimRow:
     """In the same order of magnitude: 0.003 to 0.03."""
     pairs = pairs_of(tracks, "regression")
     sync, afl = ([pair[side].loss[-1] for pair in pairs] for side in (1, 0))
     ours = f"last loss: Sync-FL {spread(sync, 4)}, AFL {spread(afl, 4)}" if pairs else NOT_RUN
     reason = "½·0.2² = 0.02, the noise of the data, is the least that there can be." if pairs else ""
-    return Row(
-        where="Fig. 2, 6", claim="regression: both converge, to a loss around 10⁻²", ours=ours, reason=reason,
+    return ClaimRow(
+        where="Fig. 2, 6",
+        claim="regression: both converge, to a loss around 10⁻²",
+        ours=ours,
+        reason=reason,
         verdict=by_share([0.003 <= loss <= 0.03 for loss in (*sync, *afl)]),
-    )  # fmt: skip
+    )
 
 
-def higher(tracks: Tracks) -> Row:
+def higher(tracks: Tracks) -> ClaimRow:
     pairs = pairs_of(tracks, "svm")
     ours, holds = NOT_RUN, []
     if pairs:
@@ -103,20 +109,23 @@ def higher(tracks: Tracks) -> Row:
             f"loss after round {last}: Sync-FL {spread(sync)}, AFL {spread(afl)}; AFL after round {pairs[0][0].rounds}:"
             f" {spread(at_end)}"
         )
-    verdict = by_share(holds, best=Verdict.DIRECTION)
+    verdict = by_share(holds, best=ClaimVerdict.DIRECTION)
     falling = "Both still fall when the runs end: where they would settle, we did not see."
-    reasons = {Verdict.DIRECTION: falling, Verdict.DIFFERS: falling}
-    return Row(
-        where="Fig. 10", claim="SVM: AFL settles at a higher loss than Sync-FL", ours=ours, verdict=verdict,
+    reasons = {ClaimVerdict.DIRECTION: falling, ClaimVerdict.DIFFERS: falling}
+    return ClaimRow(
+        where="Fig. 10",
+        claim="SVM: AFL settles at a higher loss than Sync-FL",
+        ours=ours,
+        verdict=verdict,
         reason=reasons.get(verdict, ""),
-    )  # fmt: skip
+    )
 
 
-def cause(tracks: Tracks) -> Row:
+def cause(tracks: Tracks) -> ClaimRow:
     """What is left of Sync-FL's lead when its local rate falls as AFL's does: half agrees, a tenth in direction."""
     kept, said = [], []
     for task, target in TARGETS.items():
-        groups = [runs_of(tracks, task, rule, 0.5) for rule in (AFL, SYNC, FALLING)]
+        groups = [runs_of(tracks, task, strategy, 0.5) for strategy in (AFL, SYNC, FALLING)]
         if not all(groups):
             continue
         afl, sync, falling = ([run.until(target) for run in runs] for runs in groups)
@@ -129,65 +138,77 @@ def cause(tracks: Tracks) -> Row:
     verdict = by_limit(min(kept) if len(kept) == len(TARGETS) else None, 0.5, 0.1)
     rate = "Sync-FL keeps a constant rate (the paper names none; the authors' program does so), AFL's falls: "
     reasons = {
-        Verdict.AGREES: rate + "that is the smaller part of the lead.",
-        Verdict.DIRECTION: rate + "that is the larger part of the lead.",
-        Verdict.DIFFERS: rate + "that is all of the lead.",
+        ClaimVerdict.AGREES: rate + "that is the smaller part of the lead.",
+        ClaimVerdict.DIRECTION: rate + "that is the larger part of the lead.",
+        ClaimVerdict.DIFFERS: rate + "that is all of the lead.",
     }
-    return Row(
-        where="Fig. 6, 10", claim="Sync-FL's lead comes of its devices contributing at the same time",
-        ours="; ".join(said) or NOT_RUN, verdict=verdict, reason=reasons.get(verdict, ""),
-    )  # fmt: skip
+    return ClaimRow(
+        where="Fig. 6, 10",
+        claim="Sync-FL's lead comes of its devices contributing at the same time",
+        ours="; ".join(said) or NOT_RUN,
+        verdict=verdict,
+        reason=reasons.get(verdict, ""),
+    )
 
 
-def restless(tracks: Tracks) -> Row:
+def restless(tracks: Tracks) -> ClaimRow:
     pairs = [pair for task in TASKS for pair in pairs_of(tracks, task)]
     sync, afl = ([unrest(pair[side]) for pair in pairs] for side in (1, 0))
     verdict = by_share([one > other for one, other in zip(afl, sync, strict=True)])
     reasons = {
-        Verdict.DIFFERS: "The rule: by the paper's text a model is the mean of what every device sent last, and one"
+        ClaimVerdict.DIFFERS: "The rule: by the paper's text a model is the mean of what every device sent last, and one"
         " arrival moves it by a tenth; Sync-FL's is the mean of C·N new ones. The authors' program has (x + x_c)/2"
         " instead, half of which is the last device.",
     }
     ours = f"unrest of the loss in the later half: AFL {spread(afl)}, Sync-FL {spread(sync)}" if pairs else NOT_RUN
-    return Row(
-        where="Fig. 6, 10", claim="AFL's loss varies more from round to round than Sync-FL's", ours=ours,
-        verdict=verdict, reason=reasons.get(verdict, ""),
-    )  # fmt: skip
+    return ClaimRow(
+        where="Fig. 6, 10",
+        claim="AFL's loss varies more from round to round than Sync-FL's",
+        ours=ours,
+        verdict=verdict,
+        reason=reasons.get(verdict, ""),
+    )
 
 
 # ---- the fraction C
 
 
-def larger(tracks: Tracks, task: str, where: str) -> Row:
+def larger(tracks: Tracks, task: str, where: str) -> ClaimRow:
     groups = [[run.until(TARGETS[task]) for run in runs_of(tracks, task, AFL, c)] for c in FRACTIONS]
     verdict = by_order(groups)
     crowded = (
         "With 9 of 10 in flight, there is hardly a choice who comes next: whoever has few samples is back at once, and"
         " comes several times in a round, which the paper's rounds do not have; and updates are staler."
     )
-    reasons = {Verdict.DIRECTION: crowded, Verdict.DIFFERS: crowded}
-    return Row(
-        where=where, claim=f"{TASKS[task]}: the larger C, the fewer rounds AFL takes",
-        ours=f"rounds to a loss of {TARGETS[task]:g}: {by_fraction(groups)}", verdict=verdict,
+    reasons = {ClaimVerdict.DIRECTION: crowded, ClaimVerdict.DIFFERS: crowded}
+    return ClaimRow(
+        where=where,
+        claim=f"{TASKS[task]}: the larger C, the fewer rounds AFL takes",
+        ours=f"rounds to a loss of {TARGETS[task]:g}: {by_fraction(groups)}",
+        verdict=verdict,
         reason=reasons.get(verdict, ""),
-    )  # fmt: skip
+    )
 
 
-def steadier(tracks: Tracks) -> Row:
+def steadier(tracks: Tracks) -> ClaimRow:
     groups = [[unrest(run) for task in TASKS for run in runs_of(tracks, task, AFL, c)] for c in FRACTIONS]
-    return Row(
-        where="Fig. 5, 9", claim="the smaller C, the more AFL's loss varies",
-        ours=f"unrest of the loss in the later half: {by_fraction(groups, 4)}", verdict=by_order(groups),
-    )  # fmt: skip
+    return ClaimRow(
+        where="Fig. 5, 9",
+        claim="the smaller C, the more AFL's loss varies",
+        ours=f"unrest of the loss in the later half: {by_fraction(groups, 4)}",
+        verdict=by_order(groups),
+    )
 
 
-def sharp(tracks: Tracks) -> Row:
+def sharp(tracks: Tracks) -> ClaimRow:
     """Of all that the loss falls, in the first quarter of the rounds: 0.8 agrees, 0.5 in direction."""
     runs = runs_of(tracks, "svm", AFL, 0.5)
     shares = [(run.loss[0] - run.loss[run.rounds // 4]) / (run.loss[0] - run.loss[-1]) for run in runs]
     verdict = by_limit(min(shares, default=None), 0.8, 0.5)
     ours = f"{spread(shares, 2)} of the fall in the first quarter of {runs[0].rounds} rounds" if runs else NOT_RUN
-    return Row(
-        where="Fig. 8", ours=ours, verdict=verdict,
+    return ClaimRow(
+        where="Fig. 8",
+        ours=ours,
+        verdict=verdict,
         claim="SVM, C = 0.5: the loss falls sharply at first, and settles after 200 to 300 of 1000 rounds",
-    )  # fmt: skip
+    )

@@ -18,8 +18,8 @@ from testbed.papers.afl.afl_rounds import (
     unrest,
 )
 from testbed.papers.afl.afl_verdicts import told
-from testbed.papers.framework.chapter import Chapter, Grid
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.chapter import Chapter, ChapterTable
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.number_text import spread
 from testbed.papers.framework.paper import Chosen, Paper
 from testbed.papers.framework.result import Results
@@ -46,7 +46,7 @@ rate, and met the delays that AFL's run of the same C and seed had recorded. Los
 a loss is the mean change of its change from round to round, in its logarithm, over the later half of a run."""
 
 
-def jobs(_: Chosen) -> list[Job]:
+def jobs(_: Chosen) -> list[PaperRun]:
     found = []
     for task in TASKS:
         for seed in SEEDS:
@@ -59,17 +59,24 @@ def jobs(_: Chosen) -> list[Job]:
     return found
 
 
-def _job(key: Key, recorded: Key | None = None) -> Job:
-    per_round = round(key.fraction * _DEVICES) if key.rule == AFL else 1
-    settings: dict[str, object] = {"strategy.fraction": key.fraction, "stop.versions": _ROUNDS[key.rule] * per_round}
-    if key.rule != AFL and key.fraction > min(FRACTIONS):
+def _job(key: Key, recorded: Key | None = None) -> PaperRun:
+    per_round = round(key.fraction * _DEVICES) if key.strategy == AFL else 1
+    settings: dict[str, object] = {
+        "strategy.fraction": key.fraction,
+        "stop.versions": _ROUNDS[key.strategy] * per_round,
+    }
+    if key.strategy != AFL and key.fraction > min(FRACTIONS):
         settings["dilation"] = _STARTING_TOGETHER
-    if key.rule == FALLING:
+    if key.strategy == FALLING:
         settings["training.lr_schedule"] = "inverse-sqrt"
-    return Job(
-        name=key.name, profile=f"afl/small-{key.task}.toml", seed=key.seed, rule="" if key.rule == AFL else SYNC,
-        settings=settings, replays=recorded.name if recorded else "",
-    )  # fmt: skip
+    return PaperRun(
+        name=key.name,
+        profile=f"afl/small-{key.task}.toml",
+        seed=key.seed,
+        strategy="" if key.strategy == AFL else SYNC,
+        settings=settings,
+        replays=recorded.name if recorded else "",
+    )
 
 
 def chapter(results: Results, _: Chosen) -> Chapter:
@@ -84,32 +91,44 @@ def chapter(results: Results, _: Chosen) -> Chapter:
 
 
 def _keys() -> list[Key]:
-    return [Key(task, rule, c, seed) for task in TASKS for rule in _ROUNDS for c in FRACTIONS for seed in SEEDS]
+    return [Key(task, strategy, c, seed) for task in TASKS for strategy in _ROUNDS for c in FRACTIONS for seed in SEEDS]
 
 
-def _grid(tracks: Tracks, task: str) -> Grid:
+def _grid(tracks: Tracks, task: str) -> ChapterTable:
     lines = []
-    for rule in _ROUNDS:
+    for strategy in _ROUNDS:
         for fraction in FRACTIONS:
-            runs = runs_of(tracks, task, rule, fraction)
+            runs = runs_of(tracks, task, strategy, fraction)
             if runs:
                 lines.append(
                     (
-                        afl_figures.LABELS[rule], f"{fraction:g}", spread([run.loss[EARLY] for run in runs], 2),
-                        spread([run.loss[-1] for run in runs]), told([run.until(TARGETS[task]) for run in runs]),
-                        told([run.to_target_s for run in runs], 1), told([run.to_target_j for run in runs]),
-                        spread([run.seconds_per_round for run in runs], 2), spread([unrest(run) for run in runs]),
+                        afl_figures.LABELS[strategy],
+                        f"{fraction:g}",
+                        spread([run.loss[EARLY] for run in runs], 2),
+                        spread([run.loss[-1] for run in runs]),
+                        told([run.until(TARGETS[task]) for run in runs]),
+                        told([run.to_target_s for run in runs], 1),
+                        told([run.to_target_j for run in runs]),
+                        spread([run.seconds_per_round for run in runs], 2),
+                        spread([unrest(run) for run in runs]),
                     )
-                )  # fmt: skip
+                )
     target = f"{TARGETS[task]:g}"
-    return Grid(
+    return ChapterTable(
         title=f"{TASKS[task]}, seeds {', '.join(map(str, SEEDS))}",
         header=(
-            "rule", "C", f"loss, round {EARLY}", "last loss", f"rounds to {target}", f"seconds to {target}",
-            f"joules to {target}", "seconds per round", "unrest",
+            "rule",
+            "C",
+            f"loss, round {EARLY}",
+            "last loss",
+            f"rounds to {target}",
+            f"seconds to {target}",
+            f"joules to {target}",
+            "seconds per round",
+            "unrest",
         ),
         lines=lines,
-    )  # fmt: skip
+    )
 
 
 PAPER = Paper(

@@ -17,7 +17,7 @@ from testbed.papers.asafl.runs import (
     SAFL,
     TARGET,
     TWO,
-    Measured,
+    AsaflResults,
     by_part,
     jobs,
     levels,
@@ -28,47 +28,61 @@ from testbed.papers.asafl.runs import (
     usage,
 )
 from testbed.papers.framework import paper_figures
-from testbed.papers.framework.chapter import Chapter, Grid, Picture
+from testbed.papers.framework.chapter import Chapter, ChapterTable, PaperFigure
 from testbed.papers.framework.number_text import spread
 from testbed.papers.framework.paper import Chosen, Paper
 from testbed.papers.framework.result import Result, Results
 
 
-def _grids(found: Measured, chosen: Chosen) -> list[Grid]:
+def _grids(found: AsaflResults, chosen: Chosen) -> list[ChapterTable]:
     titles = {"calibrated": f"calibrated, K = 2, η = {chosen[CALIBRATED]:g}", **BASELINES}
     places = [(where, what, found.runs(where, what)) for where in (ONE, TWO) for what in titles]
     places.append((ONE, "own", found.own()))
     titles["own"] = f"SAFL at its own η = {chosen[SAFL]:g}"
     rounds = {"fixed": "fixed, K = 2", **CONTROLS, "lyapunov": f"Lyapunov, μ = {chosen[MU]:g}"}
     return [
-        Grid(
+        ChapterTable(
             title="With and without calibration",
             header=("data", "rule", f"seconds to {TARGET:g}", "accuracy", "versions", "longest round, s"),
             lines=[
                 (
-                    where.replace("-", " "), titles[what], told([*times(runs).values()]),
+                    where.replace("-", " "),
+                    titles[what],
+                    told([*times(runs).values()]),
                     spread([*levels(runs).values()]),
-                    spread([float(run.summary["versions"]) for run in runs.values()], 0), _longest(runs),
+                    spread([float(run.summary["versions"]) for run in runs.values()], 0),
+                    _longest(runs),
                 )
-                for where, what, runs in places if runs
+                for where, what, runs in places
+                if runs
             ],
         ),
-        Grid(
+        ChapterTable(
             title="Who controls the degree (calibrated, one label each)",
             header=(
-                "control", f"seconds to {TARGET:g}", "accuracy", "rounds", "K, by quarter of the rounds",
-                "time used ÷ T_max", "longest round, s",
+                "control",
+                f"seconds to {TARGET:g}",
+                "accuracy",
+                "rounds",
+                "K, by quarter of the rounds",
+                "time used ÷ T_max",
+                "longest round, s",
             ),
             lines=[
                 (
-                    title, told([*times(runs).values()]), spread([*levels(runs).values()]),
-                    spread([float(run.summary["versions"]) for run in runs.values()], 0), _degrees(runs),
-                    spread([usage(run) for run in runs.values()], 2), _longest(runs),
+                    title,
+                    told([*times(runs).values()]),
+                    spread([*levels(runs).values()]),
+                    spread([float(run.summary["versions"]) for run in runs.values()], 0),
+                    _degrees(runs),
+                    spread([usage(run) for run in runs.values()], 2),
+                    _longest(runs),
                 )
-                for what, title in rounds.items() if (runs := found.control(what))
+                for what, title in rounds.items()
+                if (runs := found.control(what))
             ],
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _longest(runs: Mapping[int, Result]) -> str:
@@ -80,7 +94,7 @@ def _degrees(runs: Mapping[int, Result]) -> str:
     return ", ".join(f"{sum(part) / len(part):.1f}" for part in zip(*parts, strict=True))
 
 
-def _pictures(found: Measured) -> list[Picture]:
+def _pictures(found: AsaflResults) -> list[PaperFigure]:
     def draw(figure: Figure) -> None:
         panels = figure.subplots(1, 3, sharey=True)
         first = {"calibrated": found.runs(ONE, "calibrated")} | {
@@ -98,11 +112,11 @@ def _pictures(found: Measured) -> list[Picture]:
                 axes.legend(fontsize="x-small")
         panels[0].set_ylabel("accuracy")
 
-    return [Picture(name="curves", caption="Accuracy by emulated seconds: mean and range of the seeds.", draw=draw)]
+    return [PaperFigure(name="curves", caption="Accuracy by emulated seconds: mean and range of the seeds.", draw=draw)]
 
 
 def chapter(results: Results, chosen: Chosen) -> Chapter:
-    found = Measured(results)
+    found = AsaflResults(results)
     return Chapter(
         setting=SETTING,
         rows=[*calibration_rows(found), *pattern_rows(found), *control_rows(found), *UNTESTED],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from testbed.papers.asafl.runs import BUDGET, ROUNDS, TARGET
-from testbed.papers.framework.chapter import Row, Verdict
+from testbed.papers.framework.chapter import ClaimRow, ClaimVerdict
 
 SETTING = (
     "As in the paper: the cell (500 m, 10 dBm, 10⁻¹² W, −30 dB, Exp(1) fading anew in each round), devices of 0.1 to"
@@ -36,34 +36,37 @@ _ALL_OR_ONE = (
     " of up to 1.4 s); 135 to 150 rounds with one device pay for that, while Myopic nearly always has one to four. At"
     " this scale that comes to the same. A μ with which the queue does not run empty spends more than T_max"
 )
-REASONS: Mapping[tuple[str, Verdict], str] = {
-    ("table iv", Verdict.DIRECTION): f"at the η that suits the calibrated rule: {_REUSED}",
-    ("table iv", Verdict.DIFFERS): f"not all baselines are slower: {_REUSED}",
-    ("own rate", Verdict.DIRECTION): f"less than at one η for both: {_REUSED}",
-    ("own rate", Verdict.DIFFERS): _REUSED,
-    ("two labels", Verdict.DIFFERS): f"with two labels each, K = 2 devices are less one-sided; and {_REUSED}",
-    ("fig 2b", Verdict.DIFFERS): f"with two labels each, K = 2 devices are less one-sided; and {_REUSED}",
-    ("heterogeneity", Verdict.DIFFERS): (
+REASONS: Mapping[tuple[str, ClaimVerdict], str] = {
+    ("table iv", ClaimVerdict.DIRECTION): f"at the η that suits the calibrated rule: {_REUSED}",
+    ("table iv", ClaimVerdict.DIFFERS): f"not all baselines are slower: {_REUSED}",
+    ("own rate", ClaimVerdict.DIRECTION): f"less than at one η for both: {_REUSED}",
+    ("own rate", ClaimVerdict.DIFFERS): _REUSED,
+    ("two labels", ClaimVerdict.DIFFERS): f"with two labels each, K = 2 devices are less one-sided; and {_REUSED}",
+    ("fig 2b", ClaimVerdict.DIFFERS): f"with two labels each, K = 2 devices are less one-sided; and {_REUSED}",
+    ("heterogeneity", ClaimVerdict.DIFFERS): (
         "SAFL is. The calibrated rule uses the gradients of all devices in every version, and labels are dealt evenly"
         " in both: how many of them one device has makes next to no difference to it"
     ),
-    ("staleness control", Verdict.DIFFERS): (
+    ("staleness control", ClaimVerdict.DIFFERS): (
         "the scale: the slowest device takes 1.3 s for a job and a round 0.15 s, so that τ_0 = 7 restarts it before it"
         " is done. It is heard 0 to 2 times in a run, and 15 to 18 times under SAFL. Here it is the only one with its"
         " labels, or one of two; the paper has seven devices of that speed among 50"
     ),
-    ("ascending", Verdict.DIFFERS): (
+    ("ascending", ClaimVerdict.DIFFERS): (
         "it is ahead at first (0.66 to 0.75 after 10 s, fixed 0.54 to 0.61, descending 0.43 to 0.51), and level with"
         " fixed when it ends (0.83 and 0.83, 0.86 and 0.86 with seeds 2 and 3). With seed 1, a fade holds it at 0.81"
         " from 14.5 s on"
     ),
-    ("eba", Verdict.DIFFERS): (
+    ("eba", ClaimVerdict.DIFFERS): (
         "the scale: it is faster, but no point above. Four of five rounds have one device, for which there is nothing"
         " to share"
     ),
-    ("myopic", Verdict.DIFFERS): _ALL_OR_ONE,
-    ("budget", Verdict.DIFFERS): "a round of all devices, which Lyapunov takes whenever its queue is empty, overshoots",
-    ("later", Verdict.DIFFERS): (
+    ("myopic", ClaimVerdict.DIFFERS): _ALL_OR_ONE,
+    (
+        "budget",
+        ClaimVerdict.DIFFERS,
+    ): "a round of all devices, which Lyapunov takes whenever its queue is empty, overshoots",
+    ("later", ClaimVerdict.DIFFERS): (
         "the larger μ does, the one that keeps the budget does not: λ_t = 1/(T − t) grows in the last tenth of the"
         " rounds only; before, rounds of all devices and of one alternate"
     ),
@@ -71,8 +74,8 @@ REASONS: Mapping[tuple[str, Verdict], str] = {
 """By claim and verdict."""
 
 
-def _untested(where: str, claim: str, reason: str) -> Row:
-    return Row(where=where, claim=claim, ours="–", verdict=Verdict.UNTESTED, reason=reason)
+def _untested(where: str, claim: str, reason: str) -> ClaimRow:
+    return ClaimRow(where=where, claim=claim, ours="–", verdict=ClaimVerdict.UNTESTED, reason=reason)
 
 
 _CIFAR = "VGG-11: 8 steps of 128 take a core about a minute, and 10⁴ s of the paper are thousands of them"

@@ -12,7 +12,7 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Chosen
 from testbed.papers.framework.result import Result, Results
 from testbed.papers.framework.search import Search
@@ -82,19 +82,24 @@ def searches() -> list[Search]:
 
 def _rate_search(name: str, what: str) -> Search:
     return Search(
-        name=name, key="training.lr", values=RATES, measure="mean accuracy over the whole run, one label each",
+        name=name,
+        key="training.lr",
+        values=RATES,
+        measure="mean accuracy over the whole run, one label each",
         jobs=lambda lr: [_fixed_job(f"search-{lr:g}", ONE, what, seed, lr) for seed in _SEARCHED],
         score=lambda found: fmean(fmean(result.curve()[1]) for result in found),
-    )  # fmt: skip
+    )
 
 
 def _mu_search() -> Search:
     return Search(
-        name=MU, key="strategy.mu", values=MUS,
+        name=MU,
+        key="strategy.mu",
+        values=MUS,
         measure=f"time used ÷ T_max: the most that is not above {SLACK:g}, else the least (below 0, then)",
         jobs=lambda mu: [_controlled_job(f"search-{mu:g}", "lyapunov", seed, RATES[1], mu) for seed in _SEARCHED],
         score=lambda found: within_budget(fmean(map(usage, found))),
-    )  # fmt: skip
+    )
 
 
 def within_budget(used: float) -> float:
@@ -102,7 +107,7 @@ def within_budget(used: float) -> float:
     return used if used <= SLACK else -used
 
 
-def jobs(chosen: Chosen) -> list[Job]:
+def jobs(chosen: Chosen) -> list[PaperRun]:
     """One rate for all, as in the paper; and SAFL at its own, where that differs."""
     found = []
     rate, own = chosen[CALIBRATED], chosen[SAFL]
@@ -115,23 +120,26 @@ def jobs(chosen: Chosen) -> list[Job]:
     return found
 
 
-def _fixed_job(place: str, labels: str, what: str, seed: int, lr: float) -> Job:
+def _fixed_job(place: str, labels: str, what: str, seed: int, lr: float) -> PaperRun:
     settings = {"training.lr": lr, "task.split.per_device": _LABELS[labels], **_FIXED[what]}
-    return Job(name=named(place, what, seed), profile="asafl/small.toml", seed=seed, settings=settings)
+    return PaperRun(name=named(place, what, seed), profile="asafl/small.toml", seed=seed, settings=settings)
 
 
-def _controlled_job(place: str, control: str, seed: int, lr: float, mu: float) -> Job:
+def _controlled_job(place: str, control: str, seed: int, lr: float, mu: float) -> PaperRun:
     """T rounds, however long they take; but greedy may take two fifths more than there is, no more."""
     settings: dict[str, Any] = {
-        "training.lr": lr, "strategy.control": control, "stop.versions": ROUNDS, "stop.seconds": 1.4 * BUDGET,
-    }  # fmt: skip
+        "training.lr": lr,
+        "strategy.control": control,
+        "stop.versions": ROUNDS,
+        "stop.seconds": 1.4 * BUDGET,
+    }
     if control in ("lyapunov", "lyapunov-more", "eba"):
         settings |= {"strategy.control": "lyapunov", "strategy.mu": mu * MORE if control == "lyapunov-more" else mu}
     if control == "eba":
         settings["strategy.allocation"] = "equal"
     if control in ("ascending", "descending"):
         settings["strategy.high"] = 2 * K
-    return Job(name=named(place, control, seed), profile="asafl/small.toml", seed=seed, settings=settings)
+    return PaperRun(name=named(place, control, seed), profile="asafl/small.toml", seed=seed, settings=settings)
 
 
 def level(result: Result, end: float | None = None) -> float:
@@ -167,7 +175,7 @@ def by_part(result: Result, column: str, parts: int = 4) -> list[float]:
     return [fmean(values[first:last]) for first, last in pairwise(cuts) if first < last]
 
 
-class Measured:
+class AsaflResults:
     """Results by their place in the tables."""
 
     def __init__(self, results: Results) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean, geometric_mean
 
 from testbed.papers.asafl.runs import SLACK, Scores, difference
-from testbed.papers.framework.chapter import Verdict
+from testbed.papers.framework.chapter import ClaimVerdict
 
 LEAST = 0.01
 """A smaller difference of accuracies is none."""
@@ -25,46 +25,46 @@ def is_faster(ratios: Sequence[float]) -> bool:
     return geometric_mean(ratios) >= FASTER and _most(each > 1 for each in ratios)
 
 
-def higher(claims: Sequence[tuple[Scores, Scores]], held: Verdict = Verdict.DIRECTION) -> Verdict:
+def higher(claims: Sequence[tuple[Scores, Scores]], held: ClaimVerdict = ClaimVerdict.DIRECTION) -> ClaimVerdict:
     """Whether in each pair the first is above the second."""
     if not claims or any(not first.keys() & second.keys() for first, second in claims):
-        return Verdict.MISSING
-    return held if all(is_above(*claim) for claim in claims) else Verdict.DIFFERS
+        return ClaimVerdict.MISSING
+    return held if all(is_above(*claim) for claim in claims) else ClaimVerdict.DIFFERS
 
 
-def faster(claims: Sequence[Sequence[float]]) -> Verdict:
+def faster(claims: Sequence[Sequence[float]]) -> ClaimVerdict:
     """Whether all rivals take longer to the target; each is given by its ratios."""
     if not claims or not all(claims):
-        return Verdict.MISSING
-    return Verdict.DIRECTION if all(map(is_faster, claims)) else Verdict.DIFFERS
+        return ClaimVerdict.MISSING
+    return ClaimVerdict.DIRECTION if all(map(is_faster, claims)) else ClaimVerdict.DIFFERS
 
 
-def both(first: Verdict, second: Verdict) -> Verdict:
+def both(first: ClaimVerdict, second: ClaimVerdict) -> ClaimVerdict:
     """Of a claim of two parts: what is missing, or differs, does so for the whole."""
-    order = (Verdict.MISSING, Verdict.DIFFERS, Verdict.DIRECTION, Verdict.AGREES)
+    order = (ClaimVerdict.MISSING, ClaimVerdict.DIFFERS, ClaimVerdict.DIRECTION, ClaimVerdict.AGREES)
     return min(first, second, key=order.index)
 
 
-def rises(parts: Sequence[Sequence[float]]) -> Verdict:
+def rises(parts: Sequence[Sequence[float]]) -> ClaimVerdict:
     """Whether, with most seeds, the last part is above the first by a tenth."""
     return _shape([len(each) > 1 and each[-1] > 1.1 * each[0] for each in parts])
 
 
-def rises_and_falls(parts: Sequence[Sequence[float]]) -> Verdict:
+def rises_and_falls(parts: Sequence[Sequence[float]]) -> ClaimVerdict:
     """Whether, with most seeds, the highest part is neither the first nor the last."""
     return _shape([max(each) > max(each[0], each[-1]) for each in parts])
 
 
-def keeps(used: Sequence[float]) -> Verdict:
+def keeps(used: Sequence[float]) -> ClaimVerdict:
     """Whether no run takes more than the time that it was given, and ``SLACK``."""
     return _shape([each <= SLACK for each in used], every=True)
 
 
-def _shape(held: Sequence[bool], *, every: bool = False) -> Verdict:
+def _shape(held: Sequence[bool], *, every: bool = False) -> ClaimVerdict:
     """Of a claim without a number, which may agree as it is."""
     if not held:
-        return Verdict.MISSING
-    return Verdict.AGREES if (all(held) if every else _most(held)) else Verdict.DIFFERS
+        return ClaimVerdict.MISSING
+    return ClaimVerdict.AGREES if (all(held) if every else _most(held)) else ClaimVerdict.DIFFERS
 
 
 def _most(held: Iterable[bool]) -> bool:

@@ -30,12 +30,12 @@ def of_names(results: Results, names: Sequence[str]) -> list[Result]:
     return found if len(found) == len(names) else []
 
 
-def runs_of(results: Results, task: str, rule: str, suspension: float = USUAL) -> list[Result]:
-    return of_names(results, [name_of(task, rule, seed, suspension) for seed in SEEDS])
+def runs_of(results: Results, task: str, strategy: str, suspension: float = USUAL) -> list[Result]:
+    return of_names(results, [name_of(task, strategy, seed, suspension) for seed in SEEDS])
 
 
 def contest_of(results: Results, task: str, suspension: float = USUAL) -> dict[str, list[Result]]:
-    found = {rule: runs_of(results, task, rule, suspension) for rule in RULES}
+    found = {strategy: runs_of(results, task, strategy, suspension) for strategy in RULES}
     return found if all(found.values()) else {}
 
 
@@ -54,11 +54,11 @@ def own_time(result: Result) -> float:
 
 def target_times(contest: dict[str, list[Result]]) -> dict[str, list[float | None]]:
     """Seconds to 90 % of the best accuracy that any of the five had with that seed, by rule and seed."""
-    times: dict[str, list[float | None]] = {rule: [] for rule in contest}
+    times: dict[str, list[float | None]] = {strategy: [] for strategy in contest}
     for place in range(len(SEEDS)):
         target = SHARE * max(found[place].best() for found in contest.values())
-        for rule, found in contest.items():
-            times[rule].append(found[place].reached(target))
+        for strategy, found in contest.items():
+            times[strategy].append(found[place].reached(target))
     return times
 
 
@@ -71,9 +71,9 @@ def mean_best(found: Sequence[Result]) -> float:
     return fmean(result.best() for result in found)
 
 
-def loss(results: Results, rule: str) -> float | None:
+def loss(results: Results, strategy: str) -> float | None:
     """Best accuracy lost from no suspensions to the most."""
-    without, most = (runs_of(results, "synthetic", rule, p) for p in (SUSPENSIONS[0], SUSPENSIONS[-1]))
+    without, most = (runs_of(results, "synthetic", strategy, p) for p in (SUSPENSIONS[0], SUSPENSIONS[-1]))
     return mean_best(without) - mean_best(most) if without and most else None
 
 
@@ -90,6 +90,6 @@ def capped(results: Results) -> list[Result]:
 
 def gammas(result: Result) -> list[float]:
     """γ of each update in the second half of a run: its weight is η_g = λ/(γ + ε)."""
-    rule = RULES[OURS].settings["synthetic"]
+    strategy = RULES[OURS].settings["synthetic"]
     weights = [float(row["weight"]) for row in result.rows("versions.csv")]
-    return [rule["lam"] / weight - rule["eps"] for weight in weights[len(weights) // 2 :]]
+    return [strategy["lam"] / weight - strategy["eps"] for weight in weights[len(weights) // 2 :]]

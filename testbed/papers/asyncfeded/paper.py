@@ -11,7 +11,7 @@ from testbed.papers.asyncfeded import measures, runs
 from testbed.papers.asyncfeded import rows as told
 from testbed.papers.asyncfeded.runs import RULES, SUSPENSIONS, TASKS
 from testbed.papers.framework import paper_figures
-from testbed.papers.framework.chapter import Chapter, Picture
+from testbed.papers.framework.chapter import Chapter, PaperFigure
 from testbed.papers.framework.paper import Chosen, Paper
 from testbed.papers.framework.result import Results
 from testbed.papers.framework.search import Search
@@ -48,8 +48,8 @@ def _draw_speed(results: Results, figure: Figure) -> None:
     figure.set_size_inches(11, 3.2)
     panels = figure.subplots(1, len(TASKS), squeeze=False)[0]
     for axes, (task, described) in zip(panels, TASKS.items(), strict=True):
-        for number, (rule, contender) in enumerate(RULES.items()):
-            paper_figures.curves(axes, number, contender.title, measures.runs_of(results, task, rule))
+        for number, (strategy, contender) in enumerate(RULES.items()):
+            paper_figures.curves(axes, number, contender.title, measures.runs_of(results, task, strategy))
         axes.set(title=described.title, xlabel="emulated seconds")
     panels[0].set_ylabel("accuracy")
     if panels[0].lines:
@@ -59,8 +59,8 @@ def _draw_speed(results: Results, figure: Figure) -> None:
 def _draw_sweep(results: Results, figure: Figure) -> None:
     figure.set_size_inches(8, 3.2)
     left, right = figure.subplots(1, 2)
-    for number, (rule, contender) in enumerate(RULES.items()):
-        found = {p: measures.runs_of(results, "synthetic", rule, p) for p in SUSPENSIONS}
+    for number, (strategy, contender) in enumerate(RULES.items()):
+        found = {p: measures.runs_of(results, "synthetic", strategy, p) for p in SUSPENSIONS}
         known = [p for p in SUSPENSIONS if found[p]]
         style = paper_figures.STYLES[number % len(paper_figures.STYLES)]  # FedAvg's and FedProx's lines may be one
         look = {"color": paper_figures.COLOURS[number], "linestyle": style, "marker": "o", "label": contender.title}
@@ -86,19 +86,21 @@ def _chapter(results: Results, chosen: Chosen) -> Chapter:
         rows=told.rows(results),
         grids=told.grids(results),
         pictures=[
-            Picture(name="speed", caption="Accuracy over time, P = 0.1 (Fig. 2)", draw=partial(_draw_speed, results)),
-            Picture(name="suspension", caption="What suspensions do (Fig. 3)", draw=partial(_draw_sweep, results)),
-            Picture(name="steps", caption="Adaptive and fixed K (Fig. 4)", draw=partial(_draw_schemes, results)),
+            PaperFigure(
+                name="speed", caption="Accuracy over time, P = 0.1 (Fig. 2)", draw=partial(_draw_speed, results)
+            ),
+            PaperFigure(name="suspension", caption="What suspensions do (Fig. 3)", draw=partial(_draw_sweep, results)),
+            PaperFigure(name="steps", caption="Adaptive and fixed K (Fig. 4)", draw=partial(_draw_schemes, results)),
         ],
     )
 
 
-def _search(rule: str) -> Search:
+def _search(strategy: str) -> Search:
     return Search(
-        name=runs.search_name(rule),
+        name=runs.search_name(strategy),
         key="training.lr",
         values=runs.RATES,
-        jobs=partial(runs.searched, rule),
+        jobs=partial(runs.searched, strategy),
         score=lambda found: fmean(map(measures.level, found)),
         measure=f"mean accuracy over the run, seed {runs.SEARCHED}",
     )
@@ -109,7 +111,7 @@ PAPER = Paper(
     title="AsyncFedED: adaptive weights by Euclidean distance",
     citation="Wang, Yang, He, Shi, Chen: AsyncFedED: Asynchronous Federated Learning with Euclidean Distance based"
     " Adaptive Weight Aggregation. 2022",
-    searches=[_search(rule) for rule in RULES],
+    searches=[_search(strategy) for strategy in RULES],
     jobs=runs.jobs,
     chapter=_chapter,
 )

@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 from testbed.papers.asyncfeded import measures, verdicts
 from testbed.papers.asyncfeded.runs import CAP, OURS, RULES, SEEDS, SUSPENSIONS, TASKS, USUAL
-from testbed.papers.framework.chapter import Grid, Row, Verdict
+from testbed.papers.framework.chapter import ChapterTable, ClaimRow, ClaimVerdict
 from testbed.papers.framework.number_text import spread
 from testbed.papers.framework.result import Result, Results
 
@@ -44,23 +44,23 @@ _NO_LEVER = (
     " further meanwhile, and its own Δ becomes longer, too. In a run that we looked into, K fell to 1 where γ was above"
     " γ̄, and grew where it was below."
 )
-_REASONS: Mapping[tuple[str, Verdict], str] = {
-    ("speed femnist", Verdict.DIRECTION): _SMALLER,
-    ("speed femnist", Verdict.DIFFERS): _RATE,
-    ("speed femnist-one-rate", Verdict.DIRECTION): _SMALLER,
-    ("speed shakespeare", Verdict.DIRECTION): _SMALLER,
-    ("speed shakespeare", Verdict.DIFFERS): _ENDLESS,
-    ("faster", Verdict.DIFFERS): _LEVEL,
-    ("time", Verdict.DIRECTION): _EASY,
-    ("time", Verdict.DIFFERS): _EASY,
-    ("smoother", Verdict.DIFFERS): _UNEVEN,
-    ("settled", Verdict.DIRECTION): _NO_LEVER,
-    ("settled", Verdict.DIFFERS): _NO_LEVER,
+_REASONS: Mapping[tuple[str, ClaimVerdict], str] = {
+    ("speed femnist", ClaimVerdict.DIRECTION): _SMALLER,
+    ("speed femnist", ClaimVerdict.DIFFERS): _RATE,
+    ("speed femnist-one-rate", ClaimVerdict.DIRECTION): _SMALLER,
+    ("speed shakespeare", ClaimVerdict.DIRECTION): _SMALLER,
+    ("speed shakespeare", ClaimVerdict.DIFFERS): _ENDLESS,
+    ("faster", ClaimVerdict.DIFFERS): _LEVEL,
+    ("time", ClaimVerdict.DIRECTION): _EASY,
+    ("time", ClaimVerdict.DIFFERS): _EASY,
+    ("smoother", ClaimVerdict.DIFFERS): _UNEVEN,
+    ("settled", ClaimVerdict.DIRECTION): _NO_LEVER,
+    ("settled", ClaimVerdict.DIFFERS): _NO_LEVER,
 }
 """Why a row's verdict is what it is: printed only with that verdict."""
 
 
-def rows(results: Results) -> list[Row]:
+def rows(results: Results) -> list[ClaimRow]:
     return [
         *(_speed(results, task) for task in TASKS),
         _best_row(results),
@@ -73,7 +73,7 @@ def rows(results: Results) -> list[Row]:
     ]
 
 
-def grids(results: Results) -> list[Grid]:
+def grids(results: Results) -> list[ChapterTable]:
     return [
         *(_speed_grid(results, task) for task in TASKS),
         _sweep_grid(results, "Best accuracy on Synthetic(1, 1) over P", _best_shown),
@@ -90,19 +90,19 @@ def _shown(times: Sequence[float | None]) -> str:
     return (f"{spread(known, 1)} s" if known else "") + (f"{', ' if known else ''}never in {missed}" if missed else "")
 
 
-def _speed(results: Results, task: str) -> Row:
+def _speed(results: Results, task: str) -> ClaimRow:
     contest = measures.contest_of(results, task)
     times = measures.target_times(contest) if contest else {}
     won = [
-        verdicts.leads(times[OURS][place], [times[rule][place] for rule in times if rule != OURS])
+        verdicts.leads(times[OURS][place], [times[strategy][place] for strategy in times if strategy != OURS])
         for place in range(len(SEEDS) if times else 0)
     ]
     verdict = verdicts.by_cases(won, same=TASKS[task].same)
     ours = "–"
     if times:
-        told = "; ".join(f"{RULES[rule].title} {_shown(found)}" for rule, found in times.items())
+        told = "; ".join(f"{RULES[strategy].title} {_shown(found)}" for strategy, found in times.items())
         ours = f"First in {sum(won)} of {len(won)} seeds to 90 % of the best accuracy of all five: {told}"
-    return Row(
+    return ClaimRow(
         where=f"Fig. 2, {TASKS[task].title}",
         claim="P = 0.1: AsyncFedED converges remarkably faster than the four others",
         ours=ours,
@@ -112,16 +112,21 @@ def _speed(results: Results, task: str) -> Row:
     )
 
 
-def _speed_grid(results: Results, task: str) -> Grid:
+def _speed_grid(results: Results, task: str) -> ChapterTable:
     lines = []
-    for rule, contender in RULES.items():
-        found = measures.runs_of(results, task, rule)
+    for strategy, contender in RULES.items():
+        found = measures.runs_of(results, task, strategy)
         versions = [float(result.rows("versions.csv")[-1]["version"]) for result in found]
-        lines.append((
-            contender.title, _best_shown(found), spread([measures.level(result) for result in found]),
-            _own_time_shown(found), spread(versions, 0),
-        ))  # fmt: skip
-    return Grid(
+        lines.append(
+            (
+                contender.title,
+                _best_shown(found),
+                spread([measures.level(result) for result in found]),
+                _own_time_shown(found),
+                spread(versions, 0),
+            )
+        )
+    return ChapterTable(
         title=f"{TASKS[task].title}, P = {USUAL:g}",
         header=("rule", "best accuracy", "mean accuracy over the run", "s to 90 % of its own best", "versions"),
         lines=lines,
@@ -131,17 +136,17 @@ def _speed_grid(results: Results, task: str) -> Grid:
 # ---- Fig. 3
 
 
-def _best_row(results: Results) -> Row:
+def _best_row(results: Results) -> ClaimRow:
     best = {
-        p: {rule: measures.mean_best(found) for rule, found in contest.items()}
+        p: {strategy: measures.mean_best(found) for strategy, found in contest.items()}
         for p, contest in measures.sweep(results).items()
     }
     verdict = verdicts.by_cases([verdicts.highest(values, OURS) for values in best.values()], same=True)
     told = "; ".join(
-        f"P = {p:g}: {values[OURS]:.3f} against {max(value for rule, value in values.items() if rule != OURS):.3f}"
+        f"P = {p:g}: {values[OURS]:.3f} against {max(value for strategy, value in values.items() if strategy != OURS):.3f}"
         for p, values in best.items()
     )
-    return Row(
+    return ClaimRow(
         where="Fig. 3, Synthetic(1, 1)",
         claim="The best accuracy within the time given is AsyncFedED's, whatever P",
         ours=f"{told} of the best other" if told else "–",
@@ -150,17 +155,17 @@ def _best_row(results: Results) -> Row:
     )
 
 
-def _time_row(results: Results) -> Row:
+def _time_row(results: Results) -> ClaimRow:
     times = {
-        p: {rule: fmean(map(measures.own_time, found)) for rule, found in contest.items()}
+        p: {strategy: fmean(map(measures.own_time, found)) for strategy, found in contest.items()}
         for p, contest in measures.sweep(results).items()
     }
     verdict = verdicts.by_cases([verdicts.lowest(values, OURS) for values in times.values()], same=True)
     told = "; ".join(
-        f"P = {p:g}: {values[OURS]:.1f} s against {min(value for rule, value in values.items() if rule != OURS):.1f} s"
+        f"P = {p:g}: {values[OURS]:.1f} s against {min(value for strategy, value in values.items() if strategy != OURS):.1f} s"
         for p, values in times.items()
     )
-    return Row(
+    return ClaimRow(
         where="Fig. 3, Synthetic(1, 1)",
         claim="90 % of its own best accuracy is reached soonest by AsyncFedED, whatever P",
         ours=f"{told} of the soonest other" if told else "–",
@@ -169,31 +174,37 @@ def _time_row(results: Results) -> Row:
     )
 
 
-def _robust_rows(results: Results) -> list[Row]:
-    losses = {rule: measures.loss(results, rule) for rule in RULES}
-    told = ", ".join(f"{RULES[rule].title} {loss:.3f}" for rule, loss in losses.items() if loss is not None)
+def _robust_rows(results: Results) -> list[ClaimRow]:
+    losses = {strategy: measures.loss(results, strategy) for strategy in RULES}
+    told = ", ".join(f"{RULES[strategy].title} {loss:.3f}" for strategy, loss in losses.items() if loss is not None)
     ours = f"Best accuracy lost from P = {SUSPENSIONS[0]:g} to {SUSPENSIONS[-1]:g}: {told}" if told else "–"
     others = [losses["constant"], losses["hinge"]]
     stable, declined = verdicts.stability(losses[OURS], others), verdicts.decline(others)
-    only_hinge = declined is Verdict.DIFFERS and verdicts.decline(others[:1]) is Verdict.AGREES
+    only_hinge = declined is ClaimVerdict.DIFFERS and verdicts.decline(others[:1]) is ClaimVerdict.AGREES
     return [
-        Row(
-            where="Fig. 3, Synthetic(1, 1)", claim="AsyncFedED stays quite stable as P grows", ours=ours,
-            verdict=stable, reason=_REASONS.get(("stable", stable), ""),
+        ClaimRow(
+            where="Fig. 3, Synthetic(1, 1)",
+            claim="AsyncFedED stays quite stable as P grows",
+            ours=ours,
+            verdict=stable,
+            reason=_REASONS.get(("stable", stable), ""),
         ),
-        Row(
-            where="Fig. 3, Synthetic(1, 1)", claim="Both FedAsync decline drastically when P is large", ours=ours,
-            verdict=declined, reason=_HINGE if only_hinge else "",
+        ClaimRow(
+            where="Fig. 3, Synthetic(1, 1)",
+            claim="Both FedAsync decline drastically when P is large",
+            ours=ours,
+            verdict=declined,
+            reason=_HINGE if only_hinge else "",
         ),
-    ]  # fmt: skip
-
-
-def _sweep_grid(results: Results, title: str, measure: Callable[[Sequence[Result]], str]) -> Grid:
-    lines = [
-        (contender.title, *(measure(measures.runs_of(results, "synthetic", rule, p)) for p in SUSPENSIONS))
-        for rule, contender in RULES.items()
     ]
-    return Grid(title=title, header=("rule", *(f"P = {p:g}" for p in SUSPENSIONS)), lines=lines)
+
+
+def _sweep_grid(results: Results, title: str, measure: Callable[[Sequence[Result]], str]) -> ChapterTable:
+    lines = [
+        (contender.title, *(measure(measures.runs_of(results, "synthetic", strategy, p)) for p in SUSPENSIONS))
+        for strategy, contender in RULES.items()
+    ]
+    return ChapterTable(title=title, header=("rule", *(f"P = {p:g}" for p in SUSPENSIONS)), lines=lines)
 
 
 def _best_shown(found: Sequence[Result]) -> str:
@@ -207,33 +218,39 @@ def _own_time_shown(found: Sequence[Result]) -> str:
 # ---- Fig. 4 and section 4
 
 
-def _adaptive_rows(results: Results) -> list[Row]:
+def _adaptive_rows(results: Results) -> list[ClaimRow]:
     schemes = measures.schemes(results)
     cases = range(len(SEEDS) if schemes else 0)
     levels = [{name: measures.level(found[place]) for name, found in schemes.items()} for place in cases]
     lost = [{name: measures.falls(found[place]) for name, found in schemes.items()} for place in cases]
     faster = verdicts.by_cases(
-        [verdicts.highest(values, measures.ADAPTIVE) for values in levels], same=True,
+        [verdicts.highest(values, measures.ADAPTIVE) for values in levels],
+        same=True,
         overall=bool(levels) and verdicts.highest(_means(levels), measures.ADAPTIVE),
-    )  # fmt: skip
+    )
     smoother = verdicts.by_cases(
-        [verdicts.lowest(values, measures.ADAPTIVE) for values in lost], same=True,
+        [verdicts.lowest(values, measures.ADAPTIVE) for values in lost],
+        same=True,
         overall=bool(lost) and verdicts.lowest(_means(lost), measures.ADAPTIVE),
-    )  # fmt: skip
+    )
     capped = measures.capped(results)
     held_down = f"; adaptive up to K = {CAP} {spread([measures.falls(run) for run in capped])}" if capped else ""
     return [
-        Row(
-            where="Fig. 4, Synthetic(1, 1)", claim="Adaptive K converges faster than fixed K of 5, 10, 15, 20",
+        ClaimRow(
+            where="Fig. 4, Synthetic(1, 1)",
+            claim="Adaptive K converges faster than fixed K of 5, 10, 15, 20",
             ours=f"Mean accuracy over the run: {_by_scheme(levels)}" if levels else "–",
-            verdict=faster, reason=_REASONS.get(("faster", faster), ""),
+            verdict=faster,
+            reason=_REASONS.get(("faster", faster), ""),
         ),
-        Row(
-            where="Fig. 4, Synthetic(1, 1)", claim="Adaptive K converges more smoothly than fixed K",
+        ClaimRow(
+            where="Fig. 4, Synthetic(1, 1)",
+            claim="Adaptive K converges more smoothly than fixed K",
             ours=f"Accuracy lost in falls on the way: {_by_scheme(lost)}{held_down}" if lost else "–",
-            verdict=smoother, reason=_REASONS.get(("smoother", smoother), ""),
+            verdict=smoother,
+            reason=_REASONS.get(("smoother", smoother), ""),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _means(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -244,7 +261,7 @@ def _by_scheme(values: Sequence[dict[str, float]]) -> str:
     return "; ".join(f"{name} {spread([value[name] for value in values])}" for name in values[0])
 
 
-def _settled_row(results: Results) -> Row:
+def _settled_row(results: Results) -> ClaimRow:
     target = RULES[OURS].settings["synthetic"]["gamma_bar"]
     gammas = [gamma for result in measures.runs_of(results, "synthetic", OURS) for gamma in measures.gammas(result)]
     verdict = verdicts.settled(gammas, target)
@@ -258,7 +275,7 @@ def _settled_row(results: Results) -> Row:
         ]
         ours = f"γ in the second half of the runs: median {median(gammas):.1f}; {share:.0%} of them within 1 of γ̄"
         ours += f". Median with K held still: {', '.join(held)}" if held else ""
-    return Row(
+    return ClaimRow(
         where="Section 4, Synthetic(1, 1)",
         claim=f"K_i settles where the staleness γ of every device is γ̄ = {target:g}",
         ours=ours,
@@ -267,8 +284,11 @@ def _settled_row(results: Results) -> Row:
     )
 
 
-def _untested(where: str) -> Row:
-    return Row(
-        where=where, claim="As on Synthetic(1, 1)", ours="–", verdict=Verdict.UNTESTED,
+def _untested(where: str) -> ClaimRow:
+    return ClaimRow(
+        where=where,
+        claim="As on Synthetic(1, 1)",
+        ours="–",
+        verdict=ClaimVerdict.UNTESTED,
         reason="Not run, to save time: one task had to stand for three.",
-    )  # fmt: skip
+    )

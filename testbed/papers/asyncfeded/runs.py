@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Chosen
 
 SEEDS = (1, 2, 3)
@@ -30,7 +30,7 @@ RECORDED = "constant"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class PaperTask:
     title: str
     profile: str
     data: str = ""
@@ -41,22 +41,25 @@ class Task:
 
 
 TASKS = {
-    "synthetic": Task(title="Synthetic(1, 1)", profile="asyncfeded/small-synthetic.toml", same=True),
-    "femnist": Task(title="FEMNIST", profile="asyncfeded/small-femnist.toml", data="femnist", same=False),
-    "femnist-one-rate": Task(
-        title=f"FEMNIST, η = {ONE_RATE:g}", profile="asyncfeded/small-femnist.toml", data="femnist", same=False,
+    "synthetic": PaperTask(title="Synthetic(1, 1)", profile="asyncfeded/small-synthetic.toml", same=True),
+    "femnist": PaperTask(title="FEMNIST", profile="asyncfeded/small-femnist.toml", data="femnist", same=False),
+    "femnist-one-rate": PaperTask(
+        title=f"FEMNIST, η = {ONE_RATE:g}",
+        profile="asyncfeded/small-femnist.toml",
+        data="femnist",
+        same=False,
         tuned="femnist",
     ),
-    "shakespeare": Task(
+    "shakespeare": PaperTask(
         title="Shakespeare", profile="asyncfeded/small-shakespeare.toml", data="shakespeare", same=False
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
     title: str
-    rule: str
+    strategy: str
     settings: Mapping[str, Mapping[str, Any]]
     """Task → parameters of the rule, as the paper selected them."""
 
@@ -71,31 +74,35 @@ def _hinge(alpha: float, both: float) -> dict[str, Any]:
 
 RULES = {
     "asyncfeded": Contender(
-        title="AsyncFedED", rule="asyncfeded",  # Table 4; it prints λ/ε and λ
+        title="AsyncFedED",
+        strategy="asyncfeded",  # Table 4; it prints λ/ε and λ
         settings={"synthetic": _feded(5, 5, 1), "femnist": _feded(1, 1, 0.05), "shakespeare": _feded(5, 10, 1)},
     ),
     "constant": Contender(
-        title="FedAsync+Constant", rule="fedasync",  # Table 2
+        title="FedAsync+Constant",
+        strategy="fedasync",  # Table 2
         settings={
             task: {"damping": "constant", "alpha": alpha}
             for task, alpha in (("synthetic", 0.1), ("femnist", 0.5), ("shakespeare", 0.1))
         },
     ),
     "hinge": Contender(
-        title="FedAsync+Hinge", rule="fedasync",  # Table 3, which does not print α: as in Table 2
+        title="FedAsync+Hinge",
+        strategy="fedasync",  # Table 3, which does not print α: as in Table 2
         settings={"synthetic": _hinge(0.1, 5), "femnist": _hinge(0.5, 0.5), "shakespeare": _hinge(0.1, 15)},
     ),
-    "fedavg": Contender(title="FedAvg", rule="fedavg", settings={task: {} for task in TASKS}),
+    "fedavg": Contender(title="FedAvg", strategy="fedavg", settings={task: {} for task in TASKS}),
     "fedprox": Contender(
-        title="FedProx", rule="fedprox",  # Table 1
+        title="FedProx",
+        strategy="fedprox",  # Table 1
         settings={"synthetic": {"mu": 0.1}, "femnist": {"mu": 1.0}, "shakespeare": {"mu": 0.01}},
     ),
-}  # fmt: skip
+}
 """In the order of the tables."""
 
 
-def name_of(task: str, rule: str, seed: int, suspension: float = USUAL) -> str:
-    return f"{task}-p{suspension:g}-{rule}-seed{seed}"
+def name_of(task: str, strategy: str, seed: int, suspension: float = USUAL) -> str:
+    return f"{task}-p{suspension:g}-{strategy}-seed{seed}"
 
 
 def fixed_name(steps: int, seed: int) -> str:
@@ -106,19 +113,19 @@ def capped_name(seed: int) -> str:
     return f"synthetic-p{USUAL:g}-cap{CAP}-seed{seed}"
 
 
-def search_name(rule: str) -> str:
-    return f"{RULES[rule].title} on FEMNIST"
+def search_name(strategy: str) -> str:
+    return f"{RULES[strategy].title} on FEMNIST"
 
 
-def searched(rule: str, rate: float) -> list[Job]:
-    name = f"search-femnist-{rule}-lr{rate:g}"
-    return [_job(name, "femnist", rule, SEARCHED, USUAL, {"training.lr": rate}, replays="")]
+def searched(strategy: str, rate: float) -> list[PaperRun]:
+    name = f"search-femnist-{strategy}-lr{rate:g}"
+    return [_job(name, "femnist", strategy, SEARCHED, USUAL, {"training.lr": rate}, replays="")]
 
 
-def jobs(chosen: Chosen) -> list[Job]:
+def jobs(chosen: Chosen) -> list[PaperRun]:
     """Figure by figure: a programme that is cut short says all about some of them."""
-    rates = {rule: chosen[search_name(rule)] for rule in RULES}
-    found: list[Job] = []
+    rates = {strategy: chosen[search_name(strategy)] for strategy in RULES}
+    found: list[PaperRun] = []
     for seed in SEEDS:
         found += _contest("synthetic", seed, USUAL)
         found += _contest("femnist", seed, USUAL, rates)
@@ -137,24 +144,24 @@ def jobs(chosen: Chosen) -> list[Job]:
     return found
 
 
-def _contest(task: str, seed: int, suspension: float, rates: Mapping[str, float] | None = None) -> Iterator[Job]:
+def _contest(task: str, seed: int, suspension: float, rates: Mapping[str, float] | None = None) -> Iterator[PaperRun]:
     recording = name_of(task, RECORDED, seed, suspension)
-    for rule in (RECORDED, *(rule for rule in RULES if rule != RECORDED)):
-        rate = {} if rates is None else {"training.lr": rates[rule]}
-        name = name_of(task, rule, seed, suspension)
-        yield _job(name, task, rule, seed, suspension, rate, replays="" if rule == RECORDED else recording)
+    for strategy in (RECORDED, *(strategy for strategy in RULES if strategy != RECORDED)):
+        rate = {} if rates is None else {"training.lr": rates[strategy]}
+        name = name_of(task, strategy, seed, suspension)
+        yield _job(name, task, strategy, seed, suspension, rate, replays="" if strategy == RECORDED else recording)
 
 
 def _job(
-    name: str, task: str, rule: str, seed: int, suspension: float, more: Mapping[str, Any], *, replays: str
-) -> Job:
-    tuned = RULES[rule].settings[TASKS[task].tuned or task]
+    name: str, task: str, strategy: str, seed: int, suspension: float, more: Mapping[str, Any], *, replays: str
+) -> PaperRun:
+    tuned = RULES[strategy].settings[TASKS[task].tuned or task]
     parameters = {f"strategy.{key}": value for key, value in tuned.items()}
-    return Job(
+    return PaperRun(
         name=name,
         profile=TASKS[task].profile,
         seed=seed,
-        rule=RULES[rule].rule,
+        strategy=RULES[strategy].strategy,
         settings={**parameters, "devices[0].suspend": suspension, **more},
         replays=replays,
         data=TASKS[task].data,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
-from testbed.papers.framework.chapter import Verdict
+from testbed.papers.framework.chapter import ClaimVerdict
 
 STABLE, DRASTIC = 0.05, 0.1
 """Accuracy: a loss of at most so much is stable, one of at least so much is drastic."""
@@ -44,48 +44,48 @@ def leads(ours: float | None, others: Sequence[float | None]) -> bool:
     return ours is not None and all(other is None or ours < other for other in others)
 
 
-def by_cases(won: Sequence[bool], *, same: bool, overall: bool = True) -> Verdict:
+def by_cases(won: Sequence[bool], *, same: bool, overall: bool = True) -> ClaimVerdict:
     """Cases are seeds, or values of P. Won in all: agrees; in more than half, and in the mean over all of them
     (``overall``): in direction; else it does not agree.
 
     On another task than the paper's (a smaller network, fewer devices) the most is: in direction.
     """
     if not won:
-        return Verdict.MISSING
+        return ClaimVerdict.MISSING
     if all(won):
-        return Verdict.AGREES if same else Verdict.DIRECTION
-    return Verdict.DIRECTION if overall and 2 * sum(won) > len(won) else Verdict.DIFFERS
+        return ClaimVerdict.AGREES if same else ClaimVerdict.DIRECTION
+    return ClaimVerdict.DIRECTION if overall and 2 * sum(won) > len(won) else ClaimVerdict.DIFFERS
 
 
-def stability(ours: float | None, others: Sequence[float | None]) -> Verdict:
+def stability(ours: float | None, others: Sequence[float | None]) -> ClaimVerdict:
     """By the accuracy lost from P = 0 to the largest P. At most ``STABLE``: agrees; less than others: in direction."""
     known = [other for other in others if other is not None]
     if ours is None or len(known) < len(others):
-        return Verdict.MISSING
+        return ClaimVerdict.MISSING
     if ours <= STABLE:
-        return Verdict.AGREES
-    return Verdict.DIRECTION if all(ours < other for other in known) else Verdict.DIFFERS
+        return ClaimVerdict.AGREES
+    return ClaimVerdict.DIRECTION if all(ours < other for other in known) else ClaimVerdict.DIFFERS
 
 
-def decline(losses: Sequence[float | None]) -> Verdict:
+def decline(losses: Sequence[float | None]) -> ClaimVerdict:
     """By the same losses, of both FedAsync. Each at least ``DRASTIC``: agrees; each above ``STABLE``: in direction."""
     known = [loss for loss in losses if loss is not None]
     if len(known) < len(losses):
-        return Verdict.MISSING
+        return ClaimVerdict.MISSING
     if all(loss >= DRASTIC for loss in known):
-        return Verdict.AGREES
-    return Verdict.DIRECTION if all(loss > STABLE for loss in known) else Verdict.DIFFERS
+        return ClaimVerdict.AGREES
+    return ClaimVerdict.DIRECTION if all(loss > STABLE for loss in known) else ClaimVerdict.DIFFERS
 
 
-def settled(gammas: Sequence[float], target: float) -> Verdict:
+def settled(gammas: Sequence[float], target: float) -> ClaimVerdict:
     """Of the stalenesses γ in the second half of the runs. Half of them within ``NEAR`` of γ̄: agrees; the median within
     it: in direction.
     """
     if not gammas:
-        return Verdict.MISSING
+        return ClaimVerdict.MISSING
     if near(gammas, target) >= 0.5:
-        return Verdict.AGREES
-    return Verdict.DIRECTION if abs(median(gammas) - target) <= NEAR else Verdict.DIFFERS
+        return ClaimVerdict.AGREES
+    return ClaimVerdict.DIRECTION if abs(median(gammas) - target) <= NEAR else ClaimVerdict.DIFFERS
 
 
 def near(gammas: Sequence[float], target: float) -> float:

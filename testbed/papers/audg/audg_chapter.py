@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from testbed.papers.audg import reasons, theta, verdicts
 from testbed.papers.audg.audg_figure import picture
-from testbed.papers.audg.audg_grid import ACCURACY, LONG, LOSS, RULES, TITLES, Cell, decided, printed, row
+from testbed.papers.audg.audg_grid import ACCURACY, LONG, LOSS, RULES, TITLES, GridCell, decided, printed, row
 from testbed.papers.audg.audg_tables import accuracies, at_long_steps, by_rate, differences, predictions
-from testbed.papers.framework.chapter import Chapter, Row, Verdict
+from testbed.papers.framework.chapter import Chapter, ClaimRow, ClaimVerdict
 from testbed.papers.framework.number_text import spread
 from testbed.papers.framework.result import Results
 
@@ -59,10 +59,10 @@ def chapter(results: Results, etas: Sequence[float]) -> Chapter:
 # ---- rows
 
 
-def _synchronous(results: Results) -> Row:
-    ours = [Cell(setting=setting, delay=0).values(results, "audg") for setting in ("iid", "small")]
+def _synchronous(results: Results) -> ClaimRow:
+    ours = [GridCell(setting=setting, delay=0).values(results, "audg") for setting in ("iid", "small")]
     verdict = verdicts.of_synchrony((0.8715, 0.8501), ours)
-    return Row(
+    return ClaimRow(
         where="Table II",
         claim="without delays, CNN: 87.15 % IID, 85.01 % Non-IID",
         ours=f"{spread(ours[0])} IID, {spread(ours[1])} Small Non-IID",
@@ -71,13 +71,13 @@ def _synchronous(results: Results) -> Row:
     )
 
 
-def _signs(results: Results, setting: str, *, long: bool) -> Row:
+def _signs(results: Results, setting: str, *, long: bool) -> ClaimRow:
     cells = row(setting, long=long)
     gaps, paper = [cell.differences(results) for cell in cells], printed(ACCURACY, cells)
     verdict = verdicts.of_signs(paper, gaps)
     delays = ", ".join(str(cell.delay) for cell in cells)
     points = ", ".join(f"{100 * value:+.2f}".replace("-", "−") for value in paper)
-    return Row(
+    return ClaimRow(
         where=("Table III, CNN" if setting == "iid" else "Table X") + (f", at {LONG}·η" if long else ""),
         claim=f"{TITLES[setting]}: PSURDG − AUDG in accuracy at delays {delays} is {points} points",
         ours=_counted(paper, gaps),
@@ -86,11 +86,11 @@ def _signs(results: Results, setting: str, *, long: bool) -> Row:
     )
 
 
-def _losses(results: Results, setting: str) -> Row:
+def _losses(results: Results, setting: str) -> ClaimRow:
     gaps = [cell.differences(results, "loss") for cell in row(setting)]
     verdict = verdicts.of_signs(LOSS[setting], gaps)
     paper = ", ".join(f"{value:+.3f}".replace("-", "−") for value in LOSS[setting])
-    return Row(
+    return ClaimRow(
         where={"iid": "Table V", "small": "Table VII", "large": "Table IX"}[setting],
         claim=f"{TITLES[setting]}: PSURDG − AUDG in final training loss is {paper}",
         ours=f"test loss: {_counted(LOSS[setting], gaps)}",
@@ -99,51 +99,71 @@ def _losses(results: Results, setting: str) -> Row:
     )
 
 
-def _left_out() -> Row:
-    return Row(
+def _left_out() -> ClaimRow:
+    return ClaimRow(
         where="Tables II to IV, VIII, X",
         claim="over-parameterised CNN; Medium Non-IID",
         ours="profiles `audg/iid.toml` and `audg/medium.toml`",
-        verdict=Verdict.UNTESTED,
+        verdict=ClaimVerdict.UNTESTED,
         reason="663,160 parameters take six times the arithmetic, and another row of Table X as long as Large does",
     )
 
 
-def _shapes(results: Results) -> list[Row]:
+def _shapes(results: Results) -> list[ClaimRow]:
     accuracy = {
-        (setting, rule): [cell.values(results, rule) for cell in row(setting)] for setting in TITLES for rule in RULES
+        (setting, strategy): [cell.values(results, strategy) for cell in row(setting)]
+        for setting in TITLES
+        for strategy in RULES
     }
     rows = [
-        ("Fig. 5", "IID: AUDG's accuracy falls until delay 5 and rises after it", accuracy["iid", "audg"],
-         verdicts.of_dip(accuracy["iid", "audg"]), "audg"),
-        ("Fig. 5", "IID: PSURDG's accuracy falls as the delay grows", accuracy["iid", "psurdg"],
-         verdicts.of_fall(accuracy["iid", "psurdg"]), ""),
-    ]  # fmt: skip
+        (
+            "Fig. 5",
+            "IID: AUDG's accuracy falls until delay 5 and rises after it",
+            accuracy["iid", "audg"],
+            verdicts.of_dip(accuracy["iid", "audg"]),
+            "audg",
+        ),
+        (
+            "Fig. 5",
+            "IID: PSURDG's accuracy falls as the delay grows",
+            accuracy["iid", "psurdg"],
+            verdicts.of_fall(accuracy["iid", "psurdg"]),
+            "",
+        ),
+    ]
     for figure, setting in (("Fig. 6", "small"), ("Fig. 8", "large")):
-        for rule in RULES:
-            values = accuracy[setting, rule]
-            claim = f"{TITLES[setting]}: {rule.upper()}'s accuracy falls as the delay grows"
+        for strategy in RULES:
+            values = accuracy[setting, strategy]
+            claim = f"{TITLES[setting]}: {strategy.upper()}'s accuracy falls as the delay grows"
             rows.append((figure, claim, values, verdicts.of_fall(values), ""))
     for setting in TITLES:
         values = [cell.differences(results) for cell in row(setting)]
         claim = f"{TITLES[setting]}: PSURDG − AUDG falls as the delay grows"
         where = "Table III" if setting == "iid" else "Table X"
         rows.append((where, claim, values, verdicts.of_fall(values), "difference"))
-    by_skew = [Cell(setting=setting, delay=1).differences(results) for setting in TITLES]
+    by_skew = [GridCell(setting=setting, delay=1).differences(results) for setting in TITLES]
     rows.append(
-        ("Tables III, X", "delay 1: PSURDG − AUDG rises from IID to Small to Large", by_skew,
-         verdicts.of_order(by_skew), "")
-    )  # fmt: skip
+        (
+            "Tables III, X",
+            "delay 1: PSURDG − AUDG rises from IID to Small to Large",
+            by_skew,
+            verdicts.of_order(by_skew),
+            "",
+        )
+    )
     return [
-        Row(
-            where=where, claim=claim, ours=_means(values), verdict=verdict,
+        ClaimRow(
+            where=where,
+            claim=claim,
+            ours=_means(values),
+            verdict=verdict,
             reason=reasons.SHAPES.get((key, verdict), ""),
         )
         for where, claim, values, verdict, key in rows
-    ]  # fmt: skip
+    ]
 
 
-def _theta(results: Results) -> Row:
+def _theta(results: Results) -> ClaimRow:
     cells = [cell for setting in TITLES for cell in row(setting) if cell.differences(results)]
     predicted: dict[object, int] = {cell: theta.predicted(cell, results) for cell in cells}
     ours: dict[object, int] = {cell: decided(cell.differences(results)) for cell in cells}
@@ -153,7 +173,7 @@ def _theta(results: Results) -> Row:
     verdict = verdicts.of_predictions(predicted, ours)
     right, counted = verdicts.hits(predicted, ours)
     on_paper, of_paper = verdicts.hits(predicted, paper)
-    return Row(
+    return ClaimRow(
         where="Section V.B",
         claim="the sign of Θ tells which rule is ahead: PSURDG where delays are small and heterogeneity is large",
         ours=(

@@ -7,12 +7,12 @@ from statistics import fmean
 from matplotlib.figure import Figure
 
 from testbed.papers.audg.audg_grid import ACCURACY, DELAYS, LONG, TITLES, row
-from testbed.papers.framework.chapter import Picture
+from testbed.papers.framework.chapter import PaperFigure
 from testbed.papers.framework.paper_figures import COLOURS, STYLES
 from testbed.papers.framework.result import Results
 
 
-def picture(results: Results) -> Picture:
+def picture(results: Results) -> PaperFigure:
     def draw(figure: Figure) -> None:
         ours, longer, paper = figure.subplots(1, 3)
         for number, setting in enumerate(TITLES):
@@ -31,7 +31,7 @@ def picture(results: Results) -> Picture:
         ours.set_ylabel("PSURDG − AUDG, accuracy")
         paper.legend(loc="lower left")
 
-    return Picture(
+    return PaperFigure(
         name="differences",
         caption="PSURDG − AUDG in accuracy after 50 iterations over the delay of the first device: mean and range over"
         " seeds at the searched η and at three times that, and what the paper prints. The scales differ.",

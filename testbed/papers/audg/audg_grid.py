@@ -36,7 +36,7 @@ def phi(delay: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class GridCell:
     """Everything about a run but rule and seed."""
 
     setting: str
@@ -45,38 +45,38 @@ class Cell:
     long: bool = False
     """With ``LONG`` times the η that was searched for."""
 
-    def job(self, rule: str, seed: int) -> str:
+    def job(self, strategy: str, seed: int) -> str:
         """The name of a job."""
-        return f"{self.setting}-delay{self.delay}{'-long' if self.long else ''}-{rule}-seed{seed}"
+        return f"{self.setting}-delay{self.delay}{'-long' if self.long else ''}-{strategy}-seed{seed}"
 
-    def runs(self, results: Results, rule: str) -> list[Result]:
+    def runs(self, results: Results, strategy: str) -> list[Result]:
         """By seed; empty unless all of them are there."""
-        names = [self.job(rule, seed) for seed in SEEDS]
+        names = [self.job(strategy, seed) for seed in SEEDS]
         return [results[name] for name in names] if all(name in results for name in names) else []
 
-    def values(self, results: Results, rule: str, metric: str = "accuracy") -> list[float]:
+    def values(self, results: Results, strategy: str, metric: str = "accuracy") -> list[float]:
         """At the end, by seed."""
-        return [run.final(metric) for run in self.runs(results, rule)]
+        return [run.final(metric) for run in self.runs(results, strategy)]
 
     def differences(self, results: Results, metric: str = "accuracy") -> list[float]:
         """PSURDG − AUDG, by seed."""
-        audg, psurdg = (self.values(results, rule, metric) for rule in RULES)
+        audg, psurdg = (self.values(results, strategy, metric) for strategy in RULES)
         return [other - one for one, other in zip(audg, psurdg, strict=True)] if audg and psurdg else []
 
 
-def row(setting: str, *, long: bool = False) -> list[Cell]:
+def row(setting: str, *, long: bool = False) -> list[GridCell]:
     """One row of a table."""
-    return [Cell(setting=setting, delay=delay, long=long) for delay in (LONG_DELAYS if long else DELAYS)]
+    return [GridCell(setting=setting, delay=delay, long=long) for delay in (LONG_DELAYS if long else DELAYS)]
 
 
-def printed(table: Mapping[str, Sequence[float]], cells: Sequence[Cell]) -> list[float]:
+def printed(table: Mapping[str, Sequence[float]], cells: Sequence[GridCell]) -> list[float]:
     """What the paper has in these cells."""
     return [table[cell.setting][DELAYS.index(cell.delay)] for cell in cells]
 
 
-def tried(eta: float, setting: str, rule: str) -> str:
+def tried(eta: float, setting: str, strategy: str) -> str:
     """The name of a job of the search."""
-    return f"eta{eta:g}-{setting}-{rule}"
+    return f"eta{eta:g}-{setting}-{strategy}"
 
 
 def decided(values: Sequence[float]) -> int:

@@ -7,73 +7,76 @@ from dataclasses import replace
 from statistics import fmean
 
 from testbed.papers.audg import theta
-from testbed.papers.audg.audg_grid import DELAYS, LONG, LONG_DELAYS, RULES, SEEDS, TITLES, Cell, decided, row, tried
-from testbed.papers.framework.chapter import Grid
+from testbed.papers.audg.audg_grid import DELAYS, LONG, LONG_DELAYS, RULES, SEEDS, TITLES, GridCell, decided, row, tried
+from testbed.papers.framework.chapter import ChapterTable
 from testbed.papers.framework.number_text import signed, spread
 from testbed.papers.framework.result import Results
 
 
-def differences(results: Results) -> Grid:
-    return Grid(
+def differences(results: Results) -> ChapterTable:
+    return ChapterTable(
         title="PSURDG − AUDG in final accuracy, by the mean delay of the first device",
         header=("", *map(str, DELAYS)),
         lines=[(TITLES[setting], *(signed(cell.differences(results)) for cell in row(setting))) for setting in TITLES],
     )
 
 
-def accuracies(results: Results) -> Grid:
-    return Grid(
+def accuracies(results: Results) -> ChapterTable:
+    return ChapterTable(
         title="Final accuracy",
         header=("", *map(str, DELAYS)),
         lines=[
-            (f"{TITLES[setting]}, {rule.upper()}", *(spread(cell.values(results, rule)) for cell in row(setting)))
+            (
+                f"{TITLES[setting]}, {strategy.upper()}",
+                *(spread(cell.values(results, strategy)) for cell in row(setting)),
+            )
             for setting in TITLES
-            for rule in RULES
+            for strategy in RULES
         ],
     )
 
 
-def at_long_steps(results: Results) -> Grid:
+def at_long_steps(results: Results) -> ChapterTable:
     lines = []
     for setting in TITLES:
         cells = row(setting, long=True)
         lines += [
-            (f"{TITLES[setting]}, {rule.upper()}", *(spread(cell.values(results, rule)) for cell in cells))
-            for rule in RULES
+            (f"{TITLES[setting]}, {strategy.upper()}", *(spread(cell.values(results, strategy)) for cell in cells))
+            for strategy in RULES
         ]
         gaps = [cell.differences(results) for cell in cells]
         lines.append((f"{TITLES[setting]}, PSURDG − AUDG", *map(signed, gaps)))
-        best = [[_at_better_step(cell, results, rule) for rule in RULES] for cell in cells]
+        best = [[_at_better_step(cell, results, strategy) for strategy in RULES] for cell in cells]
         own = [[other - one for one, other in zip(*each, strict=True)] if all(each) else [] for each in best]
         lines.append((f"{TITLES[setting]}, PSURDG − AUDG, each at its better η of the two", *map(signed, own)))
-    return Grid(
+    return ChapterTable(
         title=f"Final accuracy at {LONG} times the searched η", header=("", *map(str, LONG_DELAYS)), lines=lines
     )
 
 
-def _at_better_step(cell: Cell, results: Results, rule: str) -> list[float]:
+def _at_better_step(cell: GridCell, results: Results, strategy: str) -> list[float]:
     """What a rule reached at the searched η or at the longer one, whichever was better for it in the mean."""
-    both = [replace(cell, long=long).values(results, rule) for long in (False, True)]
+    both = [replace(cell, long=long).values(results, strategy) for long in (False, True)]
     return max(both, key=fmean) if all(both) else []
 
 
-def by_rate(results: Results, etas: Sequence[float]) -> Grid:
+def by_rate(results: Results, etas: Sequence[float]) -> ChapterTable:
     """The runs of the search."""
     lines = []
     for setting in ("iid", "large"):
         for eta in etas:
-            runs = [results.get(tried(eta, setting, rule)) for rule in RULES]
+            runs = [results.get(tried(eta, setting, strategy)) for strategy in RULES]
             found = [[] if run is None else [run.final()] for run in runs]
             both = [found[1][0] - found[0][0]] if all(found) else []
             lines.append((f"{TITLES[setting]}, η = {eta:g}", *map(spread, found), signed(both)))
-    return Grid(
+    return ChapterTable(
         title="What the difference hangs on beside delay and data: η (delay 5; the runs of the search, one seed)",
         header=("", "AUDG", "PSURDG", "PSURDG − AUDG"),
         lines=lines,
     )
 
 
-def predictions(results: Results) -> Grid:
+def predictions(results: Results) -> ChapterTable:
     lines = []
     for setting in TITLES:
         for cell in row(setting):
@@ -93,7 +96,7 @@ def predictions(results: Results) -> Grid:
                     f"{sum(alike)} of {len(SEEDS)}" if runs else "–",
                 )
             )
-    return Grid(
+    return ChapterTable(
         title=(
             "Θ in units of LR², with ηL = 1, G = L(R + φ) and μ next to 0, at φ = 0 and, where data differs, at"
             " φ = 3/2·R; the ηL above which it is positive; who is ahead by Θ, and was in all seeds; pairs of runs that"

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from testbed.papers.audg import audg_chapter
-from testbed.papers.audg.audg_grid import LONG, SEEDS, TITLES, Cell, phi, row, tried
-from testbed.papers.framework.job import Job
+from testbed.papers.audg.audg_grid import LONG, SEEDS, TITLES, GridCell, phi, row, tried
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Chosen, Paper
 from testbed.papers.framework.result import Result
 from testbed.papers.framework.search import Search
@@ -23,7 +23,7 @@ _TRIED = (("iid", 101), ("large", 102))
 _ETA = "both rules"
 
 
-def _job(name: str, cell: Cell, rule: str, seed: int, eta: float, replays: str = "") -> Job:
+def _job(name: str, cell: GridCell, strategy: str, seed: int, eta: float, replays: str = "") -> PaperRun:
     settings: dict[str, object] = {
         "training.lr": eta,
         "devices[0].phi": phi(cell.delay),
@@ -31,16 +31,20 @@ def _job(name: str, cell: Cell, rule: str, seed: int, eta: float, replays: str =
     }
     if cell.delay == 0:
         settings["devices[1].phi"] = 1.0
-    return Job(
-        name=name, profile=f"audg/small-{cell.setting}.toml", seed=seed, rule=rule, settings=settings,
+    return PaperRun(
+        name=name,
+        profile=f"audg/small-{cell.setting}.toml",
+        seed=seed,
+        strategy=strategy,
+        settings=settings,
         replays=replays,
-    )  # fmt: skip
+    )
 
 
-def _searched(eta: float) -> Sequence[Job]:
+def _searched(eta: float) -> Sequence[PaperRun]:
     jobs = []
     for setting, seed in _TRIED:
-        cell = Cell(setting=setting, delay=5)
+        cell = GridCell(setting=setting, delay=5)
         recording = tried(eta, setting, "audg")
         jobs += [
             _job(recording, cell, "audg", seed, eta),
@@ -53,7 +57,7 @@ def _score(results: Sequence[Result]) -> float:
     return fmean(result.final() for result in results)
 
 
-def _pairs(cell: Cell, eta: float) -> list[Job]:
+def _pairs(cell: GridCell, eta: float) -> list[PaperRun]:
     """Both rules under the same delays."""
     jobs = []
     for seed in SEEDS:
@@ -65,12 +69,12 @@ def _pairs(cell: Cell, eta: float) -> list[Job]:
     return jobs
 
 
-def _jobs(chosen: Chosen) -> Sequence[Job]:
+def _jobs(chosen: Chosen) -> Sequence[PaperRun]:
     eta = chosen[_ETA]
     # without delays the two rules are one
     jobs = [
         _job(cell.job("audg", seed), cell, "audg", seed, eta)
-        for cell in (Cell(setting="iid", delay=0), Cell(setting="small", delay=0))
+        for cell in (GridCell(setting="iid", delay=0), GridCell(setting="small", delay=0))
         for seed in SEEDS
     ]
     for long in (False, True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.papers.framework.chapter import Verdict
+from testbed.papers.framework.chapter import ClaimVerdict
 
 _STEPS = (
     "the setting: η is not printed, and the sign hangs on it. By (13), AUDG moves by Σλ over I_t of a step in an"
@@ -29,38 +29,38 @@ _SIGNS = {
 _SCATTER = "three seeds with one model each scatter by more than the rules differ; the paper has means of ten"
 
 SYNCHRONOUS = {
-    Verdict.DIRECTION: "other data, and another network",
-    Verdict.DIFFERS: (
+    ClaimVerdict.DIRECTION: "other data, and another network",
+    ClaimVerdict.DIFFERS: (
         "without delays and with one step, the sum of gradients over disjoint shares is the gradient over all of them:"
         " IID and Non-IID are the same descent"
     ),
 }
 
 
-def signs(setting: str, verdict: Verdict) -> str:
-    return {Verdict.DIFFERS: _SIGNS[setting], Verdict.UNTESTED: _SCATTER}.get(verdict, "")
+def signs(setting: str, verdict: ClaimVerdict) -> str:
+    return {ClaimVerdict.DIFFERS: _SIGNS[setting], ClaimVerdict.UNTESTED: _SCATTER}.get(verdict, "")
 
 
 LONG_SIGNS = {
-    Verdict.DIRECTION: "but by far more: PSURDG overshoots, and is far below what it reaches at the searched η",
-    Verdict.DIFFERS: (
+    ClaimVerdict.DIRECTION: "but by far more: PSURDG overshoots, and is far below what it reaches at the searched η",
+    ClaimVerdict.DIFFERS: (
         "where all are heard often, a whole step of this length is too much for PSURDG, and AUDG takes half of it;"
         " where the first device, which has seven of ten labels, is hardly heard, neither learns much"
     ),
-    Verdict.UNTESTED: _SCATTER,
+    ClaimVerdict.UNTESTED: _SCATTER,
 }
-LOSSES = {Verdict.DIFFERS: "as with the accuracy", Verdict.UNTESTED: _SCATTER}
+LOSSES = {ClaimVerdict.DIFFERS: "as with the accuracy", ClaimVerdict.UNTESTED: _SCATTER}
 _SHORTER = (
     "the length of AUDG's mean step, Σλφ, falls with the delay, and PSURDG's does not: at this η that is the larger"
     " effect"
 )
 SHAPES = {
-    ("audg", Verdict.DIFFERS): "it levels off: Σλφ is 0.42 at delay 5 and cannot fall below 0.375",
-    ("difference", Verdict.DIFFERS): _SHORTER,
+    ("audg", ClaimVerdict.DIFFERS): "it levels off: Σλφ is 0.42 at delay 5 and cannot fall below 0.375",
+    ("difference", ClaimVerdict.DIFFERS): _SHORTER,
 }
 """By claim and verdict."""
 THETA = {
-    Verdict.DIFFERS: (
+    ClaimVerdict.DIFFERS: (
         "in Θ, the term of the way that is still to go, R²/(2ηT), is the same for both rules: that PSURDG takes steps"
         " of two to five times the length of AUDG's is not in it. Its sign also hangs on constants that are not"
         " printed: with φ = 0 and ηL = 2, the edge of stability, it is positive from τ = 3/4 on, with ηL = 1 from τ = 3"

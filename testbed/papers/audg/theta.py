@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from testbed.papers.audg.audg_grid import Cell
+from testbed.papers.audg.audg_grid import GridCell
 from testbed.papers.framework.result import Result, Results
 from testbed.theory import bounds, prediction
-from testbed.theory.bounds import Constants, Measured
+from testbed.theory.bounds import Constants, MeasuredBounds
 
 _FLAT = 1e-9
 """μ, where L = 1."""
@@ -27,7 +27,7 @@ _SKEWS = (0.0, 1.5)
 """φ, where R = 1."""
 
 
-def delays(run: Result) -> Measured:
+def delays(run: Result) -> MeasuredBounds:
     iterations = prediction.read(run.folder).iterations
     return bounds.measured(iterations, bounds.weights(iterations, "samples"))
 
@@ -38,16 +38,16 @@ def heard_alike(one: Result, other: Result) -> bool:
     return all(first.devices[name].tau == each.tau for name, each in second.devices.items())
 
 
-def theta(measured: Measured, phi: float) -> float:
+def theta(measured: MeasuredBounds, phi: float) -> float:
     """In units of L·R²."""
     return bounds.theta(Constants(L=1, mu=_FLAT, R=1, G=1 + phi, phi=phi, eta=1), measured)
 
 
-def skews(cell: Cell) -> Sequence[float]:
+def skews(cell: GridCell) -> Sequence[float]:
     return _SKEWS[:1] if cell.setting == "iid" else _SKEWS
 
 
-def predicted(cell: Cell, results: Results) -> int:
+def predicted(cell: GridCell, results: Results) -> int:
     """Sign of PSURDG − AUDG in accuracy: 1, −1, or 0 where it is open."""
     values = [theta(delays(run), phi) for run in cell.runs(results, "audg") for phi in skews(cell)]
     if values and all(value < 0 for value in values):
@@ -55,6 +55,6 @@ def predicted(cell: Cell, results: Results) -> int:
     return -1 if values and all(value > 0 for value in values) else 0
 
 
-def break_even(measured: Measured, phi: float) -> float:
+def break_even(measured: MeasuredBounds, phi: float) -> float:
     """The ηL above which Θ is positive: AUDG has the lower bound."""
     return math.sqrt((3 + 2 * phi * phi) / measured.tau) / (1 + phi)

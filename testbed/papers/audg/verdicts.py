@@ -7,13 +7,13 @@ from itertools import pairwise
 from statistics import fmean
 
 from testbed.papers.audg.audg_grid import decided
-from testbed.papers.framework.chapter import Verdict
+from testbed.papers.framework.chapter import ClaimVerdict
 
 _CLOSE = 0.03
 """Accuracy: three points."""
 
 
-def of_signs(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> Verdict:
+def of_signs(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> ClaimVerdict:
     """Of differences by delay, each with one value for each seed.
 
     A delay is decided where all seeds have one sign. In direction: the mean has the paper's sign at four delays of
@@ -21,80 +21,80 @@ def of_signs(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> Verdict
     cannot tell. Sizes belong to network, data and η, which are not the paper's: more than the direction is not claimed.
     """
     if not all(ours):
-        return Verdict.MISSING
+        return ClaimVerdict.MISSING
     agreeing = sum(fmean(values) * printed > 0 for printed, values in zip(paper, ours, strict=True))
     signs = [decided(values) * printed for printed, values in zip(paper, ours, strict=True)]
     if not any(signs):
-        return Verdict.UNTESTED
+        return ClaimVerdict.UNTESTED
     against = any(sign < 0 for sign in signs)
-    return Verdict.DIRECTION if agreeing >= len(paper) - 1 and not against else Verdict.DIFFERS
+    return ClaimVerdict.DIRECTION if agreeing >= len(paper) - 1 and not against else ClaimVerdict.DIFFERS
 
 
-def of_fall(ours: Sequence[Sequence[float]]) -> Verdict:
+def of_fall(ours: Sequence[Sequence[float]]) -> ClaimVerdict:
     """Something falls with the delay.
 
     Agrees: the mean at each delay is below the one before. In direction: the mean over the last two delays is below
     that over the first two.
     """
     if not all(ours):
-        return Verdict.MISSING
+        return ClaimVerdict.MISSING
     means = [fmean(values) for values in ours]
     if all(later < earlier for earlier, later in pairwise(means)):
-        return Verdict.AGREES
-    return Verdict.DIRECTION if fmean(means[-2:]) < fmean(means[:2]) else Verdict.DIFFERS
+        return ClaimVerdict.AGREES
+    return ClaimVerdict.DIRECTION if fmean(means[-2:]) < fmean(means[:2]) else ClaimVerdict.DIFFERS
 
 
-def of_dip(ours: Sequence[Sequence[float]]) -> Verdict:
+def of_dip(ours: Sequence[Sequence[float]]) -> ClaimVerdict:
     """Something falls until the delay in the middle, and rises after it.
 
     In direction: the middle is below both ends. Agrees: and no delay is below the middle.
     """
     if not all(ours):
-        return Verdict.MISSING
+        return ClaimVerdict.MISSING
     means = [fmean(values) for values in ours]
     middle = means[len(means) // 2]
     if middle >= means[0] or middle >= means[-1]:
-        return Verdict.DIFFERS
-    return Verdict.AGREES if middle == min(means) else Verdict.DIRECTION
+        return ClaimVerdict.DIFFERS
+    return ClaimVerdict.AGREES if middle == min(means) else ClaimVerdict.DIRECTION
 
 
-def of_order(rising: Sequence[Sequence[float]]) -> Verdict:
+def of_order(rising: Sequence[Sequence[float]]) -> ClaimVerdict:
     """What is said to rise from one group of values to the next.
 
     Agrees: so do the means. In direction: the last mean is above the first.
     """
     if not all(rising):
-        return Verdict.MISSING
+        return ClaimVerdict.MISSING
     means = [fmean(values) for values in rising]
     if all(later > earlier for earlier, later in pairwise(means)):
-        return Verdict.AGREES
-    return Verdict.DIRECTION if means[-1] > means[0] else Verdict.DIFFERS
+        return ClaimVerdict.AGREES
+    return ClaimVerdict.DIRECTION if means[-1] > means[0] else ClaimVerdict.DIFFERS
 
 
-def of_synchrony(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> Verdict:
+def of_synchrony(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> ClaimVerdict:
     """The first is above the second. Agrees: and both are within three points of the paper's."""
     if not all(ours):
-        return Verdict.MISSING
+        return ClaimVerdict.MISSING
     means = [fmean(values) for values in ours]
     if means[0] <= means[1]:
-        return Verdict.DIFFERS
+        return ClaimVerdict.DIFFERS
     close = all(abs(mean - printed) <= _CLOSE for mean, printed in zip(means, paper, strict=True))
-    return Verdict.AGREES if close else Verdict.DIRECTION
+    return ClaimVerdict.AGREES if close else ClaimVerdict.DIRECTION
 
 
-def of_predictions(predicted: Mapping[object, int], signs: Mapping[object, int]) -> Verdict:
+def of_predictions(predicted: Mapping[object, int], signs: Mapping[object, int]) -> ClaimVerdict:
     """Signs by cell; 0 where a prediction is open, or a measurement undecided: these do not count.
 
     Agrees: all are right. In direction: two of three. Not tested: less than five count.
     """
     if not predicted or not signs:
-        return Verdict.MISSING
+        return ClaimVerdict.MISSING
     right, counted = hits(predicted, signs)
     if counted < 5:
-        return Verdict.UNTESTED
+        return ClaimVerdict.UNTESTED
     if right == counted:
-        return Verdict.AGREES
-    return Verdict.DIRECTION if 3 * right >= 2 * counted else Verdict.DIFFERS
+        return ClaimVerdict.AGREES
+    return ClaimVerdict.DIRECTION if 3 * right >= 2 * counted else ClaimVerdict.DIFFERS
 
 
 def hits(predicted: Mapping[object, int], signs: Mapping[object, int]) -> tuple[int, int]:

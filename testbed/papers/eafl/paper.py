@@ -18,7 +18,7 @@ from testbed.papers.eafl.runs import (
     LABELS,
     MANY,
     RULES,
-    Measured,
+    EaflResults,
     R,
     Scores,
     T,
@@ -28,14 +28,14 @@ from testbed.papers.eafl.runs import (
     searches,
 )
 from testbed.papers.framework import paper_figures
-from testbed.papers.framework.chapter import Chapter, Grid, Picture, Row, Verdict
+from testbed.papers.framework.chapter import Chapter, ChapterTable, ClaimRow, ClaimVerdict, PaperFigure
 from testbed.papers.framework.number_text import signed, spread
 from testbed.papers.framework.paper import Chosen, Paper
 from testbed.papers.framework.result import Results
 
 _LEAST = 0.01
 """A smaller difference is none."""
-_RIVALS = tuple(rule for rule in RULES if rule != "eafl")
+_RIVALS = tuple(strategy for strategy in RULES if strategy != "eafl")
 _PRINTED: Mapping[str, tuple[str, Mapping[str, float]]] = {
     place(1, MANY): ("II, III", {"eafl": 93.33, "twafl": 81.95, "gsgm": 86.45, "wkafl": 75.13}),
     place(1): ("III", {"eafl": 92.78, "twafl": 55.07, "gsgm": 83.11, "wkafl": 71.23}),
@@ -54,77 +54,95 @@ def is_above(first: Scores, second: Scores) -> bool:
     return most and fmean(differences) >= _LEAST
 
 
-def all_hold(claims: Sequence[tuple[Scores, Scores]]) -> Verdict:
+def all_hold(claims: Sequence[tuple[Scores, Scores]]) -> ClaimVerdict:
     """Whether in each pair the first is above the second. At another scale, the order is all that can agree."""
     if not claims or any(not first.keys() & second.keys() for first, second in claims):
-        return Verdict.MISSING
-    return Verdict.DIRECTION if all(is_above(*claim) for claim in claims) else Verdict.DIFFERS
+        return ClaimVerdict.MISSING
+    return ClaimVerdict.DIRECTION if all(is_above(*claim) for claim in claims) else ClaimVerdict.DIFFERS
 
 
 def difference(first: Scores, second: Scores) -> Scores:
     return {seed: first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())}
 
 
-def _row(where: str, claim: str, ours: str, verdict: Verdict, key: str) -> Row:
-    return Row(
-        where=where, claim=claim, ours="–" if verdict is Verdict.MISSING else ours, verdict=verdict,
+def _row(where: str, claim: str, ours: str, verdict: ClaimVerdict, key: str) -> ClaimRow:
+    return ClaimRow(
+        where=where,
+        claim=claim,
+        ours="–" if verdict is ClaimVerdict.MISSING else ours,
+        verdict=verdict,
         reason=REASONS.get((key, verdict), ""),
-    )  # fmt: skip
+    )
 
 
 def _each(scores: Mapping[str, Scores]) -> str:
-    return ", ".join(f"{RULES[rule]} {spread(list(values.values()))}" for rule, values in scores.items())
+    return ", ".join(f"{RULES[strategy]} {spread(list(values.values()))}" for strategy, values in scores.items())
 
 
-def _ahead(found: Measured, where: str, table: str, claim: str, key: str) -> Row:
+def _ahead(found: EaflResults, where: str, table: str, claim: str, key: str) -> ClaimRow:
     """EAFL is ahead of every rival."""
-    scores = {rule: found.after_t(where, rule) for rule in RULES}
-    return _row(table, claim, _each(scores), all_hold([(scores["eafl"], scores[rule]) for rule in _RIVALS]), key)
+    scores = {strategy: found.after_t(where, strategy) for strategy in RULES}
+    return _row(
+        table, claim, _each(scores), all_hold([(scores["eafl"], scores[strategy]) for strategy in _RIVALS]), key
+    )
 
 
-def _contest(found: Measured, where: str, table: str, claim: str, ranked: Sequence[str], key: str) -> list[Row]:
+def _contest(found: EaflResults, where: str, table: str, claim: str, ranked: Sequence[str], key: str) -> list[ClaimRow]:
     """EAFL is ahead, and its rivals are in this order."""
-    scores = {rule: found.after_t(where, rule) for rule in ranked}
+    scores = {strategy: found.after_t(where, strategy) for strategy in ranked}
     order = f"of the others, {RULES[ranked[0]]} is first and {RULES[ranked[-1]]} last"
-    holds = all_hold(list(pairwise(scores[rule] for rule in ranked)))
+    holds = all_hold(list(pairwise(scores[strategy] for strategy in ranked)))
     return [_ahead(found, where, table, claim, key), _row(table, order, _each(scores), holds, f"{key} order")]
 
 
-def _labels_rows(found: Measured) -> list[Row]:
+def _labels_rows(found: EaflResults) -> list[ClaimRow]:
     """Table II, and Fig. 7 in iterations and in time."""
-    one, ten = ({rule: found.after_t(place(labels), rule) for rule in RULES} for labels in (1, 10))
-    losses = {rule: difference(ten[rule], one[rule]) for rule in RULES}
-    timed = {rule: found.in_time(rule) for rule in RULES}
+    one, ten = ({strategy: found.after_t(place(labels), strategy) for strategy in RULES} for labels in (1, 10))
+    losses = {strategy: difference(ten[strategy], one[strategy]) for strategy in RULES}
+    timed = {strategy: found.in_time(strategy) for strategy in RULES}
     return [
         *_contest(
-            found, place(1, MANY), f"Table II and Fig. 7 (a), L_num = 1; K = {MANY}",
+            found,
+            place(1, MANY),
+            f"Table II and Fig. 7 (a), L_num = 1; K = {MANY}",
             "EAFL 93.33 %, TWAFL 81.95 %, GSGM 86.45 %, WKAFL 75.13 %: EAFL first, by 7 points or more",
-            ("gsgm", "twafl", "wkafl"), "one",
+            ("gsgm", "twafl", "wkafl"),
+            "one",
         ),
         _ahead(
-            found, place(5), f"Table II, L_num = 5; K = {FEW}",
-            "EAFL 94.58 %, TWAFL 91.67 %, GSGM 91.23 %, WKAFL 92.88 %", "five"
+            found,
+            place(5),
+            f"Table II, L_num = 5; K = {FEW}",
+            "EAFL 94.58 %, TWAFL 91.67 %, GSGM 91.23 %, WKAFL 92.88 %",
+            "five",
         ),
         _row(
-            f"Table II, L_num = 10; K = {FEW}", "TWAFL 95.66 % before EAFL 94.68 %; GSGM 94.61 %, WKAFL 93.54 %",
-            _each(ten), all_hold([(ten["twafl"], ten["eafl"])]), "ten",
+            f"Table II, L_num = 10; K = {FEW}",
+            "TWAFL 95.66 % before EAFL 94.68 %; GSGM 94.61 %, WKAFL 93.54 %",
+            _each(ten),
+            all_hold([(ten["twafl"], ten["eafl"])]),
+            "ten",
         ),
         _row(
             f"Table II, from L_num = 10 to 1; K = {FEW}",
             "EAFL loses 1.35 points, TWAFL 13.71, GSGM 8.16, WKAFL 18.41: it suffers least",
-            ", ".join(f"{RULES[rule]} {signed([-loss for loss in losses[rule].values()])}" for rule in RULES),
-            all_hold([(losses[rule], losses["eafl"]) for rule in _RIVALS]), "losses",
+            ", ".join(
+                f"{RULES[strategy]} {signed([-loss for loss in losses[strategy].values()])}" for strategy in RULES
+            ),
+            all_hold([(losses[strategy], losses["eafl"]) for strategy in _RIVALS]),
+            "losses",
         ),
         _row(
             f"Fig. 7 (a), in seconds; K = {FEW}",
             "EAFL is called the more efficient; its figures count iterations, and none has a time axis",
             f"after the same emulated seconds: {_each(timed)}",
-            all_hold([(timed["eafl"], timed[rule]) for rule in _RIVALS]), "time",
+            all_hold([(timed["eafl"], timed[strategy]) for strategy in _RIVALS]),
+            "time",
         ),
-    ]  # fmt: skip
+    ]
 
 
-def _part_rows(found: Measured) -> list[Row]:
+def _part_rows(found: EaflResults) -> list[ClaimRow]:
     """Table I."""
     whole = found.after_t(place(1))
     rows = []
@@ -139,31 +157,41 @@ def _part_rows(found: Measured) -> list[Row]:
     return rows
 
 
-def _share_rows(found: Measured) -> list[Row]:
+def _share_rows(found: EaflResults) -> list[ClaimRow]:
     """Table III."""
     gains = {
-        rule: difference(found.after_t(place(1, MANY), rule), found.after_t(place(1, FEW), rule)) for rule in RULES
+        strategy: difference(found.after_t(place(1, MANY), strategy), found.after_t(place(1, FEW), strategy))
+        for strategy in RULES
     }
-    said = ", ".join(f"{RULES[rule]} {signed(list(gains[rule].values()))}" for rule in RULES)
-    nothing = {rule: dict.fromkeys(gains[rule], 0.0) for rule in RULES}
+    said = ", ".join(f"{RULES[strategy]} {signed(list(gains[strategy].values()))}" for strategy in RULES)
+    nothing = {strategy: dict.fromkeys(gains[strategy], 0.0) for strategy in RULES}
     return [
         *_contest(
-            found, place(1, FEW), f"Table III, φ = 0.05; K = {FEW}",
-            "EAFL 92.78 %, TWAFL 55.07 %, GSGM 83.11 %, WKAFL 71.23 %: EAFL first", ("gsgm", "wkafl", "twafl"), "few",
+            found,
+            place(1, FEW),
+            f"Table III, φ = 0.05; K = {FEW}",
+            "EAFL 92.78 %, TWAFL 55.07 %, GSGM 83.11 %, WKAFL 71.23 %: EAFL first",
+            ("gsgm", "wkafl", "twafl"),
+            "few",
         ),
         _row(
             "Table III, from 5 to 10 updates an iteration",
-            "with φ from 0.05 to 0.10, TWAFL gains 26.9 points, GSGM 3.3, WKAFL 3.9", said,
-            all_hold([(gains[rule], nothing[rule]) for rule in _RIVALS]), "gains",
+            "with φ from 0.05 to 0.10, TWAFL gains 26.9 points, GSGM 3.3, WKAFL 3.9",
+            said,
+            all_hold([(gains[strategy], nothing[strategy]) for strategy in _RIVALS]),
+            "gains",
         ),
         _row(
-            "Table III, the same", "EAFL gains 0.6 points, the least of all: φ hardly matters to it", said,
-            all_hold([(gains[rule], gains["eafl"]) for rule in _RIVALS]), "steady",
+            "Table III, the same",
+            "EAFL gains 0.6 points, the least of all: φ hardly matters to it",
+            said,
+            all_hold([(gains[strategy], gains["eafl"]) for strategy in _RIVALS]),
+            "steady",
         ),
-    ]  # fmt: skip
+    ]
 
 
-def _untested() -> list[Row]:
+def _untested() -> list[ClaimRow]:
     told = {
         "Table III, φ = 0.20": ("EAFL 93.58 %, TWAFL 92.14 %, GSGM 93.30 %, WKAFL 88.48 %", "widest"),
         "Figs. 4 and 5": ("more than N = 5 clusters, or clustering more often than R = 100, changes little", "figures"),
@@ -171,42 +199,60 @@ def _untested() -> list[Row]:
         "CIFAR-10": ("EAFL first in all of Tables II and III, Figs. 6 (b) and 7 (b)", "cifar"),
     }
     return [
-        Row(where=where, claim=claim, ours="–", verdict=Verdict.UNTESTED, reason=REASONS[key, Verdict.UNTESTED])
+        ClaimRow(
+            where=where,
+            claim=claim,
+            ours="–",
+            verdict=ClaimVerdict.UNTESTED,
+            reason=REASONS[key, ClaimVerdict.UNTESTED],
+        )
         for where, (claim, key) in told.items()
     ]
 
 
-def _grid(found: Measured) -> Grid:
+def _grid(found: EaflResults) -> ChapterTable:
     lines: list[tuple[str, ...]] = []
     cells = [(1, MANY), (1, FEW), *((labels, FEW) for labels in LABELS[1:])]
     for labels, k in cells:
         table, printed = _PRINTED[place(labels, k)]
         lines += [
-            (table, str(labels), str(k), title, f"{printed[rule]:.2f} %", *_figures(found, place(labels, k), rule))
-            for rule, title in RULES.items()
+            (
+                table,
+                str(labels),
+                str(k),
+                title,
+                f"{printed[strategy]:.2f} %",
+                *_figures(found, place(labels, k), strategy),
+            )
+            for strategy, title in RULES.items()
         ]
     lines += [
         (
-            "I", "1", str(FEW), f"EAFL without {part.upper()}", f"{_WITHOUT[part]:.2f} %",
+            "I",
+            "1",
+            str(FEW),
+            f"EAFL without {part.upper()}",
+            f"{_WITHOUT[part]:.2f} %",
             *_figures(found, place(1, without=part), "eafl"),
         )
         for part in ABLATIONS
-    ]  # fmt: skip
-    return Grid(
+    ]
+    return ChapterTable(
         title=f"Tables I to III: accuracy after {T} iterations, and the emulated seconds that they took",
-        header=("table", "L_num", "K", "rule", "paper", "accuracy", "seconds"), lines=lines,
-    )  # fmt: skip
+        header=("table", "L_num", "K", "rule", "paper", "accuracy", "seconds"),
+        lines=lines,
+    )
 
 
-def _figures(found: Measured, where: str, rule: str) -> tuple[str, str]:
-    return spread(list(found.after_t(where, rule).values())), spread(found.seconds(where, rule), 1)
+def _figures(found: EaflResults, where: str, strategy: str) -> tuple[str, str]:
+    return spread(list(found.after_t(where, strategy).values())), spread(found.seconds(where, strategy), 1)
 
 
-def _picture(found: Measured) -> Picture:
+def _picture(found: EaflResults) -> PaperFigure:
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2, sharey=True)
-        for number, (rule, title) in enumerate(RULES.items()):
-            results = list(found.runs(place(1), rule).values())
+        for number, (strategy, title) in enumerate(RULES.items()):
+            results = list(found.runs(place(1), strategy).values())
             grid = np.linspace(0, T, T + 1)
             lines = [np.interp(grid, *iterations(result)) for result in results]
             if lines:
@@ -221,11 +267,11 @@ def _picture(found: Measured) -> Picture:
         right.legend()
 
     caption = f"One label for each device (T2, L_num = 1), K = {FEW}: by iterations, as in Fig. 7 (a), and by time"
-    return Picture(name="curves", caption=caption, draw=draw)
+    return PaperFigure(name="curves", caption=caption, draw=draw)
 
 
 def chapter(results: Results, chosen: Chosen) -> Chapter:
-    found = Measured(results)
+    found = EaflResults(results)
     return Chapter(
         setting=_SETTING,
         rows=[*_part_rows(found), *_labels_rows(found), *_share_rows(found), *_untested()],

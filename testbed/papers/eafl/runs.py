@@ -11,7 +11,7 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Chosen
 from testbed.papers.framework.result import Result, Results
 from testbed.papers.framework.search import Search
@@ -42,13 +42,13 @@ def place(labels: int, k: int = FEW, without: str = "") -> str:
     return f"labels{labels}-k{k}" + (f"-without-{without}" if without else "")
 
 
-def named(where: str, rule: str, seed: int) -> str:
-    return f"{where}-{rule}-seed{seed}"
+def named(where: str, strategy: str, seed: int) -> str:
+    return f"{where}-{strategy}-seed{seed}"
 
 
-def per_iteration(job: Job) -> int:
+def per_iteration(job: PaperRun) -> int:
     """Versions that make one iteration."""
-    if job.rule == "gsgm":
+    if job.strategy == "gsgm":
         return int(job.settings["strategy.s"])
     return CLUSTERS if job.settings.get("strategy.dsa") is False else 1
 
@@ -76,51 +76,56 @@ def reached(result: Result) -> float:
 
 def searches() -> list[Search]:
     """The same values for every rule, where devices have one label each."""
-    return [_search(rule, title) for rule, title in RULES.items()]
+    return [_search(strategy, title) for strategy, title in RULES.items()]
 
 
-def _search(rule: str, title: str) -> Search:
+def _search(strategy: str, title: str) -> Search:
     return Search(
-        name=title, key="training.lr", values=RATES, measure=f"mean accuracy, iterations {4 * T // 5} to {T}",
-        jobs=lambda lr: [_job(f"search-{lr:g}", rule, seed, lr, 1, FEW) for seed in _SEARCHED],
+        name=title,
+        key="training.lr",
+        values=RATES,
+        measure=f"mean accuracy, iterations {4 * T // 5} to {T}",
+        jobs=lambda lr: [_job(f"search-{lr:g}", strategy, seed, lr, 1, FEW) for seed in _SEARCHED],
         score=lambda found: fmean(map(reached, found)),
-    )  # fmt: skip
+    )
 
 
-def jobs(chosen: Chosen) -> list[Job]:
+def jobs(chosen: Chosen) -> list[PaperRun]:
     found = []
     for seed in SEEDS:
-        for rule, title in RULES.items():
+        for strategy, title in RULES.items():
             lr = chosen[title]
-            found.append(_job(place(1), rule, seed, lr, 1, FEW, lasting=True))
+            found.append(_job(place(1), strategy, seed, lr, 1, FEW, lasting=True))
             found += [
-                _job(place(labels, k), rule, seed, lr, labels, k) for labels, k in ((5, FEW), (10, FEW), (1, MANY))
+                _job(place(labels, k), strategy, seed, lr, labels, k) for labels, k in ((5, FEW), (10, FEW), (1, MANY))
             ]
         found += [_job(place(1, FEW, part), "eafl", seed, chosen["EAFL"], 1, FEW, without=part) for part in ABLATIONS]
     return found
 
 
 def _job(
-    where: str, rule: str, seed: int, lr: float, labels: int, k: int, *, without: str = "", lasting: bool = False
-) -> Job:  # fmt: skip
+    where: str, strategy: str, seed: int, lr: float, labels: int, k: int, *, without: str = "", lasting: bool = False
+) -> PaperRun:
     """``lasting``: a rival goes on as long as EAFL takes, to be compared in time, too."""
     settings: dict[str, Any] = {
         "training.lr": lr,
         "task.split": f'{{ name = "labels", per_device = {labels} }}',
-        **_rule(rule, k, without),
+        **_rule(strategy, k, without),
     }
-    job = Job(name=named(where, rule, seed), profile="eafl/small-t2.toml", seed=seed, rule=rule, settings=settings)
-    if lasting and rule != "eafl":
+    job = PaperRun(
+        name=named(where, strategy, seed), profile="eafl/small-t2.toml", seed=seed, strategy=strategy, settings=settings
+    )
+    if lasting and strategy != "eafl":
         end = {"stop.seconds": _SECONDS, "stop.versions": 10 * T * per_iteration(job)}
     else:
         end = {"stop.versions": T * per_iteration(job)}
-    return Job(name=job.name, profile=job.profile, seed=seed, rule=rule, settings=settings | end)
+    return PaperRun(name=job.name, profile=job.profile, seed=seed, strategy=strategy, settings=settings | end)
 
 
-def _rule(rule: str, k: int, without: str) -> dict[str, Any]:
-    if rule == "gsgm":
+def _rule(strategy: str, k: int, without: str) -> dict[str, Any]:
+    if strategy == "gsgm":
         return {"strategy.s": k, "dilation": _CALM}
-    if rule != "eafl":
+    if strategy != "eafl":
         return {"strategy.k": k, "dilation": _CALM}
     settings = {"strategy.clusters": CLUSTERS, "strategy.every": R, "strategy.phi": k / DEVICES}
     if without:
@@ -130,34 +135,34 @@ def _rule(rule: str, k: int, without: str) -> dict[str, Any]:
     return settings
 
 
-class Measured:
+class EaflResults:
     """Results by their place in the tables."""
 
     def __init__(self, results: Results) -> None:
         self._results = results
 
-    def runs(self, where: str, rule: str = "eafl") -> dict[int, Result]:
-        names = {seed: named(where, rule, seed) for seed in SEEDS}
+    def runs(self, where: str, strategy: str = "eafl") -> dict[int, Result]:
+        names = {seed: named(where, strategy, seed) for seed in SEEDS}
         return {seed: self._results[name] for seed, name in names.items() if name in self._results}
 
-    def after_t(self, where: str, rule: str = "eafl") -> Scores:
-        return {seed: reached(result) for seed, result in self.runs(where, rule).items()}
+    def after_t(self, where: str, strategy: str = "eafl") -> Scores:
+        return {seed: reached(result) for seed, result in self.runs(where, strategy).items()}
 
-    def in_time(self, rule: str) -> Scores:
+    def in_time(self, strategy: str) -> Scores:
         """After as many emulated seconds as all rules were run for, with this seed."""
         found = {}
-        for seed, result in self.runs(place(1), rule).items():
+        for seed, result in self.runs(place(1), strategy).items():
             ends = [self.runs(place(1), other)[seed].curve()[0][-1] for other in RULES if self._has(other, seed)]
             found[seed] = level(*result.curve(), min(ends))
         return found
 
-    def _has(self, rule: str, seed: int) -> bool:
-        return seed in self.runs(place(1), rule)
+    def _has(self, strategy: str, seed: int) -> bool:
+        return seed in self.runs(place(1), strategy)
 
-    def seconds(self, where: str, rule: str = "eafl") -> list[float]:
+    def seconds(self, where: str, strategy: str = "eafl") -> list[float]:
         """That T iterations took."""
         found = []
-        for result in self.runs(where, rule).values():
+        for result in self.runs(where, strategy).values():
             moments, (done, _) = result.curve()[0], iterations(result)
             found.append(next((at for at, number in zip(moments, done, strict=True) if number >= T), moments[-1]))
         return found

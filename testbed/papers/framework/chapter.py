@@ -9,7 +9,7 @@ from enum import StrEnum
 from matplotlib.figure import Figure
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     AGREES = "agrees"
     DIRECTION = "agrees in direction"
     DIFFERS = "does not agree"
@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ClaimRow:
     """One claim."""
 
     where: str
@@ -26,14 +26,14 @@ class Row:
     claim: str
     """The paper's number, or what it says, in our words."""
     ours: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     reason: str = ""
     data: str = ""
     """The data set without which there is nothing to say; empty if its runs need no file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class ChapterTable:
     """A table of what was measured."""
 
     title: str
@@ -42,7 +42,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class PaperFigure:
     name: str
     caption: str
     draw: Callable[[Figure], None]
@@ -52,6 +52,6 @@ class Picture:
 class Chapter:
     setting: str
     """What is as in the paper, what is smaller, and why."""
-    rows: Sequence[Row]
-    grids: Sequence[Grid] = ()
-    pictures: Sequence[Picture] = ()
+    rows: Sequence[ClaimRow]
+    grids: Sequence[ChapterTable] = ()
+    pictures: Sequence[PaperFigure] = ()

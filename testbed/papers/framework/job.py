@@ -13,13 +13,13 @@ from testbed.profile.schema import Experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class PaperRun:
     name: str
     """Of its folder; no other job of the paper has it."""
     profile: str
     """Below ``profiles/experiments``: ``asyncfeded/small-synthetic.toml``."""
     seed: int
-    rule: str = ""
+    strategy: str = ""
     """Empty: the profile's. A rule that is named here begins with its default parameters."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Key of the profile → value."""
@@ -36,14 +36,14 @@ class Job:
     def words(self) -> list[str]:
         """Of its command line, without the recording and the folder that it goes to."""
         words = ["run", self.profile, f"--seed={self.seed}"]
-        words += [f"--strategy={self.rule}"] if self.rule else []
+        words += [f"--strategy={self.strategy}"] if self.strategy else []
         return words + [f"--set={override}" for override in self.overrides]
 
     def experiment(self) -> Experiment:
         """As its run will load it. Raises UserError."""
         replaced: dict[str, Any] = {"seed": self.seed}
-        if self.rule:
-            replaced["strategy"] = self.rule
+        if self.strategy:
+            replaced["strategy"] = self.strategy
         return profile_loader.load(profile_files.located(Path(self.profile)), self.overrides, replaced)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.papers.framework.chapter import Chapter
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.result import Results
 from testbed.papers.framework.search import Search
 
@@ -20,6 +20,6 @@ class Paper:
     title: str
     citation: str
     searches: Sequence[Search] = ()
-    jobs: Callable[[Chosen], Sequence[Job]]
+    jobs: Callable[[Chosen], Sequence[PaperRun]]
     """Those that are reported, in their order: a recording before who replays it."""
     chapter: Callable[[Results, Chosen], Chapter]

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.job import PaperRun
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    job: Job
+    job: PaperRun
     folder: Path
     took: float
     """Host seconds, from its start to its end; of the attempt that counts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.result import Result, Results
 
 
@@ -16,14 +16,14 @@ class Search:
     key: str
     """Of the profile."""
     values: tuple[float, ...]
-    jobs: Callable[[float], Sequence[Job]]
+    jobs: Callable[[float], Sequence[PaperRun]]
     """Those of one value."""
     score: Callable[[Sequence[Result]], float]
     """Of one value; the highest wins."""
     measure: str
     """What the score is, in words."""
 
-    def all_jobs(self) -> list[Job]:
+    def all_jobs(self) -> list[PaperRun]:
         return [job for value in self.values for job in self.jobs(value)]
 
     def scores(self, results: Results) -> dict[float, float]:

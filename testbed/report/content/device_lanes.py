@@ -46,7 +46,7 @@ class Lanes:
     scripted: tuple[trace.Scripted, ...]
 
 
-class Painter:
+class TimelineBuilder:
     """Notes what each device did when, while the events of a trace go by. In arrays: they hold a million spans."""
 
     def __init__(self) -> None:
@@ -83,10 +83,14 @@ class Painter:
         filled[0] = 1.0 - filled.sum(axis=0)  # idle is what is left; spans that overlap leave less than nothing
         lost = sorted((lane_of[device], moment) for device, moment in self._lost if device in lane_of)
         return Lanes(
-            devices=tuple(devices), seconds=seconds, cells=filled.argmax(axis=0).astype(np.uint8),
-            shares=np.maximum(filled, 0.0).mean(axis=2), drops=_apart(lost, len(devices), seconds), dropped=len(lost),
+            devices=tuple(devices),
+            seconds=seconds,
+            cells=filled.argmax(axis=0).astype(np.uint8),
+            shares=np.maximum(filled, 0.0).mean(axis=2),
+            drops=_apart(lost, len(devices), seconds),
+            dropped=len(lost),
             scripted=tuple(event for event in self._scripted if event.device in lane_of),
-        )  # fmt: skip
+        )
 
     def _filled(self, lane_of: dict[str, int], seconds: float, columns: int) -> npt.NDArray[np.float64]:
         """State × lane × column → the share of the column that it fills.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from testbed.history import trace
 from testbed.history.trace import Event
-from testbed.wire.messages import book_of
+from testbed.wire.messages import range_of
 
 NO_ANSWER = "no answer in time"
 
@@ -32,7 +32,7 @@ class Replacement:
 
 
 @dataclass(slots=True, kw_only=True)
-class Reign:
+class HeadTerm:
     """A device headed a cluster from ``since`` to ``until``; None: to the end."""
 
     head: str
@@ -46,14 +46,14 @@ class Clusters:
     def __init__(self) -> None:
         self.clusterings: list[Clustering] = []
         self.replaced: list[Replacement] = []
-        self.reigns: list[Reign] = []
+        self.reigns: list[HeadTerm] = []
         self.by_heads: Counter[str] = Counter()
         """Device → updates at the aggregator that it made, as a head, out of others."""
         self.by_devices: Counter[str] = Counter()
         """Device → updates of its own at the aggregator."""
         self.merged = 0
         """Updates of devices that went into a version through a head."""
-        self._now: dict[int, Reign] = {}
+        self._now: dict[int, HeadTerm] = {}
         """Cluster → who heads it."""
         self._gone: dict[str, str] = {}
         """Who has left since it was made a head → why."""
@@ -68,17 +68,17 @@ class Clusters:
                     Clustering(t=event.t, version=event.version, clusters=event.clusters, purity=event.purity)
                 )
             case trace.Grouped():
-                self._books.add(event.book)
+                self._books.add(event.ticket_range)
                 self._enthrone(event)
             case trace.Left():
                 self._gone[event.device] = event.reason
             case trace.Joined():
                 self._gone.pop(event.device, None)
-            case trace.Dispatched() if event.lead:
+            case trace.Dispatched() if event.for_cluster:
                 self._leads.add(event.ticket)
-            case trace.Dispatched() if book_of(event.ticket) not in self._books:
+            case trace.Dispatched() if range_of(event.ticket) not in self._books:
                 self._end(event.t)  # a job by the aggregator itself: there are no clusters any more
-            case trace.Arrived() if book_of(event.ticket) not in self._books:
+            case trace.Arrived() if range_of(event.ticket) not in self._books:
                 (self.by_heads if event.ticket in self._leads else self.by_devices)[event.device] += 1
             case trace.Merged():
                 self.merged += len(event.tickets)
@@ -98,10 +98,10 @@ class Clusters:
             self.replaced.append(
                 Replacement(t=event.t, cluster=event.cluster, old=before.head, new=event.head, why=why)
             )
-        self._now[event.cluster] = Reign(head=event.head, since=event.t)
+        self._now[event.cluster] = HeadTerm(head=event.head, since=event.t)
         self.reigns.append(self._now[event.cluster])
 
     def _end(self, moment: float) -> None:
-        for reign in self._now.values():
-            reign.until = moment
+        for term in self._now.values():
+            term.until = moment
         self._now.clear()

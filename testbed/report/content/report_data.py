@@ -14,10 +14,10 @@ from testbed.common import plugins
 from testbed.common.errors import UserError
 from testbed.history import trace
 from testbed.history.trace import Event
-from testbed.report.content.device_lanes import Lanes, Painter
+from testbed.report.content.device_lanes import Lanes, TimelineBuilder
 from testbed.report.content.head_terms import Clusters
 from testbed.runs import run_files as beside
-from testbed.runs.run_files import Beside
+from testbed.runs.run_files import RunFiles
 from testbed.trace_tools.trace_text import torn_note
 
 _MOST_NAMED = 8
@@ -31,7 +31,7 @@ class RunData:
     path: Path
     header: trace.Header
     total: Totals
-    rule: str
+    strategy: str
     """What the rule does, in a sentence."""
     paper: str
     summary: dict[str, Any]
@@ -47,7 +47,7 @@ class RunData:
     lanes: Lanes
     clusters: Clusters
     """Of rules that make clusters with heads; else there are none in it."""
-    beside: Beside
+    beside: RunFiles
     missing: list[str]
     """What is not in this trace though it happened."""
     notes: list[str]
@@ -93,7 +93,7 @@ def gather(place: Path) -> RunData:
     """Everything about a run, by its folder or its trace. Raises UserError."""
     path = trace_reading.file_of(place)
     missing: list[str] = []
-    painter, clusters = Painter(), Clusters()
+    painter, clusters = TimelineBuilder(), Clusters()
     kept: list[Event] = []
 
     def watch(events: Iterable[Event]) -> Iterator[Event]:
@@ -103,23 +103,32 @@ def gather(place: Path) -> RunData:
                 kept.append(event)
             yield event
 
-    header, total = trace_reading.added_up(path, lambda line: missing.append(torn_note(path, line)), watch)
+    header, total = trace_reading.read_totals(path, lambda line: missing.append(torn_note(path, line)), watch)
     missing += _unfinished(total)
     notes: list[str] = []
-    found = beside.look(path, notes.append)
-    rule, paper = _rule(header.strategy)
+    found = beside.read(path, notes.append)
+    strategy, paper = _rule(header.strategy)
     return RunData(
-        path=path, header=header, total=total, rule=rule, paper=paper,
+        path=path,
+        header=header,
+        total=total,
+        strategy=strategy,
+        paper=paper,
         summary=metrics.summary(total, found.target) | {"rounds": _rounds(path, kept)},
-        scores=metrics.metric_rows(total), versions=metrics.version_rows(total), devices=metrics.device_rows(total),
+        scores=metrics.metric_rows(total),
+        versions=metrics.version_rows(total),
+        devices=metrics.device_rows(total),
         wasted={
             name: dict(total.energy.wasted(name))
             for name, device in total.energy.devices.items()
             if device.watts is not None
         },
-        lanes=painter.lanes(list(total.devices), total.seconds), clusters=clusters, beside=found,
-        missing=missing, notes=notes,
-    )  # fmt: skip
+        lanes=painter.lanes(list(total.devices), total.seconds),
+        clusters=clusters,
+        beside=found,
+        missing=missing,
+        notes=notes,
+    )
 
 
 def _rounds(path: Path, events: Iterable[Event]) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from testbed.runs.run_files import Replayed
 NO_POWER_MODEL = "no power model"
 
 
-class Card(NamedTuple):
+class KeyFigure(NamedTuple):
     """One of the key figures."""
 
     name: str
@@ -22,7 +22,7 @@ class Card(NamedTuple):
     more: str = ""
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """Of the table of devices: as it is shown, and as it is sorted by."""
 
     text: str
@@ -39,7 +39,7 @@ class Table(NamedTuple):
 
 class Column(NamedTuple):
     title: str
-    cells: list[Cell]
+    cells: list[TableCell]
     is_text: bool = False
 
 
@@ -50,7 +50,7 @@ def facts(run: RunData) -> list[tuple[str, str]]:
     parameters = ", ".join(f"{key} {value}" for key, value in header.parameters.items())
     rows = [
         ("rule", f"{header.strategy} ({parameters})" if parameters else header.strategy),
-        ("what it does", run.rule),
+        ("what it does", run.strategy),
         ("paper", run.paper),
         ("task", run.beside.task or "not told: there is no profile.toml beside the trace"),
         ("seed", _seeds(header)),
@@ -82,62 +82,62 @@ def _host_energy(run: RunData) -> str:
     return "" if found is None else f"{joules(sum(found.joules.values()))} in {seconds(found.seconds)}, {found.what}"
 
 
-def cards(run: RunData) -> list[Card]:
+def key_figures(run: RunData) -> list[KeyFigure]:
     """The key figures."""
     summary = run.summary
     found = [_accuracy(summary)]
-    found.append(Card("versions", number(summary["versions"]), f"in {seconds(summary['seconds'])}"))
+    found.append(KeyFigure("versions", number(summary["versions"]), f"in {seconds(summary['seconds'])}"))
     fates = ("rejected", "lost", "superseded", "delivered", "in_flight")
     others = ", ".join(f"{number(summary[fate])} {fate.replace('_', ' ')}" for fate in fates if summary[fate])
     dispatched = f"of {number(summary['dispatched'])} dispatched"
     found.append(
-        Card("updates applied", number(summary["applied"]), f"{dispatched}; {others}" if others else dispatched)
+        KeyFigure("updates applied", number(summary["applied"]), f"{dispatched}; {others}" if others else dispatched)
     )
     if summary["mean_staleness"] is not None:
         most = f"{summary['max_staleness']} at most, in versions"
-        found.append(Card("mean staleness", number(summary["mean_staleness"]), most))
+        found.append(KeyFigure("mean staleness", number(summary["mean_staleness"]), most))
     up, down = size(summary["bytes_up"]), size(summary["bytes_down"])
-    found.append(Card("bytes", size(summary["bytes_up"] + summary["bytes_down"]), f"{up} up, {down} down"))
+    found.append(KeyFigure("bytes", size(summary["bytes_up"] + summary["bytes_down"]), f"{up} up, {down} down"))
     found += _energy(run)
     if (fairness := summary["contribution"]) is not None:
-        found.append(Card("fairness", f"{fairness['jain']:.3f}", f"Jain's index; Gini {fairness['gini']:.3f}"))
+        found.append(KeyFigure("fairness", f"{fairness['jain']:.3f}", f"Jain's index; Gini {fairness['gini']:.3f}"))
     return found + _rounds(summary["rounds"])
 
 
-def _accuracy(summary: dict[str, Any]) -> Card:
+def _accuracy(summary: dict[str, Any]) -> KeyFigure:
     """Or, of a task that has none, its first metric."""
     if summary["final_accuracy"] is None:
         for name, value in summary["scores"].items():
             span = f"from {value['lowest']:.4g} to {value['highest']:.4g}"
-            return Card(f"final {name}", f"{value['last']:.4g}", span)
-        return Card("final accuracy", UNKNOWN, "no version was scored")
-    return Card("final accuracy", f"{summary['final_accuracy']:.3f}", f"best {summary['best_accuracy']:.3f}")
+            return KeyFigure(f"final {name}", f"{value['last']:.4g}", span)
+        return KeyFigure("final accuracy", UNKNOWN, "no version was scored")
+    return KeyFigure("final accuracy", f"{summary['final_accuracy']:.3f}", f"best {summary['best_accuracy']:.3f}")
 
 
-def _energy(run: RunData) -> list[Card]:
+def _energy(run: RunData) -> list[KeyFigure]:
     spent = run.summary["energy"]
     if spent is None:
         few = len(run.unpowered) < len(run.total.devices)
         more = (
             f"of {plural(len(run.unpowered), 'device')}, so no joules of the fleet" if few else "so there are no joules"
         )
-        return [Card("energy", NO_POWER_MODEL, more)]
+        return [KeyFigure("energy", NO_POWER_MODEL, more)]
     wasted, total = spent["wasted_j"], spent["total_j"]
     per_update = f"{joules(spent['joules_per_update'])} per applied update"
     return [
-        Card("energy (proxy)", joules(total), per_update if spent["joules_per_update"] is not None else ""),
-        Card("wasted energy (proxy)", joules(wasted), f"{share(wasted / total)} of all" if total else ""),
+        KeyFigure("energy (proxy)", joules(total), per_update if spent["joules_per_update"] is not None else ""),
+        KeyFigure("wasted energy (proxy)", joules(wasted), f"{share(wasted / total)} of all" if total else ""),
     ]
 
 
-def _rounds(found: dict[str, Any] | None) -> list[Card]:
+def _rounds(found: dict[str, Any] | None) -> list[KeyFigure]:
     """As Forootani and Iervolino measure them; none where the rule has no rounds."""
     if found is None:
         return []
     proxy = found["energy_proxy_j"]
     return [
-        Card("rounds", number(found["count"]), f"Σ(max − min) {seconds(found['cumulative_delay_s'])}"),
-        Card("E_proxy", NO_POWER_MODEL if proxy is None else joules(proxy), "Σ P·τ of the rounds"),
+        KeyFigure("rounds", number(found["count"]), f"Σ(max − min) {seconds(found['cumulative_delay_s'])}"),
+        KeyFigure("E_proxy", NO_POWER_MODEL if proxy is None else joules(proxy), "Σ P·τ of the rounds"),
     ]
 
 
@@ -204,9 +204,14 @@ def _ms(value: float) -> str:
 
 _COUNTS = ("samples", "jobs", "applied", "rejected", "lost", "superseded", "drops", "missed")
 _TIMES = {
-    "busy_s": "computing", "download_s": "download", "upload_s": "upload", "waiting_s": "waiting",
-    "suspended_s": "suspended", "dead_s": "dead", "idle_s": "idle",
-}  # fmt: skip
+    "busy_s": "computing",
+    "download_s": "download",
+    "upload_s": "upload",
+    "waiting_s": "waiting",
+    "suspended_s": "suspended",
+    "dead_s": "dead",
+    "idle_s": "idle",
+}
 _REST: dict[str, tuple[str, Callable[[Any], str]]] = {
     "mean_staleness": ("mean staleness", number),
     "contribution": ("contribution", lambda value: UNKNOWN if value is None else f"{100 * value:.1f} %"),
@@ -220,13 +225,13 @@ _REST: dict[str, tuple[str, Callable[[Any], str]]] = {
 
 def device_columns(run: RunData) -> list[Column]:
     """The table of devices, by columns; those that have nothing to tell are left out."""
-    columns = [Column("device", [Cell(row["device"], row["device"]) for row in run.devices], is_text=True)]
+    columns = [Column("device", [TableCell(row["device"], row["device"]) for row in run.devices], is_text=True)]
     shown: dict[str, tuple[str, Callable[[Any], str]]] = {name: (name, number) for name in _COUNTS}
     shown |= {name: (title, seconds) for name, title in _TIMES.items()}
     for name, (title, told) in (shown | _REST).items():
         values = [row[name] for row in run.devices]
         if any(values):
-            cells = [Cell(told(value), "" if value is None else f"{value:.6g}") for value in values]
+            cells = [TableCell(told(value), "" if value is None else f"{value:.6g}") for value in values]
             columns.append(Column("missed deadlines" if name == "missed" else title, cells))
     return columns
 

@@ -16,7 +16,7 @@ from testbed.report.figures.style import (
     PURPLE,
     SKY,
     VERMILLION,
-    Picture,
+    ReportFigure,
     bars,
     by_device,
     stacked,
@@ -26,7 +26,7 @@ _PHASES = {"idle": GREY, "suspended": PURPLE, "compute": GREEN, "transmit": ORAN
 _FATES = {"superseded": VERMILLION, "rejected": BLUE, "lost": PURPLE, energy.UNFINISHED: GREY}
 
 
-def spent(run: RunData) -> Iterator[Picture]:
+def spent(run: RunData) -> Iterator[ReportFigure]:
     """Of devices with a power model only: without one there are no joules, which is not the same as none spent."""
     rows = [row for row in run.devices if row["energy_j"] is not None]
     if not rows:
@@ -41,7 +41,7 @@ def spent(run: RunData) -> Iterator[Picture]:
     gist = f"{joules(every)} in all by {energy.MODEL}" + (
         f"; most of it, {share(sums[first] / every)}, for {first}." if every else "."
     )
-    yield Picture(name="energy", title="Energy by phase (proxy)", gist=gist, figure=figure)
+    yield ReportFigure(name="energy", title="Energy by phase (proxy)", gist=gist, figure=figure)
 
     wasted = {fate: [run.wasted[name].get(fate, 0.0) for name in names] for fate in run.fates}
     vain = sum(sum(values) for values in wasted.values())
@@ -53,10 +53,12 @@ def spent(run: RunData) -> Iterator[Picture]:
         f"{joules(vain)} ({share(vain / every)}) for updates that became part of no version,"
         f" most of it because they were {run.fates[0]}."
     )
-    yield Picture(name="waste", title="Energy in vain, by what became of updates (proxy)", gist=gist, figure=figure)
+    yield ReportFigure(
+        name="waste", title="Energy in vain, by what became of updates (proxy)", gist=gist, figure=figure
+    )
 
 
-def contribution(run: RunData) -> Iterator[Picture]:
+def contribution(run: RunData) -> Iterator[ReportFigure]:
     fairness = run.summary["contribution"]
     if fairness is None:
         return
@@ -71,4 +73,4 @@ def contribution(run: RunData) -> Iterator[Picture]:
         f"Jain {fairness['jain']:.3f} (1: all the same), Gini {fairness['gini']:.3f} (0: all the same);"
         f" most by {names[most]}, {share(shares[most])}. Dashed: an equal share."
     )
-    yield Picture(name="contribution", title="Contribution by device", gist=gist, figure=figure)
+    yield ReportFigure(name="contribution", title="Contribution by device", gist=gist, figure=figure)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from testbed.report.content.report_data import RunData
 from testbed.report.content.wording import number, plural, share
 from testbed.report.figures.over_time import BAND, banded
-from testbed.report.figures.style import GREEN, INK, ORANGE, PURPLE, SKY, VERMILLION, Picture, axes_of
+from testbed.report.figures.style import GREEN, INK, ORANGE, PURPLE, SKY, VERMILLION, ReportFigure, axes_of
 
 _MOST_APART = 150
 """Rounds that can be told apart in a figure."""
@@ -19,7 +19,7 @@ _FIGURES = (
 )
 
 
-def rounds(run: RunData) -> Iterator[Picture]:
+def rounds(run: RunData) -> Iterator[ReportFigure]:
     """One for each measure; of rules that plan their rounds only."""
     rows = [row for row in run.versions if row["time_usage"] is not None]
     if not rows:
@@ -40,11 +40,11 @@ def rounds(run: RunData) -> Iterator[Picture]:
         values = [value for _, value in points]
         gist = f"{number(sum(values) / len(values))}{unit} on average, {number(max(values))}{unit} at most."
         gist += f" {BAND}" if len(points) > _MOST_APART else ""
-        yield Picture(name=name, title=f"{title} by round", gist=gist, figure=figure)
+        yield ReportFigure(name=name, title=f"{title} by round", gist=gist, figure=figure)
     yield _usage(run, last)
 
 
-def _usage(run: RunData, last: int) -> Picture:
+def _usage(run: RunData, last: int) -> ReportFigure:
     points = [(row["version"], row["time_usage"]) for row in run.versions if row["time_usage"] is not None]
     figure, axes = axes_of()
     axes.set(xlabel="round", ylabel="seconds so far ÷ T_max", xlim=(0, last))
@@ -57,4 +57,4 @@ def _usage(run: RunData, last: int) -> Picture:
         axes.plot([0, last], [0, last / planned], color=INK, linewidth=0.8, linestyle=(0, (3, 2)))
     axes.set_ylim(bottom=0)
     gist = f"{share(points[-1][1])} of the time budget was used up after {plural(len(points), 'round')}.{even}"
-    return Picture(name="time-usage", title="Unified time usage", gist=gist, figure=figure)
+    return ReportFigure(name="time-usage", title="Unified time usage", gist=gist, figure=figure)

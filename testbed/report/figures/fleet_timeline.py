@@ -27,15 +27,21 @@ from testbed.report.figures.style import (
     PURPLE,
     SKY,
     VERMILLION,
-    Picture,
+    ReportFigure,
     axes_of,
     name_rows,
 )
 
 COLOURS: dict[str, str] = {
-    IDLE: "#80808029", "download": SKY, "computing": GREEN, "upload": ORANGE, "suspended": PURPLE,
-    "abandoned": VERMILLION, "dead": "#606060", "waiting": "#F0E442",
-}  # fmt: skip
+    IDLE: "#80808029",
+    "download": SKY,
+    "computing": GREEN,
+    "upload": ORANGE,
+    "suspended": PURPLE,
+    "abandoned": VERMILLION,
+    "dead": "#606060",
+    "waiting": "#F0E442",
+}
 _LANE, _LOWEST, _HIGHEST, _AROUND = 0.2, 0.6, 7.0, 0.75
 """Inches: of a lane, of all lanes, and of what is around them."""
 _MOST_ROWS = 1000
@@ -43,7 +49,7 @@ _MOST_TICKS = 400
 _MOST_TOLD = 3
 
 
-def fleet(run: RunData) -> Iterator[Picture]:
+def fleet(run: RunData) -> Iterator[ReportFigure]:
     lanes = run.lanes
     count = len(lanes.devices)
     if not count:
@@ -52,7 +58,7 @@ def fleet(run: RunData) -> Iterator[Picture]:
     figure, axes = axes_of(width=FULL_WIDTH, height=inside + _AROUND)
     axes.imshow(
         _image(lanes.cells), extent=(0.0, lanes.seconds or 1.0, count - 0.5, -0.5), aspect="auto", interpolation="none"
-    )  # fmt: skip
+    )
     axes.set(xlabel="emulated seconds", xlim=(0, lanes.seconds or 1.0), ylim=(count - 0.5, -0.5))
     name_rows(axes, lanes.devices, inside / count)
     points = 72 * inside / count
@@ -63,10 +69,14 @@ def fleet(run: RunData) -> Iterator[Picture]:
     figure.legend(handles=legend, loc="outside upper left", ncols=len(legend), columnspacing=1.2)
     for lane in range(count):
         axes.add_patch(Rectangle((0, lane - 0.5), lanes.seconds, 1, facecolor="none", linewidth=0, gid=f"lane-{lane}"))
-    yield Picture(
-        name="timeline", title="Timeline of the fleet", gist=_gist(run), figure=figure, wide=True,
+    yield ReportFigure(
+        name="timeline",
+        title="Timeline of the fleet",
+        gist=_gist(run),
+        figure=figure,
+        wide=True,
         titles={f"lane-{lane}": _told(lanes, lane) for lane in range(count)},
-    )  # fmt: skip
+    )
 
 
 def _image(cells: Cells) -> npt.NDArray[np.uint8]:
@@ -104,9 +114,17 @@ def _versions(axes: Axes, run: RunData) -> list[Line2D]:
         return []
     places = axes.get_xaxis_transform()
     return axes.plot(
-        moments, [1.0] * len(moments), linestyle="none", marker=TICKUP, color=INK, markersize=4, markeredgewidth=0.6,
-        clip_on=False, transform=places, label="version",
-    )  # fmt: skip
+        moments,
+        [1.0] * len(moments),
+        linestyle="none",
+        marker=TICKUP,
+        color=INK,
+        markersize=4,
+        markeredgewidth=0.6,
+        clip_on=False,
+        transform=places,
+        label="version",
+    )
 
 
 def _told(lanes: Lanes, lane: int) -> str:

@@ -7,13 +7,23 @@ from collections.abc import Iterator, Sequence
 from testbed.report.content.report_data import RunData
 from testbed.report.content.report_tables import Table
 from testbed.report.content.wording import number, plural, seconds, share
-from testbed.report.figures.style import BLUE, ORANGE, PURPLE, SKY, VERMILLION, Picture, by_device, over_time, stacked
+from testbed.report.figures.style import (
+    BLUE,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    ReportFigure,
+    by_device,
+    over_time,
+    stacked,
+)
 
 _MOST_ROWS = 25
 _MOST_NAMED = 12
 
 
-def heads(run: RunData) -> Iterator[Picture]:
+def heads(run: RunData) -> Iterator[ReportFigure]:
     found = run.clusters
     if not found.clusterings:
         return
@@ -22,9 +32,9 @@ def heads(run: RunData) -> Iterator[Picture]:
     figure, axes = by_device(names, "emulated seconds")
     for name, row in rows.items():
         spans = [
-            (reign.since, (run.total.seconds if reign.until is None else reign.until) - reign.since)
-            for reign in found.reigns
-            if reign.head == name
+            (term.since, (run.total.seconds if term.until is None else term.until) - term.since)
+            for term in found.reigns
+            if term.head == name
         ]
         axes.broken_barh(spans, (row - 0.38, 0.76), color=BLUE, linewidth=0)
     axes.set_xlim(0, run.total.seconds or 1.0)
@@ -33,16 +43,16 @@ def heads(run: RunData) -> Iterator[Picture]:
     marks = [(each.t, rows[each.old]) for each in found.replaced]
     if marks:
         axes.plot(*zip(*marks, strict=True), "x", color=VERMILLION, markersize=5)
-    ever = len({reign.head for reign in found.reigns})
+    ever = len({term.head for term in found.reigns})
     replaced = f"heads replaced (crosses): {len(marks)}" if marks else "no head was replaced"
     gist = (
         f"{plural(ever, 'device')} of {number(len(names))} headed a cluster for a while."
         f" Clusterings (dashed): {len(found.clusterings)}; {replaced}."
     )
-    yield Picture(name="heads", title="Who headed a cluster", gist=gist, figure=figure)
+    yield ReportFigure(name="heads", title="Who headed a cluster", gist=gist, figure=figure)
 
 
-def purity(run: RunData) -> Iterator[Picture]:
+def purity(run: RunData) -> Iterator[ReportFigure]:
     points = [(each.t, each.purity) for each in run.clusters.clusterings if each.purity is not None]
     if not points:
         return
@@ -55,10 +65,10 @@ def purity(run: RunData) -> Iterator[Picture]:
         "Share of the devices with the same labels as most of their cluster, at each clustering:"
         f" {share(min(values))} at least, {share(max(values))} at most, {share(values[-1])} in the last."
     )
-    yield Picture(name="purity", title="Purity of clusters", gist=gist, figure=figure)
+    yield ReportFigure(name="purity", title="Purity of clusters", gist=gist, figure=figure)
 
 
-def at_aggregator(run: RunData) -> Iterator[Picture]:
+def at_aggregator(run: RunData) -> Iterator[ReportFigure]:
     found = run.clusters
     if not found.clusterings:
         return
@@ -72,18 +82,21 @@ def at_aggregator(run: RunData) -> Iterator[Picture]:
         f"{plural(sent, 'update')} by heads, which brought {number(found.merged)} of devices, and"
         f" {number(found.by_devices.total())} by devices themselves, for clusterings."
     )
-    yield Picture(name="at-aggregator", title="Updates that reached the aggregator", gist=gist, figure=figure)
+    yield ReportFigure(name="at-aggregator", title="Updates that reached the aggregator", gist=gist, figure=figure)
 
 
 def tables(run: RunData) -> list[Table]:
     found = run.clusters
     made = [
         (
-            seconds(each.t), number(each.version), ", ".join(str(len(members)) for members in each.clusters),
-            share(each.purity), _named(list(each.heads.values())),
+            seconds(each.t),
+            number(each.version),
+            ", ".join(str(len(members)) for members in each.clusters),
+            share(each.purity),
+            _named(list(each.heads.values())),
         )
         for each in found.clusterings
-    ]  # fmt: skip
+    ]
     replaced = [(seconds(each.t), number(each.cluster), each.old, each.why, each.new) for each in found.replaced]
     return [
         _table("When clusters were made", ("time", "version", "devices in each", "purity", "first heads"), made),

@@ -6,13 +6,13 @@ from xml.etree import ElementTree
 
 from testbed.report.content.wording import printable
 from testbed.report.figures import style
-from testbed.report.figures.style import BLUE, INK, Picture
+from testbed.report.figures.style import BLUE, INK, ReportFigure
 
 _LEFT_OUT = ("metadata", "style", "title")
 """matplotlib's style would hold for the whole page; ours has what it says."""
 
 
-def svg(picture: Picture) -> str:
+def svg(picture: ReportFigure) -> str:
     """As text that may stand in HTML."""
     root = ElementTree.fromstring(style.svg(picture.figure))  # noqa: S314  written by matplotlib just now
     for parent in list(root.iter()):

@@ -17,7 +17,18 @@ from matplotlib.ticker import MaxNLocator
 from testbed.report.content.binning import band
 from testbed.report.content.report_data import RunData
 from testbed.report.content.wording import number, plural, share
-from testbed.report.figures.style import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILLION, Picture, axes_of, over_time
+from testbed.report.figures.style import (
+    BLUE,
+    GREEN,
+    INK,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    ReportFigure,
+    axes_of,
+    over_time,
+)
 
 _MOST_DOTS = 600
 _MOST_MARKED = 20
@@ -26,7 +37,7 @@ _COLOURS = {"accuracy": BLUE, "loss": VERMILLION}
 BAND = "Line: median; band: from the 10th to the 90th percentile."
 
 
-def learning(run: RunData) -> Iterator[Picture]:
+def learning(run: RunData) -> Iterator[ReportFigure]:
     """A picture for each metric."""
     for place, metric in enumerate(run.metrics):
         points = [(row["time_s"], row[metric]) for row in run.scores if metric in row]
@@ -43,10 +54,10 @@ def learning(run: RunData) -> Iterator[Picture]:
             f"From {number(values[0])} to {number(values[-1])} in {plural(len(points), 'scored version')};"
             f" the {'lowest' if best is min else 'highest'} ({number(value)}, dot) at {moment:.1f} s."
         )
-        yield Picture(name=_name(metric, place), title=_title(metric), gist=gist, figure=figure)
+        yield ReportFigure(name=_name(metric, place), title=_title(metric), gist=gist, figure=figure)
 
 
-def staleness(run: RunData) -> Iterator[Picture]:
+def staleness(run: RunData) -> Iterator[ReportFigure]:
     points = run.staleness
     if not points:
         return
@@ -57,7 +68,7 @@ def staleness(run: RunData) -> Iterator[Picture]:
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     mean, most = run.summary["mean_staleness"], run.summary["max_staleness"]
     gist = f"Of {plural(len(points), 'applied update')}: {number(mean)} on average, {most} at most. {BAND}"
-    yield Picture(name="staleness", title="Staleness over time", gist=gist, figure=figure)
+    yield ReportFigure(name="staleness", title="Staleness over time", gist=gist, figure=figure)
 
     figure, axes = axes_of()
     counts = Counter(value for _, value in points)
@@ -72,10 +83,10 @@ def staleness(run: RunData) -> Iterator[Picture]:
     axes.grid(visible=True, axis="y")
     fresh = counts[0] / len(points)
     gist = f"{share(fresh)} of the updates were fresh (staleness 0); half of them had at most {_median(points)}."
-    yield Picture(name="staleness-distribution", title="Distribution of staleness", gist=gist, figure=figure)
+    yield ReportFigure(name="staleness-distribution", title="Distribution of staleness", gist=gist, figure=figure)
 
 
-def local_loss(run: RunData) -> Iterator[Picture]:
+def local_loss(run: RunData) -> Iterator[ReportFigure]:
     points = sorted(point for losses in run.losses.values() for point in losses)
     if not points:
         return
@@ -87,10 +98,10 @@ def local_loss(run: RunData) -> Iterator[Picture]:
         f"Mean loss in the local steps of {plural(len(points), 'update')}: {number(float(first))} in the first of each"
         f" device, {number(float(last))} in the last. {BAND}"
     )
-    yield Picture(name="local-loss", title="Local loss over time", gist=gist, figure=figure)
+    yield ReportFigure(name="local-loss", title="Local loss over time", gist=gist, figure=figure)
 
 
-def versions(run: RunData) -> Iterator[Picture]:
+def versions(run: RunData) -> Iterator[ReportFigure]:
     if not run.versions:
         return
     for name, column, title, label, colour in (
@@ -105,7 +116,7 @@ def versions(run: RunData) -> Iterator[Picture]:
         mean, unit = sum(values) / len(values), " s" if column == "latency_s" else ""
         most = f"{number(max(values))}{unit} at most"
         gist = f"{number(mean)}{unit} on average over {plural(len(points), 'version')}, {most}. {BAND}"
-        yield Picture(name=name, title=title, gist=gist, figure=figure)
+        yield ReportFigure(name=name, title=title, gist=gist, figure=figure)
 
 
 def banded(axes: Axes, points: Sequence[tuple[float, float]], seconds: float, colour: str) -> None:

@@ -37,23 +37,44 @@ _MOST_LABELLED = 5.0
 _MOST_APART = 60
 """Rows that have room for a gap between them."""
 _STYLE: Any = {
-    "font.size": 9, "axes.labelsize": 9, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5, "legend.fontsize": 8.5,
-    "text.color": INK, "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
-    "axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "lines.linewidth": 1.5,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True,
-    "grid.color": INK, "grid.alpha": 0.13, "grid.linewidth": 0.6,
-    "legend.frameon": False, "legend.handlelength": 1.4, "legend.borderaxespad": 0.2,
-    "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
-    "svg.fonttype": "none", "svg.hashsalt": "edgebed", "pdf.fonttype": 42,
+    "font.size": 9,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "legend.fontsize": 8.5,
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "lines.linewidth": 1.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": INK,
+    "grid.alpha": 0.13,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.handlelength": 1.4,
+    "legend.borderaxespad": 0.2,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "edgebed",
+    "pdf.fonttype": 42,
     "text.parse_math": False,
-}  # fmt: skip
+}
 """Text stays text, and no name is a formula because of its dollar signs."""
 _NO_DATES = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 """The same run gives the same file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class ReportFigure:
     """A figure, and what it says in words."""
 
     name: str
@@ -147,7 +168,7 @@ def svg(figure: Figure) -> str:
     return printable(buffer.getvalue().decode())
 
 
-def save(picture: Picture, folder: Path) -> list[Path]:
+def save(picture: ReportFigure, folder: Path) -> list[Path]:
     """As SVG and as PDF, for a paper."""
     drawn, printed = (folder / f"{picture.name}.{kind}" for kind in _NO_DATES)
     drawn.write_text(svg(picture.figure), encoding="utf-8")

@@ -23,7 +23,7 @@ from testbed.traces.formats.found_trace import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class TraceFormat:
     """A format: how it is read, what it is, whose it is, and which options it takes."""
 
     read: Reader
@@ -33,45 +33,55 @@ class Kind:
 
 
 KINDS = {
-    "csv": Kind(
-        read=own.read, options=("up",), means="own CSV, checked: t_s,mbps (a rate) or t_s,available",
-        source="own CSV",
+    "csv": TraceFormat(
+        read=own.read, options=("up",), means="own CSV, checked: t_s,mbps (a rate) or t_s,available", source="own CSV"
     ),
-    "mahimahi": Kind(
-        read=mahimahi.read, options=("up", "bin"), means="ms per 1500-byte opportunity; X.down --up X.up",
+    "mahimahi": TraceFormat(
+        read=mahimahi.read,
+        options=("up", "bin"),
+        means="ms per 1500-byte opportunity; X.down --up X.up",
         source="Mahimahi link trace",
     ),
-    "fedscale-capacity": Kind(
-        read=fedscale_capacity.read, means="speed and rate of clients, pickle or JSON",
+    "fedscale-capacity": TraceFormat(
+        read=fedscale_capacity.read,
+        means="speed and rate of clients, pickle or JSON",
         source="FedScale client_device_capacity (Lai et al., ICML 2022)",
     ),
-    "fedscale-behaviour": Kind(
-        read=fedscale_behaviour.read, means="availability of clients, pickle or JSON",
+    "fedscale-behaviour": TraceFormat(
+        read=fedscale_behaviour.read,
+        means="availability of clients, pickle or JSON",
         source="FedScale client_behave_trace (Lai et al., ICML 2022)",
     ),
-    "flash-speed": Kind(
-        read=flash_speed.read, options=("unit",), means="link speeds of phones, JSON; needs --unit",
+    "flash-speed": TraceFormat(
+        read=flash_speed.read,
+        options=("unit",),
+        means="link speeds of phones, JSON; needs --unit",
         source="FLASH speed_distri (Yang et al., WWW 2021)",
     ),
-    "flash-state": Kind(
-        read=flash_state.read, means="states of phones, JSON: there while locked, on Wi-Fi and charging",
+    "flash-state": TraceFormat(
+        read=flash_state.read,
+        means="states of phones, JSON: there while locked, on Wi-Fi and charging",
         source="FLASH state_traces (Yang et al., WWW 2021)",
     ),
-    "ucc5g": Kind(
-        read=ucc5g.read, options=("trim",), means="G-NetTrack CSV, 1 Hz; or many in one table",
+    "ucc5g": TraceFormat(
+        read=ucc5g.read,
+        options=("trim",),
+        means="G-NetTrack CSV, 1 Hz; or many in one table",
         source="UCC 5G dataset (Raca et al., MMSys 2020)",
     ),
-    "norway3g": Kind(
-        read=norway3g.read, means="HSDPA logs: t_ms, bytes, ms; or trace,t_s,mbps",
+    "norway3g": TraceFormat(
+        read=norway3g.read,
+        means="HSDPA logs: t_ms, bytes, ms; or trace,t_s,mbps",
         source="HSDPA logs (Riiser et al., MMSys 2013)",
     ),
-    "pensieve": Kind(
-        read=pensieve.read, options=("up",), means="time_s throughput_mbps",
-        source="Pensieve trace",
+    "pensieve": TraceFormat(
+        read=pensieve.read, options=("up",), means="time_s throughput_mbps", source="Pensieve trace"
     ),
-    "plato": Kind(
-        read=plato.read, options=("slot",), means="availability of clients, JSON: spans in seconds, or 1/0 per round",
+    "plato": TraceFormat(
+        read=plato.read,
+        options=("slot",),
+        means="availability of clients, JSON: spans in seconds, or 1/0 per round",
         source="availability list",
     ),
-}  # fmt: skip
+}
 """Every format that can be imported."""

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from testbed.common.errors import UserError
 from testbed.traces.formats import table_file
-from testbed.traces.formats.found_trace import Entry, Found, Options, availability_trace, number, shown
+from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, availability_trace, number, shown
 
 
-def read(path: Path, options: Options) -> Iterator[Entry]:
+def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
     for client, table in table_file.entries(path):
         yield Entry(name=client, build=partial(_found, client, table, f"{path}, {client!r}"))
 
 
-def _found(client: str, table: object, place: str) -> Found:
+def _found(client: str, table: object, place: str) -> FoundTrace:
     active, inactive, finish = table_file.get(table, ("active", "inactive", "finish_time"), place)
     period = number(finish, place, "finish_time", least=1e-3)
     starts, ends = _moments(active, place, "active"), _moments(inactive, place, "inactive")
@@ -30,7 +30,7 @@ def _found(client: str, table: object, place: str) -> Found:
     if len(starts) != len(ends):
         raise UserError(f"{place}: has {len(starts)} times in active and {len(ends)} in inactive; they go in pairs")
     trace = availability_trace(zip(starts, ends, strict=True), period, place)
-    return Found(name=f"client-{client}", availability=trace)
+    return FoundTrace(name=f"client-{client}", availability=trace)
 
 
 def _moments(value: object, place: str, what: str) -> list[float]:

@@ -12,23 +12,23 @@ from functools import partial
 from pathlib import Path
 
 from testbed.traces.formats import table_file
-from testbed.traces.formats.found_trace import Entry, Found, Options, number
+from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, number
 
 TRAINING = 3
 """Training a sample takes so many times as long as inference."""
 _LEAST = 1e-9
 
 
-def read(path: Path, options: Options) -> Iterator[Entry]:
+def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
     for client, table in table_file.entries(path):
         yield Entry(name=client, build=partial(_found, client, table, f"{path}, {client!r}"))
 
 
-def _found(client: str, table: object, place: str) -> Found:
+def _found(client: str, table: object, place: str) -> FoundTrace:
     computation, communication = table_file.get(table, ("computation", "communication"), place)
     mbit = number(communication, place, "communication", least=_LEAST) / 1000
     seconds = number(computation, place, "computation", least=_LEAST) * TRAINING / 1000
-    return Found(
+    return FoundTrace(
         name=f"client-{client}",
         device={"seconds_per_sample": seconds},
         link={"down": {"mbit": mbit}, "up": {"mbit": mbit}},

@@ -14,13 +14,13 @@ from typing import Any
 
 from testbed.common.errors import UserError, nearest
 from testbed.traces.formats import table_file
-from testbed.traces.formats.found_trace import Entry, Found, Options, number
+from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, number
 
 UNITS = {"bit/s": 1e-6, "kbit/s": 1e-3, "Mbit/s": 1.0, "B/s": 8e-6, "kB/s": 8e-3, "KiB/s": 8.192e-3, "MB/s": 8.0}
 """Mbit/s in one of each."""
 
 
-def read(path: Path, options: Options) -> Iterator[Entry]:
+def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
     if options.unit is None:
         raise UserError(
             f"{path}: the unit must be said with --unit, one of {', '.join(UNITS)}: FLASH calls it kb/s, its downloads"
@@ -33,7 +33,7 @@ def read(path: Path, options: Options) -> Iterator[Entry]:
         yield Entry(name=phone, build=partial(_found, phone, table, factor, path))
 
 
-def _found(phone: str, table: object, factor: float, path: Path) -> Found:
+def _found(phone: str, table: object, factor: float, path: Path) -> FoundTrace:
     place, link, notes = f"{path}, {phone!r}", {}, []
     for direction in ("down", "up"):
         keys = (f"{direction}_u", f"{direction}_sigma")
@@ -41,7 +41,7 @@ def _found(phone: str, table: object, factor: float, path: Path) -> Found:
         link[direction] = {"mbit": mean * factor, "spread": round(min(1.0, sigma / mean), 4)}
         if sigma > mean:
             notes.append(f"{phone}, {direction}: σ ÷ u is {sigma / mean:.2f}; the spread of a link is at most 1")
-    return Found(name=phone, link=link, notes=tuple(notes))
+    return FoundTrace(name=phone, link=link, notes=tuple(notes))
 
 
 def _pair(values: list[Any], keys: tuple[str, str], place: str) -> tuple[float, float]:

@@ -14,24 +14,30 @@ from pathlib import Path
 
 from testbed.common.errors import UserError
 from testbed.traces.formats import table_file
-from testbed.traces.formats.found_trace import Entry, Found, Options, availability_trace, shown
+from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, availability_trace, shown
 
 _CHANGES = {
-    "battery_charged_on": ("charging", True), "battery_charged_off": ("charging", False),
-    "wifi": ("wifi", True), "unknown": ("wifi", False),
-    "2g": ("wifi", False), "3g": ("wifi", False), "4g": ("wifi", False), "5g": ("wifi", False),
-    "screen_lock": ("locked", True), "screen_unlock": ("locked", False),
-}  # fmt: skip
+    "battery_charged_on": ("charging", True),
+    "battery_charged_off": ("charging", False),
+    "wifi": ("wifi", True),
+    "unknown": ("wifi", False),
+    "2g": ("wifi", False),
+    "3g": ("wifi", False),
+    "4g": ("wifi", False),
+    "5g": ("wifi", False),
+    "screen_lock": ("locked", True),
+    "screen_unlock": ("locked", False),
+}
 _OTHERS = re.compile(r"screen_on|screen_off|\d+(\.\d+)?%")
 """States that change nothing: the screen, and the charge of the battery."""
 
 
-def read(path: Path, options: Options) -> Iterator[Entry]:
+def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
     for user, table in table_file.entries(path):
         yield Entry(name=user, build=partial(_found, user, table, f"{path}, {user!r}"))
 
 
-def _found(user: str, table: object, place: str) -> Found:
+def _found(user: str, table: object, place: str) -> FoundTrace:
     (messages,) = table_file.get(table, ("messages",), place)
     if not isinstance(messages, str):
         raise UserError(f"{place}: messages is {shown(messages)}; it must be a text of lines")
@@ -59,7 +65,7 @@ def _found(user: str, table: object, place: str) -> Found:
             since = None
     if since is not None:
         spans.append((since, moment))
-    return Found(name=user, availability=availability_trace(spans, moment, place))
+    return FoundTrace(name=user, availability=availability_trace(spans, moment, place))
 
 
 def _messages(text: str, place: str) -> Iterator[tuple[int, datetime, str]]:

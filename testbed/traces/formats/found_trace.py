@@ -16,7 +16,7 @@ _MOST = 1e15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ImportOptions:
     """What a user said beside the file; each kind takes some of it."""
 
     up: Path | None = None
@@ -27,7 +27,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundTrace:
     """One link, device or timetable of availability."""
 
     name: str
@@ -49,10 +49,10 @@ class Entry:
     """One of those in a file, not looked at yet. Build it before the next is asked for: the file is read on by then."""
 
     name: str
-    build: Callable[[], Found]
+    build: Callable[[], FoundTrace]
 
 
-Reader: TypeAlias = Callable[[Path, Options], Iterator[Entry]]
+Reader: TypeAlias = Callable[[Path, ImportOptions], Iterator[Entry]]
 
 
 def rate_trace(rows: Iterable[tuple[float, float]], end: float, place: str) -> RateTrace:

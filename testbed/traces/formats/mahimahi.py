@@ -12,7 +12,7 @@ from pathlib import Path
 
 from testbed.common.errors import UserError
 from testbed.traces.formats import text_file
-from testbed.traces.formats.found_trace import Entry, Found, Options, rate_trace
+from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, rate_trace
 from testbed.traces.rate import RateTrace
 
 PACKET = 1500
@@ -21,14 +21,14 @@ _DIGITS = 15
 """Of a line: 30,000 years."""
 
 
-def read(path: Path, options: Options) -> Iterator[Entry]:
+def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
     if path.name.removesuffix(".gz").endswith(".up"):
         raise UserError(f"{path}: is an uplink by its name; name the downlink (.down), and this one with --up")
     width = _milliseconds(options.bin or _BIN)
 
-    def build() -> Found:
+    def build() -> FoundTrace:
         up = link(options.up, width) if options.up is not None else None
-        return Found(name=text_file.stem(path), down=link(path, width), up=up)
+        return FoundTrace(name=text_file.stem(path), down=link(path, width), up=up)
 
     yield Entry(name=text_file.stem(path), build=build)
 

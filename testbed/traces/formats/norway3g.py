@@ -14,29 +14,29 @@ from pathlib import Path
 
 from testbed.common.errors import UserError
 from testbed.traces.formats import pensieve, text_file
-from testbed.traces.formats.found_trace import Entry, Found, Options, cell, rate_trace
+from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, cell, rate_trace
 
 _COLUMNS = {6: (1, 4, 5), 3: (0, 1, 2)}
 """How many a line has → where t_ms, bytes and ms are."""
 
 
-def read(path: Path, options: Options) -> Iterator[Entry]:
+def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
     _, header = next(text_file.lines(path), (1, ""))
     if not header.startswith("trace,"):
         name = text_file.stem(path)
-        yield Entry(name=name, build=lambda: Found(name=name, down=rate_trace(*_log(path), str(path))))
+        yield Entry(name=name, build=lambda: FoundTrace(name=name, down=rate_trace(*_log(path), str(path))))
         return
     rows = text_file.rows(path, ("trace", "t_s", "mbps"), "trace,t_s,mbps")
     for name, group in groupby(rows, key=lambda row: row[1]["trace"]):
         yield Entry(name=name, build=partial(_found, name, group, path))
 
 
-def _found(name: str, rows: Iterable[tuple[int, dict[str, str]]], path: Path) -> Found:
+def _found(name: str, rows: Iterable[tuple[int, dict[str, str]]], path: Path) -> FoundTrace:
     samples = (
         (number, cell(row["t_s"], f"{path}, line {number}", "t_s"), cell(row["mbps"], f"{path}, line {number}", "mbps"))
         for number, row in rows
     )
-    return Found(name=name, down=pensieve.trace(samples, path, f"{path}, {name!r}"))
+    return FoundTrace(name=name, down=pensieve.trace(samples, path, f"{path}, {name!r}"))
 
 
 def _log(path: Path) -> tuple[list[tuple[float, float]], float]:

@@ -11,19 +11,19 @@ from pathlib import Path
 from testbed.common.errors import UserError
 from testbed.traces import availability, rate
 from testbed.traces.formats import text_file
-from testbed.traces.formats.found_trace import Entry, Found, Options
+from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions
 
 
-def read(path: Path, options: Options) -> Iterator[Entry]:
+def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
     name = text_file.stem(path)
 
-    def build() -> Found:
+    def build() -> FoundTrace:
         up = rate.read(options.up) if options.up is not None else None
         if is_availability(path):
             if up is not None:
                 raise UserError(f"{path}: is about availability; --up goes with a rate (t_s,mbps)")
-            return Found(name=name, availability=availability.read(path))
-        return Found(name=name, down=rate.read(path), up=up)
+            return FoundTrace(name=name, availability=availability.read(path))
+        return FoundTrace(name=name, down=rate.read(path), up=up)
 
     yield Entry(name=name, build=build)
 

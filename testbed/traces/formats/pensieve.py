@@ -10,16 +10,16 @@ from pathlib import Path
 
 from testbed.common.errors import UserError
 from testbed.traces.formats import text_file
-from testbed.traces.formats.found_trace import Entry, Found, Options, cell, rate_trace
+from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, cell, rate_trace
 from testbed.traces.rate import RateTrace
 
 
-def read(path: Path, options: Options) -> Iterator[Entry]:
+def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
     name = text_file.stem(path)
 
-    def build() -> Found:
+    def build() -> FoundTrace:
         up = trace(_samples(options.up), options.up, str(options.up)) if options.up is not None else None
-        return Found(name=name, down=trace(_samples(path), path, str(path)), up=up)
+        return FoundTrace(name=name, down=trace(_samples(path), path, str(path)), up=up)
 
     yield Entry(name=name, build=build)
 

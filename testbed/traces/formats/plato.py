@@ -16,22 +16,22 @@ from typing import Any
 from testbed.common.errors import UserError
 from testbed.traces.availability import AvailabilityTrace
 from testbed.traces.formats import json_stream
-from testbed.traces.formats.found_trace import Entry, Found, Options, availability_trace, number, shown
+from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, availability_trace, number, shown
 
 
-def read(path: Path, options: Options) -> Iterator[Entry]:
+def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
     clients = {name: _checked(value, f"{path}, {name!r}") for name, value in json_stream.entries(path)}
     ends = [span[1] for value in clients.values() if _has_spans(value) for span in value]
     for name, value in clients.items():
         yield Entry(name=name, build=partial(_found, name, value, ends, options.slot, path))
 
 
-def _found(name: str, value: list[Any], ends: list[Any], slot: float | None, path: Path) -> Found:
+def _found(name: str, value: list[Any], ends: list[Any], slot: float | None, path: Path) -> FoundTrace:
     place = f"{path}, {name!r}"
     trace = _of_spans(value, ends, place) if _has_spans(value) else _of_slots(value, slot, place)
     if slot is not None and _has_spans(value):
         raise UserError(f"{place}: has spans in seconds, and no rounds; leave --slot out")
-    return Found(name=f"client-{name}" if name.isdecimal() else name, availability=trace)
+    return FoundTrace(name=f"client-{name}" if name.isdecimal() else name, availability=trace)
 
 
 def _of_spans(spans: list[Any], ends: list[Any], place: str) -> AvailabilityTrace:

@@ -17,14 +17,14 @@ from pathlib import Path
 from testbed.common.errors import UserError
 from testbed.common.stats import quantile
 from testbed.traces.formats import text_file
-from testbed.traces.formats.found_trace import Entry, Found, Options, cell, rate_trace
+from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, cell, rate_trace
 
 _UNKNOWN = ("", "-")
 _NOTE = "up: what the phone sent while it downloaded is not what it could have sent, so it was not taken"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class LogRow:
     line: int
     trace: str
     second: float
@@ -32,14 +32,14 @@ class Row:
     ping_ms: str
 
 
-def read(path: Path, options: Options) -> Iterator[Entry]:
+def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
     _, header = next(text_file.lines(path), (1, ""))
     rows = _many(path) if header.startswith("trace,") else _one(path)
     for name, group in groupby(rows, key=lambda row: row.trace):
         yield Entry(name=name, build=partial(_found, name, group, path, trim=options.trim))
 
 
-def _one(path: Path) -> Iterator[Row]:
+def _one(path: Path) -> Iterator[LogRow]:
     """As G-NetTrack wrote it."""
     needed = ("Timestamp", "DL_bitrate")
     begun: datetime | None = None
@@ -52,17 +52,17 @@ def _one(path: Path) -> Iterator[Row]:
         begun = begun or when
         second = (when - begun).total_seconds()
         ping = row.get("PINGAVG", "-")
-        yield Row(line=number, trace=text_file.stem(path), second=second, kbps=row["DL_bitrate"], ping_ms=ping)
+        yield LogRow(line=number, trace=text_file.stem(path), second=second, kbps=row["DL_bitrate"], ping_ms=ping)
 
 
-def _many(path: Path) -> Iterator[Row]:
+def _many(path: Path) -> Iterator[LogRow]:
     needed = ("trace", "second", "dl_kbps", "ping_avg_ms")
     for number, row in text_file.rows(path, needed, "trace,mobility,second,network_mode,dl_kbps,…,ping_avg_ms,…"):
         second = cell(row["second"], f"{path}, line {number}", "second")
-        yield Row(line=number, trace=row["trace"], second=second, kbps=row["dl_kbps"], ping_ms=row["ping_avg_ms"])
+        yield LogRow(line=number, trace=row["trace"], second=second, kbps=row["dl_kbps"], ping_ms=row["ping_avg_ms"])
 
 
-def _found(name: str, rows: Iterable[Row], path: Path, *, trim: bool) -> Found:
+def _found(name: str, rows: Iterable[LogRow], path: Path, *, trim: bool) -> FoundTrace:
     rates: list[tuple[float, float]] = []
     pings: list[float] = []
     last = -1.0
@@ -84,4 +84,4 @@ def _found(name: str, rows: Iterable[Row], path: Path, *, trim: bool) -> Found:
     begun = rates[0][0]
     trace = rate_trace(((second - begun, mbps) for second, mbps in rates), last + 1 - begun, f"{path}, {name!r}")
     delay = round(quantile(pings, 0.5) / 2000, 6) if pings else None
-    return Found(name=name, down=trace, delay=delay, notes=(_NOTE,))
+    return FoundTrace(name=name, down=trace, delay=delay, notes=(_NOTE,))

@@ -13,9 +13,17 @@ from testbed.wire.messages import Ask, Update
 
 def update(ticket: int, due: float) -> Update:
     return Update(
-        device="a", ticket=ticket, version=0, delta=np.zeros(1, np.float32), samples=1, steps=1,
-        started=0.0, finished=0.0, due=due, loss=None,
-    )  # fmt: skip
+        device="a",
+        ticket=ticket,
+        version=0,
+        delta=np.zeros(1, np.float32),
+        samples=1,
+        steps=1,
+        started=0.0,
+        finished=0.0,
+        due=due,
+        loss=None,
+    )
 
 
 def waiting(*dues: float) -> Arrivals:

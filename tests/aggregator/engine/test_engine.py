@@ -57,14 +57,14 @@ class Scene:
     """Devices a and b at work on version 0 under a scripted rule."""
 
     def __init__(self) -> None:
-        self.rule = Scripted()
-        self.hand = ByHand(self.rule)
+        self.strategy = Scripted()
+        self.hand = ByHand(self.strategy)
         self.hand.start(a=1, b=1)
-        self.hand.taken()
-        self.rule.told.clear()
+        self.hand.dispatched()
+        self.strategy.told.clear()
 
     def answer(self, answer: Answer) -> None:
-        self.rule.answer = answer
+        self.strategy.answer = answer
 
     def reasons(self, kind: type[trace.Rejected] | type[trace.Lost] | type[trace.Left]) -> list[tuple[str, str]]:
         return [(event.device, event.reason) for event in self.hand.events(kind)]
@@ -90,14 +90,14 @@ def test_every_dispatch_has_a_new_ticket_and_carries_the_current_model(scene: Sc
 
 
 def test_devices_that_join_before_the_start_are_started_by_it() -> None:
-    rule = Scripted()
-    hand = ByHand(rule)
+    strategy = Scripted()
+    hand = ByHand(strategy)
     hand.join("a")
     hand.join("b")
     hand.leave("b")
-    assert (rule.told, hand.sent) == ([], [])
+    assert (strategy.told, hand.sent) == ([], [])
     hand.engine.start(0.0)
-    assert (rule.told, hand.taken()) == (["start"], ["a"])
+    assert (strategy.told, hand.dispatched()) == (["start"], ["a"])
 
 
 def test_an_update_is_taken_once(scene: Scene) -> None:
@@ -105,14 +105,14 @@ def test_an_update_is_taken_once(scene: Scene) -> None:
     scene.hand.update("a", 1.0)
     scene.hand.update("a", 1.0, train=first)
     assert scene.hand.model == [1.0]
-    assert scene.rule.told == ["update a"]
+    assert scene.strategy.told == ["update a"]
     assert [(event.device, event.ticket) for event in scene.hand.events(trace.Ignored)] == [("a", first.ticket)]
     assert scene.hand.engine.tally.dispatched == 3
 
 
 def test_the_ticket_of_another_device_is_worth_nothing(scene: Scene) -> None:
     scene.hand.update("a", 1.0, train=scene.hand.train("b"))
-    assert scene.rule.told == []
+    assert scene.strategy.told == []
     assert [event.device for event in scene.hand.events(trace.Ignored)] == ["a"]
 
 
@@ -120,7 +120,7 @@ def test_an_update_of_a_device_that_is_not_there_is_ignored(scene: Scene) -> Non
     train = scene.hand.train("a")
     scene.hand.leave("a")
     scene.hand.update("a", 1.0, train=train)
-    assert scene.rule.told == ["leave a"]
+    assert scene.strategy.told == ["leave a"]
     assert [event.ticket for event in scene.hand.events(trace.Ignored)] == [train.ticket]
 
 
@@ -142,7 +142,7 @@ def test_a_held_device_stays_idle_and_an_update_may_wait_for_its_verdict(scene: 
     scene.answer(lambda server: Decision())
     scene.hand.update("a", 1.0)
     engine = scene.hand.engine
-    assert (scene.hand.taken(), dict(engine.busy), engine.in_flight) == ([], {"b": 0}, 2)
+    assert (scene.hand.dispatched(), dict(engine.busy), engine.in_flight) == ([], {"b": 0}, 2)
     assert (engine.base_of("a"), engine.base_of("b"), engine.base_of("nobody")) == (None, 0, None)
     scene.answer(lambda server: Decision(rejected={1: "too late"}, train={"b": server.job}, model=vector(1.0)))
     scene.hand.update("b", 1.0)
@@ -172,19 +172,19 @@ def test_a_lost_download_is_sent_again(scene: Scene) -> None:
     assert again.sent == first.sent + 2.5  # its way over the link begins anew
     assert [(event.device, event.ticket) for event in scene.hand.events(trace.Resent)] == [("a", first.ticket)]
     assert scene.hand.engine.tally.dispatched == 2
-    assert scene.rule.told == []
+    assert scene.strategy.told == []
 
 
 def test_a_train_that_is_still_on_its_way_is_not_sent_again(scene: Scene) -> None:
     scene.hand.beat("a", ticket=0, trains=0)
-    assert scene.hand.taken() == []
+    assert scene.hand.dispatched() == []
 
 
 def test_a_train_that_does_not_arrive_for_many_beats_was_lost_by_the_transport(scene: Scene) -> None:
     sent = []
     for _ in range(8):
         scene.hand.beat("a", ticket=0, trains=0)
-        sent.append(len(scene.hand.taken()))
+        sent.append(len(scene.hand.dispatched()))
     # five beats of patience, then again, then patience anew
     assert sent == [0, 0, 0, 0, 0, 1, 0, 0]
 
@@ -195,7 +195,7 @@ def test_beats_that_cross_a_train_now_and_then_are_no_reason_to_send_it_again(sc
         scene.hand.beat("a", ticket=scene.hand.train("a").ticket, trains=number)
         scene.hand.update("a", 1.0)
     assert scene.hand.events(trace.Resent) == []
-    assert scene.hand.taken() == ["a"] * 12
+    assert scene.hand.dispatched() == ["a"] * 12
 
 
 def test_a_beat_of_an_idle_device_that_knows_every_train_ends_a_row_of_beats_that_do_not(scene: Scene) -> None:
@@ -213,11 +213,11 @@ def test_a_train_that_six_beats_in_a_row_do_not_know_was_lost_whatever_came_befo
         scene.hand.beat("a", trains=0)
     scene.hand.beat("a", ticket=1, trains=1)  # the row begins anew
     scene.hand.update("a", 1.0)
-    scene.hand.taken()
+    scene.hand.dispatched()
     sent = []
     for _ in range(6):
         scene.hand.beat("a", finished=1, trains=1)
-        sent += scene.hand.taken()
+        sent += scene.hand.dispatched()
     assert sent == ["a"]
     assert [event.ticket for event in scene.hand.events(trace.Resent)] == [scene.hand.train("a").ticket]
 
@@ -225,25 +225,25 @@ def test_a_train_that_six_beats_in_a_row_do_not_know_was_lost_whatever_came_befo
 def test_a_resend_is_on_its_way_too(scene: Scene) -> None:
     for trains, sent in ((1, ["a"]), (1, []), (2, ["a"]), (2, []), (3, ["a"])):
         scene.hand.beat("a", trains=trains)
-        assert scene.hand.taken() == sent
+        assert scene.hand.dispatched() == sent
 
 
 def test_a_device_that_holds_its_job_is_left_alone(scene: Scene) -> None:
     ticket = scene.hand.train("a").ticket
     scene.hand.beat("a", ticket=ticket, trains=1)
     scene.hand.beat("a", ticket=ticket, finished=ticket, trains=1)  # it is uploading
-    assert (scene.hand.taken(), scene.rule.told) == ([], [])
+    assert (scene.hand.dispatched(), scene.strategy.told) == ([], [])
 
 
 def test_a_device_that_goes_on_with_superseded_work_gets_the_new_job_again(scene: Scene) -> None:
     old = scene.hand.train("b")
     scene.answer(lambda server: Decision(train={"a": server.job, "b": server.job}, rejected={1: "-"}))
     scene.hand.update("a", 1.0)
-    scene.hand.taken()
+    scene.hand.dispatched()
     scene.hand.beat("b", ticket=old.ticket, trains=1)
-    assert scene.hand.taken() == []
+    assert scene.hand.dispatched() == []
     scene.hand.beat("b", ticket=old.ticket, finished=old.ticket, trains=2)
-    assert scene.hand.taken() == ["b"]
+    assert scene.hand.dispatched() == ["b"]
     assert scene.hand.events(trace.Lost) == []
 
 
@@ -252,15 +252,15 @@ def test_an_idle_device_and_a_stranger_may_beat(scene: Scene) -> None:
     scene.hand.update("a", 1.0)
     scene.hand.beat("a", finished=1, trains=1)
     scene.hand.beat("nobody", trains=7)
-    assert (scene.hand.taken(), scene.rule.told) == ([], ["update a"])
+    assert (scene.hand.dispatched(), scene.strategy.told) == ([], ["update a"])
 
 
 def test_an_upload_that_was_given_up_is_lost_and_its_device_ready(scene: Scene) -> None:
     ticket = scene.hand.train("a").ticket
     scene.hand.beat("a", ticket=0, finished=ticket, trains=1)
-    assert scene.rule.told == ["ready a"]
+    assert scene.strategy.told == ["ready a"]
     assert scene.reasons(trace.Lost) == [("a", "its upload was given up")]
-    assert scene.hand.taken() == ["a"]
+    assert scene.hand.dispatched() == ["a"]
     assert scene.hand.train("a").ticket > ticket
     check_conservation(scene.hand.engine)
 
@@ -268,11 +268,11 @@ def test_an_upload_that_was_given_up_is_lost_and_its_device_ready(scene: Scene) 
 def test_a_returning_device_is_not_taken_to_have_lost_what_is_still_on_its_way(scene: Scene) -> None:
     scene.hand.leave("a")
     scene.hand.join("a", trains=5)
-    scene.hand.taken()
+    scene.hand.dispatched()
     scene.hand.beat("a", trains=5)
-    assert scene.hand.taken() == []
+    assert scene.hand.dispatched() == []
     scene.hand.beat("a", trains=6)
-    assert scene.hand.taken() == ["a"]
+    assert scene.hand.dispatched() == ["a"]
 
 
 # ---- updates that are not fit
@@ -293,8 +293,8 @@ def test_an_unfit_update_is_rejected_and_its_device_ready(
 ) -> None:
     scene.hand.update("a", *delta, **claims)  # type: ignore[arg-type]
     assert scene.reasons(trace.Rejected) == [("a", reason)]
-    assert scene.rule.told == ["ready a"]
-    assert (scene.hand.engine.version, scene.hand.taken()) == (0, ["a"])
+    assert scene.strategy.told == ["ready a"]
+    assert (scene.hand.engine.version, scene.hand.dispatched()) == (0, ["a"])
     assert scene.hand.events(trace.Arrived) == []
     check_conservation(scene.hand.engine)
 
@@ -311,12 +311,12 @@ def test_what_a_leaving_device_was_doing_is_lost(scene: Scene) -> None:
 
 def test_a_device_that_joins_although_it_is_there_has_left_before(scene: Scene) -> None:
     scene.hand.join("a", samples=7)
-    assert scene.rule.told == ["leave a", "join a"]
+    assert scene.strategy.told == ["leave a", "join a"]
     assert scene.reasons(trace.Lost) == [("a", "it was restarted")]
     assert scene.hand.engine.devices["a"].samples == 7
-    assert scene.hand.taken() == ["a"]
+    assert scene.hand.dispatched() == ["a"]
     scene.hand.beat("a", trains=1)  # the count begins anew
-    assert scene.hand.taken() == ["a"]
+    assert scene.hand.dispatched() == ["a"]
     check_conservation(scene.hand.engine)
 
 
@@ -343,7 +343,7 @@ def test_the_delivered_update_of_a_device_that_left_can_still_be_applied(scene: 
 def test_a_device_that_cannot_be_reached_leaves(scene: Scene) -> None:
     scene.hand.unreachable = {"a"}
     scene.hand.update("a", 1.0)
-    assert scene.rule.told == ["update a", "leave a"]
+    assert scene.strategy.told == ["update a", "leave a"]
     assert scene.reasons(trace.Lost) == [("a", "it cannot be reached")]
     assert not scene.hand.engine.is_present("a")
     check_conservation(scene.hand.engine)
@@ -352,7 +352,7 @@ def test_a_device_that_cannot_be_reached_leaves(scene: Scene) -> None:
 def test_a_device_that_cannot_be_reached_for_a_resend_leaves_at_once(scene: Scene) -> None:
     scene.hand.unreachable = {"a"}
     scene.hand.beat("a", trains=1)
-    assert scene.rule.told == ["leave a"]
+    assert scene.strategy.told == ["leave a"]
     assert not scene.hand.engine.is_present("a")
 
 
@@ -364,7 +364,7 @@ def test_a_large_fleet_may_become_unreachable_all_at_once() -> None:
     assert (len(hand.engine.devices), hand.engine.tally.lost) == (0, len(names))
     hand.unreachable.clear()
     hand.join("d0")
-    assert hand.taken() == ["d0"]
+    assert hand.dispatched() == ["d0"]
 
 
 def test_the_rule_may_turn_to_another_device_that_cannot_be_reached_either(scene: Scene) -> None:
@@ -372,7 +372,7 @@ def test_the_rule_may_turn_to_another_device_that_cannot_be_reached_either(scene
     scene.hand.update("a", 1.0)
     scene.hand.unreachable = {"a"}
     scene.hand.leave("b")  # the scripted rule now starts a, which is idle
-    assert scene.rule.told == ["update a", "leave b", "leave a"]
+    assert scene.strategy.told == ["update a", "leave b", "leave a"]
     assert not scene.hand.engine.devices
 
 
@@ -409,7 +409,7 @@ def test_a_wish_to_be_woken_stands_until_it_is_replaced_or_fulfilled(scene: Scen
         wishes.append(scene.hand.engine.wake_at)
     assert wishes == [5.0, 5.0, 3.0, 3.0]
     scene.hand.wake()
-    assert (scene.hand.engine.now, scene.hand.engine.wake_at, scene.rule.told[-1]) == (3.0, None, "wake")
+    assert (scene.hand.engine.now, scene.hand.engine.wake_at, scene.strategy.told[-1]) == (3.0, None, "wake")
 
 
 def test_a_rule_that_will_be_woken_may_leave_everyone_idle(scene: Scene) -> None:

@@ -17,16 +17,16 @@ def scene() -> Scene:
     scene = Scene()
     scene.answer(lambda server: Decision(model=vector(1.5), applied={1: 1.0}))
     scene.hand.update("a", 1.5)
-    scene.rule.told.clear()
+    scene.strategy.told.clear()
     scene.hand.now = 5.0
     return scene
 
 
-def hand_out(scene: Scene) -> dict[str, Train]:
+def broadcast_final(scene: Scene) -> dict[str, Train]:
     """What each device was sent."""
-    scene.hand.taken()
-    scene.hand.engine.hand_out(scene.hand.now)
-    return {device: scene.hand.train(device) for device in scene.hand.taken()}
+    scene.hand.dispatched()
+    scene.hand.engine.broadcast_final(scene.hand.now)
+    return {device: scene.hand.train(device) for device in scene.hand.dispatched()}
 
 
 def has_it(scene: Scene, device: str, trains: int) -> None:
@@ -38,18 +38,18 @@ def has_it(scene: Scene, device: str, trains: int) -> None:
 
 
 def test_every_device_busy_or_idle_is_sent_the_last_model_without_a_job(scene: Scene) -> None:
-    sent = hand_out(scene)
+    sent = broadcast_final(scene)
     assert sorted(sent) == ["a", "b"]
     for train in sent.values():
         assert (train.job, train.version, train.sent, train.model.tolist()) == (None, 1, 5.0, [1.5])
-    assert scene.hand.engine.undelivered == 2
+    assert scene.hand.engine.pending_final == 2
     last = scene.hand.events(trace.Dispatched)[-2:]
     assert [(event.device, event.version, event.steps) for event in last] == [("a", 1, 0), ("b", 1, 0)]
 
 
 def test_what_a_busy_device_was_doing_is_superseded(scene: Scene) -> None:
     old = scene.hand.train("b")
-    hand_out(scene)
+    broadcast_final(scene)
     assert [(event.device, event.ticket) for event in scene.hand.events(trace.Superseded)] == [("b", old.ticket)]
     assert scene.hand.engine.tally.superseded == 1
     check_conservation(scene.hand.engine)
@@ -58,8 +58,8 @@ def test_what_a_busy_device_was_doing_is_superseded(scene: Scene) -> None:
 def test_nothing_is_handed_out_to_nobody(scene: Scene) -> None:
     scene.hand.leave("a")
     scene.hand.leave("b")
-    assert hand_out(scene) == {}
-    assert scene.hand.engine.undelivered == 0
+    assert broadcast_final(scene) == {}
+    assert scene.hand.engine.pending_final == 0
 
 
 # ---- nothing more is asked of the rule
@@ -67,7 +67,7 @@ def test_nothing_is_handed_out_to_nobody(scene: Scene) -> None:
 
 def test_nothing_more_is_asked_of_the_rule(scene: Scene) -> None:
     old = scene.hand.train("b")
-    hand_out(scene)
+    broadcast_final(scene)
     scene.hand.update("b", 1.0, train=old)
     scene.hand.beat("b", finished=old.ticket, trains=2)  # in a run: its upload was given up
     scene.hand.leave("a")
@@ -76,23 +76,23 @@ def test_nothing_more_is_asked_of_the_rule(scene: Scene) -> None:
     scene.hand.unreachable = {"c"}
     scene.hand.join("c")
     has_it(scene, "a", trains=1)
-    assert scene.rule.told == []
+    assert scene.strategy.told == []
 
 
 def test_a_wake_that_the_rule_had_asked_for_is_forgotten(scene: Scene) -> None:
     scene.answer(lambda server: Decision(wake_at=9.0, train={"b": server.job}))
     scene.hand.update("b", float("nan"))
     assert scene.hand.engine.wake_at == 9.0
-    hand_out(scene)
+    broadcast_final(scene)
     assert scene.hand.engine.wake_at is None
 
 
 def test_an_update_that_comes_then_is_ignored(scene: Scene) -> None:
     old = scene.hand.train("b")
-    hand_out(scene)
+    broadcast_final(scene)
     scene.hand.update("b", 1.0, train=old)
     assert [(event.device, event.ticket) for event in scene.hand.events(trace.Ignored)] == [("b", old.ticket)]
-    assert (scene.hand.engine.version, scene.hand.model, scene.hand.engine.undelivered) == (1, [1.5], 2)
+    assert (scene.hand.engine.version, scene.hand.model, scene.hand.engine.pending_final) == (1, [1.5], 2)
     check_conservation(scene.hand.engine)
 
 
@@ -100,26 +100,34 @@ def test_an_update_that_comes_then_is_ignored(scene: Scene) -> None:
 def test_an_update_under_the_ticket_of_the_final_model_which_asked_for_none_is_not_given_to_the_rule(
     scene: Scene, delta: float
 ) -> None:
-    final = hand_out(scene)["b"]
+    final = broadcast_final(scene)["b"]
     scene.hand.engine.update(
         Update(
-            device="b", ticket=final.ticket, version=final.version, delta=vector(delta), samples=1, steps=1,
-            started=5.0, finished=5.0, due=5.0, loss=1.0,
+            device="b",
+            ticket=final.ticket,
+            version=final.version,
+            delta=vector(delta),
+            samples=1,
+            steps=1,
+            started=5.0,
+            finished=5.0,
+            due=5.0,
+            loss=1.0,
         ),
         scene.hand.now,
-    )  # fmt: skip
-    assert scene.rule.told == []
-    assert (scene.hand.engine.version, scene.hand.engine.undelivered) == (1, 2)
+    )
+    assert scene.strategy.told == []
+    assert (scene.hand.engine.version, scene.hand.engine.pending_final) == (1, 2)
     check_conservation(scene.hand.engine)
 
 
 def test_an_update_that_awaited_its_verdict_stays_in_flight(scene: Scene) -> None:
     scene.answer(lambda server: Decision(train={"a": server.job}))
     scene.hand.update("b", 1.0)
-    hand_out(scene)
+    broadcast_final(scene)
     has_it(scene, "a", trains=3)
     has_it(scene, "b", trains=2)
-    assert (scene.hand.engine.undelivered, scene.hand.engine.in_flight) == (0, 1)
+    assert (scene.hand.engine.pending_final, scene.hand.engine.in_flight) == (0, 1)
     check_conservation(scene.hand.engine)
 
 
@@ -127,50 +135,50 @@ def test_an_update_that_awaited_its_verdict_stays_in_flight(scene: Scene) -> Non
 
 
 def test_a_heartbeat_that_has_finished_the_ticket_settles_it_as_delivered(scene: Scene) -> None:
-    final = hand_out(scene)["a"]
+    final = broadcast_final(scene)["a"]
     scene.hand.now = 6.25
     has_it(scene, "a", trains=2)
     engine = scene.hand.engine
     assert scene.hand.events(trace.Delivered) == [trace.Delivered(t=6.25, device="a", ticket=final.ticket)]
-    assert (engine.tally.delivered, engine.tally.lost, engine.undelivered, engine.in_flight) == (1, 0, 1, 1)
+    assert (engine.tally.delivered, engine.tally.lost, engine.pending_final, engine.in_flight) == (1, 0, 1, 1)
     assert engine.is_present("a")
     check_conservation(engine)
     has_it(scene, "b", trains=2)
-    assert (engine.tally.delivered, engine.undelivered, engine.in_flight, engine.models_kept) == (2, 0, 0, 1)
+    assert (engine.tally.delivered, engine.pending_final, engine.in_flight, engine.models_kept) == (2, 0, 0, 1)
     check_conservation(engine)
 
 
 def test_what_was_delivered_counts_once_however_often_it_is_said(scene: Scene) -> None:
-    hand_out(scene)
+    broadcast_final(scene)
     for _ in range(3):
         has_it(scene, "a", trains=2)
-    assert (scene.hand.engine.tally.delivered, scene.hand.taken()) == (1, [])
+    assert (scene.hand.engine.tally.delivered, scene.hand.dispatched()) == (1, [])
     check_conservation(scene.hand.engine)
 
 
 def test_a_device_that_downloads_it_is_left_alone(scene: Scene) -> None:
-    final = hand_out(scene)["a"]
+    final = broadcast_final(scene)["a"]
     scene.hand.beat("a", ticket=0, finished=1, trains=1)  # it is on its way
     scene.hand.beat("a", ticket=final.ticket, finished=1, trains=2)
-    assert (scene.hand.taken(), scene.hand.engine.undelivered) == ([], 2)
+    assert (scene.hand.dispatched(), scene.hand.engine.pending_final) == ([], 2)
 
 
 @pytest.mark.parametrize("device", ["a", "b"])
 def test_a_final_model_that_was_lost_on_its_way_is_sent_again(scene: Scene, device: str) -> None:
     old = scene.hand.train(device)
-    final = hand_out(scene)[device]
+    final = broadcast_final(scene)[device]
     in_hand = old.ticket if device == "b" else 0  # the idle one has nothing, the busy one goes on with its old work
     for number in (1, 2):
         scene.hand.now += 1.0
         scene.hand.beat(device, ticket=in_hand, finished=0 if in_hand else old.ticket, trains=1 + number)
-        assert scene.hand.taken() == [device]
+        assert scene.hand.dispatched() == [device]
         again = scene.hand.train(device)
         assert (again.ticket, again.version, again.job) == (final.ticket, 1, None)
         assert (again.sent, again.model.tolist()) == (5.0 + number, [1.5])
     assert [(event.device, event.ticket) for event in scene.hand.events(trace.Resent)] == [(device, final.ticket)] * 2
-    assert scene.hand.engine.undelivered == 2
+    assert scene.hand.engine.pending_final == 2
     has_it(scene, device, trains=4)
-    assert (scene.hand.engine.undelivered, scene.hand.engine.tally.delivered) == (1, 1)
+    assert (scene.hand.engine.pending_final, scene.hand.engine.tally.delivered) == (1, 1)
     check_conservation(scene.hand.engine)
 
 
@@ -178,60 +186,60 @@ def test_a_final_model_that_was_lost_on_its_way_is_sent_again(scene: Scene, devi
 
 
 def test_a_device_that_joins_meanwhile_gets_it_too(scene: Scene) -> None:
-    hand_out(scene)
+    broadcast_final(scene)
     scene.hand.join("c")
-    assert scene.hand.taken() == ["c"]
+    assert scene.hand.dispatched() == ["c"]
     final = scene.hand.train("c")
     assert (final.job, final.version, final.model.tolist()) == (None, 1, [1.5])
-    assert scene.hand.engine.undelivered == 3
+    assert scene.hand.engine.pending_final == 3
     has_it(scene, "c", trains=1)
-    assert (scene.hand.engine.undelivered, scene.hand.engine.tally.delivered) == (2, 1)
+    assert (scene.hand.engine.pending_final, scene.hand.engine.tally.delivered) == (2, 1)
     check_conservation(scene.hand.engine)
 
 
 @pytest.mark.parametrize("had_it", [False, True])
 def test_a_device_that_is_restarted_meanwhile_gets_it_again(scene: Scene, had_it: bool) -> None:
-    first = hand_out(scene)["a"]
+    first = broadcast_final(scene)["a"]
     if had_it:
         has_it(scene, "a", trains=2)
     scene.hand.join("a")
-    assert scene.hand.taken() == ["a"]
+    assert scene.hand.dispatched() == ["a"]
     assert scene.hand.train("a").ticket > first.ticket
-    assert (scene.hand.engine.undelivered, scene.hand.engine.tally.lost) == (2, not had_it)
+    assert (scene.hand.engine.pending_final, scene.hand.engine.tally.lost) == (2, not had_it)
     check_conservation(scene.hand.engine)
 
 
 def test_a_device_that_leaves_is_not_waited_for_any_more(scene: Scene) -> None:
-    hand_out(scene)
+    broadcast_final(scene)
     scene.hand.leave("a")
-    assert scene.hand.engine.undelivered == 1
+    assert scene.hand.engine.pending_final == 1
     assert scene.reasons(trace.Lost) == scene.reasons(trace.Left) == [("a", "it is gone")]
     has_it(scene, "b", trains=2)
-    assert scene.hand.engine.undelivered == 0
+    assert scene.hand.engine.pending_final == 0
     check_conservation(scene.hand.engine)
 
 
 def test_a_device_that_cannot_be_reached_leaves_and_the_others_get_it(scene: Scene) -> None:
     scene.hand.unreachable = {"a"}
-    assert list(hand_out(scene)) == ["b"]
+    assert list(broadcast_final(scene)) == ["b"]
     assert scene.reasons(trace.Left) == [("a", "it cannot be reached")]
-    assert (scene.hand.engine.is_present("a"), scene.hand.engine.undelivered) == (False, 1)
-    assert scene.rule.told == []
+    assert (scene.hand.engine.is_present("a"), scene.hand.engine.pending_final) == (False, 1)
+    assert scene.strategy.told == []
     check_conservation(scene.hand.engine)
 
 
 def test_a_device_that_cannot_be_reached_for_the_next_attempt_leaves(scene: Scene) -> None:
-    hand_out(scene)
+    broadcast_final(scene)
     scene.hand.unreachable = {"a"}
     scene.hand.beat("a", finished=1, trains=2)
-    assert (scene.hand.engine.is_present("a"), scene.hand.engine.undelivered) == (False, 1)
-    assert scene.rule.told == []
+    assert (scene.hand.engine.is_present("a"), scene.hand.engine.pending_final) == (False, 1)
+    assert scene.strategy.told == []
     check_conservation(scene.hand.engine)
 
 
 def test_a_device_that_joins_and_cannot_be_reached_leaves_at_once(scene: Scene) -> None:
-    hand_out(scene)
+    broadcast_final(scene)
     scene.hand.unreachable = {"c"}
     scene.hand.join("c")
-    assert (scene.hand.engine.is_present("c"), scene.hand.engine.undelivered) == (False, 2)
+    assert (scene.hand.engine.is_present("c"), scene.hand.engine.pending_final) == (False, 2)
     check_conservation(scene.hand.engine)

@@ -8,9 +8,9 @@ from typing import ClassVar
 import pytest
 
 from aggregator.engine.engine import Stalled
-from aggregator.engine.forecast import Blind, InCell
+from aggregator.engine.forecast import CellForecast, NoForecast
 from aggregator.engine.view import BadDecision
-from aggregator.strategy import Decision, Plan, Server, Strategy
+from aggregator.strategy import Decision, Server, Strategy, UploadPlan
 from testbed.history import trace
 from testbed.profile.radio import Cell
 from testbed.profile.schema import Direction
@@ -19,12 +19,18 @@ from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vect
 from tests.testbed.examples import device_spec
 
 
-def plan(*devices: str) -> Plan:
+def plan(*devices: str) -> UploadPlan:
     count = len(devices)
-    return Plan(
-        devices=devices, rates=(8.0,) * count, shares=(1 / count,) * count, remaining=(0.0,) * count, seconds=1.0,
-        queue=0.0, spent=0.0, budget=1.0,
-    )  # fmt: skip
+    return UploadPlan(
+        devices=devices,
+        rates=(8.0,) * count,
+        shares=(1 / count,) * count,
+        remaining=(0.0,) * count,
+        seconds=1.0,
+        queue=0.0,
+        spent=0.0,
+        budget=1.0,
+    )
 
 
 @dataclass(kw_only=True)
@@ -186,14 +192,17 @@ def test_what_remains_of_nothing_is_not_asked() -> None:
 # ---- the cell
 
 
-def in_cell(seconds_per_sample: float | None = 0.5, seed: int = 0) -> InCell:
+def in_cell(seconds_per_sample: float | None = 0.5, seed: int = 0) -> CellForecast:
     spec = device_spec("a")
     near = {
-        "name": "a", "distance": 250.0, "down": Direction(delay=0.25, mbit=8e-6), "index": 3,
+        "name": "a",
+        "distance": 250.0,
+        "down": Direction(delay=0.25, mbit=8e-6),
+        "index": 3,
         "seconds_per_sample": seconds_per_sample,
-    }  # fmt: skip
+    }
     fleet = {"a": type(spec)(**{name: near.get(name, getattr(spec, name)) for name in spec.__slots__})}
-    return InCell(Cell(), seed, fleet, {"a": 10}, 4)
+    return CellForecast(Cell(), seed, fleet, {"a": 10}, 4)
 
 
 def test_a_job_takes_its_download_and_its_computing() -> None:
@@ -202,14 +211,22 @@ def test_a_job_takes_its_download_and_its_computing() -> None:
 
 
 def test_after_an_update_a_step_takes_what_it_took() -> None:
-    for outlook in (in_cell(), in_cell(seconds_per_sample=None)):
-        outlook.heard(
+    for forecast in (in_cell(), in_cell(seconds_per_sample=None)):
+        forecast.heard(
             Update(
-                device="a", ticket=1, version=0, delta=vector(0.0), samples=10, steps=4, started=1.0, finished=3.0,
-                due=3.0, loss=None,
+                device="a",
+                ticket=1,
+                version=0,
+                delta=vector(0.0),
+                samples=10,
+                steps=4,
+                started=1.0,
+                finished=3.0,
+                due=3.0,
+                loss=None,
             )
-        )  # fmt: skip
-        assert outlook.seconds("a", Job(steps=2)) == 4.25 + 1.0
+        )
+        assert forecast.seconds("a", Job(steps=2)) == 4.25 + 1.0
 
 
 def test_a_channel_fades_by_seed_device_and_round_and_by_nothing_else() -> None:
@@ -220,6 +237,6 @@ def test_a_channel_fades_by_seed_device_and_round_and_by_nothing_else() -> None:
 
 
 def test_where_there_is_no_cell_nobody_asks() -> None:
-    for question in (lambda: Blind().snr("a", 0), lambda: Blind().seconds("a", Job())):
+    for question in (lambda: NoForecast().snr("a", 0), lambda: NoForecast().seconds("a", Job())):
         with pytest.raises(LookupError, match="a is in no radio cell"):
             question()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.engine.head_ledgers import Books
+from aggregator.engine.head_ledgers import HeadLedgers
 from aggregator.engine.tickets import Tally
 from testbed.history import trace
 from testbed.wire.messages import Update, first_ticket
@@ -19,37 +19,56 @@ class Kept:
     def __init__(self) -> None:
         self.events: list[trace.Event] = []
         self.jobs: list[str] = []
-        self.books = Books(self.events.append, self.jobs.append)
-        self.book = self.books.open(0, "h", ["h", "m"], 0.0)
-        self.first = first_ticket(self.book) + 1
+        self.head_ledgers = HeadLedgers(self.events.append, self.jobs.append)
+        self.ticket_range = self.head_ledgers.open(0, "h", ["h", "m"], 0.0)
+        self.first = first_ticket(self.ticket_range) + 1
 
-    def tell(self, *events: trace.Event, device: str = "h", book: int | None = None) -> None:
+    def tell(self, *events: trace.Event, device: str = "h", ticket_range: int | None = None) -> None:
         tables = [trace.as_table(event) for event in events]
-        self.books.enter(device, self.book if book is None else book, tables)
+        self.head_ledgers.enter(device, self.ticket_range if ticket_range is None else ticket_range, tables)
 
-    def bring(self, lead: int, *tickets: int) -> None:
-        self.books.bring(result(lead, *tickets))
+    def bring(self, for_cluster: int, *tickets: int) -> None:
+        self.head_ledgers.bring(result(for_cluster, *tickets))
 
     def kinds(self) -> list[str]:
         return [type(event).__name__ for event in self.events]
 
 
-def result(lead: int, *tickets: int, device: str = "h") -> Update:
+def result(for_cluster: int, *tickets: int, device: str = "h") -> Update:
     return Update(
-        device=device, ticket=lead, version=0, delta=vector(1.0), samples=1, steps=1, started=0, finished=0, due=0,
-        loss=None, merged=tuple((ticket, 0.5, 1) for ticket in tickets),
-    )  # fmt: skip
+        device=device,
+        ticket=for_cluster,
+        version=0,
+        delta=vector(1.0),
+        samples=1,
+        steps=1,
+        started=0,
+        finished=0,
+        due=0,
+        loss=None,
+        merged=tuple((ticket, 0.5, 1) for ticket in tickets),
+    )
 
 
-def sent(ticket: int, device: str = "m", steps: int = 4, lead: bool = False) -> trace.Dispatched:
-    return trace.Dispatched(t=1.0, device=device, ticket=ticket, version=0, steps=steps, lead=lead)
+def sent(ticket: int, device: str = "m", steps: int = 4, for_cluster: bool = False) -> trace.Dispatched:
+    return trace.Dispatched(t=1.0, device=device, ticket=ticket, version=0, steps=steps, for_cluster=for_cluster)
 
 
 def came(ticket: int, device: str = "m") -> trace.Arrived:
     return trace.Arrived(
-        t=2.0, device=device, ticket=ticket, version=0, staleness=0, loss=None, due=2.0, bytes=4, received=2.0,
-        taken=2.0, started=1.0, finished=2.0,
-    )  # fmt: skip
+        t=2.0,
+        device=device,
+        ticket=ticket,
+        version=0,
+        staleness=0,
+        loss=None,
+        due=2.0,
+        bytes=4,
+        received=2.0,
+        handled=2.0,
+        started=1.0,
+        finished=2.0,
+    )
 
 
 def lost(ticket: int, device: str = "m") -> trace.Lost:
@@ -59,7 +78,11 @@ def lost(ticket: int, device: str = "m") -> trace.Lost:
 def test_what_a_head_tells_is_recorded_and_its_jobs_are_counted() -> None:
     kept = Kept()
     kept.tell(sent(kept.first), sent(kept.first + 1, "h"), lost(kept.first))
-    assert (kept.kinds(), kept.jobs, kept.books.in_flight) == (["Dispatched", "Dispatched", "Lost"], ["m", "h"], 1)
+    assert (kept.kinds(), kept.jobs, kept.head_ledgers.in_flight) == (
+        ["Dispatched", "Dispatched", "Lost"],
+        ["m", "h"],
+        1,
+    )
 
 
 def test_an_arrival_may_be_told_with_its_job_or_later() -> None:
@@ -72,7 +95,7 @@ def test_an_arrival_may_be_told_with_its_job_or_later() -> None:
 def test_what_is_told_twice_counts_once() -> None:
     kept = Kept()
     kept.tell(sent(kept.first), sent(kept.first), lost(kept.first), lost(kept.first), sent(kept.first))
-    assert (kept.kinds(), kept.jobs, kept.books.in_flight) == (["Dispatched", "Lost"], ["m"], 0)
+    assert (kept.kinds(), kept.jobs, kept.head_ledgers.in_flight) == (["Dispatched", "Lost"], ["m"], 0)
 
 
 def test_what_went_into_an_update_shares_its_fate() -> None:
@@ -80,50 +103,50 @@ def test_what_went_into_an_update_shares_its_fate() -> None:
     kept.tell(sent(kept.first), sent(kept.first + 1), sent(kept.first + 2))
     kept.bring(7, kept.first, kept.first + 1)
     kept.bring(8, kept.first, kept.first + 2)  # the first has been brought before
-    assert kept.books.in_flight == 3
-    kept.books.settle(7, 3.0, applied=True)
-    kept.books.settle(8, 4.0, applied=False)
+    assert kept.head_ledgers.in_flight == 3
+    kept.head_ledgers.settle(7, 3.0, applied=True)
+    kept.head_ledgers.settle(8, 4.0, applied=False)
     merged, gone = kept.events[-2:]
     assert isinstance(merged, trace.Merged)
     assert (merged.ticket, merged.tickets, merged.staleness) == (7, [kept.first, kept.first + 1], [1, 1])
     assert isinstance(gone, trace.Lost)
     assert (gone.ticket, gone.reason) == (kept.first + 2, "what its head made of it was not used")
-    assert kept.books.in_flight == 0
+    assert kept.head_ledgers.in_flight == 0
 
 
 @pytest.mark.parametrize(
     ("ends", "fate"),
     [
-        (lambda books: books.close_of("h", 5.0), "its head has gone"),
-        (lambda books: books.open(0, "m", ["h", "m"], 5.0), "its head was replaced"),
-        (lambda books: books.close_all(5.0), None),
+        (lambda head_ledgers: head_ledgers.close_of("h", 5.0), "its head has gone"),
+        (lambda head_ledgers: head_ledgers.open(0, "m", ["h", "m"], 5.0), "its head was replaced"),
+        (lambda head_ledgers: head_ledgers.close_all(5.0), None),
     ],
 )
 def test_what_is_open_when_a_book_is_closed_is_settled_and_later_news_are_too_late(ends: Any, fate: str | None) -> None:
     kept = Kept()
     kept.tell(sent(kept.first), sent(kept.first + 1))
     kept.bring(7, kept.first + 1)
-    ends(kept.books)
+    ends(kept.head_ledgers)
     [last] = kept.events[2:]
     assert last.ticket == kept.first  # type: ignore[attr-defined]
     assert getattr(last, "reason", None) == fate
     kept.tell(lost(kept.first), sent(kept.first + 2))
     assert len(kept.events) == 3
-    kept.books.settle(7, 6.0, applied=True)  # what had been delivered is used
+    kept.head_ledgers.settle(7, 6.0, applied=True)  # what had been delivered is used
     assert kept.kinds()[-1] == "Merged"
-    assert kept.books.in_flight == 0
+    assert kept.head_ledgers.in_flight == 0
 
 
 def test_what_went_into_an_update_that_nobody_waits_for_is_lost_but_not_what_was_brought_before() -> None:
     kept = Kept()
     kept.tell(sent(kept.first), sent(kept.first + 1), sent(kept.first + 2))
     kept.bring(7, kept.first)
-    kept.books.waste(result(7, kept.first, kept.first + 1), 3.0)
-    kept.books.waste(result(8, kept.first + 2, device="m"), 3.0)  # it is no head
+    kept.head_ledgers.waste(result(7, kept.first, kept.first + 1), 3.0)
+    kept.head_ledgers.waste(result(8, kept.first + 2, device="m"), 3.0)  # it is no head
     assert [event.ticket for event in kept.events if isinstance(event, trace.Lost)] == [kept.first + 1]
-    kept.books.settle(7, 4.0, applied=True)
+    kept.head_ledgers.settle(7, 4.0, applied=True)
     assert kept.kinds()[-1] == "Merged"
-    assert kept.books.in_flight == 1
+    assert kept.head_ledgers.in_flight == 1
 
 
 def test_what_becomes_of_the_tickets_of_heads_is_counted() -> None:
@@ -131,35 +154,38 @@ def test_what_becomes_of_the_tickets_of_heads_is_counted() -> None:
     kept.tell(*(sent(kept.first + number) for number in range(5)), lost(kept.first))
     kept.tell(trace.Rejected(t=2.0, device="m", ticket=kept.first + 1, reason="bad"))
     kept.bring(7, kept.first + 2, kept.first + 3)
-    kept.books.settle(7, 3.0, applied=True)
-    kept.books.close_all(4.0)
-    assert kept.books.tally == Tally(dispatched=5, applied=2, rejected=1, lost=1, superseded=1)
+    kept.head_ledgers.settle(7, 3.0, applied=True)
+    kept.head_ledgers.close_all(4.0)
+    assert kept.head_ledgers.tally == Tally(dispatched=5, applied=2, rejected=1, lost=1, superseded=1)
 
 
 def test_with_the_same_head_the_book_stays_and_with_another_it_is_a_later_one() -> None:
     kept = Kept()
-    assert kept.books.open(0, "h", ["h", "m", "n"], 1.0) == kept.book
-    assert kept.books.open(0, "n", ["m", "n"], 1.0) > kept.book
-    assert kept.books.close_all(2.0) > kept.book + 1
+    assert kept.head_ledgers.open(0, "h", ["h", "m", "n"], 1.0) == kept.ticket_range
+    assert kept.head_ledgers.open(0, "n", ["m", "n"], 1.0) > kept.ticket_range
+    assert kept.head_ledgers.close_all(2.0) > kept.ticket_range + 1
 
 
 @pytest.mark.parametrize(
     ("forged", "reason"),
     [
         (lambda kept: kept.tell(sent(kept.first), device="m"), "does not head"),
-        (lambda kept: kept.tell(sent(kept.first), book=kept.book + 1), "does not head"),
-        (lambda kept: kept.tell(sent(1), book=0), "does not head"),
+        (lambda kept: kept.tell(sent(kept.first), ticket_range=kept.ticket_range + 1), "does not head"),
+        (lambda kept: kept.tell(sent(1), ticket_range=0), "does not head"),
         (lambda kept: kept.tell(sent(1)), "of others"),
         (lambda kept: kept.tell(sent(kept.first, "x")), "of others"),
         (lambda kept: kept.tell(sent(kept.first), sent(kept.first + 1, "x")), "of others"),
-        (lambda kept: kept.tell(sent(kept.first, lead=True)), "does not give out"),
+        (lambda kept: kept.tell(sent(kept.first, for_cluster=True)), "does not give out"),
         (lambda kept: kept.tell(sent(kept.first, steps=0)), "does not give out"),
         (lambda kept: kept.tell(came(kept.first)), "not open"),
         (lambda kept: kept.tell(sent(kept.first), came(kept.first, "h")), "not open"),
         (lambda kept: kept.tell(sent(kept.first), lost(kept.first), came(kept.first)), "not open"),
         (lambda kept: kept.tell(trace.Resent(t=1.0, device="m", ticket=kept.first)), "not open"),
         (lambda kept: kept.tell(trace.Left(t=0.0, device="m", reason="")), "does not report"),
-        (lambda kept: kept.books.enter("h", kept.book, [{"kind": "lost", "t": 0.0}]), "ticket|device|missing"),
+        (
+            lambda kept: kept.head_ledgers.enter("h", kept.ticket_range, [{"kind": "lost", "t": 0.0}]),
+            "ticket|device|missing",
+        ),
     ],
 )
 def test_a_forged_ledger_is_refused_and_nothing_of_it_is_entered(forged: Any, reason: str) -> None:

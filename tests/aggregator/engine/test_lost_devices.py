@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from aggregator.process.main import Unwritten
-from aggregator.process.presence import LOOK_SECONDS, Presence, Suspects
+from aggregator.process.presence import LOOK_SECONDS, LivenessProbe, PresenceTracker
 from testbed.history import trace
-from testbed.host.kernel import DeathWatch, Usage, is_computing
+from testbed.host.kernel import ExitWatch, Usage, is_computing
 from testbed.wire.messages import EVALUATOR, Hello, Score, Snapshot, Stop, Train
 from tests.aggregator.process.test_main import World, folder, of, prepare, run, time
 from tests.aggregator.process.test_scripted_deaths import lively, script
@@ -92,7 +92,7 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_death_is_told_once_and_only_of_the_process_that_has_the_name_now(process: subprocess.Popen[bytes]) -> None:
-    watch, pid = DeathWatch(), dead_pid()
+    watch, pid = ExitWatch(), dead_pid()
     watch.watch("a", process.pid)
     watch.watch("b", pid)
     watch.watch("c", pid)
@@ -106,7 +106,7 @@ def test_a_death_is_told_once_and_only_of_the_process_that_has_the_name_now(proc
 
 
 def test_a_zombie_has_ended(process: subprocess.Popen[bytes]) -> None:
-    watch = DeathWatch()
+    watch = ExitWatch()
     watch.watch("a", process.pid)
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # nobody has asked for its exit code yet
@@ -124,7 +124,7 @@ def use(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 
 def test_a_silent_process_that_waits_is_cut_off_and_one_that_computes_is_not(process: subprocess.Popen[bytes]) -> None:
-    suspects = Suspects()
+    suspects = LivenessProbe()
     assert suspects.computes("a", process.pid, 10.0) is None
     assert suspects.computes("a", process.pid, 10.0 + 1000.0) is False
     assert process.stdin is not None
@@ -136,14 +136,14 @@ def test_a_silent_process_that_waits_is_cut_off_and_one_that_computes_is_not(pro
 
 
 def test_who_is_heard_is_suspect_no_more(process: subprocess.Popen[bytes]) -> None:
-    suspects = Suspects()
+    suspects = LivenessProbe()
     assert suspects.computes("a", process.pid, 10.0) is None
     suspects.heard("a")
     assert suspects.computes("a", process.pid, 20.0) is None
 
 
 def test_where_the_kernel_does_not_say_a_process_is_taken_to_compute() -> None:
-    assert Suspects().computes("a", dead_pid(), 10.0) is True
+    assert LivenessProbe().computes("a", dead_pid(), 10.0) is True
 
 
 def test_a_frozen_process_does_not_compute(process: subprocess.Popen[bytes]) -> None:
@@ -154,11 +154,11 @@ def test_a_frozen_process_does_not_compute(process: subprocess.Popen[bytes]) -> 
 
 
 def test_a_doubted_device_is_told_again_unless_it_is_heard() -> None:
-    presence = Presence(timeout=3.0)
+    presence = PresenceTracker(timeout=3.0)
     presence.heard("a", 0.0)
     presence.heard("b", 0.0)
     for device in presence.silent(4.0):
-        presence.doubt(device, 4.0, 0.5)
+        presence.recheck_in(device, 4.0, 0.5)
     assert list(presence.silent(4.4)) == []
     presence.heard("b", 4.45)
     assert list(presence.silent(4.6)) == ["a"]

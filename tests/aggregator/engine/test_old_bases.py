@@ -17,14 +17,14 @@ def join(hand: ByHand, device: str) -> None:
 
 
 @pytest.fixture
-def rule() -> Scripted:
+def strategy() -> Scripted:
     return Scripted()
 
 
 @pytest.fixture
-def hand(rule: Scripted) -> ByHand:
+def hand(strategy: Scripted) -> ByHand:
     """Device a keeps its base, b does not; both have delivered once, on version 0. Now a was sent 1, and b 2."""
-    hand = ByHand(rule)
+    hand = ByHand(strategy)
     join(hand, "a")
     hand.start(b=1)
     hand.update("a", 1.0)
@@ -66,16 +66,16 @@ def test_the_rule_has_the_model_that_it_is_based_on() -> None:
     assert hand.model == [8.25]
 
 
-def test_the_model_is_there_as_long_as_the_update_awaits_its_verdict(rule: Scripted, hand: ByHand) -> None:
+def test_the_model_is_there_as_long_as_the_update_awaits_its_verdict(strategy: Scripted, hand: ByHand) -> None:
     ticket = hand.train("a").ticket
-    rule.answer = lambda server: Decision(train={"a": server.job})
+    strategy.answer = lambda server: Decision(train={"a": server.job})
     hand.update("a", 1.0, version=0)
 
     def use_it(server: Server) -> Decision:
         assert server.model_at(0).tolist() == [0.0]
         return Decision(model=vector(9.0), applied={ticket: 1.0}, train={"b": server.job}, rejected={4: "-"})
 
-    rule.answer = use_it
+    strategy.answer = use_it
     hand.update("b", 1.0)
     assert hand.events(trace.Aggregated)[-1].staleness == [2]
     check_conservation(hand.engine)

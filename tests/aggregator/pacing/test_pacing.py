@@ -36,9 +36,9 @@ class HalfOfPositive(EveryUpdate):
 def test_every_update_makes_a_version_for_its_device_alone() -> None:
     hand = ByHand(HalfOfPositive())
     hand.start(a=1, b=1)
-    assert hand.taken() == ["a", "b"]
+    assert hand.dispatched() == ["a", "b"]
     hand.update("b", 4.0)
-    assert (hand.model, hand.engine.version, hand.taken()) == ([2.0], 1, ["b"])
+    assert (hand.model, hand.engine.version, hand.dispatched()) == ([2.0], 1, ["b"])
 
 
 def test_a_refused_update_makes_no_version_and_its_device_goes_on() -> None:
@@ -55,19 +55,19 @@ def test_a_refused_update_makes_no_version_and_its_device_goes_on() -> None:
 def of_k(k: int, *names: str) -> ByHand:
     hand = ByHand(MeanOfK(k=k))
     hand.start(**dict.fromkeys(names, 1))
-    hand.taken()
+    hand.dispatched()
     return hand
 
 
 def test_k_updates_make_a_version_for_the_devices_they_came_from() -> None:
     hand = of_k(2, "a", "b", "c")
     hand.update("c", 2.0)
-    assert (hand.engine.version, hand.taken()) == (0, [])
+    assert (hand.engine.version, hand.dispatched()) == (0, [])
     hand.update("a", 4.0)
-    assert (hand.model, hand.taken()) == ([3.0], ["c", "a"])
+    assert (hand.model, hand.dispatched()) == ([3.0], ["c", "a"])
     hand.update("b", 0.0)
     hand.update("c", 2.0)
-    assert (hand.model, hand.taken()) == ([4.0], ["b", "c"])
+    assert (hand.model, hand.dispatched()) == ([4.0], ["b", "c"])
     assert [made.staleness for made in hand.events(trace.Aggregated)] == [[0, 0], [1, 0]]
 
 
@@ -76,7 +76,7 @@ def test_k_is_no_more_than_the_devices_there_are() -> None:
     hand.update("a", 2.0)
     assert hand.engine.version == 0
     hand.update("b", 4.0)
-    assert (hand.model, hand.taken()) == ([3.0], ["a", "b"])
+    assert (hand.model, hand.dispatched()) == ([3.0], ["a", "b"])
 
 
 def test_a_leave_closes_a_version_that_waited_for_it() -> None:
@@ -84,7 +84,7 @@ def test_a_leave_closes_a_version_that_waited_for_it() -> None:
     hand.update("a", 2.0)
     hand.update("b", 4.0)
     hand.leave("c")
-    assert (hand.model, hand.taken()) == ([3.0], ["a", "b"])
+    assert (hand.model, hand.dispatched()) == ([3.0], ["a", "b"])
 
 
 def test_a_joining_device_can_still_bring_what_is_waited_for() -> None:
@@ -92,7 +92,7 @@ def test_a_joining_device_can_still_bring_what_is_waited_for() -> None:
     hand.update("a", 2.0)
     hand.join("c")
     hand.update("b", 4.0)
-    assert (hand.engine.version, hand.taken()) == (0, ["c"])
+    assert (hand.engine.version, hand.dispatched()) == (0, ["c"])
     hand.update("c", 6.0)
     assert hand.model == [4.0]
 
@@ -102,7 +102,7 @@ def test_a_device_that_brought_nothing_tries_again_and_is_waited_for(happens: ob
     hand = of_k(2, "a", "b")
     hand.update("a", 2.0)
     happens(hand)  # type: ignore[operator]
-    assert (hand.engine.version, hand.taken()) == (0, ["b"])
+    assert (hand.engine.version, hand.dispatched()) == (0, ["b"])
     hand.update("b", 4.0)
     assert hand.model == [3.0]
 
@@ -112,7 +112,7 @@ def test_what_a_device_delivered_before_it_left_counts_and_it_is_not_started() -
     hand.update("a", 2.0)
     hand.leave("a")
     hand.update("b", 4.0)
-    assert (hand.model, hand.taken()) == ([3.0], ["b"])
+    assert (hand.model, hand.dispatched()) == ([3.0], ["b"])
 
 
 def test_a_device_that_is_back_at_work_is_not_restarted_for_what_it_delivered_before() -> None:
@@ -120,9 +120,9 @@ def test_a_device_that_is_back_at_work_is_not_restarted_for_what_it_delivered_be
     hand.update("a", 2.0)
     hand.leave("a")
     hand.join("a")
-    assert hand.taken() == ["a"]
+    assert hand.dispatched() == ["a"]
     hand.update("b", 4.0)
-    assert (hand.model, hand.taken()) == ([3.0], ["b"])
+    assert (hand.model, hand.dispatched()) == ([3.0], ["b"])
     assert hand.engine.tally.superseded == 0
 
 
@@ -133,16 +133,16 @@ def test_the_last_one_to_leave_closes_the_version() -> None:
     hand.leave("b")
     assert (hand.model, hand.engine.in_flight) == ([2.0], 0)
     hand.join("c")
-    assert hand.taken() == ["c"]
+    assert hand.dispatched() == ["c"]
 
 
 # ---- KMixed
 
 
-@pytest.mark.parametrize("rule", [SAFLWeighted, TWAFL])
+@pytest.mark.parametrize("strategy", [SAFLWeighted, TWAFL])
 @pytest.mark.parametrize("alpha", [1.0, 0.6, 0.1])
-def test_deltas_of_zero_on_the_model_of_now_leave_it_as_it_is(rule: type[KMixed], alpha: float) -> None:
-    hand = ByHand(rule(k=3, alpha=alpha), (3.0, -5.0))
+def test_deltas_of_zero_on_the_model_of_now_leave_it_as_it_is(strategy: type[KMixed], alpha: float) -> None:
+    hand = ByHand(strategy(k=3, alpha=alpha), (3.0, -5.0))
     hand.start(a=1, b=20, c=7)
     for _ in range(5):
         for device in ("a", "b", "c"):
@@ -166,7 +166,7 @@ class AllEqual(EveryRound):
 def of_rounds(*names: str, deadline: float | None = None) -> ByHand:
     hand = ByHand(AllEqual(deadline=deadline))
     hand.start(**dict.fromkeys(names, 1))
-    hand.taken()
+    hand.dispatched()
     return hand
 
 
@@ -182,21 +182,21 @@ def test_rounds_go_on_with_the_first_device_that_joins_an_empty_fleet() -> None:
     hand = of_rounds()
     hand.join("a")
     hand.join("b")  # comes into a round that has begun, and waits for the next
-    assert hand.taken() == ["a"]
+    assert hand.dispatched() == ["a"]
     hand.update("a", 2.0)
-    assert (hand.model, hand.taken()) == ([2.0], ["a", "b"])
+    assert (hand.model, hand.dispatched()) == ([2.0], ["a", "b"])
     hand.leave("a")
     hand.leave("b")
     hand.join("c")
-    assert (hand.taken(), hand.train("c").version) == (["c"], 1)
+    assert (hand.dispatched(), hand.train("c").version) == (["c"], 1)
 
 
 def test_a_round_of_which_every_upload_was_given_up_begins_anew_without_a_version() -> None:
     hand = of_rounds("a", "b")
     hand.give_up("a")
-    assert hand.taken() == []
+    assert hand.dispatched() == []
     hand.give_up("b")
-    assert (hand.engine.version, hand.taken()) == (0, ["a", "b"])
+    assert (hand.engine.version, hand.dispatched()) == (0, ["a", "b"])
     assert hand.engine.tally.lost == 2
 
 
@@ -204,15 +204,15 @@ def test_a_round_does_not_wait_for_an_upload_that_was_given_up() -> None:
     hand = of_rounds("a", "b")
     hand.update("a", 2.0)
     hand.give_up("b")
-    assert (hand.model, hand.taken()) == ([2.0], ["a", "b"])
+    assert (hand.model, hand.dispatched()) == ([2.0], ["a", "b"])
 
 
 def test_a_device_that_was_restarted_in_a_round_waits_for_the_next() -> None:
     hand = of_rounds("a", "b")
     hand.join("a")
-    assert hand.taken() == []
+    assert hand.dispatched() == []
     hand.update("b", 2.0)
-    assert (hand.model, hand.taken()) == ([2.0], ["a", "b"])
+    assert (hand.model, hand.dispatched()) == ([2.0], ["a", "b"])
 
 
 def test_the_deadline_is_counted_from_the_beginning_of_each_round() -> None:
@@ -252,7 +252,7 @@ def test_any_event_after_the_deadline_closes_the_round() -> None:
 def of_ticks(*names: str) -> ByHand:
     hand = ByHand(MeanOfTick(interval=2.0))
     hand.start(**dict.fromkeys(names, 1))
-    hand.taken()
+    hand.dispatched()
     return hand
 
 
@@ -262,16 +262,16 @@ def test_a_tick_makes_a_version_for_those_whose_update_came() -> None:
     hand.update("a", 2.0)
     hand.now = 1.9
     hand.update("c", 4.0)
-    assert (hand.engine.version, hand.taken(), hand.engine.wake_at) == (0, [], 2.0)
+    assert (hand.engine.version, hand.dispatched(), hand.engine.wake_at) == (0, [], 2.0)
     hand.wake()
-    assert (hand.model, hand.taken(), hand.engine.wake_at) == ([3.0], ["a", "c"], 4.0)
+    assert (hand.model, hand.dispatched(), hand.engine.wake_at) == ([3.0], ["a", "c"], 4.0)
 
 
 def test_a_tick_that_received_nothing_is_an_iteration_too() -> None:
     hand = of_ticks("a")
     hand.wake()
     hand.wake()
-    assert (hand.engine.version, hand.model, hand.taken(), tickets(hand)) == (2, [0.0], [], [0, 0])
+    assert (hand.engine.version, hand.model, hand.dispatched(), tickets(hand)) == (2, [0.0], [], [0, 0])
     hand.update("a", 1.0)
     hand.wake()
     assert [event.staleness for event in hand.events(trace.Aggregated)] == [[], [], [2]]
@@ -283,7 +283,7 @@ def test_ticks_go_on_while_nobody_is_there() -> None:
     hand.wake()
     assert (hand.engine.version, hand.engine.wake_at) == (1, 4.0)
     hand.join("a")
-    assert (hand.taken(), hand.train("a").version) == (["a"], 1)
+    assert (hand.dispatched(), hand.train("a").version) == (["a"], 1)
 
 
 def test_a_late_wake_does_not_move_the_schedule() -> None:
@@ -311,7 +311,7 @@ def test_who_joins_or_brought_nothing_is_started_at_once_and_not_at_the_tick() -
     hand.now = 1.0
     hand.join("c")
     hand.give_up("a")
-    assert (hand.engine.version, hand.taken()) == (0, ["c", "a"])
+    assert (hand.engine.version, hand.dispatched()) == (0, ["c", "a"])
 
 
 def test_a_tick_does_not_restart_a_device_that_left_and_is_back_at_work() -> None:
@@ -321,6 +321,6 @@ def test_a_tick_does_not_restart_a_device_that_left_and_is_back_at_work() -> Non
     hand.leave("a")
     hand.leave("b")
     hand.join("b")
-    hand.taken()
+    hand.dispatched()
     hand.wake()
-    assert (hand.model, hand.taken(), hand.engine.tally.superseded) == ([3.0], [], 0)
+    assert (hand.model, hand.dispatched(), hand.engine.tally.superseded) == ([3.0], [], 0)

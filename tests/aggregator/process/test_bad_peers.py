@@ -11,7 +11,7 @@ import pytest
 from testbed.history import trace
 from testbed.wire.authentication import CUT_OFF
 from testbed.wire.codec import BadMessage, decode, encode
-from testbed.wire.messages import MOST_EVENTS, Beat, Hello, Refused, Train
+from testbed.wire.messages import MOST_EVENTS, Heartbeat, Hello, Refused, Train
 from tests.aggregator.process.test_main import World, folder, of, prepare, run, time
 from tests.devices.parts import Time
 
@@ -78,16 +78,16 @@ def test_connections_are_counted_and_those_of_processes_that_have_ended_are_not(
     for name, pid in (("host-1", 10), ("host-2", 20)):
         peers.read(name, encode(Hello(device=name, pid=pid, cores=(1,), samples=5)))
     news = [Counter({strange: 2, ("host-1", CUT_OFF): 1, ("host-2", CUT_OFF): 1})]
-    monkeypatch.setattr(world, "account", lambda: news.pop() if news else Counter())
+    monkeypatch.setattr(world, "rejected_connections", lambda: news.pop() if news else Counter())
     # forked anew: what had ended by then was the connection of the process before
     peers.read("host-2", encode(Hello(device="host-2", pid=30, cores=(1,), samples=5)))
-    assert peers.account() == {strange: 2, ("host-1", CUT_OFF): 1}
-    assert peers.account() == {}
+    assert peers.rejected_connections() == {strange: 2, ("host-1", CUT_OFF): 1}
+    assert peers.rejected_connections() == {}
 
 
 def test_a_message_with_more_events_than_a_device_sends_at_once_is_refused() -> None:
     table: dict[str, object] = {"kind": "suspended"}
-    fits = Beat(device="a", state="idle", events=(table,) * MOST_EVENTS)
+    fits = Heartbeat(device="a", state="idle", events=(table,) * MOST_EVENTS)
     assert decode(encode(fits), 0) == fits
     with pytest.raises(BadMessage, match="Expected `array` of length <= 1000"):
-        decode(encode(Beat(device="a", state="idle", events=(table,) * (MOST_EVENTS + 1))), 0)
+        decode(encode(Heartbeat(device="a", state="idle", events=(table,) * (MOST_EVENTS + 1))), 0)

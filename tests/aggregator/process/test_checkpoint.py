@@ -22,14 +22,19 @@ from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vect
 FLEET = {"a": 10, "b": 20, "c": 30, "d": 5}
 MODEL = (0.5, -1.0, 2.0)
 NEEDED = {
-    "fedasync": {"alpha": 0.5}, "audg": {"interval": 1.0}, "psurdg": {"interval": 1.0}, "eafl": {"phi": 0.5},
-    "asafl": {"rounds": 50, "budget": 50.0}, "safl": {"k": 2}, "fedbuff": {"k": 2},
-}  # fmt: skip
+    "fedasync": {"alpha": 0.5},
+    "audg": {"interval": 1.0},
+    "psurdg": {"interval": 1.0},
+    "eafl": {"phi": 0.5},
+    "asafl": {"rounds": 50, "budget": 50.0},
+    "safl": {"k": 2},
+    "fedbuff": {"k": 2},
+}
 REPEATABLE = sorted(name for name, cls in STRATEGIES.items() if not cls.unrepeatable)
 OTHERS = sorted(STRATEGIES.keys() - set(REPEATABLE))
 
 
-def rule(name: str) -> Strategy:
+def strategy(name: str) -> Strategy:
     cls = STRATEGIES[name]
     given = {key: value for key, value in NEEDED.get(name, {}).items() if key in cls.__dataclass_fields__}
     made: Strategy = cls(**given)
@@ -60,7 +65,7 @@ def save(hand: ByHand, folder: Path) -> Path:
 
 
 def begun(name: str) -> ByHand:
-    hand = ByHand(rule(name), MODEL, job=Job(steps=2))
+    hand = ByHand(strategy(name), MODEL, job=Job(steps=2))
     hand.start(**FLEET)
     return hand
 
@@ -71,7 +76,7 @@ def test_a_run_that_goes_on_from_a_file_ends_with_the_same_model(name: str, cut:
     whole, first = begun(name), begun(name)
     play(whole, range(80))
     play(first, range(cut))
-    second = ByHand(rule(name), (9.0, 9.0, 9.0), job=Job(steps=2), seed=99)
+    second = ByHand(strategy(name), (9.0, 9.0, 9.0), job=Job(steps=2), seed=99)
     second.engine.restore(checkpoint.read(save(first, tmp_path), "aggregator"))
     second.engine.resume(first.now)
     check_conservation(second.engine)
@@ -87,7 +92,7 @@ def test_a_run_that_goes_on_from_a_file_ends_with_the_same_model(name: str, cut:
 def test_everybody_is_sent_what_he_was_working_on(name: str, tmp_path: Path) -> None:
     first = begun(name)
     play(first, range(30))
-    second = ByHand(rule(name), MODEL)
+    second = ByHand(strategy(name), MODEL)
     second.engine.restore(checkpoint.read(save(first, tmp_path), "aggregator"))
     second.engine.resume(10.0)
     working = {device: first.train(device).ticket for device in first.engine.busy}
@@ -99,12 +104,12 @@ def test_everybody_is_sent_what_he_was_working_on(name: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_where_devices_know_more_than_the_rule_they_leave_and_join_again(name: str, tmp_path: Path) -> None:
-    first = ByHand(rule(name), MODEL, job=Job(steps=2))
+    first = ByHand(strategy(name), MODEL, job=Job(steps=2))
     first.start(**FLEET)
     for device in sorted(first.engine.busy)[:2]:
         first.now += 0.5
         (first.ask if first.engine.grants else lambda who: first.update(who, 1.0, 2.0, 3.0))(device)
-    second = ByHand(rule(name), MODEL)
+    second = ByHand(strategy(name), MODEL)
     second.engine.restore(checkpoint.read(save(first, tmp_path), "aggregator"))
     second.engine.resume(5.0)
     assert not second.engine.devices
@@ -120,17 +125,17 @@ def test_where_devices_know_more_than_the_rule_they_leave_and_join_again(name: s
 
 
 def test_a_rule_that_has_half_of_its_state_on_the_devices_cannot_be_resumed() -> None:
-    assert rule("asafl").resumable
+    assert strategy("asafl").resumable
     assert not STRATEGIES["asafl"](rounds=5, budget=5.0, memory="light").resumable
 
 
 def test_a_device_that_keeps_its_base_is_given_it_back(tmp_path: Path) -> None:
     first = begun("audg")
-    seat = first.engine._seats["a"]
+    present = first.engine._present["a"]
     first.update("a", 1.0, 1.0, 1.0)
-    first.engine._office.keep(seat, 0)
+    first.engine._register.keep(present, 0)
     messages: list[object] = []
-    second = ByHand(rule("audg"), MODEL)
+    second = ByHand(strategy("audg"), MODEL)
     second.engine.restore(checkpoint.read(save(first, tmp_path), "aggregator"))
     second.engine._send = lambda device, message: messages.append((device, message))
     second.engine.resume(1.0)
@@ -142,7 +147,7 @@ def test_past_models_are_kept_for_those_who_need_them_and_no_longer(tmp_path: Pa
     first = begun("fedasync")
     for delta in (1.0, 2.0, 3.0):
         first.update("a", delta, delta, delta)
-    second = ByHand(rule("fedasync"), MODEL)
+    second = ByHand(strategy("fedasync"), MODEL)
     second.engine.restore(checkpoint.read(save(first, tmp_path), "aggregator"))
     second.engine.resume(1.0)
     assert second.engine.models_kept == first.engine.models_kept == 2  # b, c and d have the first, a the last

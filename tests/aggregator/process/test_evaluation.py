@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aggregator.process.evaluation import Evaluation
+from aggregator.process.evaluation import EvaluationQueue
 from testbed.wire.messages import Score, Snapshot
 from tests.aggregator.strategies.by_hand import vector
 
@@ -16,52 +16,52 @@ def score(version: int, accuracy: float = 0.5) -> Score:
     return Score(version=version, made=0.0, metrics={"accuracy": accuracy})
 
 
-def asked(evaluation: Evaluation, version: int, now: float) -> int | None:
+def asked(evaluation: EvaluationQueue, version: int, now: float) -> int | None:
     """The version that the evaluator is asked for now."""
     snapshot = evaluation.next(version, 0.0, MODEL, now)
     return None if snapshot is None else snapshot.version
 
 
 @pytest.fixture
-def evaluation() -> Evaluation:
-    return Evaluation(every=2.0)
+def evaluation() -> EvaluationQueue:
+    return EvaluationQueue(every=2.0)
 
 
-def test_the_initial_model_is_asked_for_at_once(evaluation: Evaluation) -> None:
+def test_the_initial_model_is_asked_for_at_once(evaluation: EvaluationQueue) -> None:
     assert not evaluation.pending
     assert asked(evaluation, 0, 0.0) == 0
     assert evaluation.pending
 
 
-def test_a_snapshot_tells_when_its_version_came_to_be(evaluation: Evaluation) -> None:
+def test_a_snapshot_tells_when_its_version_came_to_be(evaluation: EvaluationQueue) -> None:
     snapshot = evaluation.next(7, 3.25, MODEL, 4.0)
     assert isinstance(snapshot, Snapshot)
     assert (snapshot.version, snapshot.made) == (7, 3.25)
     np.testing.assert_array_equal(snapshot.model, MODEL)
 
 
-def test_the_evaluator_is_asked_for_one_version_at_a_time(evaluation: Evaluation) -> None:
+def test_the_evaluator_is_asked_for_one_version_at_a_time(evaluation: EvaluationQueue) -> None:
     assert asked(evaluation, 0, 0.0) == 0
     assert asked(evaluation, 5, 10.0) is None
     evaluation.take(score(0))
     assert asked(evaluation, 6, 10.0) == 6
 
 
-def test_the_evaluator_is_not_asked_too_often(evaluation: Evaluation) -> None:
+def test_the_evaluator_is_not_asked_too_often(evaluation: EvaluationQueue) -> None:
     assert asked(evaluation, 0, 1.0) == 0
     evaluation.take(score(0))
     assert asked(evaluation, 1, 2.9) is None
     assert asked(evaluation, 1, 3.0) == 1
 
 
-def test_a_version_is_scored_once(evaluation: Evaluation) -> None:
+def test_a_version_is_scored_once(evaluation: EvaluationQueue) -> None:
     assert asked(evaluation, 0, 0.0) == 0
     evaluation.take(score(0))
     assert asked(evaluation, 0, 10.0) is None
     assert evaluation.last(0, 0.0, MODEL, 10.0) is None
 
 
-def test_the_last_version_is_asked_for_however_short_ago_the_one_before_was(evaluation: Evaluation) -> None:
+def test_the_last_version_is_asked_for_however_short_ago_the_one_before_was(evaluation: EvaluationQueue) -> None:
     assert asked(evaluation, 0, 0.0) == 0
     evaluation.take(score(0))
     last = evaluation.last(1, 0.0, MODEL, 0.1)
@@ -70,14 +70,14 @@ def test_the_last_version_is_asked_for_however_short_ago_the_one_before_was(eval
     assert evaluation.pending
 
 
-def test_the_latest_score_is_known(evaluation: Evaluation) -> None:
+def test_the_latest_score_is_known(evaluation: EvaluationQueue) -> None:
     assert (evaluation.scored, evaluation.latest) == (-1, None)
     asked(evaluation, 3, 0.0)
     evaluation.take(score(3, 0.75))
     assert (evaluation.scored, evaluation.latest, evaluation.pending) == (3, score(3, 0.75), False)
 
 
-def test_what_is_owed_is_asked_again_as_it_was(evaluation: Evaluation) -> None:
+def test_what_is_owed_is_asked_again_as_it_was(evaluation: EvaluationQueue) -> None:
     assert evaluation.again() is None
     snapshot = evaluation.next(3, 1.5, MODEL, 2.0)
     assert evaluation.again() is snapshot is not None
@@ -86,7 +86,7 @@ def test_what_is_owed_is_asked_again_as_it_was(evaluation: Evaluation) -> None:
     assert evaluation.again() is None
 
 
-def test_a_score_is_news_once_and_only_if_it_was_asked_for(evaluation: Evaluation) -> None:
+def test_a_score_is_news_once_and_only_if_it_was_asked_for(evaluation: EvaluationQueue) -> None:
     assert not evaluation.take(score(3))
     asked(evaluation, 3, 0.0)
     assert not evaluation.take(score(2))

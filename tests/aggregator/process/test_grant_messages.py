@@ -40,7 +40,7 @@ def test_what_a_device_may_not_say_is_refused_and_traced(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: Message, reason: str
 ) -> None:
     says(world, message)
-    events = run(world, tmp_path, monkeypatch, rule=OnRequest())
+    events = run(world, tmp_path, monkeypatch, strategy=OnRequest())
     assert [(event.peer, event.reason) for event in of(trace.Refusal, events)] == [("host-1", reason)]
     assert ("host-1", Refused(reason=reason)) in world.said
     assert of(trace.Granted, events) == of(trace.Asked, events) == []
@@ -55,7 +55,7 @@ def test_a_request_is_taken_up_when_it_is_due_and_not_before(
             world.beat(device, at=0.55, ticket=train.ticket, finished=train.ticket, trains=1, state="waiting")
 
     world.on_train = answer
-    events = run(world, tmp_path, monkeypatch, rule=OnRequest())
+    events = run(world, tmp_path, monkeypatch, strategy=OnRequest())
     [asked], [granted] = of(trace.Asked, events), of(trace.Granted, events)
     assert (asked.due, asked.received) == (0.625, pytest.approx(0.5, abs=SOON))
     assert 0.625 <= asked.t == granted.t <= 0.625 + SOON
@@ -67,5 +67,5 @@ def test_a_request_for_a_ticket_that_is_settled_is_ignored(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     says(world, Ask(device="host-1", ticket=99, due=0.25))
-    events = run(world, tmp_path, monkeypatch, rule=OnRequest())
+    events = run(world, tmp_path, monkeypatch, strategy=OnRequest())
     assert [(event.device, event.ticket) for event in of(trace.Ignored, events)] == [("host-1", 99)]

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from aggregator.config import AggregatorConfig, Resumption
 from aggregator.pacing import EveryUpdate
+from aggregator.process.aggregator_config import AggregatorConfig, Resumption
 from aggregator.process.main import AggregatorProcess
 from aggregator.strategy import Decision, Server, Strategy
 from testbed.history import trace
@@ -29,10 +29,10 @@ from testbed.wire.messages import (
     EVALUATOR,
     STOPPED,
     Ask,
-    Beat,
-    Group,
+    HeadReport,
+    Heartbeat,
     Hello,
-    Ledger,
+    JoinCluster,
     Message,
     Refused,
     Score,
@@ -59,9 +59,13 @@ class World:
     endpoint = "nowhere"
 
     def __init__(
-        self, time: Time, dilation: float = 1.0, overslept: float = 0.0, canary: bool = False,
+        self,
+        time: Time,
+        dilation: float = 1.0,
+        overslept: float = 0.0,
+        canary: bool = False,
         devices: Sequence[str] = ("host-1", "host-2"),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.time, self.dilation, self.overslept = time, dilation, overslept
         self.canaries = ("canary@1",) if canary else ()
         self.said: list[tuple[str, Message]] = []
@@ -79,15 +83,26 @@ class World:
 
     def update(self, device: str, train: Train, at: float, due: float, **changes: Any) -> None:
         self.at(
-            at, device,
+            at,
+            device,
             Update(
-                device=device, ticket=train.ticket, version=train.version, delta=np.ones(TinyTask.SIZE, np.float32),
-                samples=5, steps=1, started=0.0, finished=0.0, due=due, loss=1.0, trains=1, **changes,
+                device=device,
+                ticket=train.ticket,
+                version=train.version,
+                delta=np.ones(TinyTask.SIZE, np.float32),
+                samples=5,
+                steps=1,
+                started=0.0,
+                finished=0.0,
+                due=due,
+                loss=1.0,
+                trains=1,
+                **changes,
             ),
-        )  # fmt: skip
+        )
 
     def beat(self, device: str, at: float, **changes: Any) -> None:
-        self.at(at, device, msgspec.structs.replace(Beat(device=device, state="idle"), **changes))
+        self.at(at, device, msgspec.structs.replace(Heartbeat(device=device, state="idle"), **changes))
 
     # ---- as the aggregator's end of the transport
 
@@ -113,7 +128,7 @@ class World:
         self.time.now = limit
         return None
 
-    def account(self) -> Counter[tuple[str, str]]:
+    def rejected_connections(self) -> Counter[tuple[str, str]]:
         return Counter()
 
     def close(self) -> None:
@@ -133,12 +148,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 def prepare(
-    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, rule: Strategy | None = None,
+    world: World,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *settings: str,
+    strategy: Strategy | None = None,
     resume: Resumption | None = None,
-) -> AggregatorProcess:  # fmt: skip
+) -> AggregatorProcess:
     """The process for a run over two devices that are not throttled, with a rule that takes every update."""
-    if rule is not None:
-        monkeypatch.setattr("aggregator.process.main._strategy", lambda experiment: rule)
+    if strategy is not None:
+        monkeypatch.setattr("aggregator.process.main._strategy", lambda experiment: strategy)
     profile = folder / "mine.toml"
     profile.write_text(
         'strategy = "fedasync"\nstop.seconds = 2.0\ndevices = [{ profile = "host", count = 2 }]', encoding="utf-8"
@@ -147,18 +166,26 @@ def prepare(
     plan = planner.plan(experiment, Survey(samples=(5, 5)), cores.plan([0, 1], 2), world.dilation)
     monkeypatch.setattr("aggregator.process.peers.Hub", lambda endpoint, max_bytes, allow: world)
     config = AggregatorConfig(
-        experiment=experiment, devices=plan.devices, dilation=plan.dilation, demand=plan.demand, pressure=None,
-        canaries=world.canaries, core=0, endpoint="",
-        run_folder=str(folder), status_file=str(folder / "status.json"), resume=resume,
-    )  # fmt: skip
+        experiment=experiment,
+        devices=plan.devices,
+        dilation=plan.dilation,
+        demand=plan.demand,
+        pressure=None,
+        canaries=world.canaries,
+        core=0,
+        endpoint="",
+        run_folder=str(folder),
+        status_file=str(folder / "status.json"),
+        resume=resume,
+    )
     return AggregatorProcess(config, TinyTask())
 
 
 def run(
-    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, rule: Strategy | None = None
+    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, strategy: Strategy | None = None
 ) -> list[trace.Event]:
     """The trace of such a run."""
-    prepare(world, folder, monkeypatch, *settings, rule=rule).run()
+    prepare(world, folder, monkeypatch, *settings, strategy=strategy).run()
     return list(trace.read(folder / "trace.jsonl"))
 
 
@@ -258,12 +285,12 @@ def test_a_request_under_a_rule_that_grants_no_rates_is_refused(
 
 
 FORGED = {
-    "a Group that this device may not send": Group(book=1, head="host-1", members=(("host-1", 1, 0),)),
+    "a Group that this device may not send": JoinCluster(ticket_range=1, head="host-1", members=(("host-1", 1, 0),)),
     "a Train that this device may not send": Train(
-        ticket=1, version=0, sent=0.0, job=None, model=np.zeros(8, np.float32), lead=True
+        ticket=1, version=0, sent=0.0, job=None, model=np.zeros(8, np.float32), for_cluster=True
     ),
-    "a Ledger that this device may not send": Ledger(device="host-2", book=1, events=()),
-    "a Ledger of a cluster that this device does not head": Ledger(device="host-1", book=1, events=()),
+    "a Ledger that this device may not send": HeadReport(device="host-2", ticket_range=1, events=()),
+    "a Ledger of a cluster that this device does not head": HeadReport(device="host-1", ticket_range=1, events=()),
 }
 
 
@@ -364,50 +391,50 @@ def first_updates(world: World, **due: float) -> None:
 def test_what_was_due_first_is_given_to_the_rule_first_and_counts_from_then(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float, wake: float, order: list[str]
 ) -> None:
-    world, rule = World(time, overslept=overslept), Wakeful(wishes=[wake])
+    world, strategy = World(time, overslept=overslept), Wakeful(wishes=[wake])
     first_updates(world, host_1=0.75, host_2=0.625)
-    run(world, folder, monkeypatch, rule=rule)
+    run(world, folder, monkeypatch, strategy=strategy)
     due = {"wake": wake, "host-1": 0.75, "host-2": 0.625}
-    assert rule.given == [(what, due[what]) for what in order]
+    assert strategy.given == [(what, due[what]) for what in order]
 
 
 @pytest.mark.parametrize("overslept", [0.0, 0.25])
 def test_an_update_comes_before_the_wake_of_the_same_moment(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float
 ) -> None:
-    world, rule = World(time, overslept=overslept), Wakeful(wishes=[0.625])
+    world, strategy = World(time, overslept=overslept), Wakeful(wishes=[0.625])
     first_updates(world, host_1=0.625, host_2=0.625)
-    run(world, folder, monkeypatch, rule=rule)
-    assert rule.given == [("host-1", 0.625), ("host-2", 0.625), ("wake", 0.625)]
+    run(world, folder, monkeypatch, strategy=strategy)
+    assert strategy.given == [("host-1", 0.625), ("host-2", 0.625), ("wake", 0.625)]
 
 
 @pytest.mark.parametrize("overslept", [0.0, 0.25])
 def test_a_rule_may_be_woken_again_at_the_same_moment_before_anything_later(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float
 ) -> None:
-    world, rule = World(time, overslept=overslept), Wakeful(wishes=[0.5625, "again", "again", 0.6875])
+    world, strategy = World(time, overslept=overslept), Wakeful(wishes=[0.5625, "again", "again", 0.6875])
     first_updates(world, host_1=0.625)
-    run(world, folder, monkeypatch, rule=rule)
-    assert rule.given == [*[("wake", 0.5625)] * 3, ("host-1", 0.625), ("wake", 0.6875)]
+    run(world, folder, monkeypatch, strategy=strategy)
+    assert strategy.given == [*[("wake", 0.5625)] * 3, ("host-1", 0.625), ("wake", 0.6875)]
 
 
 def test_a_message_does_not_overtake_a_wake_that_is_due(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, rule = World(time, overslept=0.25), Wakeful(wishes=[0.375])
+    world, strategy = World(time, overslept=0.25), Wakeful(wishes=[0.375])
     first_updates(world, host_1=0.25)  # comes at 0.5, too late to be kept: it counts from then
-    run(world, folder, monkeypatch, rule=rule)
-    assert [what for what, _ in rule.given] == ["wake", "host-1"]
-    assert [moment for _, moment in rule.given] == pytest.approx([0.375, 0.5], abs=SOON)
+    run(world, folder, monkeypatch, strategy=strategy)
+    assert [what for what, _ in strategy.given] == ["wake", "host-1"]
+    assert [moment for _, moment in strategy.given] == pytest.approx([0.375, 0.5], abs=SOON)
 
 
 def test_a_wake_that_is_asked_for_in_the_past_does_not_turn_time_back(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, rule = World(time), Wakeful(wishes=[], after_updates=[0.125])
+    world, strategy = World(time), Wakeful(wishes=[], after_updates=[0.125])
     first_updates(world, host_1=0.625)
-    run(world, folder, monkeypatch, rule=rule)
-    assert rule.given == [("host-1", 0.625), ("wake", 0.625)]
+    run(world, folder, monkeypatch, strategy=strategy)
+    assert strategy.given == [("host-1", 0.625), ("wake", 0.625)]
 
 
 def test_a_rule_that_asks_for_the_same_moment_for_ever_does_not_keep_the_run_from_ending(
@@ -422,7 +449,7 @@ def test_a_rule_that_asks_for_the_same_moment_for_ever_does_not_keep_the_run_fro
             time.now += 0.01
             return Decision(wake_at=server.now)
 
-    [stopped] = of(trace.Stopped, run(World(time), folder, monkeypatch, rule=Restless()))
+    [stopped] = of(trace.Stopped, run(World(time), folder, monkeypatch, strategy=Restless()))
     assert stopped.reason == "2 seconds are over"
     assert stopped.t == pytest.approx(2.0, abs=0.02)
 
@@ -430,10 +457,10 @@ def test_a_rule_that_asks_for_the_same_moment_for_ever_does_not_keep_the_run_fro
 def test_the_last_version_ends_the_run_before_the_rule_is_woken(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, rule = World(time, overslept=0.25), Wakeful(wishes=[0.6875])
+    world, strategy = World(time, overslept=0.25), Wakeful(wishes=[0.6875])
     first_updates(world, host_1=0.625)
-    run(world, folder, monkeypatch, "stop.versions=1", rule=rule)
-    assert rule.given == [("host-1", 0.625)]
+    run(world, folder, monkeypatch, "stop.versions=1", strategy=strategy)
+    assert strategy.given == [("host-1", 0.625)]
 
 
 # ---- emulated time
@@ -484,7 +511,7 @@ def test_what_a_canary_sings_is_traced_and_it_is_no_device(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time, canary=True)
-    world.at(1.0, "canary@1", Beat(device="canary@1", state="singing", events=(as_table(NOTE),)))
+    world.at(1.0, "canary@1", Heartbeat(device="canary@1", state="singing", events=(as_table(NOTE),)))
     events = run(world, folder, monkeypatch)
     assert of(trace.Canary, events) == [NOTE]
     assert [event.device for event in of(trace.Joined, events)] == ["host-1", "host-2"]
@@ -494,8 +521,8 @@ def test_what_a_canary_sings_is_traced_and_it_is_no_device(
 @pytest.mark.parametrize(
     "message",
     [
-        Beat(device="canary@1", state="", events=(as_table(trace.Resent(t=1.0, device="host-1", ticket=1)),)),
-        Beat(device="canary@1", state="", events=(as_table(NOTE) | {"obtained": float("nan")},)),
+        Heartbeat(device="canary@1", state="", events=(as_table(trace.Resent(t=1.0, device="host-1", ticket=1)),)),
+        Heartbeat(device="canary@1", state="", events=(as_table(NOTE) | {"obtained": float("nan")},)),
         Stop(reason="me too"),
     ],
 )
@@ -515,7 +542,7 @@ def test_an_update_that_had_to_queue_counts_from_when_it_was_due_and_so_does_the
     events = run(world, folder, monkeypatch)
     arrived = of(trace.Arrived, events)[:2]
     assert [(event.t, event.due) for event in arrived] == [(0.625, 0.625)] * 2
-    assert all(event.received <= 0.625 <= event.taken for event in arrived)
+    assert all(event.received <= 0.625 <= event.handled for event in arrived)
     answered = [event.t for event in of(trace.Dispatched, events) if event.version > 0]
     assert answered[:2] == [0.625, 0.625]
 
@@ -545,7 +572,7 @@ def test_a_run_whose_rule_hands_out_the_final_model_ends_when_every_device_has_i
             world.beat(device, at=moments[device], finished=train.ticket, trains=2)
 
     world.on_train = answer
-    events = run(world, folder, monkeypatch, rule=HandsOut())
+    events = run(world, folder, monkeypatch, strategy=HandsOut())
     assert finals(world) == [("host-1", 0), ("host-2", 0)]
     delivered = of(trace.Delivered, events)
     assert [event.device for event in delivered] == ["host-1", "host-2"]
@@ -569,7 +596,7 @@ def test_a_rule_that_does_not_hand_out_the_final_model_ends_the_run_at_once(
 def test_devices_that_do_not_get_the_final_model_are_waited_for_so_long_and_no_longer(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
-    events = run(World(time), folder, monkeypatch, f"stop={{seconds = 2, delivery = {patience}}}", rule=HandsOut())
+    events = run(World(time), folder, monkeypatch, f"stop={{seconds = 2, delivery = {patience}}}", strategy=HandsOut())
     [stopped] = of(trace.Stopped, events)
     assert stopped.t == pytest.approx(2.0 + patience, abs=0.1 + SOON)
     assert (stopped.reason, stopped.in_flight, of(trace.Delivered, events)) == ("2 seconds are over", 2, [])
@@ -586,7 +613,7 @@ def test_a_device_that_comes_while_the_final_model_is_handed_out_gets_it_too(
             world.beat(device, at=2.75, finished=train.ticket, trains=2 if device == "host-1" else 1)
 
     world.on_train = answer
-    events = run(world, folder, monkeypatch, rule=HandsOut())
+    events = run(world, folder, monkeypatch, strategy=HandsOut())
     assert finals(world) == [("host-1", 0), ("host-2", 0), ("host-2", 0)]
     assert [event.device for event in of(trace.Delivered, events)] == ["host-1", "host-2"]
     assert of(trace.Stopped, events)[0].in_flight == 0
@@ -606,7 +633,7 @@ def test_what_devices_send_while_the_final_model_is_handed_out_makes_no_version(
             world.update(device, train, at=2.25, due=2.25)
 
     world.on_train = answer
-    events = run(world, folder, monkeypatch, rule=HandsOut())
+    events = run(world, folder, monkeypatch, strategy=HandsOut())
     assert of(trace.Arrived, events) == of(trace.Aggregated, events) == []
     assert [event.device for event in of(trace.Superseded, events)] == ["host-1", "host-2"]
     [stopped] = of(trace.Stopped, events)
@@ -615,7 +642,7 @@ def test_what_devices_send_while_the_final_model_is_handed_out_makes_no_version(
 
 def test_an_interrupted_run_hands_out_nothing(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(time)
-    process = prepare(world, folder, monkeypatch, rule=HandsOut())
+    process = prepare(world, folder, monkeypatch, strategy=HandsOut())
     world.on_train = lambda device, train: process.stop("Ctrl-C")
     process.run()
     [stopped] = of(trace.Stopped, list(trace.read(folder / "trace.jsonl")))
@@ -627,7 +654,7 @@ def test_an_interrupt_ends_the_wait_for_devices_that_do_not_have_the_final_model
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time)
-    process = prepare(world, folder, monkeypatch, rule=HandsOut())
+    process = prepare(world, folder, monkeypatch, strategy=HandsOut())
     world.on_train = lambda device, train: process.stop("Ctrl-C") if train.job is None else None
     process.run()
     [stopped] = of(trace.Stopped, list(trace.read(folder / "trace.jsonl")))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from aggregator.process.presence import Presence
+from aggregator.process.presence import PresenceTracker
 
 
 def test_a_device_is_silent_only_after_more_than_the_timeout() -> None:
-    presence = Presence(timeout=3.0)
+    presence = PresenceTracker(timeout=3.0)
     presence.heard("a", 1.0)
     assert list(presence.silent(4.0)) == []
     assert list(presence.silent(4.5)) == ["a"]
 
 
 def test_each_silence_is_told_once() -> None:
-    presence = Presence(timeout=3.0)
+    presence = PresenceTracker(timeout=3.0)
     presence.heard("a", 0.0)
     assert list(presence.silent(10.0)) == ["a"]
     assert list(presence.silent(20.0)) == []
@@ -22,7 +22,7 @@ def test_each_silence_is_told_once() -> None:
 
 
 def test_every_sign_of_life_counts_from_then() -> None:
-    presence = Presence(timeout=3.0)
+    presence = PresenceTracker(timeout=3.0)
     for moment in (0.0, 2.0, 4.0):
         presence.heard("a", moment)
         presence.heard("b", 0.0)
@@ -31,7 +31,7 @@ def test_every_sign_of_life_counts_from_then() -> None:
 
 
 def test_a_device_may_be_heard_again_while_the_silent_ones_are_told() -> None:
-    presence = Presence(timeout=3.0)
+    presence = PresenceTracker(timeout=3.0)
     presence.heard("a", 0.0)
     presence.heard("b", 0.0)
     told = []

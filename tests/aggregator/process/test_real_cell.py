@@ -28,14 +28,14 @@ class Lossy(Together):
     on_drop = "give_up"
 
 
-def rule(control: str = "lyapunov", **changes: object) -> ASAFL:
+def strategy(control: str = "lyapunov", **changes: object) -> ASAFL:
     return ASAFL(control=control, rounds=100, budget=50.0, degree=2, high=4, **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("allocation", ["optimal", "equal"])
 @pytest.mark.parametrize("control", CONTROLS)
 def test_a_round_takes_what_it_was_planned_to_take(control: str, allocation: str) -> None:
-    together = Smooth(rule(control, allocation=allocation), "wait", 0, CELL)
+    together = Smooth(strategy(control, allocation=allocation), "wait", 0, CELL)
     together.run(until=40.0)
     plans, versions = together.of(trace.Planned), together.of(trace.Aggregated)
     assert len(versions) > 10
@@ -47,7 +47,7 @@ def test_a_round_takes_what_it_was_planned_to_take(control: str, allocation: str
 
 
 def test_with_optimal_shares_all_uploads_of_a_round_end_together() -> None:
-    together = Smooth(rule("fixed"), "wait", 0, CELL)
+    together = Smooth(strategy("fixed"), "wait", 0, CELL)
     together.run(until=40.0)
     arrived = [event.t for event in together.of(trace.Arrived)]
     for first, second in zip(arrived[::2], arrived[1::2], strict=False):
@@ -55,7 +55,7 @@ def test_with_optimal_shares_all_uploads_of_a_round_end_together() -> None:
 
 
 def test_who_is_not_in_the_round_asks_and_waits() -> None:
-    together = Smooth(rule("fixed", allocation="equal"), "wait", 0, CELL)
+    together = Smooth(strategy("fixed", allocation="equal"), "wait", 0, CELL)
     together.run(until=40.0)
     asked = together.of(trace.Asked)
     assert len(asked) > 5
@@ -66,7 +66,7 @@ def test_who_is_not_in_the_round_asks_and_waits() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_both_memories_make_the_same_model_where_transfers_are_lost_and_given_up(seed: int) -> None:
-    full, light = (Lossy(rule(memory=memory), "wait", seed, CELL) for memory in ("full", "light"))
+    full, light = (Lossy(strategy(memory=memory), "wait", seed, CELL) for memory in ("full", "light"))
     for together in (full, light):
         together.run(until=90.0)
     assert len(full.of(trace.Lost)) > 5
@@ -80,7 +80,7 @@ def test_a_round_meets_the_same_channel_under_any_control() -> None:
     """Rates per share hang on seed, device and version alone."""
 
     def channels(control: str) -> dict[tuple[str, int], float]:
-        together = Smooth(rule(control), "wait", 3, CELL)
+        together = Smooth(strategy(control), "wait", 3, CELL)
         together.run(until=30.0)
         version, found = 0, dict[tuple[str, int], float]()
         for event in together.trace:

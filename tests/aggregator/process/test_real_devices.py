@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from aggregator.engine.engine import Engine
-from aggregator.engine.forecast import InCell
+from aggregator.engine.forecast import CellForecast
 from aggregator.strategies.audg import AUDG
 from aggregator.strategies.fedasync import FedAsync
 from aggregator.strategies.psurdg import PSURDG
@@ -35,23 +35,35 @@ class Together:
 
     up, down, on_drop = Direction(delay=0.05, drop=1 / 3), Direction(delay=0.05, drop=0.4), "next_tick"
 
-    def __init__(self, rule: Strategy, on_lost_download: str, seed: int, cell: Cell | None = None) -> None:
+    def __init__(self, strategy: Strategy, on_lost_download: str, seed: int, cell: Cell | None = None) -> None:
         self.now, self._next_beat = 0.0, BEAT_SECONDS
         self.trace: list[trace.Event] = []
         self._mail: list[tuple[str, Train | Grant]] = []
         specs = [
             dataclasses.replace(
-                SPEC, name=f"d{index}", index=index, seconds_per_sample=speed, on_lost_download=on_lost_download,
-                up=self.up, down=self.down, on_drop=self.on_drop, tick=0.5, distance=100.0 * (index + 1),
+                SPEC,
+                name=f"d{index}",
+                index=index,
+                seconds_per_sample=speed,
+                on_lost_download=on_lost_download,
+                up=self.up,
+                down=self.down,
+                on_drop=self.on_drop,
+                tick=0.5,
+                distance=100.0 * (index + 1),
             )
             for index, speed in enumerate(SPEEDS)
-        ]  # fmt: skip
+        ]
         fleet = {spec.name: spec for spec in specs}
         self.engine = Engine(
-            rule, np.zeros(3, np.float32), job=Job(steps=2), random=np.random.default_rng(0),
-            send=lambda device, message: self._mail.append((device, message)), record=self.trace.append,
-            outlook=InCell(cell, seed, fleet, dict.fromkeys(fleet, 128), 12) if cell is not None else None,
-        )  # fmt: skip
+            strategy,
+            np.zeros(3, np.float32),
+            job=Job(steps=2),
+            random=np.random.default_rng(0),
+            send=lambda device, message: self._mail.append((device, message)),
+            record=self.trace.append,
+            forecast=CellForecast(cell, seed, fleet, dict.fromkeys(fleet, 128), 12) if cell is not None else None,
+        )
         self.devices: dict[str, Device] = {}
         for spec in specs:
             self.devices[spec.name] = Device(spec, timetable(spec, seed), samples=128, trainer=FakeTraining())
@@ -157,9 +169,9 @@ def test_the_final_model_reaches_every_device_however_often_it_is_lost(make: Cal
         together = Together(make(), how, seed)
         together.run(until=10.25)
         version, ended = together.engine.version, len(together.trace)
-        together.engine.hand_out(10.25)
+        together.engine.broadcast_final(10.25)
         together.run(until=40.0)
-        assert (together.engine.undelivered, together.engine.version) == (0, version)
+        assert (together.engine.pending_final, together.engine.version) == (0, version)
         after = together.trace[ended:]
         finals = {event.ticket: event.device for event in after if isinstance(event, trace.Dispatched)}
         assert sorted(finals.values()) == sorted(together.devices)

@@ -18,7 +18,7 @@ import pytest
 from aggregator.pacing import EveryUpdate
 from aggregator.process.ending import Ending
 from aggregator.process.main import AggregatorProcess
-from aggregator.process.recorded_order import Turns
+from aggregator.process.recorded_order import RecordedOrder
 from aggregator.strategy import Decision, Server, Strategy
 from testbed.emulation.recorded import PreparedReplay, RecordedArrival, read_arrivals
 from testbed.history import trace
@@ -34,22 +34,30 @@ from tests.devices.tiny import TinyTask
 
 def update(device: str, ticket: int = 1, due: float = 0.0) -> Update:
     return Update(
-        device=device, ticket=ticket, version=0, delta=np.zeros(1, np.float32), samples=1, steps=1,
-        started=0.0, finished=0.0, due=due, loss=None,
-    )  # fmt: skip
+        device=device,
+        ticket=ticket,
+        version=0,
+        delta=np.zeros(1, np.float32),
+        samples=1,
+        steps=1,
+        started=0.0,
+        finished=0.0,
+        due=due,
+        loss=None,
+    )
 
 
-def turns(*recorded: tuple[str, float], wakes: int = 0) -> Turns:
+def turns(*recorded: tuple[str, float], wakes: int = 0) -> RecordedOrder:
     """Tickets are numbered by device, from 1."""
     tickets = Counter[str]()
     found = []
     for device, t in recorded:
         tickets[device] += 1
         found.append(RecordedArrival(device, tickets[device], t))
-    return Turns(found, wakes)
+    return RecordedOrder(found, wakes)
 
 
-def taken(waiting: Turns, now: float) -> list[tuple[str, float]]:
+def consumed(waiting: RecordedOrder, now: float) -> list[tuple[str, float]]:
     """Who has its turn by now, and the moments from which they count."""
     found = []
     while (popped := waiting.pop(now, math.inf)) is not None:
@@ -64,24 +72,24 @@ def test_updates_are_given_out_in_the_recorded_order_whatever_order_they_come_in
     waiting = turns(("b", 1.0), ("a", 2.0), ("c", 3.0))
     for device in ("a", "c", "b"):
         waiting.add(update(device), received=0.5)
-    assert taken(waiting, now=5.0) == [("b", 1.0), ("a", 2.0), ("c", 3.0)]
+    assert consumed(waiting, now=5.0) == [("b", 1.0), ("a", 2.0), ("c", 3.0)]
 
 
 def test_an_update_waits_until_those_before_it_have_come() -> None:
     waiting = turns(("b", 1.0), ("a", 2.0))
     waiting.add(update("a", due=1.5), received=1.25)
     assert waiting.next_due == math.inf
-    assert taken(waiting, now=100.0) == []
+    assert consumed(waiting, now=100.0) == []
     waiting.add(update("b", due=1.0), received=4.0)
-    assert taken(waiting, now=4.0) == [("b", 1.0), ("a", 2.0)]
+    assert consumed(waiting, now=4.0) == [("b", 1.0), ("a", 2.0)]
 
 
 def test_an_update_that_is_early_waits_for_its_recorded_moment() -> None:
     waiting = turns(("a", 2.0))
     waiting.add(update("a", due=0.5), received=0.25)
     assert waiting.next_due == 2.0
-    assert taken(waiting, now=1.999) == []
-    assert taken(waiting, now=2.0) == [("a", 2.0)]
+    assert consumed(waiting, now=1.999) == []
+    assert consumed(waiting, now=2.0) == [("a", 2.0)]
 
 
 def test_an_update_that_is_late_counts_from_its_recorded_moment() -> None:
@@ -96,25 +104,25 @@ def test_an_update_is_not_given_out_before_its_uplink_has_delivered_it() -> None
     waiting = turns(("a", 2.0))
     waiting.add(update("a", due=2.5), received=2.25)
     assert waiting.next_due == 2.5
-    assert taken(waiting, now=2.499) == []
-    assert taken(waiting, now=2.5) == [("a", 2.0)]
+    assert consumed(waiting, now=2.499) == []
+    assert consumed(waiting, now=2.5) == [("a", 2.0)]
 
 
 def test_a_device_has_as_many_turns_as_it_had() -> None:
     waiting = turns(("a", 1.0), ("a", 2.0))
     waiting.add(update("a", ticket=1), received=0.5)
-    assert taken(waiting, now=5.0) == [("a", 1.0)]
+    assert consumed(waiting, now=5.0) == [("a", 1.0)]
     waiting.add(update("a", ticket=2), received=1.5)
-    assert taken(waiting, now=5.0) == [("a", 2.0)]
+    assert consumed(waiting, now=5.0) == [("a", 2.0)]
     waiting.add(update("a", ticket=3), received=2.5)
-    assert taken(waiting, now=100.0) == []
+    assert consumed(waiting, now=100.0) == []
 
 
 def test_an_update_for_another_ticket_has_no_turn() -> None:
     """It was restarted in its upload: what it sent before belongs to a ticket that is settled."""
-    waiting = Turns([RecordedArrival("a", 2, 2.0)], wakes=0)
+    waiting = RecordedOrder([RecordedArrival("a", 2, 2.0)], wakes=0)
     waiting.add(update("a", ticket=1), received=0.5)
-    assert (waiting.next_due, taken(waiting, now=5.0)) == (math.inf, [])
+    assert (waiting.next_due, consumed(waiting, now=5.0)) == (math.inf, [])
     assert (waiting.holds("a", 1), waiting.holds("a", 2)) == (True, False)
     waiting.add(update("a", ticket=2), received=1.5)
     found = waiting.pop(2.0, math.inf)
@@ -130,7 +138,7 @@ def test_a_device_is_held_while_its_update_waits_for_its_turn() -> None:
     waiting.add(update("a"), received=0.5)
     assert (waiting.holds("a", 1), waiting.holds("b", 1)) == (True, False)
     waiting.add(update("b"), received=1.0)
-    taken(waiting, now=5.0)
+    consumed(waiting, now=5.0)
     assert (waiting.holds("a", 1), waiting.holds("b", 1)) == (False, False)
 
 
@@ -139,10 +147,10 @@ def test_the_run_stands_still_at_a_turn_until_it_is_taken() -> None:
     assert [waiting.until(now) for now in (0.5, 1.0, 1.5, 9.0)] == [0.5, 1.0, 1.0, 1.0]
     waiting.add(update("b"), received=1.25)
     assert waiting.until(9.0) == 1.0
-    taken(waiting, now=1.5)
+    consumed(waiting, now=1.5)
     assert (waiting.until(1.5), waiting.until(9.0)) == (1.5, 2.0)
     waiting.add(update("a"), received=1.5)
-    taken(waiting, now=9.0)
+    consumed(waiting, now=9.0)
     assert waiting.until(9.0) == 9.0
 
 
@@ -162,7 +170,7 @@ def test_a_wake_between_two_turns_comes_when_the_first_has_been_taken() -> None:
     waiting = turns(("a", 1.0), ("b", 2.0))
     waiting.add(update("a"), received=0.5)
     assert not waiting.allows_wake(1.5)
-    taken(waiting, now=1.0)
+    consumed(waiting, now=1.0)
     assert waiting.allows_wake(1.5)
     assert not waiting.allows_wake(2.0)
 
@@ -177,7 +185,7 @@ def test_a_recording_is_over_when_all_had_their_turn_and_the_rule_was_woken_as_o
     waiting = turns(("a", 1.0), wakes=2)
     waiting.add(update("a"), received=0.5)
     assert not waiting.is_over(woken, wake)
-    taken(waiting, now=1.0)
+    consumed(waiting, now=1.0)
     assert waiting.is_over(woken, wake) == over
 
 
@@ -186,7 +194,7 @@ def test_a_recording_without_an_end_is_over_with_its_last_turn() -> None:
     waiting = turns(("a", 1.0))
     assert not waiting.is_over(0, 1.5)
     waiting.add(update("a"), received=0.5)
-    taken(waiting, now=1.0)
+    consumed(waiting, now=1.0)
     assert waiting.is_over(0, 1.5)
 
 
@@ -244,10 +252,18 @@ def _turn(device: str, t: float, ticket: int | None = None) -> RecordedArrival:
 
 
 def process(
-    world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, recorded: Sequence[Recorded] = (), *,
-    mode: str = "strict", end: str = "loop", wakes: int = 0, jobs: dict[str, int] | None = None,
-    rule: Strategy | None = None, settings: Sequence[str] = (),
-) -> AggregatorProcess:  # fmt: skip
+    world: World,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: Sequence[Recorded] = (),
+    *,
+    mode: str = "strict",
+    end: str = "loop",
+    wakes: int = 0,
+    jobs: dict[str, int] | None = None,
+    strategy: Strategy | None = None,
+    settings: Sequence[str] = (),
+) -> AggregatorProcess:
     """The process of test_process, with a recording in which arrivals came at these moments."""
     file = folder / "turns"
     file.write_bytes(b"".join(msgspec.json.encode(_turn(*turn)) + b"\n" for turn in recorded))
@@ -260,7 +276,7 @@ def process(
     monkeypatch.setattr(test_main, "AggregatorConfig", config)
     (folder / "trace-to-replay").touch()
     asked = f'replay={{trace = "{folder / "trace-to-replay"}", mode = "{mode}", end = "{end}"}}'
-    return test_main.prepare(world, folder, monkeypatch, asked, *settings, rule=rule)
+    return test_main.prepare(world, folder, monkeypatch, asked, *settings, strategy=strategy)
 
 
 def run(
@@ -315,11 +331,11 @@ def test_an_ordinary_run_says_that_it_is_none_and_has_a_hash_too(
 def test_the_rule_is_given_updates_in_the_recorded_order_at_the_recorded_moments(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overslept: float
 ) -> None:
-    world, rule = Replayed(time, overslept=overslept), Wakeful(wishes=[])
+    world, strategy = Replayed(time, overslept=overslept), Wakeful(wishes=[])
     first_updates(world, host_1=0.75, host_2=0.625)
     recorded = [("host-1", 0.875), ("host-2", 0.9375)]  # later, and the other way round
-    events = run(world, tmp_path, monkeypatch, *recorded, rule=rule)
-    assert rule.given == arrivals(events) == recorded
+    events = run(world, tmp_path, monkeypatch, *recorded, strategy=strategy)
+    assert strategy.given == arrivals(events) == recorded
     assert [event.t for event in of(trace.Dispatched, events)] == [0.0, 0.0, 0.875, 0.9375]
 
 
@@ -350,9 +366,8 @@ def test_a_strict_replay_ends_with_the_recording_whatever_the_profile_says(
     first_updates(world, host_1=0.5)
     world.update("host-2", Train(ticket=2, version=0, sent=0.0, job=None, model=TinyTask().initial()), at=3.0, due=3.0)
     events = run(
-        world, tmp_path, monkeypatch, ("host-1", 0.5), ("host-2", 3.0),
-        settings=["stop={seconds = 1.0, versions = 1}"],
-    )  # fmt: skip
+        world, tmp_path, monkeypatch, ("host-1", 0.5), ("host-2", 3.0), settings=["stop={seconds = 1.0, versions = 1}"]
+    )
     assert arrivals(events) == [("host-1", 0.5), ("host-2", 3.0)]
     assert ended(events) == "the recording is over"
     assert of(trace.Stopped, events)[0].t == pytest.approx(3.0, abs=SOON)
@@ -421,7 +436,7 @@ def test_a_device_that_has_nothing_to_do_when_it_is_its_turn_ends_the_run_with_a
     for moment in range(1, 450):
         for device, ticket in (("host-1", 1), ("host-2", 0)):
             world.beat(device, at=float(moment), ticket=ticket, finished=ticket, trains=ticket)
-    events = run(world, tmp_path, monkeypatch, ("host-2", 0.75), ("host-1", 1.0), rule=OnlyTheFirst())
+    events = run(world, tmp_path, monkeypatch, ("host-2", 0.75), ("host-1", 1.0), strategy=OnlyTheFirst())
     assert "host-2" in ended(events)
 
 
@@ -466,7 +481,7 @@ def test_an_update_of_a_settled_ticket_is_ignored_as_it_was_when_it_was_recorded
 ) -> None:
     world = Replayed(time)
     restarted(world)
-    ordinary = test_main.run(world, tmp_path, monkeypatch, "stop.versions=2", rule=Restarting())
+    ordinary = test_main.run(world, tmp_path, monkeypatch, "stop.versions=2", strategy=Restarting())
     assert arrivals(ordinary) == [("host-2", 0.5), ("host-1", 1.0)]
     assert [event.ticket for event in of(trace.Ignored, ordinary)] == [1]
 
@@ -474,7 +489,7 @@ def test_an_update_of_a_settled_ticket_is_ignored_as_it_was_when_it_was_recorded
     time.now = 200.0
     world = Replayed(time)
     restarted(world)
-    again = run(world, tmp_path / "again", monkeypatch, *turns_of(ordinary), rule=Restarting())
+    again = run(world, tmp_path / "again", monkeypatch, *turns_of(ordinary), strategy=Restarting())
     assert arrivals(again) == arrivals(ordinary)
 
 
@@ -483,7 +498,7 @@ def test_an_update_of_a_settled_ticket_does_not_take_the_turn_of_the_one_that_is
 ) -> None:
     world = Replayed(time)
     restarted(world, late=0.25)
-    events = run(world, tmp_path, monkeypatch, ("host-2", 0.5), ("host-1", 1.0, 4), rule=Restarting())
+    events = run(world, tmp_path, monkeypatch, ("host-2", 0.5), ("host-1", 1.0, 4), strategy=Restarting())
     assert arrivals(events) == [("host-2", 0.5), ("host-1", 1.0)]
 
 
@@ -492,7 +507,7 @@ def test_a_device_whose_settled_update_is_here_is_heard_when_its_next_model_was_
 ) -> None:
     world = Replayed(time)
     restarted(world, lost=True)
-    events = run(world, tmp_path, monkeypatch, ("host-2", 0.5), ("host-1", 1.0, 4), rule=Restarting())
+    events = run(world, tmp_path, monkeypatch, ("host-2", 0.5), ("host-1", 1.0, 4), strategy=Restarting())
     assert [event.device for event in of(trace.Resent, events)] == ["host-1"]
     assert arrivals(events) == [("host-2", 0.5), ("host-1", 1.0)]
 
@@ -506,12 +521,22 @@ def test_an_update_that_is_not_fit_has_a_turn_too(time: Time, tmp_path: Path, mo
         moment, broken = (0.5, True) if train.ticket == 1 else (1.0, False)
         delta = np.full(TinyTask.SIZE, np.nan if broken else 1.0, np.float32)
         world.at(
-            moment - 0.0625, device,
+            moment - 0.0625,
+            device,
             Update(
-                device=device, ticket=train.ticket, version=train.version, delta=delta, samples=5, steps=1,
-                started=0.0, finished=0.0, due=moment, loss=None, trains=1,
+                device=device,
+                ticket=train.ticket,
+                version=train.version,
+                delta=delta,
+                samples=5,
+                steps=1,
+                started=0.0,
+                finished=0.0,
+                due=moment,
+                loss=None,
+                trains=1,
             ),
-        )  # fmt: skip
+        )
 
     world = Replayed(time)
     world.on_train = answer
@@ -554,29 +579,29 @@ def prepared_again(folder: Path, seconds: float) -> tuple[Path, PreparedReplay]:
 def test_a_wake_comes_between_the_turns_where_it_came(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overslept: float, wake: float, order: list[str]
 ) -> None:
-    world, rule = Replayed(time, overslept=overslept), Wakeful(wishes=[wake])
+    world, strategy = Replayed(time, overslept=overslept), Wakeful(wishes=[wake])
     first_updates(world, host_1=0.75, host_2=0.625)
-    run(world, tmp_path, monkeypatch, ("host-2", 0.625), ("host-1", 0.75), wakes=1, rule=rule)
+    run(world, tmp_path, monkeypatch, ("host-2", 0.625), ("host-1", 0.75), wakes=1, strategy=strategy)
     moments = {"wake": wake, "host-1": 0.75, "host-2": 0.625}
-    assert rule.given == [(what, moments[what]) for what in order]
+    assert strategy.given == [(what, moments[what]) for what in order]
 
 
 def test_a_wake_waits_for_the_update_that_came_before_it_when_it_was_recorded(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, rule = Replayed(time), Wakeful(wishes=[0.375])
+    world, strategy = Replayed(time), Wakeful(wishes=[0.375])
     first_updates(world, host_1=0.375)  # it comes at 0.5
-    run(world, tmp_path, monkeypatch, ("host-1", 0.25), wakes=1, rule=rule)
-    assert rule.given == [("host-1", 0.25), ("wake", 0.375)]
+    run(world, tmp_path, monkeypatch, ("host-1", 0.25), wakes=1, strategy=strategy)
+    assert strategy.given == [("host-1", 0.25), ("wake", 0.375)]
 
 
 def test_the_process_sleeps_while_a_wake_waits_for_an_update(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A core that goes round and round is missing elsewhere."""
-    world, rule = Replayed(time), Wakeful(wishes=[0.375])
+    world, strategy = Replayed(time), Wakeful(wishes=[0.375])
     first_updates(world, host_1=0.375)
-    run(world, tmp_path, monkeypatch, ("host-1", 0.25), wakes=1, rule=rule)
+    run(world, tmp_path, monkeypatch, ("host-1", 0.25), wakes=1, strategy=strategy)
     assert world.looks < 100
 
 
@@ -585,10 +610,10 @@ def test_an_update_that_is_due_after_a_wake_and_was_not_when_it_was_recorded_com
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, due: float
 ) -> None:
     """It is late by its own account, since a step was. Neither may wait for the other for ever."""
-    world, rule = Replayed(time), Wakeful(wishes=[0.5625])
+    world, strategy = Replayed(time), Wakeful(wishes=[0.5625])
     first_updates(world, host_1=due)
-    events = run(world, tmp_path, monkeypatch, ("host-1", 0.53125), wakes=1, rule=rule)
-    assert rule.given == [("host-1", 0.53125), ("wake", 0.5625)]
+    events = run(world, tmp_path, monkeypatch, ("host-1", 0.53125), wakes=1, strategy=strategy)
+    assert strategy.given == [("host-1", 0.53125), ("wake", 0.5625)]
     assert ended(events) == "the recording is over"
 
 
@@ -596,10 +621,10 @@ def test_an_update_that_is_due_after_a_wake_and_was_not_when_it_was_recorded_com
 def test_after_the_last_turn_the_rule_is_woken_as_often_as_it_was(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wakes: int
 ) -> None:
-    world, rule = Replayed(time), Wakeful(wishes=[0.75, 1.0, 1.5, 2.0])
+    world, strategy = Replayed(time), Wakeful(wishes=[0.75, 1.0, 1.5, 2.0])
     first_updates(world, host_1=0.5)
-    events = run(world, tmp_path, monkeypatch, ("host-1", 0.5), wakes=wakes, rule=rule)
-    assert rule.given == [("host-1", 0.5), *[("wake", moment) for moment in (0.75, 1.0, 1.5)[:wakes]]]
+    events = run(world, tmp_path, monkeypatch, ("host-1", 0.5), wakes=wakes, strategy=strategy)
+    assert strategy.given == [("host-1", 0.5), *[("wake", moment) for moment in (0.75, 1.0, 1.5)[:wakes]]]
     assert ended(events) == "the recording is over"
     assert of(trace.Stopped, events)[0].wakes == wakes
 
@@ -632,9 +657,9 @@ def test_the_time_in_which_the_final_model_was_handed_out_is_not_played_again(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The recorded run ended at 2, and its trace at 4, when everybody had the model. The rule was woken until 2."""
-    world, rule = Replayed(time), TicksAndHandsOut()
+    world, strategy = Replayed(time), TicksAndHandsOut()
     slow_finals(world)
-    ordinary = test_main.run(world, tmp_path, monkeypatch, rule=rule)
+    ordinary = test_main.run(world, tmp_path, monkeypatch, strategy=strategy)
     [stopped] = of(trace.Stopped, ordinary)
     assert (stopped.reason, stopped.t) == ("2 seconds are over", pytest.approx(4.0, abs=SOON))
 
@@ -642,18 +667,16 @@ def test_the_time_in_which_the_final_model_was_handed_out_is_not_played_again(
     time.now = 200.0
     world, second = Replayed(time), TicksAndHandsOut()
     slow_finals(world)
-    run(
-        world, again, monkeypatch, *turns_of(ordinary), wakes=prepared.wakes, rule=second
-    )  # fmt: skip
-    assert second.given == rule.given
+    run(world, again, monkeypatch, *turns_of(ordinary), wakes=prepared.wakes, strategy=second)
+    assert second.given == strategy.given
 
 
 def test_a_device_whose_update_has_no_turn_left_is_heard_when_it_has_the_final_model(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, rule = Replayed(time), TicksAndHandsOut()
+    world, strategy = Replayed(time), TicksAndHandsOut()
     slow_finals(world, pending=True)
-    events = run(world, tmp_path, monkeypatch, ("host-1", 0.5), rule=rule)
+    events = run(world, tmp_path, monkeypatch, ("host-1", 0.5), strategy=strategy)
     assert [event.device for event in of(trace.Delivered, events)] == ["host-1", "host-2"]
     assert ended(events) == "the recording is over"
 
@@ -715,7 +738,7 @@ def test_a_job_whose_upload_was_given_up_is_a_job_of_the_recording_too(
 
 def test_an_update_is_told_with_the_times_of_its_recorded_computing() -> None:
     """AFL reckons with them: another late step must not change what it does."""
-    waiting = Turns([RecordedArrival("a", 1, 2.0, 0.25, 1.75)], wakes=0)
+    waiting = RecordedOrder([RecordedArrival("a", 1, 2.0, 0.25, 1.75)], wakes=0)
     waiting.add(update("a"), received=0.5)
     found = waiting.pop(2.0, math.inf)
     assert found is not None
@@ -736,7 +759,7 @@ def test_an_update_that_was_superseded_while_it_waited_is_ignored_and_told(
             world.update(device, train, at=0.9375, due=1.0)
 
     world.on_train = answer
-    events = run(world, tmp_path, monkeypatch, ("host-2", 0.5), ("host-1", 1.0, 4), rule=Restarting())
+    events = run(world, tmp_path, monkeypatch, ("host-2", 0.5), ("host-1", 1.0, 4), strategy=Restarting())
     assert [event.ticket for event in of(trace.Ignored, events)] == [1]
     assert arrivals(events) == [("host-2", 0.5), ("host-1", 1.0)]
 
@@ -745,12 +768,18 @@ def test_when_a_replay_has_come_off_what_follows_counts_from_now(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aggregator.process.intake.is_computing", lambda pid: False)
-    world, rule = Replayed(time), TicksAndHandsOut()
+    world, strategy = Replayed(time), TicksAndHandsOut()
     slow_finals(world)
     for moment in range(1, 40):
         world.beat("host-1", at=float(moment), ticket=0, finished=99, trains=9)
     events = run(
-        world, tmp_path, monkeypatch, ("host-1", 0.5), ("host-2", 0.75), rule=rule, settings=["presence.timeout=4"]
+        world,
+        tmp_path,
+        monkeypatch,
+        ("host-1", 0.5),
+        ("host-2", 0.75),
+        strategy=strategy,
+        settings=["presence.timeout=4"],
     )
     told = [event.t for event in of(trace.Dispatched, events) + of(trace.Left, events) + of(trace.Delivered, events)]
     late = [moment for moment in told if moment > 1.0]

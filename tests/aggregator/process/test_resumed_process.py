@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config import Resumption
 from aggregator.process import checkpoint
+from aggregator.process.aggregator_config import Resumption
 from testbed.common.errors import UserError
 from testbed.history import trace
 from testbed.wire.messages import Train

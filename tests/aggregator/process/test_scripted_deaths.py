@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.process.scripted_deaths import Deaths
+from aggregator.process.scripted_deaths import ScriptedDeaths
 from testbed.history import trace
 from testbed.history.trace import as_table
 from testbed.profile.schema import ScriptedEvent
 from testbed.wire.messages import KILLED, Hello, Message, Train
-from testbed.wire.sockets import Unreachable
+from testbed.wire.sockets import PeerUnreachable
 from tests.aggregator.process.test_main import SOON, World, folder, of, run, time
 from tests.devices.parts import Time
 from tests.testbed.examples import device_spec
@@ -84,9 +84,7 @@ def test_a_device_that_rejoins_goes_on_with_the_number_of_the_next_job(
     assert (killed.do, killed.t, rejoined.do) == ("kill", 0.5, "rejoin")
     assert rejoined.t == pytest.approx(0.75, abs=SOON)
     assert [event.reason for event in of(trace.Lost, events)] == ["it was restarted"]
-    assert [event.pid for event in of(trace.Joined, events) if event.device == "host-1"] == [
-        os.getpid(), os.getppid(),
-    ]  # fmt: skip
+    assert [event.pid for event in of(trace.Joined, events) if event.device == "host-1"] == [os.getpid(), os.getppid()]
     assert [said.number for peer, said in world.said if peer == "host-1" and isinstance(said, Train)] == [0, 1]
 
 
@@ -101,7 +99,7 @@ def test_what_is_sent_to_a_killed_device_is_lost_on_the_way_and_nobody_tells(
 
     def unreachable(peer: str, frames: list[bytes]) -> None:
         if peer == "host-1" and world.time.now - world._origin > 0.5:
-            raise Unreachable(peer)
+            raise PeerUnreachable(peer)
         send(peer, frames)
 
     monkeypatch.setattr(world, "send", unreachable)
@@ -122,11 +120,11 @@ def test_what_is_sent_to_a_killed_device_is_lost_on_the_way_and_nobody_tells(
 # ---- the clerk
 
 
-def deaths(*events: tuple[float, str], device: str = "a-1") -> tuple[Deaths, list[trace.Event]]:
+def deaths(*events: tuple[float, str], device: str = "a-1") -> tuple[ScriptedDeaths, list[trace.Event]]:
     spec, told = device_spec(device), list[trace.Event]()
     own = tuple(ScriptedEvent(at=at, device=device, do=do) for at, do in events)
     object.__setattr__(spec, "script", own)
-    return Deaths([spec], told.append), told
+    return ScriptedDeaths([spec], told.append), told
 
 
 def test_a_death_is_told_when_it_is_due_and_seen() -> None:
@@ -147,8 +145,9 @@ def test_a_death_that_nobody_has_seen_is_told_when_the_device_is_back() -> None:
     clerk, told = deaths((5.0, "kill"), (5.5, "rejoin"))
     clerk.rejoined("a-1", 5.75)
     assert [(event.t, event.do) for event in told if isinstance(event, trace.Scripted)] == [
-        (5.0, "kill"), (5.75, "rejoin"),
-    ]  # fmt: skip
+        (5.0, "kill"),
+        (5.75, "rejoin"),
+    ]
 
 
 def test_a_device_without_a_script_may_come_back_as_often_as_it_likes() -> None:

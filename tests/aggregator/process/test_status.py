@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from aggregator.process import status
-from aggregator.process.evaluation import Evaluation
+from aggregator.process.evaluation import EvaluationQueue
 from aggregator.strategies.eafl.eafl import EAFL
 from testbed.common.clock import WallClock
 from testbed.history import trace
@@ -19,11 +19,11 @@ def test_tickets_of_cluster_heads_are_counted_with_the_others(tmp_path: Path) ->
     hand.start(a=1)
     hand.update("a", 1.0)  # for the clustering; a is head, and is sent the model
     [group] = hand.events(trace.Grouped)
-    ticket = first_ticket(group.book) + 1
+    ticket = first_ticket(group.ticket_range) + 1
     sent = trace.Dispatched(t=0.0, device="a", ticket=ticket, version=0, steps=1)
     lost = trace.Lost(t=1.0, device="a", ticket=ticket, reason="it was given up")
-    hand.engine.books.enter("a", group.book, [trace.as_table(sent), trace.as_table(lost)])
+    hand.engine.head_ledgers.enter("a", group.ticket_range, [trace.as_table(sent), trace.as_table(lost)])
     path = tmp_path / "status.json"
-    status.write(path, 1.0, WallClock.starting_now(), hand.engine, Evaluation(1.0), {}, ["a"])
+    status.write(path, 1.0, WallClock.starting_now(), hand.engine, EvaluationQueue(1.0), {}, ["a"])
     told = json.loads(path.read_text(encoding="utf-8"))["tally"]
     assert told == {"dispatched": 3, "applied": 0, "rejected": 1, "lost": 1, "superseded": 0, "delivered": 0}

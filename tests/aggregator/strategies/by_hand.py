@@ -11,7 +11,7 @@ import numpy as np
 from aggregator.engine.engine import Engine
 from aggregator.strategy import DeviceInfo, Strategy
 from testbed.history import trace
-from testbed.wire.messages import Ask, Beat, Grant, Group, Job, Train, Update, Vector
+from testbed.wire.messages import Ask, Grant, Heartbeat, Job, JoinCluster, Train, Update, Vector
 
 E = TypeVar("E", bound=trace.Event)
 
@@ -54,26 +54,36 @@ class ByHand:
     """Joins, updates, beats and leaves at the moment ``now``, which the test sets."""
 
     def __init__(
-        self, strategy: Strategy, model: Iterable[float] = (0.0,), *, job: Job | None = None, seed: int = 0,
-        outlook: PlainOutlook | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        strategy: Strategy,
+        model: Iterable[float] = (0.0,),
+        *,
+        job: Job | None = None,
+        seed: int = 0,
+        forecast: PlainOutlook | None = None,
+    ) -> None:
         self.now = 0.0
         self.sent: list[tuple[str, Train]] = []
         self.granted: list[tuple[str, Grant]] = []
-        self.groups: list[tuple[str, Group]] = []
+        self.groups: list[tuple[str, JoinCluster]] = []
         self.trace: list[trace.Event] = []
         self.unreachable: set[str] = set()
         self.engine = Engine(
-            strategy, vector(*model), job=job or Job(), random=np.random.default_rng(seed),
-            send=self._send, record=self.trace.append, outlook=outlook or PlainOutlook(),
-        )  # fmt: skip
+            strategy,
+            vector(*model),
+            job=job or Job(),
+            random=np.random.default_rng(seed),
+            send=self._send,
+            record=self.trace.append,
+            forecast=forecast or PlainOutlook(),
+        )
 
-    def _send(self, device: str, message: Train | Grant | Group) -> None:
+    def _send(self, device: str, message: Train | Grant | JoinCluster) -> None:
         if device in self.unreachable:
             raise ConnectionError(device)
         if isinstance(message, Grant):
             self.granted.append((device, message))
-        elif isinstance(message, Group):
+        elif isinstance(message, JoinCluster):
             self.groups.append((device, message))
         else:
             self.sent.append((device, message))
@@ -106,13 +116,20 @@ class ByHand:
         info = self.engine.devices.get(device)
         self.engine.update(
             Update(
-                device=device, ticket=train.ticket, version=train.version if version is None else version,
-                delta=vector(*delta), samples=(info.samples if info else 1) if samples is None else samples,
-                steps=train.job.steps, started=self.now - seconds, finished=self.now, due=self.now, loss=1.0,
-                since=train.taken or 0,
+                device=device,
+                ticket=train.ticket,
+                version=train.version if version is None else version,
+                delta=vector(*delta),
+                samples=(info.samples if info else 1) if samples is None else samples,
+                steps=train.job.steps,
+                started=self.now - seconds,
+                finished=self.now,
+                due=self.now,
+                loss=1.0,
+                since=train.baseline or 0,
             ),
             self.now,
-        )  # fmt: skip
+        )
 
     def ask(self, device: str, *, train: Train | None = None) -> None:
         """The device has computed what it was sent last, or ``train``, and waits for a grant."""
@@ -120,12 +137,16 @@ class ByHand:
         self.engine.ask(Ask(device=device, ticket=train.ticket, due=self.now), self.now)
 
     def beat(
-        self, device: str, *, ticket: int = 0, finished: int = 0, trains: int = 0, state: str = "idle",
+        self,
+        device: str,
+        *,
+        ticket: int = 0,
+        finished: int = 0,
+        trains: int = 0,
+        state: str = "idle",
         progress: float = 0.0,
-    ) -> None:  # fmt: skip
-        beat = Beat(
-            device=device, state=state, ticket=ticket, finished=finished, trains=trains, progress=progress
-        )  # fmt: skip
+    ) -> None:
+        beat = Heartbeat(device=device, state=state, ticket=ticket, finished=finished, trains=trains, progress=progress)
         self.engine.beat(beat, self.now)
 
     def give_up(self, device: str) -> None:
@@ -145,7 +166,7 @@ class ByHand:
         """What the device was sent last."""
         return next(train for name, train in reversed(self.sent) if name == device)
 
-    def taken(self) -> list[str]:
+    def dispatched(self) -> list[str]:
         """The devices that were sent something since the last call, in order."""
         names = [name for name, _ in self.sent[self._read :]]
         self._read = len(self.sent)

@@ -65,14 +65,14 @@ def test_the_bound_rejects_what_is_staler_and_the_device_goes_on() -> None:
     # version 0 arrives at 2: τ = 2 = τ_max.  (2 + 4)/2 = 3
     assert hand.model == [3.0]
 
-    hand.taken()
+    hand.dispatched()
     hand.update("above", 100.0)
     # version 0 arrives at 3: τ = τ_max + 1
     assert (hand.model, hand.engine.version, hand.engine.tally.rejected) == ([3.0], 3, 1)
     assert [(event.device, event.reason) for event in hand.events(trace.Rejected)] == [
         ("above", "its staleness is above 2")
     ]
-    assert (hand.taken(), hand.train("above").version) == (["above"], 3)
+    assert (hand.dispatched(), hand.train("above").version) == (["above"], 3)
 
     hand.update("above", 3.0)
     # it is heard for the first time now: x = 3 + 3 = 6, m = 3:  (2 + 4 + 6)/3 = 4
@@ -99,7 +99,7 @@ def test_a_fraction_is_in_flight_and_everyone_has_a_turn(fraction: float, device
             assert len(hand.engine.busy) == size
             in_turn(hand, number)
         assert hand.engine.tally.superseded == 0  # drawn from those that are not in flight
-        return hand.taken()
+        return hand.dispatched()
 
     assert len(set(run(0))) == devices
     assert run(0) == run(0)
@@ -109,9 +109,9 @@ def test_a_fraction_is_in_flight_and_everyone_has_a_turn(fraction: float, device
 def test_the_place_of_a_device_that_is_gone_is_taken() -> None:
     hand = ByHand(AFL(fraction=0.5))
     hand.start(a=1, b=1, c=1, d=1, e=1)
-    gone = hand.taken()[0]
+    gone = hand.dispatched()[0]
     hand.leave(gone)  # of the 4 that are left, 2 are in flight
-    assert (len(hand.taken()), len(hand.engine.busy)) == (1, 2)
+    assert (len(hand.dispatched()), len(hand.engine.busy)) == (1, 2)
 
 
 def test_the_local_rate_follows_the_spread_of_the_last_round_that_ended() -> None:

@@ -94,11 +94,11 @@ def test_the_rate_of_a_stale_update_counts_the_offset() -> None:
 
 def test_a_delta_of_zero_is_rejected_and_its_device_goes_on() -> None:
     hand = by_hand(AsyncFedED())
-    hand.taken()
+    hand.dispatched()
     hand.update("a", 0.0, 0.0)
     assert (hand.engine.version, hand.engine.tally.rejected) == (0, 1)
     assert [event.reason for event in hand.events(trace.Rejected)] == ["its delta is zero"]
-    assert hand.taken() == ["a"]
+    assert hand.dispatched() == ["a"]
     assert steps(hand, "a") == 10
 
 

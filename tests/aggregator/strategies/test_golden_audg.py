@@ -15,26 +15,26 @@ def staleness(hand: ByHand) -> list[list[int]]:
 def test_three_ticks_apply_what_came_in_the_interval_and_nothing_else() -> None:
     hand = ByHand(AUDG(interval=2.0), (0.0, 4.0))
     hand.start(a=1, b=3)  # λ = 1/4, 3/4
-    hand.taken()
+    hand.dispatched()
 
     hand.now = 0.5
     hand.update("a", 4.0, 0.0)
     assert hand.model == [0.0, 4.0]  # it waits for the tick
     hand.wake()
     # I = {a}:  (0, 4) + ¼·(4, 0) = (1, 4). The λ of those who came are not scaled up: that would give (4, 4)
-    assert (hand.now, hand.model, hand.taken()) == (2.0, [1.0, 4.0], ["a"])
+    assert (hand.now, hand.model, hand.dispatched()) == (2.0, [1.0, 4.0], ["a"])
 
     hand.now = 3.0
     hand.update("b", 0.0, -4.0)
     hand.wake()
     # I = {b}, on version 0:  (1, 4) + ¾·(0, −4) = (1, 1); what a sent before is used up
-    assert (hand.now, hand.model, hand.taken()) == (4.0, [1.0, 1.0], ["b"])
+    assert (hand.now, hand.model, hand.dispatched()) == (4.0, [1.0, 1.0], ["b"])
 
     hand.update("b", 4.0, 8.0)
     hand.update("a", 4.0, 4.0)
     hand.wake()
     # I = {b, a}:  (1, 1) + ¾·(4, 8) + ¼·(4, 4) = (5, 8)
-    assert (hand.now, hand.model, hand.taken()) == (6.0, [5.0, 8.0], ["b", "a"])
+    assert (hand.now, hand.model, hand.dispatched()) == (6.0, [5.0, 8.0], ["b", "a"])
     assert [made.weights for made in hand.events(trace.Aggregated)] == [[0.25], [0.75], [0.75, 0.25]]
     assert staleness(hand) == [[0], [1], [0, 1]]
 
@@ -70,12 +70,12 @@ def test_equal_weights_are_one_over_all_devices() -> None:
 def test_an_empty_interval_is_an_iteration_that_changes_nothing() -> None:
     hand = ByHand(AUDG(interval=1.0), (5.0,))
     hand.start(a=1, b=1)
-    hand.taken()
+    hand.dispatched()
     hand.update("a", 2.0)
     hand.wake()
     hand.wake()
     hand.wake()
-    assert (hand.engine.version, hand.model, hand.taken()) == (3, [6.0], ["a"])
+    assert (hand.engine.version, hand.model, hand.dispatched()) == (3, [6.0], ["a"])
     hand.update("b", 2.0)
     hand.wake()
     assert (hand.model, staleness(hand)) == ([7.0], [[0], [], [], [3]])
@@ -84,12 +84,12 @@ def test_an_empty_interval_is_an_iteration_that_changes_nothing() -> None:
 def test_an_arrival_at_the_very_tick_belongs_to_the_next_interval() -> None:
     hand = ByHand(AUDG(interval=2.0))
     hand.start(a=1)
-    hand.taken()
+    hand.dispatched()
     hand.now = 2.0
     hand.update("a", 1.0)
-    assert (hand.engine.version, hand.model, hand.engine.wake_at, hand.taken()) == (1, [0.0], 4.0, [])
+    assert (hand.engine.version, hand.model, hand.engine.wake_at, hand.dispatched()) == (1, [0.0], 4.0, [])
     hand.wake()
-    assert (hand.engine.version, hand.model, hand.taken()) == (2, [1.0], ["a"])
+    assert (hand.engine.version, hand.model, hand.dispatched()) == (2, [1.0], ["a"])
     assert staleness(hand) == [[], [1]]
 
 
@@ -116,13 +116,13 @@ def test_at_the_end_everyone_is_sent_the_last_model_until_it_is_there() -> None:
     hand.start(a=1, b=1)
     hand.update("a", 2.0)
     hand.wake()
-    hand.taken()
-    hand.engine.hand_out(hand.now)
-    assert (hand.taken(), hand.engine.undelivered) == (["a", "b"], 2)
+    hand.dispatched()
+    hand.engine.broadcast_final(hand.now)
+    assert (hand.dispatched(), hand.engine.pending_final) == (["a", "b"], 2)
     assert [(hand.train(device).version, hand.train(device).job) for device in ("a", "b")] == [(1, None), (1, None)]
     hand.give_up("a")  # has it: there was nothing to train
     hand.beat("b", trains=2)  # had two messages, and does not know this one
-    assert (hand.taken(), hand.engine.undelivered) == (["b"], 1)
+    assert (hand.dispatched(), hand.engine.pending_final) == (["b"], 1)
     hand.give_up("b")
-    assert (hand.engine.undelivered, hand.engine.tally.delivered) == (0, 2)
+    assert (hand.engine.pending_final, hand.engine.tally.delivered) == (0, 2)
     check_conservation(hand.engine)

@@ -35,7 +35,7 @@ def test_a_round_takes_a_fraction_of_the_devices_and_at_least_one(fraction: floa
     hand = ByHand(FedAvg(fraction=fraction))
     hand.start(a=1, b=1, c=1, d=1)
     for _ in range(5):
-        chosen = hand.taken()
+        chosen = hand.dispatched()
         assert len(chosen) == len(set(chosen)) == size  # without replacement
         for device in chosen:
             hand.update(device, 1.0)
@@ -45,7 +45,7 @@ def test_the_weights_of_a_fraction_sum_to_one_over_the_chosen_only() -> None:
     samples = {"a": 10, "b": 20, "c": 30, "d": 40}
     hand = ByHand(FedAvg(fraction=0.5))
     hand.start(**samples)
-    first, second = hand.taken()
+    first, second = hand.dispatched()
     hand.update(first, 6.0)
     hand.update(second, 12.0)
     # for c and a: (30·6 + 10·12) / 40 = 7.5, not / 100
@@ -59,7 +59,7 @@ def test_every_device_is_chosen_some_time_and_the_seed_says_when() -> None:
         hand.start(a=1, b=1, c=1, d=1)
         rounds = []
         for _ in range(20):
-            rounds.append(hand.taken())
+            rounds.append(hand.dispatched())
             for device in rounds[-1]:
                 hand.update(device, 1.0)
         return rounds
@@ -94,11 +94,11 @@ def test_a_round_closes_at_its_deadline_with_what_it_has() -> None:
 def test_an_update_that_comes_after_its_round_is_rejected() -> None:
     hand = ByHand(FedAvg(fraction=0.67, deadline=5.0))
     hand.start(a=1, b=1, c=1)
-    prompt, straggler = hand.taken()
+    prompt, straggler = hand.dispatched()
     for _ in range(20):
         hand.update(prompt, 3.0)
         hand.wake()
-        prompt, other = chosen = hand.taken()
+        prompt, other = chosen = hand.dispatched()
         if straggler not in chosen:
             break
         straggler = other
@@ -108,7 +108,7 @@ def test_an_update_that_comes_after_its_round_is_rejected() -> None:
     assert [(event.device, event.reason) for event in hand.events(trace.Rejected)] == [
         (straggler, "its round had closed")
     ]
-    assert hand.taken() == []  # it waits for a round that chooses it
+    assert hand.dispatched() == []  # it waits for a round that chooses it
     hand.update(prompt, 2.0)
     hand.update(other, 4.0)
     assert hand.model == [pytest.approx(model[0] + 3.0)]

@@ -14,18 +14,18 @@ from tests.aggregator.strategies.by_hand import ByHand
 def test_three_buffers_of_which_a_fast_device_fills_the_first_alone() -> None:
     hand = ByHand(FedBuff(k=2), (1.0, 0.0))
     hand.start(a=10, b=30)
-    hand.taken()
+    hand.dispatched()
 
     hand.update("a", 4.0, 0.0)
     # nobody waits: a goes on at once, with the model that there is
-    assert (hand.model, hand.taken(), hand.train("a").version) == ([1.0, 0.0], ["a"], 0)
+    assert (hand.model, hand.dispatched(), hand.train("a").version) == ([1.0, 0.0], ["a"], 0)
     hand.update("a", 8.0, 2.0)
     # both fresh:  (1, 0) + (1/2)·((4, 0) + (8, 2)) = (7, 1); samples do not count
-    assert (hand.model, hand.taken(), hand.train("a").version) == ([7.0, 1.0], ["a"], 1)
+    assert (hand.model, hand.dispatched(), hand.train("a").version) == ([7.0, 1.0], ["a"], 1)
 
     hand.update("b", 0.0, 4.0)
     # τ = 1; b goes on with version 1, in which its update is not
-    assert (hand.model, hand.taken(), hand.train("b").version) == ([7.0, 1.0], ["b"], 1)
+    assert (hand.model, hand.dispatched(), hand.train("b").version) == ([7.0, 1.0], ["b"], 1)
     hand.update("a", 2.0, 0.0)
     # (7, 1) + (1/2)·((0, 4)/√2 + (2, 0)) = (8, 1 + √2)
     assert hand.model == [8.0, pytest.approx(1 + math.sqrt(2))]
@@ -57,9 +57,9 @@ def test_a_device_that_is_at_work_when_the_buffer_is_used_is_not_disturbed() -> 
     hand = ByHand(FedBuff(k=2))
     hand.start(a=1, b=1, c=1)
     hand.update("a", 1.0)
-    hand.taken()
+    hand.dispatched()
     hand.update("b", 3.0)
-    assert (hand.model, hand.taken(), hand.engine.tally.superseded) == ([2.0], ["b"], 0)
+    assert (hand.model, hand.dispatched(), hand.engine.tally.superseded) == ([2.0], ["b"], 0)
     assert hand.engine.busy == {"a": 0, "b": 1, "c": 0}
 
 

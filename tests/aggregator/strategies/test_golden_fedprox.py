@@ -51,7 +51,7 @@ def test_a_device_that_comes_later_is_told_mu_too() -> None:
     hand.start(a=1)
     hand.join("b")
     hand.update("a", 1.0)
-    assert (hand.taken(), hand.train("b").job) == (["a", "a", "b"], Job(proximal=0.3))
+    assert (hand.dispatched(), hand.train("b").job) == (["a", "a", "b"], Job(proximal=0.3))
 
 
 def test_it_chooses_and_averages_as_fedavg_does() -> None:
@@ -60,7 +60,7 @@ def test_it_chooses_and_averages_as_fedavg_does() -> None:
         hand.start(a=1, b=2, c=3, d=4)
         rounds = []
         for number in range(6):
-            rounds.append(hand.taken())
+            rounds.append(hand.dispatched())
             for device in rounds[-1]:
                 hand.update(device, number - 2.0 * ord(device))
         return rounds, hand.model

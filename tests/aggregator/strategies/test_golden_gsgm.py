@@ -11,7 +11,7 @@ def plain(**samples: int) -> ByHand:
     """No average and no momentum: each applied delta is added, so that the model tells which ones were."""
     hand = ByHand(GSGM(s=1, beta=0.0, eta=1.0))
     hand.start(**samples)
-    hand.taken()
+    hand.dispatched()
     return hand
 
 
@@ -57,17 +57,17 @@ def test_momentum_goes_on_when_the_gradients_have_ended() -> None:
 def test_a_fast_device_is_blocked_until_everyone_had_a_turn() -> None:
     hand = plain(a=1, b=1)
     hand.update("a", 1.0)
-    assert (hand.model, hand.taken()) == ([1.0], ["a"])  # a has had its turn, and works on
+    assert (hand.model, hand.dispatched()) == ([1.0], ["a"])  # a has had its turn, and works on
     hand.update("a", 10.0)
     # its result waits and it is sent nothing
-    assert (hand.model, hand.engine.version, hand.taken(), hand.engine.busy) == ([1.0], 1, [], {"b": 0})
+    assert (hand.model, hand.engine.version, hand.dispatched(), hand.engine.busy) == ([1.0], 1, [], {"b": 0})
 
     hand.now = 5.0
     hand.update("b", 100.0)
     # the list is empty; the result that waited has a version of its own, at once
-    assert (hand.model, hand.taken(), hand.engine.wake_at) == ([101.0], ["b"], 5.0)
+    assert (hand.model, hand.dispatched(), hand.engine.wake_at) == ([101.0], ["b"], 5.0)
     hand.wake()
-    assert (hand.now, hand.model, hand.taken(), hand.train("a").version) == (5.0, [111.0], ["a"], 3)
+    assert (hand.now, hand.model, hand.dispatched(), hand.train("a").version) == (5.0, [111.0], ["a"], 3)
     assert hand.engine.wake_at is None
     check_conservation(hand.engine)
 
@@ -76,34 +76,34 @@ def test_results_that_waited_are_applied_in_the_order_of_their_arrival() -> None
     hand = plain(a=1, b=1, c=1)
     for device, delta in (("a", 1.0), ("b", 1.0), ("b", 10.0), ("a", 20.0)):
         hand.update(device, delta)
-    assert (hand.model, hand.taken()) == ([2.0], ["a", "b"])
+    assert (hand.model, hand.dispatched()) == ([2.0], ["a", "b"])
     hand.update("c", 1.0)
     models = [hand.model]
     while hand.engine.wake_at is not None:
         hand.wake()
         models.append(hand.model)
-    assert (models, hand.taken()) == ([[3.0], [13.0], [33.0]], ["c", "b", "a"])
+    assert (models, hand.dispatched()) == ([[3.0], [13.0], [33.0]], ["c", "b", "a"])
     # the list is that of the next cycle, in which b and a have had their turn
     hand.update("b", 10.0)
-    assert (hand.model, hand.taken()) == ([33.0], [])
+    assert (hand.model, hand.dispatched()) == ([33.0], [])
 
 
 def test_a_listed_device_that_dies_empties_the_list() -> None:
     hand = plain(a=1, b=1, c=1)
     for device, delta in (("a", 1.0), ("b", 1.0), ("a", 10.0)):
         hand.update(device, delta)
-    hand.taken()
+    hand.dispatched()
     hand.leave("c")
-    assert (hand.model, hand.taken()) == ([12.0], ["a"])
+    assert (hand.model, hand.dispatched()) == ([12.0], ["a"])
 
 
 def test_a_listed_device_whose_upload_was_given_up_tries_again_and_is_waited_for() -> None:
     hand = plain(a=1, b=1)
     hand.update("a", 1.0)
     hand.update("a", 10.0)
-    hand.taken()
+    hand.dispatched()
     hand.give_up("b")
-    assert (hand.model, hand.taken()) == ([1.0], ["b"])
+    assert (hand.model, hand.dispatched()) == ([1.0], ["b"])
     hand.update("b", 100.0)
     hand.wake()
     assert hand.model == [111.0]
@@ -115,10 +115,10 @@ def test_the_result_of_a_device_that_died_while_it_waited_is_applied() -> None:
     hand.update("a", 10.0)
     hand.leave("a")
     assert hand.model == [1.0]
-    hand.taken()
+    hand.dispatched()
     hand.update("b", 100.0)
     hand.wake()
-    assert (hand.model, hand.taken(), hand.engine.tally.lost) == ([111.0], ["b"], 0)
+    assert (hand.model, hand.dispatched(), hand.engine.tally.lost) == ([111.0], ["b"], 0)
     hand.update("b", 1000.0)
     hand.update("b", 1000.0)  # a is not waited for
     assert hand.model == [2111.0]
@@ -128,15 +128,15 @@ def test_the_result_of_a_device_that_died_while_it_waited_is_applied() -> None:
 def test_who_joins_in_mid_cycle_is_listed_and_waited_for() -> None:
     hand = plain(a=1, b=1)
     hand.update("a", 1.0)
-    hand.taken()
+    hand.dispatched()
     hand.join("c")
-    assert (hand.taken(), hand.train("c").version) == (["c"], 1)
+    assert (hand.dispatched(), hand.train("c").version) == (["c"], 1)
     hand.update("a", 10.0)
     hand.update("b", 1.0)
-    assert (hand.model, hand.taken()) == ([2.0], ["b"])  # c has not had its turn
+    assert (hand.model, hand.dispatched()) == ([2.0], ["b"])  # c has not had its turn
     hand.update("c", 1.0)
     hand.wake()
-    assert (hand.model, hand.taken()) == ([13.0], ["c", "a"])
+    assert (hand.model, hand.dispatched()) == ([13.0], ["c", "a"])
 
 
 def test_who_joins_between_two_cycles_does_not_block_the_others() -> None:
@@ -144,9 +144,9 @@ def test_who_joins_between_two_cycles_does_not_block_the_others() -> None:
     hand.update("a", 1.0)
     hand.update("b", 1.0)  # everyone had a turn: the list is filled again, with a, b
     hand.join("c")  # and c
-    hand.taken()
+    hand.dispatched()
     hand.update("a", 10.0)
-    assert (hand.model, hand.taken()) == ([12.0], ["a"])
+    assert (hand.model, hand.dispatched()) == ([12.0], ["a"])
 
 
 def test_who_joins_when_the_list_is_empty_does_not_hold_back_what_waited() -> None:

@@ -10,30 +10,30 @@ from tests.aggregator.strategies.by_hand import ByHand, check_conservation
 def test_five_ticks_apply_the_last_gradient_of_every_device_new_or_not() -> None:
     hand = ByHand(PSURDG(interval=2.0), (0.0, 4.0))
     hand.start(a=1, b=3)  # λ = 1/4, 3/4
-    hand.taken()
+    hand.dispatched()
 
     hand.update("a", 4.0, 0.0)
     hand.wake()
     # b was never heard, its gradient is 0:  (0, 4) + ¼·(4, 0) = (1, 4)
-    assert (hand.model, hand.taken()) == ([1.0, 4.0], ["a"])
+    assert (hand.model, hand.dispatched()) == ([1.0, 4.0], ["a"])
 
     hand.wake()
     # nothing came, and the model moves again:  (1, 4) + ¼·(4, 0) = (2, 4)
-    assert (hand.model, hand.taken()) == ([2.0, 4.0], [])
+    assert (hand.model, hand.dispatched()) == ([2.0, 4.0], [])
 
     hand.update("b", 0.0, -4.0)
     hand.wake()
     # (2, 4) + ¼·(4, 0) + ¾·(0, −4) = (3, 1)
-    assert (hand.model, hand.taken()) == ([3.0, 1.0], ["b"])
+    assert (hand.model, hand.dispatched()) == ([3.0, 1.0], ["b"])
 
     hand.update("a", -8.0, 4.0)
     hand.wake()
     # the new one of a replaces its old one:  (3, 1) + ¼·(−8, 4) + ¾·(0, −4) = (1, −1)
-    assert (hand.model, hand.taken()) == ([1.0, -1.0], ["a"])
+    assert (hand.model, hand.dispatched()) == ([1.0, -1.0], ["a"])
 
     hand.wake()
     # (1, −1) + ¼·(−8, 4) + ¾·(0, −4) = (−1, −3)
-    assert (hand.model, hand.taken()) == ([-1.0, -3.0], [])
+    assert (hand.model, hand.dispatched()) == ([-1.0, -3.0], [])
 
     made = hand.events(trace.Aggregated)
     # what is used again is named again; staleness is of what is new (a was sent ticket 3 with version 1)

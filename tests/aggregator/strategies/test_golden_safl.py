@@ -10,7 +10,7 @@ from tests.aggregator.strategies.by_hand import ByHand
 def of_k(k: int, **samples: int) -> ByHand:
     hand = ByHand(SAFL(k=k), (0.0, 0.0))
     hand.start(**samples)
-    hand.taken()
+    hand.dispatched()
     return hand
 
 
@@ -18,21 +18,21 @@ def test_three_steps_are_the_mean_of_the_first_k_and_go_back_to_them_alone() -> 
     hand = of_k(2, a=10, b=30, c=20)
 
     hand.update("b", 4.0, 4.0)
-    assert (hand.model, hand.taken()) == ([0.0, 0.0], [])  # b waits for the second one
+    assert (hand.model, hand.dispatched()) == ([0.0, 0.0], [])  # b waits for the second one
     hand.update("a", 2.0, 0.0)
     # S = {b, a}:  (1/2)·((4, 4) + (2, 0)) = (3, 2); samples do not count
-    assert (hand.model, hand.taken()) == ([3.0, 2.0], ["b", "a"])
+    assert (hand.model, hand.dispatched()) == ([3.0, 2.0], ["b", "a"])
     assert hand.engine.busy == {"a": 1, "b": 1, "c": 0}  # c goes on with what it has
 
     hand.update("c", 0.0, -2.0)
     hand.update("a", 2.0, 0.0)
     # S = {c, a}:  (3, 2) + (1/2)·((0, −2) + (2, 0)) = (4, 1); c is stale and counts in full
-    assert (hand.model, hand.taken()) == ([4.0, 1.0], ["c", "a"])
+    assert (hand.model, hand.dispatched()) == ([4.0, 1.0], ["c", "a"])
 
     hand.update("b", 8.0, 0.0)
     hand.update("c", 0.0, 8.0)
     # S = {b, c}:  (4, 1) + (1/2)·((8, 0) + (0, 8)) = (8, 5)
-    assert (hand.model, hand.taken()) == ([8.0, 5.0], ["b", "c"])
+    assert (hand.model, hand.dispatched()) == ([8.0, 5.0], ["b", "c"])
     made = hand.events(trace.Aggregated)
     assert [event.weights for event in made] == [[0.5, 0.5]] * 3
     assert [event.staleness for event in made] == [[0, 0], [1, 0], [1, 0]]
@@ -58,7 +58,7 @@ def test_when_fewer_than_k_can_come_the_mean_is_over_those_that_came() -> None:
     assert hand.engine.version == 0
     hand.leave("c")
     # (2 + 4)/2, not /3
-    assert (hand.model, hand.taken()) == ([3.0, 0.0], ["a", "b"])
+    assert (hand.model, hand.dispatched()) == ([3.0, 0.0], ["a", "b"])
 
     hand.update("a", 1.0, 0.0)
     hand.join("c")
@@ -73,4 +73,4 @@ def test_what_a_device_brought_before_it_left_counts_and_it_is_sent_nothing() ->
     hand.update("a", 2.0, 0.0)
     hand.leave("a")
     hand.update("b", 0.0, 2.0)
-    assert (hand.model, hand.taken()) == ([1.0, 1.0], ["b"])
+    assert (hand.model, hand.dispatched()) == ([1.0, 1.0], ["b"])

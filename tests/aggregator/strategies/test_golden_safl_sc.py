@@ -10,15 +10,15 @@ from tests.aggregator.strategies.by_hand import ByHand, check_conservation
 def test_steps_are_the_mean_of_k_and_staleness_up_to_the_threshold_counts_in_full() -> None:
     hand = ByHand(SAFLSC(k=2, tau_0=1), (0.0, 0.0))
     hand.start(a=10, b=30, c=20)
-    hand.taken()
+    hand.dispatched()
     hand.update("a", 2.0, 0.0)
     hand.update("b", 4.0, 4.0)
     # (1/2)·((2, 0) + (4, 4)) = (3, 2). c is 1 behind now, which is τ_0: it goes on
-    assert (hand.model, hand.taken()) == ([3.0, 2.0], ["a", "b"])
+    assert (hand.model, hand.dispatched()) == ([3.0, 2.0], ["a", "b"])
     hand.update("c", 0.0, -2.0)
     hand.update("b", 2.0, 0.0)
     # (3, 2) + (1/2)·((0, −2) + (2, 0)) = (4, 1)
-    assert (hand.model, hand.taken()) == ([4.0, 1.0], ["c", "b"])
+    assert (hand.model, hand.dispatched()) == ([4.0, 1.0], ["c", "b"])
     assert [made.staleness for made in hand.events(trace.Aggregated)] == [[0, 0], [1, 0]]
     assert [made.weights for made in hand.events(trace.Aggregated)] == [[0.5, 0.5], [0.5, 0.5]]
     assert hand.engine.tally.superseded == 0
@@ -28,14 +28,14 @@ def test_who_is_more_than_the_threshold_behind_the_new_version_is_restarted_on_i
     hand = ByHand(SAFLSC(k=1, tau_0=2))
     hand.start(fast=1, slow=1)
     old = hand.train("slow")
-    hand.taken()
+    hand.dispatched()
     hand.update("fast", 1.0)  # slow is 1 behind
     hand.update("fast", 1.0)  # 2 behind, which is τ_0
-    assert (hand.taken(), hand.events(trace.Superseded)) == (["fast", "fast"], [])
+    assert (hand.dispatched(), hand.events(trace.Superseded)) == (["fast", "fast"], [])
 
     hand.now = 7.0
     hand.update("fast", 1.0)  # version 3 is there: 3 behind
-    assert hand.taken() == ["fast", "slow"]
+    assert hand.dispatched() == ["fast", "slow"]
     assert hand.events(trace.Superseded) == [trace.Superseded(t=7.0, device="slow", ticket=old.ticket)]
     assert (hand.train("slow").version, hand.engine.tally.superseded) == (3, 1)
 
@@ -53,20 +53,20 @@ def test_the_count_begins_anew_with_each_restart() -> None:
     hand.start(fast=1, slow=1)
     restarted = []
     for number in range(1, 10):
-        hand.taken()
+        hand.dispatched()
         hand.update("fast", 0.0)
-        restarted += [number] if "slow" in hand.taken() else []
+        restarted += [number] if "slow" in hand.dispatched() else []
     assert restarted == [3, 6, 9]
 
 
 def test_a_device_that_waits_for_the_version_is_not_restarted_twice() -> None:
     hand = ByHand(SAFLSC(k=2, tau_0=0))
     hand.start(a=1, b=1, c=1)
-    hand.taken()
+    hand.dispatched()
     hand.update("a", 2.0)
-    assert hand.taken() == []
+    assert hand.dispatched() == []
     hand.update("b", 4.0)
     # τ_0 = 0: every version stops all others, and the two that made it are sent it once
-    assert (hand.model, hand.taken()) == ([3.0], ["a", "b", "c"])
+    assert (hand.model, hand.dispatched()) == ([3.0], ["a", "b", "c"])
     assert [event.device for event in hand.events(trace.Superseded)] == ["c"]
     assert hand.engine.busy == {"a": 1, "b": 1, "c": 1}

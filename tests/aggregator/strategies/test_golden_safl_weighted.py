@@ -10,20 +10,20 @@ from tests.aggregator.strategies.by_hand import ByHand
 def test_two_steps_mix_local_models_that_stand_on_their_own_base() -> None:
     hand = ByHand(SAFLWeighted(k=2, alpha=0.5), (8.0, 0.0))
     hand.start(a=1, b=3, c=6)
-    hand.taken()
+    hand.dispatched()
 
     hand.update("a", 4.0, 0.0)
     hand.update("b", -4.0, 4.0)
     # fresh: S(0) = 1, ρ = 1/4, 3/4. w_a = (12, 0), w_b = (4, 4):  Σ = (3 + 3, 0 + 3) = (6, 3)
     # 0.5·(8, 0) + 0.5·(6, 3) = (7, 1.5). With the printed minus it would be (1, −1.5)
-    assert (hand.model, hand.taken()) == ([7.0, 1.5], ["a", "b"])
+    assert (hand.model, hand.dispatched()) == ([7.0, 1.5], ["a", "b"])
 
     hand.update("c", 0.0, 4.0)
     hand.update("a", 1.0, -1.5)
     # c: version 0 arrives at 1, τ = 1, 6·1/2 = 3, w_c = (8, 0) + (0, 4) = (8, 4)
     # a: fresh, 1·1 = 1, w_a = (7, 1.5) + (1, −1.5) = (8, 0).  ρ = 3/4, 1/4:  Σ = (8, 3)
     # 0.5·(7, 1.5) + 0.5·(8, 3) = (7.5, 2.25). With ρ_c on the model of now it would be (7.125, 2.8125)
-    assert (hand.model, hand.taken()) == ([7.5, 2.25], ["c", "a"])
+    assert (hand.model, hand.dispatched()) == ([7.5, 2.25], ["c", "a"])
     made = hand.events(trace.Aggregated)
     assert [event.weights for event in made] == [[0.125, 0.375], [0.375, 0.125]]  # α·ρ
     assert [event.staleness for event in made] == [[0, 0], [1, 0]]

@@ -28,7 +28,7 @@ def test_two_rounds_are_the_plain_mean_of_the_local_models() -> None:
 def test_the_mean_is_over_the_chosen_of_the_round() -> None:
     hand = ByHand(SyncFL(fraction=0.5))
     hand.start(a=1, b=1, c=1, d=1)
-    first, second = hand.taken()
+    first, second = hand.dispatched()
     hand.update(first, 6.0)
     hand.update(second, 12.0)
     assert hand.model == [9.0]  # (6 + 12)/2, not /4

@@ -14,13 +14,13 @@ E = 2.718281828459045
 def test_two_steps_mix_local_models_that_stand_on_their_own_base() -> None:
     hand = ByHand(TWAFL(k=2, alpha=0.5), (8.0, 0.0))
     hand.start(a=1, b=3, c=2)
-    hand.taken()
+    hand.dispatched()
 
     hand.update("a", 4.0, 0.0)
     hand.update("b", -4.0, 4.0)
     # fresh: (e/2)^0 = 1, ρ = 1/4, 3/4. w_a = (12, 0), w_b = (4, 4):  Σ = (6, 3)
     # 0.5·(8, 0) + 0.5·(6, 3) = (7, 1.5)
-    assert (hand.model, hand.taken()) == ([7.0, 1.5], ["a", "b"])
+    assert (hand.model, hand.dispatched()) == ([7.0, 1.5], ["a", "b"])
 
     hand.update("c", 0.0, 4.0)
     hand.update("a", 1.0, -1.5)
@@ -29,7 +29,7 @@ def test_two_steps_mix_local_models_that_stand_on_their_own_base() -> None:
     # ρ_c = (4/e)/(4/e + 1) = 4/(4 + e), ρ_a = e/(4 + e):  Σ = (8, 16/(4 + e))
     # 0.5·(7, 1.5) + 0.5·Σ = (7.5, 0.75 + 8/(4 + e))
     assert hand.model == pytest.approx([7.5, 0.75 + 8 / (4 + E)])
-    assert hand.taken() == ["c", "a"]
+    assert hand.dispatched() == ["c", "a"]
     made = hand.events(trace.Aggregated)
     assert [event.weights for event in made] == [
         [0.125, 0.375],

@@ -22,7 +22,7 @@ def by_hand(strategy: WKAFL, *names: str, lr: float = 1.0) -> ByHand:
 def of_two(strategy: WKAFL, first: tuple[float, float], second: tuple[float, float]) -> ByHand:
     """One version out of two fresh updates, of a and b."""
     hand = by_hand(strategy, "a", "b")
-    hand.taken()
+    hand.dispatched()
     hand.update("a", *first)
     hand.update("b", *second)
     assert hand.engine.version == 1
@@ -38,13 +38,13 @@ def rejected(hand: ByHand) -> list[str]:
 
 def test_two_steps_of_both_stages() -> None:
     hand = by_hand(WKAFL(k=2, beta=5.0, c=0.5), "a", "b", "c")
-    hand.taken()
+    hand.dispatched()
     hand.update("a", 6.0, 0.0)
     hand.update("b", 0.0, 8.0)
     # fresh: p = 1/2, 1/2, −ĝ = (3, 4). cos_a = 18/(6·5) = 0.6, cos_b = 32/(8·5) = 0.8
     # q ∝ e^3, e^4 = 1/(1 + e), e/(1 + e), and the rate is 1
     first = [6 / (1 + E), 8 * E / (1 + E)]
-    assert (hand.model, hand.taken()) == (pytest.approx(first), ["a", "b"])
+    assert (hand.model, hand.dispatched()) == (pytest.approx(first), ["a", "b"])
 
     hand.update("c", 0.0, 2 * (E + 2))
     hand.update("a", 3 * (E + 2) / E, 0.0)
@@ -100,7 +100,7 @@ def test_who_is_as_near_as_the_other_counts_as_much(beta: float) -> None:
 def test_the_threshold_leaves_out_what_is_below_it(theta: float, out: list[str], model: list[float]) -> None:
     hand = of_two(WKAFL(k=2, theta=theta, beta=0.0), (6.0, 0.0), (0.0, 8.0))
     assert (rejected(hand), hand.model) == (out, model)
-    assert hand.taken() == ["a", "b"]  # who was left out is sent the new model, too
+    assert hand.dispatched() == ["a", "b"]  # who was left out is sent the new model, too
 
 
 def test_the_staleness_of_what_was_left_out_does_not_lower_the_rate() -> None:

@@ -10,7 +10,7 @@ import pytest
 from devices.cluster.head import Head
 from testbed.history import trace
 from testbed.wire.codec import encode, largest_frame
-from testbed.wire.messages import LEAD_JOBS, Beat, Group, Job, Train, Update
+from testbed.wire.messages import CLUSTER_JOBS, Heartbeat, Job, JoinCluster, Train, Update
 from testbed.wire.sockets import Peer, wait_for_any
 from tests.aggregator.strategies.by_hand import vector
 
@@ -23,7 +23,7 @@ class Cluster:
 
     def __init__(self, folder: Path, quorum: int) -> None:
         endpoint = f"ipc://{folder}/head"
-        group = Group(book=1, head="a", quorum=quorum, members=(("a", 10, 0), ("b", 30, 0)))
+        group = JoinCluster(ticket_range=1, head="a", quorum=quorum, members=(("a", 10, 0), ("b", 30, 0)))
         self.given: list[Train] = []
         self.results: list[Update] = []
         self.head = Head(group, endpoint, SIZE, self.given.append, lambda update, *_: self.results.append(update))
@@ -33,7 +33,7 @@ class Cluster:
         self.member.close(linger=0)
         self.head.close()
 
-    def say(self, message: Beat | Update, now: float) -> None:
+    def say(self, message: Heartbeat | Update, now: float) -> None:
         """The head hears it, by a clock that was read at ``now``."""
         self.member.send(encode(message), PATIENCE)
         wait_for_any(PATIENCE, [self.head.hub])
@@ -41,9 +41,14 @@ class Cluster:
 
     def lead(self, ticket: int, version: int, moment: float) -> None:
         train = Train(
-            ticket=ticket, number=LEAD_JOBS, version=version, sent=moment, job=Job(steps=1), model=vector(0, 0),
+            ticket=ticket,
+            number=CLUSTER_JOBS,
+            version=version,
+            sent=moment,
+            job=Job(steps=1),
+            model=vector(0, 0),
             lead=True,
-        )  # fmt: skip
+        )
         self.head.lead(train, moment)
 
     @property
@@ -63,13 +68,22 @@ class Cluster:
 
 def update(device: str, ticket: int, due: float) -> Update:
     return Update(
-        device=device, ticket=ticket, version=0, delta=vector(1, 1), samples=10, steps=1, started=0.1, finished=due,
-        due=due, loss=None, trains=1,
-    )  # fmt: skip
+        device=device,
+        ticket=ticket,
+        version=0,
+        delta=vector(1, 1),
+        samples=10,
+        steps=1,
+        started=0.1,
+        finished=due,
+        due=due,
+        loss=None,
+        trains=1,
+    )
 
 
-def idle(finished: int = 0, trains: int = 0) -> Beat:
-    return Beat(device="b", state="idle", ticket=0, finished=finished, trains=trains)
+def idle(finished: int = 0, trains: int = 0) -> Heartbeat:
+    return Heartbeat(device="b", state="idle", ticket=0, finished=finished, trains=trains)
 
 
 @pytest.fixture
@@ -123,7 +137,7 @@ def test_an_update_that_had_come_before_a_result_and_is_not_in_it_is_in_the_next
     cluster.head.take(update("a", first, due=1.0), 1.0)
     cluster.say(update("b", second, due=1.0), 1.0)
     assert not cluster.results
-    cluster.head.regroup(Group(book=1, head="a", quorum=1, members=(("a", 10, 1), ("b", 30, 1))), 1.5)
+    cluster.head.regroup(JoinCluster(ticket_range=1, head="a", quorum=1, members=(("a", 10, 1), ("b", 30, 1))), 1.5)
     cluster.lead(6, 1, 2.0)
     assert [[merged[0] for merged in result.merged] for result in cluster.results] == [[first], [second]]
     cluster.close()

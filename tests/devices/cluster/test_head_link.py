@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from devices.cluster.head_link import Relay
+from devices.cluster.head_link import HeadLink
 from testbed.history.trace import Downloaded, Uploaded
-from testbed.wire.messages import LEAD_JOBS, Job, Train, Update
+from testbed.wire.messages import CLUSTER_JOBS, Job, Train, Update
 from tests.aggregator.strategies.by_hand import vector
 from tests.devices.parts import LOST, SPEC, Script
 
-FIRST = LEAD_JOBS
+FIRST = CLUSTER_JOBS
 
 
 Losses = list[tuple[int, str, float]]
@@ -23,12 +23,12 @@ Losses = list[tuple[int, str, float]]
 
 def relay(
     script: Script | None = None, dies_at: float = math.inf, lost: Losses | None = None, **traits: Any
-) -> Relay:  # fmt: skip
+) -> HeadLink:
     def lose(update: Update, reason: str, moment: float) -> None:
         if lost is not None:
             lost.append((update.ticket, reason, moment))
 
-    return Relay(dataclasses.replace(SPEC, **traits), script or Script(), lose, lead=0.05, dies_at=dies_at)
+    return HeadLink(dataclasses.replace(SPEC, **traits), script or Script(), lose, lead=0.05, dies_at=dies_at)
 
 
 def model(ticket: int = 7, sent: float = 1.0, number: int = FIRST) -> Train:
@@ -37,15 +37,24 @@ def model(ticket: int = 7, sent: float = 1.0, number: int = FIRST) -> Train:
 
 def result(ticket: int = 7) -> Update:
     return Update(
-        device=SPEC.name, ticket=ticket, version=3, delta=vector(0.5, 0.5), samples=9, steps=1, started=0.0,
-        finished=2.0, due=2.0, loss=None, merged=((1, 1.0, 0),),
-    )  # fmt: skip
+        device=SPEC.name,
+        ticket=ticket,
+        version=3,
+        delta=vector(0.5, 0.5),
+        samples=9,
+        steps=1,
+        started=0.0,
+        finished=2.0,
+        due=2.0,
+        loss=None,
+        merged=((1, 1.0, 0),),
+    )
 
 
 def test_a_model_is_there_when_the_downlink_has_delivered_it() -> None:
     link = relay()
     link.receive(model(), 1.01)
-    assert (link.held, link.down_due, link.take(1.2)) == (7, 1.25, None)
+    assert (link.absent, link.down_due, link.take(1.2)) == (7, 1.25, None)
     taken = link.take(1.3)
     assert taken is not None
     assert (taken[0].ticket, taken[1]) == (7, 1.25)
@@ -58,11 +67,11 @@ def test_a_model_that_was_lost_is_not_held_and_taken_when_it_is_sent_again() -> 
     link = relay(Script(downloads={(FIRST, 0): LOST}))
     link.receive(model(), 1.0)
     assert link.take(1.25) is None
-    assert (link.held, link.drops) == (0, 1)
+    assert (link.absent, link.drops) == (0, 1)
     link.receive(model(sent=2.0), 2.0)
     taken = link.take(2.25)
     assert taken is not None
-    assert (taken[0].ticket, taken[1], link.held) == (7, 2.25, 7)
+    assert (taken[0].ticket, taken[1], link.absent) == (7, 2.25, 7)
 
 
 def test_a_model_that_is_sent_again_although_it_is_here_is_ignored() -> None:
@@ -81,9 +90,9 @@ def test_a_result_goes_to_the_transport_before_it_is_due_and_is_held_until_then(
     assert link.up_due == pytest.approx(2.45)
     link.advance(2.46)
     [update] = link.outbox
-    assert (update.due, update.merged, link.held) == (2.5, ((1, 1.0, 0),), 7)
+    assert (update.due, update.merged, link.absent) == (2.5, ((1, 1.0, 0),), 7)
     link.advance(2.5)
-    assert (link.held, link.finished, link.up_due) == (0, 7, math.inf)
+    assert (link.absent, link.finished, link.up_due) == (0, 7, math.inf)
     assert [type(event) for event in link.events] == [Downloaded, Uploaded]
 
 
@@ -98,7 +107,7 @@ def test_a_result_that_is_lost_is_sent_again_or_given_up(on_drop: str, due: floa
     link.send(result(), model(), 2.0)
     link.advance(10.0)
     assert [update.due for update in link.outbox] == ([] if due is None else [due])
-    assert (link.held, link.finished, link.drops) == (0, 7, 1)
+    assert (link.absent, link.finished, link.drops) == (0, 7, 1)
     assert lost == ([(7, "its head's upload was given up", 2.5)] if due is None else [])
 
 
@@ -109,7 +118,7 @@ def test_a_result_for_a_model_that_was_replaced_is_for_nobody() -> None:
     link.take(1.25)
     link.receive(model(ticket=8), 1.5)
     link.send(result(ticket=7), model(), 2.0)
-    assert (link.up_due, link.held) == (math.inf, 8)
+    assert (link.up_due, link.absent) == (math.inf, 8)
     assert lost == [(7, "its head was sent another model meanwhile", 2.0)]
 
 
@@ -123,7 +132,7 @@ def test_a_result_that_is_on_its_way_when_another_model_comes_is_lost_unless_it_
     link.take(1.25)
     link.send(result(), model(), 2.0)
     link.receive(model(ticket=8, sent=moment), moment)
-    assert (link.held, link.up_due) == (8, math.inf)
+    assert (link.absent, link.up_due) == (8, math.inf)
     assert any(isinstance(event, Uploaded) for event in link.events) == came_through
     assert lost == ([] if came_through else [(7, "its head was sent another model meanwhile", 2.4)])
 
@@ -141,4 +150,4 @@ def test_without_a_cluster_nothing_is_on_its_way() -> None:
     link = relay()
     link.receive(model(), 1.0)
     link.drop()
-    assert (link.take(9.0), link.held, link.down_due) == (None, 0, math.inf)
+    assert (link.take(9.0), link.absent, link.down_due) == (None, 0, math.inf)

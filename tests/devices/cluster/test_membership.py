@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from devices.cluster.membership import Membership
-from devices.config import DeviceConfig
 from devices.device import Device
+from devices.device_config import DeviceConfig
 from testbed.history import trace
 from testbed.profile.schema import Direction
-from testbed.wire.messages import Group, Job, Ledger, Train, book_of, first_ticket
+from testbed.wire.messages import HeadReport, Job, JoinCluster, Train, first_ticket, range_of
 from tests.aggregator.strategies.by_hand import vector
 from tests.devices.parts import SPEC, FakeTraining, Script
 
@@ -33,10 +33,10 @@ class Place:
         spec = replace(SPEC, name=name, index=index, **plain | traits)
         config = DeviceConfig(
             spec=spec, core=0, endpoint="", seed=1, dilation=1.0, beat=1.0, job=JOB, heads=str(folder)
-        )  # fmt: skip
+        )
         self.device = Device(spec, Script(), 64, FakeTraining())
         self.cluster = Membership(config, 2, self.device, lead=0.0)
-        self.ledgers: list[Ledger] = []
+        self.ledgers: list[HeadReport] = []
 
     def live(self, now: float) -> None:
         self.device.advance(now)
@@ -68,8 +68,10 @@ def places(tmp_path: Path) -> Iterator[dict[str, Place]]:
         place.cluster.leave()
 
 
-def group(book: int, head: str, quorum: int = 3, members: tuple[str, ...] = NAMES) -> Group:
-    return Group(book=book, head=head, quorum=quorum, members=tuple((name, 64, 5) for name in members))
+def group(ticket_range: int, head: str, quorum: int = 3, members: tuple[str, ...] = NAMES) -> JoinCluster:
+    return JoinCluster(
+        ticket_range=ticket_range, head=head, quorum=quorum, members=tuple((name, 64, 5) for name in members)
+    )
 
 
 def lead(ticket: int, version: int = 4) -> Train:
@@ -96,7 +98,7 @@ def test_a_cluster_works_and_its_head_sends_one_result(places: dict[str, Place])
     [result] = head.cluster.outbox
     assert (result.ticket, result.version, result.samples, len(result.merged)) == (9, 4, 3 * 64, 3)
     assert sorted(device for device, _ in head.tickets) == sorted(NAMES)
-    assert {book_of(ticket) for _, ticket in head.tickets} == {2}
+    assert {range_of(ticket) for _, ticket in head.tickets} == {2}
     assert not places["one"].cluster.outbox
     # members tell the aggregator nothing of tickets that are none of its own
     beat = places["one"].cluster.for_aggregator(places["one"].device.beat())
@@ -133,7 +135,7 @@ def test_with_another_head_the_cluster_begins_anew_and_old_work_is_for_nobody(pl
     places["one"].cluster.lead(lead(12), now)
     live_until(places, lambda: bool(places["one"].cluster.outbox), now)
     [result] = places["one"].cluster.outbox
-    assert {book_of(ticket) for ticket, _, _ in result.merged} == {3}
+    assert {range_of(ticket) for ticket, _, _ in result.merged} == {3}
     assert not places["head"].cluster.outbox
 
 
@@ -141,9 +143,7 @@ def test_members_go_on_although_their_head_is_silent(places: dict[str, Place]) -
     """Nothing waits for a head that does not listen: heartbeats to the aggregator do not hang on it."""
     one = places["one"]
     one.cluster.enter(group(2, "head"), 0.0)
-    one.device.receive(
-        Train(ticket=first_ticket(2) + 1, version=0, sent=0.0, job=JOB, model=vector(0.0, 0.0)), 0.0
-    )  # fmt: skip
+    one.device.receive(Train(ticket=first_ticket(2) + 1, version=0, sent=0.0, job=JOB, model=vector(0.0, 0.0)), 0.0)
     for tick in range(40):
         one.live(tick * 0.1)
     assert one.device.state.value == "idle"

@@ -8,22 +8,29 @@ from devices.compute.pace import Pace
 from testbed.history.trace import Miss, Use
 from testbed.host.kernel import Usage
 from testbed.profile.schema import Phase
-from testbed.profile.speed import Curve
+from testbed.profile.speed import SteppedCurve
 
-STEADY = Curve()
+STEADY = SteppedCurve()
 
 
 def one_sample_a_step(
-    started: float, seconds: float | None, *, steps: int = 100, curve: Curve = STEADY, usage: Usage | None = None,
-    ahead: float = 0.0, grain: float = 0.0, enforced: bool = True,
-) -> Pace:  # fmt: skip
+    started: float,
+    seconds: float | None,
+    *,
+    steps: int = 100,
+    curve: SteppedCurve = STEADY,
+    usage: Usage | None = None,
+    ahead: float = 0.0,
+    grain: float = 0.0,
+    enforced: bool = True,
+) -> Pace:
     return Pace(
         started, seconds, lambda done: done, curve, usage, steps=steps, ahead=ahead, grain=grain, enforced=enforced
     )
 
 
-def phases(*pairs: tuple[float, float], period: float | None = None) -> Curve:
-    return Curve([Phase(at=at, speed=speed) for at, speed in pairs], period)
+def phases(*pairs: tuple[float, float], period: float | None = None) -> SteppedCurve:
+    return SteppedCurve([Phase(at=at, speed=speed) for at, speed in pairs], period)
 
 
 def deadlines(pace: Pace, steps: Sequence[int]) -> list[float]:

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from devices.config import DeviceConfig
+from devices.device_config import DeviceConfig
 from devices.process import main
 from devices.process.main import DeviceProcess
 from testbed.common.clock import WallClock
 from testbed.emulation.faults import timetable
 from testbed.profile.schema import Direction
 from testbed.wire.codec import Buffer, decode, encode
-from testbed.wire.messages import Beat, Hello, Job, Message, Refused, Stop, Train, Update, Welcome
-from testbed.wire.sockets import Unreachable
+from testbed.wire.messages import Heartbeat, Hello, Job, Message, Refused, Stop, Train, Update, Welcome
+from testbed.wire.sockets import PeerUnreachable
 from tests.devices.parts import SPEC, Time
 from tests.devices.tiny import TinyTask
 
@@ -60,9 +60,9 @@ class ScriptedPeer:
 
     def send(self, frames: Sequence[Buffer], timeout: float = 0.0) -> None:
         message = decode(frames, TinyTask.SIZE)
-        if isinstance(message, (Update, Beat)) and self._blocked > 0:
+        if isinstance(message, (Update, Heartbeat)) and self._blocked > 0:
             self._blocked -= 1
-            raise Unreachable
+            raise PeerUnreachable
         self.told.append(message)
         self.moments.append(self._time.now - self._began)
 
@@ -95,7 +95,9 @@ def job(time: Time, ticket: int = 1, steps: int = 2) -> list[Message]:
 def test_events_outlast_messages_that_the_transport_could_not_take(time: Time, blocked: int) -> None:
     peer = ScriptedPeer(time, job(time), blocked=blocked)
     live(peer)
-    events = [event["kind"] for message in peer.told if isinstance(message, (Update, Beat)) for event in message.events]
+    events = [
+        event["kind"] for message in peer.told if isinstance(message, (Update, Heartbeat)) for event in message.events
+    ]
     assert events == ["downloaded", "trained", "uploaded"]
     assert len(peer.of(Update)) == 1
 
@@ -105,7 +107,7 @@ def test_no_heartbeat_overtakes_an_update_that_waits(time: Time) -> None:
     live(peer)
     kinds = [type(message) for message in peer.told]
     before = peer.told[: kinds.index(Update)]
-    assert [beat for beat in before if isinstance(beat, Beat) and beat.finished == 1] == []
+    assert [beat for beat in before if isinstance(beat, Heartbeat) and beat.finished == 1] == []
 
 
 def test_a_device_says_hello_and_farewell(time: Time) -> None:
@@ -114,14 +116,14 @@ def test_a_device_says_hello_and_farewell(time: Time) -> None:
     hello, last = peer.told[0], peer.told[-1]
     assert isinstance(hello, Hello)
     assert (hello.device, hello.cores, hello.samples) == ("rpi-1", (3,), 5)
-    assert isinstance(last, Beat)
+    assert isinstance(last, Heartbeat)
     assert (last.state, last.finished) == ("stopped", 1)
 
 
 def test_a_run_that_ends_before_it_begins_is_left_in_peace(time: Time) -> None:
     peer = ScriptedPeer(time, [Stop(reason="interrupted"), Stop(reason="interrupted")])
     live(peer)
-    assert [type(message) for message in peer.told] == [Hello, Beat]
+    assert [type(message) for message in peer.told] == [Hello, Heartbeat]
 
 
 def test_a_refused_device_says_why_it_ends(time: Time) -> None:
@@ -182,7 +184,7 @@ def test_steps_are_computed_a_little_ahead_of_their_time(time: Time, monkeypatch
 def test_heartbeats_come_at_their_emulated_interval_while_the_device_waits(time: Time, dilation: float) -> None:
     peer = ScriptedPeer(time, job(time), updates=0, last=1.0)
     live(peer, dilation, down=Direction(delay=100.0))
-    beats = [moment for moment, _ in peer.of(Beat)][:-1]  # the last one is the farewell
+    beats = [moment for moment, _ in peer.of(Heartbeat)][:-1]  # the last one is the farewell
     assert np.diff(beats) == pytest.approx(0.05 * dilation, abs=1e-3)
     assert len(beats) >= 6
 
@@ -216,14 +218,14 @@ def test_a_device_that_is_suspended_by_signal_stops_itself_for_as_long(
     assert expected is not None
     peer, [(began, seconds)] = suspended(time, monkeypatch, 1.0, dilation)
     assert seconds == pytest.approx(expected.seconds * dilation, abs=1e-3)
-    assert not [moment for moment, _ in peer.of(Beat) if began < moment < began + seconds]
+    assert not [moment for moment, _ in peer.of(Heartbeat) if began < moment < began + seconds]
     [(_, update)] = peer.of(Update)
     assert update.due == pytest.approx(2 * 5 * 0.125 + expected.seconds, abs=1e-3)
 
 
 def test_a_device_that_is_woken_early_stays_awake_and_suspended(time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
     peer, [(began, seconds)] = suspended(time, monkeypatch, 0.25)
-    awake = [beat for moment, beat in peer.of(Beat) if began + 0.25 * seconds < moment < began + seconds]
+    awake = [beat for moment, beat in peer.of(Heartbeat) if began + 0.25 * seconds < moment < began + seconds]
     assert {beat.state for beat in awake} == {"suspended"}
 
 
@@ -246,7 +248,7 @@ def test_a_device_that_holds_still_is_not_stopped(time: Time, monkeypatch: pytes
     monkeypatch.setattr(main, "freeze", lambda seconds: pytest.fail("it was"))
     peer = ScriptedPeer(time, job(time))
     live(peer, throttle="pace", seconds_per_sample=0.125, suspend=1.0, suspend_max=9.0, suspend_by="hold")
-    assert "suspended" in {beat.state for _, beat in peer.of(Beat)}
+    assert "suspended" in {beat.state for _, beat in peer.of(Heartbeat)}
 
 
 # ---- waiting

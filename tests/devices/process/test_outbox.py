@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from devices.process.outbox import Telling
+from devices.process.outbox import Outbox
 from testbed.wire.codec import Buffer, decode
-from testbed.wire.messages import MOST_EVENTS, STOPPED, Beat
+from testbed.wire.messages import MOST_EVENTS, STOPPED, Heartbeat
 
 
 class Listener:
@@ -20,11 +20,11 @@ class Listener:
     def send(self, frames: Sequence[Buffer], timeout: float) -> None:
         self.told.append(decode(frames, 0))
 
-    def beat(self) -> Beat:
+    def beat(self) -> Heartbeat:
         events, self._events = self._events, ()
-        return Beat(device="a", state="idle", events=events)
+        return Heartbeat(device="a", state="idle", events=events)
 
-    def for_aggregator(self, beat: Beat) -> Beat:
+    def for_aggregator(self, beat: Heartbeat) -> Heartbeat:
         return beat
 
     def ledgers(self) -> list[object]:
@@ -36,7 +36,7 @@ class Listener:
 
 def test_more_events_than_fit_go_with_the_next_message() -> None:
     listener = Listener(MOST_EVENTS + 3)
-    telling: Any = Telling(listener, listener, listener)  # type: ignore[arg-type]
+    telling: Any = Outbox(listener, listener, listener)  # type: ignore[arg-type]
     telling.beat()
     telling.beat()
     assert [len(beat.events) for beat in listener.told] == [MOST_EVENTS, 3]
@@ -44,7 +44,7 @@ def test_more_events_than_fit_go_with_the_next_message() -> None:
 
 def test_the_last_word_comes_after_everything_else_was_told() -> None:
     listener = Listener(2 * MOST_EVENTS + 3)
-    telling: Any = Telling(listener, listener, listener)  # type: ignore[arg-type]
+    telling: Any = Outbox(listener, listener, listener)  # type: ignore[arg-type]
     telling.last_word(STOPPED)
     assert [(beat.state, len(beat.events)) for beat in listener.told] == [
         ("idle", MOST_EVENTS),

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from devices.config import Rejoining
+from devices.device_config import Rejoining
 from devices.process.main import DeviceProcess
 from testbed.profile.schema import ScriptedEvent
 from testbed.wire.codec import Buffer, encode
-from testbed.wire.messages import Beat, Hello, Message, Stop, Update
+from testbed.wire.messages import Heartbeat, Hello, Message, Stop, Update
 from tests.devices.parts import Time
 from tests.devices.process.test_main import CONFIG, LINKS, ScriptedPeer, job, live, time
 from tests.devices.tiny import TinyTask
@@ -30,14 +30,16 @@ PACED: dict[str, Any] = {"throttle": "pace", "seconds_per_sample": 0.125, **LINK
 
 
 def kinds(peer: ScriptedPeer) -> list[str]:
-    return [event["kind"] for message in peer.told if isinstance(message, (Update, Beat)) for event in message.events]
+    return [
+        event["kind"] for message in peer.told if isinstance(message, (Update, Heartbeat)) for event in message.events
+    ]
 
 
 def test_a_killed_device_says_a_last_word_and_then_nothing_whatever_it_hears(time: Time) -> None:
     peer = ScriptedPeer(time, job(time), updates=0, last=5.0)
     live(peer, script=(event(1.0, "kill"),), **PACED)
     last = peer.told[-1]
-    assert isinstance(last, Beat)
+    assert isinstance(last, Heartbeat)
     assert (last.state, last.ticket) == ("killed", 0)
     assert peer.moments[-1] == pytest.approx(1.0, abs=1e-3)
     assert kinds(peer) == ["downloaded", "abandoned"]
@@ -103,8 +105,8 @@ def test_a_device_that_was_forked_before_its_time_says_hello_at_its_time(time: T
     peer = rejoin(time, 2.5, (0.5, train), (2.6, welcome), (2.7, train), (3.0, stop))
     assert isinstance(peer.told[0], Hello)
     assert peer.moments[0] == pytest.approx(2.5, abs=1e-3)
-    assert peer.of(Beat)[-1][1].trains == 1
-    told = [event for message in peer.told if isinstance(message, (Update, Beat)) for event in message.events]
+    assert peer.of(Heartbeat)[-1][1].trains == 1
+    told = [event for message in peer.told if isinstance(message, (Update, Heartbeat)) for event in message.events]
     assert {event["job"] for event in told if "job" in event} == {4}
 
 
@@ -117,5 +119,7 @@ def test_a_device_whose_fork_took_too_long_says_hello_at_once(time: Time) -> Non
 
 def test_a_device_that_waits_for_its_time_when_the_run_ends_only_says_goodbye(time: Time) -> None:
     peer = rejoin(time, 100.0, (3.0, Stop(reason="enough")))
-    assert [(type(message), message.state) for message in peer.told if isinstance(message, Beat)] == [(Beat, "stopped")]
+    assert [(type(message), message.state) for message in peer.told if isinstance(message, Heartbeat)] == [
+        (Heartbeat, "stopped")
+    ]
     assert peer.moments == pytest.approx([3.0], abs=1e-3)

@@ -20,21 +20,39 @@ def sent(ticket: int, at: float = 0.0, device: str = "a", steps: int = 10) -> tr
 
 
 def download(
-    ticket: int, start: float, end: float, device: str = "a", *, held: float | None = None, dropped: bool = False
+    ticket: int, start: float, end: float, device: str = "a", *, absent: float | None = None, dropped: bool = False
 ) -> trace.Downloaded:
     return trace.Downloaded(
-        t=end, device=device, ticket=ticket, job=0, attempt=0, sent=start, asked=end - start, obtained=end - start,
-        bytes=1000, dropped=dropped, held=held,
-    )  # fmt: skip
+        t=end,
+        device=device,
+        ticket=ticket,
+        job=0,
+        attempt=0,
+        sent=start,
+        asked=end - start,
+        obtained=end - start,
+        bytes=1000,
+        dropped=dropped,
+        absent=absent,
+    )
 
 
 def upload(
-    ticket: int, start: float, end: float, device: str = "a", *, held: float | None = None, dropped: bool = False
+    ticket: int, start: float, end: float, device: str = "a", *, absent: float | None = None, dropped: bool = False
 ) -> trace.Uploaded:
     return trace.Uploaded(
-        t=end, device=device, ticket=ticket, job=0, attempt=0, sent=start, asked=end - start, obtained=end - start,
-        bytes=100, dropped=dropped, held=held,
-    )  # fmt: skip
+        t=end,
+        device=device,
+        ticket=ticket,
+        job=0,
+        attempt=0,
+        sent=start,
+        asked=end - start,
+        obtained=end - start,
+        bytes=100,
+        dropped=dropped,
+        absent=absent,
+    )
 
 
 def trained(ticket: int, end: float, seconds: float, device: str = "a") -> trace.Trained:
@@ -58,9 +76,12 @@ def scripted(do: str, at: float, device: str = "a") -> trace.Scripted:
 def made(version: int, at: float, *tickets: int, weights: list[float | None] | None = None) -> trace.Aggregated:
     """All of them new, and of the version before."""
     return trace.Aggregated(
-        t=at, version=version, tickets=list(tickets), weights=weights or [1.0] * len(tickets),
+        t=at,
+        version=version,
+        tickets=list(tickets),
+        weights=weights or [1.0] * len(tickets),
         staleness=[0] * len(tickets),
-    )  # fmt: skip
+    )
 
 
 def scored(version: int, at: float, accuracy: float) -> trace.Scored:

@@ -12,7 +12,7 @@ from testbed.analysis.totals import totals
 from testbed.fidelity.evidence import gather
 from testbed.history import trace
 from testbed.replay import recording
-from testbed.wire.messages import LEAD_JOBS, first_ticket
+from testbed.wire.messages import CLUSTER_JOBS, first_ticket
 from tests.testbed.analysis import histories
 from tests.testbed.runs.test_tensorboard import HEADER
 
@@ -22,29 +22,48 @@ LEAD = 7
 
 def arrived(ticket: int, device: str, t: float, staleness: int = 0) -> trace.Arrived:
     return trace.Arrived(
-        t=t, device=device, ticket=ticket, due=t, received=t, taken=t, bytes=400, version=0,
-        staleness=staleness, loss=0.5,
-    )  # fmt: skip
+        t=t,
+        device=device,
+        ticket=ticket,
+        due=t,
+        received=t,
+        handled=t,
+        bytes=400,
+        version=0,
+        staleness=staleness,
+        loss=0.5,
+    )
 
 
 def moved(kind: type[trace.TransferEvent], ticket: int, device: str, job: int, sent: float) -> trace.TransferEvent:
     return kind(
-        t=sent + 0.5, device=device, ticket=ticket, job=job, attempt=0, sent=sent, asked=0.5, obtained=0.5, bytes=400,
+        t=sent + 0.5,
+        device=device,
+        ticket=ticket,
+        job=job,
+        attempt=0,
+        sent=sent,
+        asked=0.5,
+        obtained=0.5,
+        bytes=400,
         dropped=False,
-    )  # fmt: skip
+    )
 
 
-def sent(ticket: int, device: str, t: float, *, lead: bool = False) -> trace.Dispatched:
-    return trace.Dispatched(t=t, device=device, ticket=ticket, version=0, steps=4, lead=lead)
+def sent(ticket: int, device: str, t: float, *, for_cluster: bool = False) -> trace.Dispatched:
+    return trace.Dispatched(t=t, device=device, ticket=ticket, version=0, steps=4, for_cluster=for_cluster)
 
 
 EVENTS: list[trace.Event] = [
-    HEADER, histories.joined("h"), histories.joined("m"),
+    HEADER,
+    histories.joined("h"),
+    histories.joined("m"),
     trace.Clustered(t=1.0, version=0, clusters=[["h", "m"]], purity=1.0),
-    trace.Grouped(t=1.0, cluster=0, book=2, head="h", members=["h", "m"], quorum=2),
-    sent(LEAD, "h", 1.0, lead=True),
-    moved(trace.Downloaded, LEAD, "h", LEAD_JOBS, 1.0),
-    sent(OWN, "h", 1.5), sent(OWN + 1, "m", 1.5),
+    trace.Grouped(t=1.0, cluster=0, ticket_range=2, head="h", members=["h", "m"], quorum=2),
+    sent(LEAD, "h", 1.0, for_cluster=True),
+    moved(trace.Downloaded, LEAD, "h", CLUSTER_JOBS, 1.0),
+    sent(OWN, "h", 1.5),
+    sent(OWN + 1, "m", 1.5),
     arrived(OWN, "h", 3.0),
     moved(trace.Downloaded, OWN + 1, "m", 0, 1.5),
     moved(trace.Uploaded, OWN + 1, "m", 0, 3.5),
@@ -52,11 +71,11 @@ EVENTS: list[trace.Event] = [
     trace.Aggregated(t=4.5, version=1, tickets=[LEAD], weights=[0.5], staleness=[0]),
     trace.Merged(t=4.5, device="h", ticket=LEAD, tickets=[OWN, OWN + 1], weights=[0.25, 0.75], staleness=[0, 2]),
     arrived(OWN + 1, "m", 4.0, staleness=2),  # what heads tell comes late
-    moved(trace.Uploaded, LEAD, "h", LEAD_JOBS, 4.0),
+    moved(trace.Uploaded, LEAD, "h", CLUSTER_JOBS, 4.0),
     sent(OWN + 2, "m", 4.25),
     trace.Lost(t=5.0, device="m", ticket=OWN + 2, reason="its head has gone"),
     histories.stopped(8.0),
-]  # fmt: skip
+]
 
 
 def test_what_went_into_a_version_through_a_head_is_applied_with_the_weight_that_it_had_there() -> None:
@@ -88,15 +107,18 @@ def test_a_recording_holds_jobs_and_not_what_a_head_passed_on() -> None:
     assert set(jobs["m"]) == {0}
 
 
-@pytest.mark.parametrize("book", [2, 3])
-def test_what_heads_tell_may_come_late_and_nothing_else(tmp_path: Path, book: int) -> None:
+@pytest.mark.parametrize("ticket_range", [2, 3])
+def test_what_heads_tell_may_come_late_and_nothing_else(tmp_path: Path, ticket_range: int) -> None:
     path = tmp_path / "trace.jsonl"
     writer = trace.TraceWriter(path)
     for event in EVENTS:
-        writer.write(trace.Grouped(t=1.0, cluster=0, book=book, head="h", members=["h"], quorum=1)
-                     if isinstance(event, trace.Grouped) else event)  # fmt: skip
+        writer.write(
+            trace.Grouped(t=1.0, cluster=0, ticket_range=ticket_range, head="h", members=["h"], quorum=1)
+            if isinstance(event, trace.Grouped)
+            else event
+        )
     writer.close()
-    if book == 2:
+    if ticket_range == 2:
         assert len(list(trace_reading.events(path))) == len(EVENTS)
     else:
         with pytest.raises(Exception, match="times run backwards"):

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.analysis import energy, metrics
-from testbed.analysis.energy import Ledger
+from testbed.analysis.energy import EnergyAccount
 from testbed.analysis.timeline import STATES, Span
 from testbed.analysis.totals import Totals, totals
 from testbed.history.trace import Delivered, Event, Lost, Rejected, Superseded
@@ -189,7 +189,7 @@ def test_the_curve_of_a_suspension_in_the_middle_of_computing_is_as_drawn() -> N
 def test_the_curve_of_a_transfer_that_is_held_up_is_as_drawn() -> None:
     """Receiving (2 + 1 W) from 1 to 1.5 and from 3.5 to 4; away (0.5 W) between."""
     total = totals(
-        [joined(), sent(1), suspended(0, 1.5, 3.5, away=True), download(1, 1.0, 4.0, held=2.0), stopped(5.0)]
+        [joined(), sent(1), suspended(0, 1.5, 3.5, away=True), download(1, 1.0, 4.0, absent=2.0), stopped(5.0)]
     )
     assert spent(total, 1.0, 1.5, 2.5, 3.5, 4.0, 5.0) == [2.0, 3.5, 4.0, 4.5, 6.0, 8.0]
 
@@ -252,7 +252,7 @@ def _spans(draw: st.DrawFn) -> list[Span]:
 
 @given(_spans())
 def test_what_was_spent_by_the_end_is_the_sum_of_the_phases(found: list[Span]) -> None:
-    ledger = Ledger()
+    ledger = EnergyAccount()
     ledger.join("a", WATTS, 0.0)
     ledger.join("b", Watts(idle=0.25, compute=3.0, suspended=0.125, transmit=1.5, receive=0.75), 0.0)
     for span in found:
@@ -272,7 +272,7 @@ def test_every_state_has_its_watts() -> None:
     above["waiting"] = 0.0
     assert set(above) == set(STATES)
     for state, watts in above.items():
-        ledger = Ledger()
+        ledger = EnergyAccount()
         ledger.join("a", WATTS, 0.0)
         ledger.spend(Span("a", state, 1.0, 2.0, 1))
         assert ledger.joules_at([3.0]) == [6.0 + watts]

@@ -47,30 +47,60 @@ def sent(t: float, device: str, ticket: int, version: int) -> Dispatched:
 
 def down(device: str, attempt: int, obtained: float, dropped: bool) -> Downloaded:
     return Downloaded(
-        t=0.5, device=device, ticket=1, job=0, attempt=attempt, sent=0.0, asked=0.1, obtained=obtained, bytes=400,
+        t=0.5,
+        device=device,
+        ticket=1,
+        job=0,
+        attempt=attempt,
+        sent=0.0,
+        asked=0.1,
+        obtained=obtained,
+        bytes=400,
         dropped=dropped,
-    )  # fmt: skip
+    )
 
 
 def up(device: str, attempt: int, obtained: float, dropped: bool) -> Uploaded:
     return Uploaded(
-        t=3.0, device=device, ticket=1, job=0, attempt=attempt, sent=2.5, asked=0.1, obtained=obtained, bytes=420,
+        t=3.0,
+        device=device,
+        ticket=1,
+        job=0,
+        attempt=attempt,
+        sent=2.5,
+        asked=0.1,
+        obtained=obtained,
+        bytes=420,
         dropped=dropped,
-    )  # fmt: skip
+    )
 
 
 def trained(device: str, obtained: float, misses: int = 0) -> Trained:
     return Trained(
-        t=2.5, device=device, ticket=1, steps=10, asked=1.9, obtained=obtained, checks=10,
+        t=2.5,
+        device=device,
+        ticket=1,
+        steps=10,
+        asked=1.9,
+        obtained=obtained,
+        checks=10,
         misses=[Miss(number + 1, 0.19, 0.01) for number in range(misses)],
         use=Use(cpu=0.75, waited=0.25, stolen=0.125),
-    )  # fmt: skip
+    )
 
 
 EVENTS: list[Event] = [
     Header(
-        t=0.0, schema=trace.SCHEMA, name="demo", strategy="fedavg", seed=7, dilation=2.5, demand=0.5, pressure=None,
-        started="2024", host="h",
+        t=0.0,
+        schema=trace.SCHEMA,
+        name="demo",
+        strategy="fedavg",
+        seed=7,
+        dilation=2.5,
+        demand=0.5,
+        pressure=None,
+        started="2024",
+        host="h",
     ),
     joined("a", 1),
     joined("b", 2),
@@ -85,7 +115,7 @@ EVENTS: list[Event] = [
     up("a", 0, 0.5, True),
     up("a", 1, 0.5, False),
     Arrived(
-        t=3.2, device="a", ticket=1, due=3.125, received=3.2, taken=3.2, bytes=420, version=0, staleness=0, loss=1.0
+        t=3.2, device="a", ticket=1, due=3.125, received=3.2, handled=3.2, bytes=420, version=0, staleness=0, loss=1.0
     ),
     Aggregated(t=3.2, version=1, tickets=[1], weights=[1.0], staleness=[0]),
     sent(3.2, "a", 3, 1),
@@ -99,7 +129,13 @@ EVENTS: list[Event] = [
     Superseded(t=5.5, device="a", ticket=3),
     sent(5.5, "a", 5, 2),
     Abandoned(
-        t=5.6, device="a", ticket=3, steps=4, seconds=1.0, checks=4, misses=[Miss(4, 0.19, 0.05)],
+        t=5.6,
+        device="a",
+        ticket=3,
+        steps=4,
+        seconds=1.0,
+        checks=4,
+        misses=[Miss(4, 0.19, 0.05)],
         use=Use(cpu=0.5, waited=0.0625, stolen=0.0),
     ),
     Rejected(t=6.0, device="b", ticket=4, reason="zero"),
@@ -112,7 +148,7 @@ EVENTS: list[Event] = [
     Ignored(t=7.5, device="a", ticket=3),
     Refusal(t=7.5, peer="stranger", reason="unknown device"),
     Stopped(t=8.0, reason="8 seconds are over", version=3, in_flight=2),
-]  # fmt: skip
+]
 
 
 def test_the_summary_has_each_figure_right() -> None:
@@ -174,22 +210,72 @@ NO_JOULES = dict.fromkeys(
 def test_the_rows_of_devices_have_each_figure_right() -> None:
     assert metrics.device_rows(totals(EVENTS)) == [
         {
-            "device": "a", "pid": 11, "core": 1, "samples": 100, "jobs": 4, "to_aggregator": 1,
-            "applied": 1, "rejected": 0, "lost": 1, "superseded": 1, "drops": 1,
-            "bytes_up": 840, "bytes_down": 400, "busy_s": 3.0, "download_s": 0.125,
-            "upload_s": 1.0, "waiting_s": 0.0, "suspended_s": 0.0, "dead_s": 0.0, "abandoned_s": 1.0,
-            "idle_s": 4.375, "asked_s": 1.9, "obtained_s": 2.0, **NO_JOULES, "contribution": 0.4, "first_loss": 1.0,
-            "last_loss": 1.0, "missed": 1, "host_cpu_s": 1.25, "host_waited_s": 0.312, "mean_staleness": 0.0,
+            "device": "a",
+            "pid": 11,
+            "core": 1,
+            "samples": 100,
+            "jobs": 4,
+            "to_aggregator": 1,
+            "applied": 1,
+            "rejected": 0,
+            "lost": 1,
+            "superseded": 1,
+            "drops": 1,
+            "bytes_up": 840,
+            "bytes_down": 400,
+            "busy_s": 3.0,
+            "download_s": 0.125,
+            "upload_s": 1.0,
+            "waiting_s": 0.0,
+            "suspended_s": 0.0,
+            "dead_s": 0.0,
+            "abandoned_s": 1.0,
+            "idle_s": 4.375,
+            "asked_s": 1.9,
+            "obtained_s": 2.0,
+            **NO_JOULES,
+            "contribution": 0.4,
+            "first_loss": 1.0,
+            "last_loss": 1.0,
+            "missed": 1,
+            "host_cpu_s": 1.25,
+            "host_waited_s": 0.312,
+            "mean_staleness": 0.0,
         },
         {
-            "device": "b", "pid": 11, "core": 2, "samples": 100, "jobs": 4, "to_aggregator": 0,
-            "applied": 2, "rejected": 1, "lost": 0, "superseded": 0, "drops": 1,
-            "bytes_up": 420, "bytes_down": 800, "busy_s": 3.0, "download_s": 0.5,
-            "upload_s": 0.25, "waiting_s": 0.0, "suspended_s": 1.5, "dead_s": 0.0, "abandoned_s": 0.0,
-            "idle_s": 5.25, "asked_s": 1.9, "obtained_s": 3.0, **NO_JOULES, "contribution": 0.6, "first_loss": None,
-            "last_loss": None, "missed": 2, "host_cpu_s": 0.75, "host_waited_s": 0.25, "mean_staleness": 0.5,
+            "device": "b",
+            "pid": 11,
+            "core": 2,
+            "samples": 100,
+            "jobs": 4,
+            "to_aggregator": 0,
+            "applied": 2,
+            "rejected": 1,
+            "lost": 0,
+            "superseded": 0,
+            "drops": 1,
+            "bytes_up": 420,
+            "bytes_down": 800,
+            "busy_s": 3.0,
+            "download_s": 0.5,
+            "upload_s": 0.25,
+            "waiting_s": 0.0,
+            "suspended_s": 1.5,
+            "dead_s": 0.0,
+            "abandoned_s": 0.0,
+            "idle_s": 5.25,
+            "asked_s": 1.9,
+            "obtained_s": 3.0,
+            **NO_JOULES,
+            "contribution": 0.6,
+            "first_loss": None,
+            "last_loss": None,
+            "missed": 2,
+            "host_cpu_s": 0.75,
+            "host_waited_s": 0.25,
+            "mean_staleness": 0.5,
         },
-    ]  # fmt: skip
+    ]
 
 
 def test_the_rows_of_metrics_are_in_the_order_and_at_the_time_of_their_versions() -> None:
@@ -201,9 +287,18 @@ def test_the_rows_of_metrics_are_in_the_order_and_at_the_time_of_their_versions(
 
 def test_the_rows_of_versions_have_each_figure_right() -> None:
     keys = (
-        "version", "time_s", "latency_s", "updates", "new_updates", "weight", "mean_staleness", "max_staleness",
-        "planned_s", "queue_s", "time_usage",
-    )  # fmt: skip
+        "version",
+        "time_s",
+        "latency_s",
+        "updates",
+        "new_updates",
+        "weight",
+        "mean_staleness",
+        "max_staleness",
+        "planned_s",
+        "queue_s",
+        "time_usage",
+    )
     assert [tuple(row.values()) for row in metrics.version_rows(totals(EVENTS))] == [
         (1, 3.2, 3.2, 1, 1, 1.0, 0.0, 0, None, None, None),
         (2, 5.0, 1.8, 1, 1, 0.5, 1.0, 1, None, None, None),
@@ -217,19 +312,33 @@ def test_the_rows_of_versions_have_each_figure_right() -> None:
 def test_a_version_tells_what_its_round_was_planned_to_take_and_how_much_of_all_time_is_used_up() -> None:
     def planned(version: int, at: float, seconds: float, queue: float, spent: float) -> trace.Planned:
         return trace.Planned(
-            t=at, version=version, devices=["a"], shares=[1.0], remaining=[0.0], seconds=seconds, queue=queue,
-            spent=spent, budget=8.0,
-        )  # fmt: skip
+            t=at,
+            version=version,
+            devices=["a"],
+            shares=[1.0],
+            remaining=[0.0],
+            seconds=seconds,
+            queue=queue,
+            spent=spent,
+            budget=8.0,
+        )
 
     events = [
-        histories.joined(), histories.sent(1), planned(0, 0.0, 1.5, 0.0, 0.0), histories.made(1, 2.0, 1),
-        histories.sent(2, 2.0), planned(1, 2.0, 3.0, 1.0, 2.0), planned(1, 3.0, 2.5, 1.0, 2.0),
-        histories.made(2, 6.0, 2), histories.stopped(6.0),
-    ]  # fmt: skip
+        histories.joined(),
+        histories.sent(1),
+        planned(0, 0.0, 1.5, 0.0, 0.0),
+        histories.made(1, 2.0, 1),
+        histories.sent(2, 2.0),
+        planned(1, 2.0, 3.0, 1.0, 2.0),
+        planned(1, 3.0, 2.5, 1.0, 2.0),
+        histories.made(2, 6.0, 2),
+        histories.stopped(6.0),
+    ]
     rows = metrics.version_rows(totals(events))
     assert [(row["latency_s"], row["planned_s"], row["queue_s"], row["time_usage"]) for row in rows] == [
-        (2.0, 1.5, 0.0, 0.25), (4.0, 2.5, 1.0, 0.75),
-    ]  # fmt: skip
+        (2.0, 1.5, 0.0, 0.25),
+        (4.0, 2.5, 1.0, 0.75),
+    ]
 
 
 @pytest.mark.parametrize("length", range(1, len(EVENTS) + 1))
@@ -389,11 +498,20 @@ def rising() -> list[Event]:
     2 W all the time, 10 W instead from 1 to 3; 1 W more from 0 to 1 and from 4 to 5, 4 W more from 3 to 3.5.
     """
     return [
-        histories.joined(), histories.sent(1), histories.download(1, 0.0, 1.0), histories.trained(1, 3.0, 2.0),
-        histories.upload(1, 3.0, 3.5), histories.made(1, 3.5, 1), histories.scored(1, 3.5, 0.55),
-        histories.sent(2, 3.5), histories.download(2, 4.0, 5.0), histories.made(2, 6.0), histories.scored(2, 6.0, 0.85),
-        histories.upload(2, 6.5, 7.0, dropped=True), histories.stopped(8.0),
-    ]  # fmt: skip
+        histories.joined(),
+        histories.sent(1),
+        histories.download(1, 0.0, 1.0),
+        histories.trained(1, 3.0, 2.0),
+        histories.upload(1, 3.0, 3.5),
+        histories.made(1, 3.5, 1),
+        histories.scored(1, 3.5, 0.55),
+        histories.sent(2, 3.5),
+        histories.download(2, 4.0, 5.0),
+        histories.made(2, 6.0),
+        histories.scored(2, 6.0, 0.85),
+        histories.upload(2, 6.5, 7.0, dropped=True),
+        histories.stopped(8.0),
+    ]
 
 
 def test_joules_and_bytes_are_those_until_a_version_came_to_be() -> None:
@@ -405,8 +523,12 @@ def test_a_transfer_counts_from_its_end_on_lost_or_not() -> None:
     ends = [histories.scored(number, moment, 0.1) for number, moment in enumerate((0.5, 1.0, 3.25, 6.75, 7.0))]
     rows = metrics.metric_rows(totals([*rising()[:-1], *ends]))
     assert {row["time_s"]: row["bytes"] for row in rows if row["accuracy"] == 0.1} == {
-        0.5: 0, 1.0: 1000, 3.25: 1000, 6.75: 2100, 7.0: 2200,
-    }  # fmt: skip
+        0.5: 0,
+        1.0: 1000,
+        3.25: 1000,
+        6.75: 2100,
+        7.0: 2200,
+    }
 
 
 def test_levels_that_were_reached_have_what_they_took() -> None:
@@ -444,9 +566,11 @@ def shares(*events: Event) -> dict[str, float]:
 def test_a_ticket_that_is_used_again_contributes_again() -> None:
     """Ticket 1 (a) with 1, and again with 0.5; ticket 2 (b) with −0.5: what pushes away shapes the model, too."""
     events = [
-        sent(0.0, "a", 1, 0), sent(0.0, "b", 2, 0), histories.made(1, 1.0, 1),
+        sent(0.0, "a", 1, 0),
+        sent(0.0, "b", 2, 0),
+        histories.made(1, 1.0, 1),
         Aggregated(t=2.0, version=2, tickets=[1, 2], weights=[0.5, -0.5], staleness=[1]),
-    ]  # fmt: skip
+    ]
     assert shares(*events) == {"a": 0.75, "b": 0.25, "c": 0.0}
     total = totals([joined("a", 1), joined("b", 2), *events])
     assert (total.applied, [made.weight for made in total.made]) == (2, [1.0, 1.0])
@@ -456,8 +580,10 @@ def test_a_ticket_that_is_used_again_contributes_again() -> None:
 
 def test_a_weight_that_was_not_finite_contributes_nothing() -> None:
     assert shares(sent(0.0, "a", 1, 0), sent(0.0, "b", 2, 0), histories.made(1, 1.0, 1, 2, weights=[None, 2.0])) == {
-        "a": 0.0, "b": 1.0, "c": 0.0,
-    }  # fmt: skip
+        "a": 0.0,
+        "b": 1.0,
+        "c": 0.0,
+    }
 
 
 def test_where_nobody_shaped_the_model_there_is_no_fairness() -> None:
@@ -467,7 +593,7 @@ def test_where_nobody_shaped_the_model_there_is_no_fairness() -> None:
 
 def test_the_losses_of_a_device_are_those_of_its_first_and_its_last_update() -> None:
     arrived = [
-        Arrived(t=t, device="a", ticket=1, due=t, received=t, taken=t, bytes=1, version=0, staleness=0, loss=loss)
+        Arrived(t=t, device="a", ticket=1, due=t, received=t, handled=t, bytes=1, version=0, staleness=0, loss=loss)
         for t, loss in ((1.0, 2.5), (2.0, 1.5), (3.0, None), (4.0, 0.75), (5.0, None))
     ]
     row, other = metrics.device_rows(totals([joined("a", 1), joined("b", 1), *arrived]))
@@ -484,16 +610,31 @@ def handed(t: float, device: str, ticket: int) -> Dispatched:
 
 def final(device: str, ticket: int, sent: float, obtained: float, dropped: bool = False) -> Downloaded:
     return Downloaded(
-        t=9.0, device=device, ticket=ticket, job=1, attempt=0, sent=sent, asked=obtained, obtained=obtained,
-        bytes=400, dropped=dropped,
-    )  # fmt: skip
+        t=9.0,
+        device=device,
+        ticket=ticket,
+        job=1,
+        attempt=0,
+        sent=sent,
+        asked=obtained,
+        obtained=obtained,
+        bytes=400,
+        dropped=dropped,
+    )
 
 
 HANDED = [
-    joined("a", 1), joined("b", 2), sent(0.0, "a", 1, 0), sent(0.0, "b", 2, 0), down("a", 0, 0.125, False),
-    superseded(1), handed(5.0, "a", 3), superseded(2, "b"), handed(5.0, "b", 4),
+    joined("a", 1),
+    joined("b", 2),
+    sent(0.0, "a", 1, 0),
+    sent(0.0, "b", 2, 0),
+    down("a", 0, 0.125, False),
+    superseded(1),
+    handed(5.0, "a", 3),
+    superseded(2, "b"),
+    handed(5.0, "b", 4),
     final("a", 3, sent=5.0, obtained=0.25),
-]  # fmt: skip
+]
 
 
 def test_a_rule_that_hands_out_no_final_model_has_no_figures_of_it() -> None:
@@ -547,9 +688,17 @@ def test_every_metric_has_a_column_and_none_takes_the_place_of_ours() -> None:
 
 def test_host_seconds_of_a_run_that_went_on_at_another_dilation_are_those_it_took() -> None:
     header = Header(
-        t=0.0, schema=trace.SCHEMA, name="n", strategy="s", seed=1, dilation=2.0, demand=0.5, pressure=None,
-        started="", host="h",
-    )  # fmt: skip
+        t=0.0,
+        schema=trace.SCHEMA,
+        name="n",
+        strategy="s",
+        seed=1,
+        dilation=2.0,
+        demand=0.5,
+        pressure=None,
+        started="",
+        host="h",
+    )
     resumed = [Resumed(t=t, version=0, undone=0, dilation=k, started="") for t, k in ((4.0, 1.0), (6.0, 3.0))]
     total = totals([header, *resumed, Stopped(t=10.0, reason="over", version=0, in_flight=0)])
     assert [total.host_seconds(moment) for moment in (0.0, 3.0, 5.0, 10.0)] == [0.0, 6.0, 9.0, 22.0]

@@ -22,19 +22,34 @@ from tests.testbed.runs.test_tensorboard import HEADER
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text(encoding="utf-8")
 FREE = {
-    "scores": "<metric>", "to_accuracy": "<level>", "reasons": "<reason>", "refusals": "<reason>",
-    "energy.by_phase_j": "<phase>", "energy.wasted_by_fate_j": "<fate>", "host_energy.joules": "<package>",
-}  # fmt: skip
+    "scores": "<metric>",
+    "to_accuracy": "<level>",
+    "reasons": "<reason>",
+    "refusals": "<reason>",
+    "energy.by_phase_j": "<phase>",
+    "energy.wasted_by_fate_j": "<fate>",
+    "host_energy.joules": "<package>",
+}
 """Tables whose keys are no names of ours."""
 ELSEWHERE = ("fidelity", "replay")
 """Tables that are files of their own."""
 EVENTS: list[trace.Event] = [
-    HEADER, histories.joined(), histories.sent(1), histories.download(1, 0.0, 1.0), histories.trained(1, 3.0, 2.0),
-    histories.made(1, 4.0, 1), histories.scored(1, 4.0, 0.75), Round(t=4.0, number=1, devices=["a"], seconds=[3.0]),
-    histories.sent(2, 4.0), trace.Lost(t=5.0, device="a", ticket=2, reason="gave up"), histories.upload(2, 4.0, 5.0),
-    histories.sent(3, 5.0, steps=0), histories.download(3, 5.0, 6.0),
-    trace.Refusal(t=7.0, peer="stranger/x", reason="unknown device"), histories.stopped(8.0),
-]  # fmt: skip
+    HEADER,
+    histories.joined(),
+    histories.sent(1),
+    histories.download(1, 0.0, 1.0),
+    histories.trained(1, 3.0, 2.0),
+    histories.made(1, 4.0, 1),
+    histories.scored(1, 4.0, 0.75),
+    Round(t=4.0, number=1, devices=["a"], seconds=[3.0]),
+    histories.sent(2, 4.0),
+    trace.Lost(t=5.0, device="a", ticket=2, reason="gave up"),
+    histories.upload(2, 4.0, 5.0),
+    histories.sent(3, 5.0, steps=0),
+    histories.download(3, 5.0, 6.0),
+    trace.Refusal(t=7.0, peer="stranger/x", reason="unknown device"),
+    histories.stopped(8.0),
+]
 """Something of everything that may be in a summary."""
 
 
@@ -65,9 +80,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]
     with folder.trace.open("ab") as file:
         file.write(b"torn")
     summary = folder.write_results(
-        [device_spec("a")], Replay(trace=str(recorded(tmp_path, EVENTS))),
-        target=0.75, host_energy={"joules": {"intel-rapl:0": 1.0}, "seconds": 1.0, "what": "measured"},
-    )  # fmt: skip
+        [device_spec("a")],
+        Replay(trace=str(recorded(tmp_path, EVENTS))),
+        target=0.75,
+        host_energy={"joules": {"intel-rapl:0": 1.0}, "seconds": 1.0, "what": "measured"},
+    )
     return folder.path, summary
 
 
@@ -82,10 +99,18 @@ def test_every_key_of_the_summary_is_told(run: tuple[Path, dict[str, Any]]) -> N
     found = list(dict.fromkeys(keys(run[1])))
     assert documented("`summary.json`") == found
     assert {place for place in found if "<" in place} == {
-        "to_accuracy.<level>.seconds", "to_accuracy.<level>.joules", "to_accuracy.<level>.bytes", "reasons.<reason>",
-        "refusals.<reason>", "scores.<metric>.last", "scores.<metric>.lowest", "scores.<metric>.highest",
-        "energy.by_phase_j.<phase>", "energy.wasted_by_fate_j.<fate>", "host_energy.joules.<package>",
-    }  # fmt: skip
+        "to_accuracy.<level>.seconds",
+        "to_accuracy.<level>.joules",
+        "to_accuracy.<level>.bytes",
+        "reasons.<reason>",
+        "refusals.<reason>",
+        "scores.<metric>.last",
+        "scores.<metric>.lowest",
+        "scores.<metric>.highest",
+        "energy.by_phase_j.<phase>",
+        "energy.wasted_by_fate_j.<fate>",
+        "host_energy.joules.<package>",
+    }
 
 
 def test_every_file_is_told(run: tuple[Path, dict[str, Any]]) -> None:

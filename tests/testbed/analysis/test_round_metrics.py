@@ -32,18 +32,36 @@ ROUNDS = [ended(1, 4.5, a=1.5, b=3.5), ended(2, 9.0, c=0.25), ended(3, 12.0, b=2
 def test_the_rows_have_each_figure_right() -> None:
     assert round_metrics.rows([*FLEET, *ROUNDS]) == [
         {
-            "round": 1, "time_s": 4.5, "devices": 2, "fastest_s": 1.5, "slowest_s": 3.5, "delay_s": 2.0,
-            "cumulative_delay_s": 2.0, "energy_proxy_j": 13.5,  # 2·1.5 + 3·3.5
+            "round": 1,
+            "time_s": 4.5,
+            "devices": 2,
+            "fastest_s": 1.5,
+            "slowest_s": 3.5,
+            "delay_s": 2.0,
+            "cumulative_delay_s": 2.0,
+            "energy_proxy_j": 13.5,  # 2·1.5 + 3·3.5
         },
         {
-            "round": 2, "time_s": 9.0, "devices": 1, "fastest_s": 0.25, "slowest_s": 0.25, "delay_s": 0.0,
-            "cumulative_delay_s": 2.0, "energy_proxy_j": 15.5,  # + 8·0.25
+            "round": 2,
+            "time_s": 9.0,
+            "devices": 1,
+            "fastest_s": 0.25,
+            "slowest_s": 0.25,
+            "delay_s": 0.0,
+            "cumulative_delay_s": 2.0,
+            "energy_proxy_j": 15.5,  # + 8·0.25
         },
         {
-            "round": 3, "time_s": 12.0, "devices": 3, "fastest_s": 0.5, "slowest_s": 2.0, "delay_s": 1.5,
-            "cumulative_delay_s": 3.5, "energy_proxy_j": 27.5,  # + 3·2 + 8·0.5 + 2·1
+            "round": 3,
+            "time_s": 12.0,
+            "devices": 3,
+            "fastest_s": 0.5,
+            "slowest_s": 2.0,
+            "delay_s": 1.5,
+            "cumulative_delay_s": 3.5,
+            "energy_proxy_j": 27.5,  # + 3·2 + 8·0.5 + 2·1
         },
-    ]  # fmt: skip
+    ]
 
 
 def test_a_device_that_came_twice_counts_twice() -> None:
@@ -109,8 +127,10 @@ def test_a_run_with_rounds_has_a_table_of_them_and_their_summary(tmp_path: Path)
         table = list(csv.DictReader(file))
     assert tuple(table[0]) == round_metrics.COLUMNS
     assert [(row["round"], row["delay_s"], row["energy_proxy_j"]) for row in table] == [
-        ("1", "2.0", "13.5"), ("2", "0.0", "15.5"), ("3", "1.5", "27.5"),
-    ]  # fmt: skip
+        ("1", "2.0", "13.5"),
+        ("2", "0.0", "15.5"),
+        ("3", "1.5", "27.5"),
+    ]
 
 
 def test_a_run_without_rounds_has_no_table_of_them(tmp_path: Path) -> None:

@@ -18,12 +18,14 @@ def drawn(*events: Event) -> list[tuple[str, float, float, int]]:
 
 def test_a_job_is_a_download_computing_and_an_upload() -> None:
     assert list(spans([download(1, 0.0, 1.0), trained(1, 3.0, 2.0), upload(1, 3.0, 3.5)])) == [
-        Span("a", "download", 0.0, 1.0, 1), Span("a", "computing", 1.0, 3.0, 1), Span("a", "upload", 3.0, 3.5, 1),
-    ]  # fmt: skip
+        Span("a", "download", 0.0, 1.0, 1),
+        Span("a", "computing", 1.0, 3.0, 1),
+        Span("a", "upload", 3.0, 3.5, 1),
+    ]
 
 
 def asked(ticket: int, at: float) -> Asked:
-    return Asked(t=at, device="a", ticket=ticket, due=at, received=at, taken=at)
+    return Asked(t=at, device="a", ticket=ticket, due=at, received=at, handled=at)
 
 
 def granted(ticket: int, at: float) -> Granted:
@@ -33,8 +35,11 @@ def granted(ticket: int, at: float) -> Granted:
 def test_who_has_computed_waits_until_it_is_granted_a_rate_or_the_run_ends() -> None:
     events = [trained(1, 3.0, 2.0), asked(1, 3.0), granted(1, 5.0), upload(1, 5.0, 6.0), asked(2, 7.0), stopped(9.0)]
     assert drawn(*events) == [
-        ("computing", 1.0, 3.0, 1), ("waiting", 3.0, 5.0, 1), ("upload", 5.0, 6.0, 1), ("waiting", 7.0, 9.0, 2),
-    ]  # fmt: skip
+        ("computing", 1.0, 3.0, 1),
+        ("waiting", 3.0, 5.0, 1),
+        ("upload", 5.0, 6.0, 1),
+        ("waiting", 7.0, 9.0, 2),
+    ]
 
 
 def test_who_was_granted_a_rate_before_it_asked_does_not_wait() -> None:
@@ -53,9 +58,12 @@ def test_a_transfer_that_takes_no_time_is_no_span() -> None:
 def test_computing_is_cut_around_its_suspensions() -> None:
     events = [suspended(1, 2.0, 3.0), suspended(1, 4.0, 6.0, away=True), trained(1, 7.0, 3.0)]
     assert drawn(*events) == [
-        ("suspended", 2.0, 3.0, 1), ("suspended", 4.0, 6.0, 1),
-        ("computing", 1.0, 2.0, 1), ("computing", 3.0, 4.0, 1), ("computing", 6.0, 7.0, 1),
-    ]  # fmt: skip
+        ("suspended", 2.0, 3.0, 1),
+        ("suspended", 4.0, 6.0, 1),
+        ("computing", 1.0, 2.0, 1),
+        ("computing", 3.0, 4.0, 1),
+        ("computing", 6.0, 7.0, 1),
+    ]
 
 
 def test_a_suspension_at_the_very_beginning_or_end_leaves_computing_in_one_piece() -> None:
@@ -77,16 +85,14 @@ def test_a_job_that_was_told_late_is_as_long_as_it_was() -> None:
 
 def test_a_transfer_is_held_up_while_the_device_is_away() -> None:
     """3 s under way, of which it was away for 2."""
-    events = [suspended(0, 1.5, 3.5, away=True), download(1, 1.0, 4.0, held=2.0)]
-    assert drawn(*events) == [
-        ("suspended", 1.5, 3.5, 0), ("download", 1.0, 1.5, 1), ("download", 3.5, 4.0, 1),
-    ]  # fmt: skip
-    events = [suspended(0, 1.5, 2.5, away=True), suspended(0, 3.0, 4.0, away=True), upload(1, 1.0, 4.5, held=2.0)]
+    events = [suspended(0, 1.5, 3.5, away=True), download(1, 1.0, 4.0, absent=2.0)]
+    assert drawn(*events) == [("suspended", 1.5, 3.5, 0), ("download", 1.0, 1.5, 1), ("download", 3.5, 4.0, 1)]
+    events = [suspended(0, 1.5, 2.5, away=True), suspended(0, 3.0, 4.0, away=True), upload(1, 1.0, 4.5, absent=2.0)]
     assert drawn(*events)[2:] == [("upload", 1.0, 1.5, 1), ("upload", 2.5, 3.0, 1), ("upload", 4.0, 4.5, 1)]
 
 
 def test_what_was_over_before_a_transfer_began_does_not_hold_it_up() -> None:
-    events = [suspended(0, 0.0, 1.0, away=True), suspended(0, 3.0, 4.0, away=True), download(1, 1.0, 5.0, held=1.0)]
+    events = [suspended(0, 0.0, 1.0, away=True), suspended(0, 3.0, 4.0, away=True), download(1, 1.0, 5.0, absent=1.0)]
     assert drawn(*events)[2:] == [("download", 1.0, 3.0, 1), ("download", 4.0, 5.0, 1)]
 
 
@@ -94,8 +100,11 @@ def test_a_download_beside_the_old_work_goes_on_while_that_hangs() -> None:
     """It hangs in its computing, and is there all the same."""
     events = [suspended(1, 2.0, 4.0), download(2, 1.0, 5.0), abandoned(1, 5.0, 3.0)]
     assert drawn(*events) == [
-        ("suspended", 2.0, 4.0, 1), ("download", 1.0, 5.0, 2), ("abandoned", 0.0, 2.0, 1), ("abandoned", 4.0, 5.0, 1),
-    ]  # fmt: skip
+        ("suspended", 2.0, 4.0, 1),
+        ("download", 1.0, 5.0, 2),
+        ("abandoned", 0.0, 2.0, 1),
+        ("abandoned", 4.0, 5.0, 1),
+    ]
 
 
 def test_work_that_was_abandoned_in_its_upload_has_been_told_before() -> None:
@@ -123,8 +132,10 @@ def test_the_pieces_of_a_job_are_as_long_as_the_job_in_order_and_beside_its_susp
         now, computed = now + computing + hanging, computed + computing
     computed, end = computed + last, now + last + late
     found = [span for span in spans([*events, trained(1, end, computed)]) if span.state == "computing"]
-    hangs = list(spans(events))
+    suspensions = list(spans(events))
     assert sum(span.seconds for span in found) == computed
     assert found[-1].end == end
     assert all(before.end <= after.start for before, after in itertools.pairwise(found))
-    assert not [1 for span in found for hang in hangs if span.start < hang.end and hang.start < span.end]
+    assert not [
+        1 for span in found for suspension in suspensions if span.start < suspension.end and suspension.start < span.end
+    ]

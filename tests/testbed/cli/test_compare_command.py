@@ -39,11 +39,17 @@ def test_groups_have_means_intervals_and_who_reached_the_target(
     assert (slow["label"], slow["runs"], slow["reached"]) == ("fedavg", 3, 2)
     values = {key: found["mean"] for key, found in slow["values"].items()}
     assert values == {
-        "final": pytest.approx((0.625 + 0.625 + 0.5) / 3), "best": pytest.approx((0.625 + 0.625 + 0.5) / 3),
-        "seconds_to_target": 6.0, "joules_to_target": pytest.approx(6.0), "bytes_to_target": 6 * BYTES,
-        "energy_j": pytest.approx((6 + 6 + 4) / 3), "wasted_j": 0.0, "versions": pytest.approx(8 / 3),
-        "updates_per_second": 0.5, "mean_staleness": pytest.approx((0.667 + 0.667 + 0.5) / 3),
-    }  # fmt: skip
+        "final": pytest.approx((0.625 + 0.625 + 0.5) / 3),
+        "best": pytest.approx((0.625 + 0.625 + 0.5) / 3),
+        "seconds_to_target": 6.0,
+        "joules_to_target": pytest.approx(6.0),
+        "bytes_to_target": 6 * BYTES,
+        "energy_j": pytest.approx((6 + 6 + 4) / 3),
+        "wasted_j": 0.0,
+        "versions": pytest.approx(8 / 3),
+        "updates_per_second": 0.5,
+        "mean_staleness": pytest.approx((0.667 + 0.667 + 0.5) / 3),
+    }
     assert slow["values"]["final"]["count"] == 3
     assert slow["values"]["seconds_to_target"]["count"] == 2  # the mean is over those that reached it
     assert fast["values"]["seconds_to_target"] == {"count": 3, "mean": 4.0, "half": 0.0, "low": 4.0, "high": 4.0}
@@ -83,9 +89,12 @@ def test_by_default_files_go_to_a_folder_here_where_no_pattern_takes_it_for_a_ru
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_no_number_is_cut_off_on_a_terminal(
-    folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    folders: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
     columns: int,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     output = told(capsys, "compare", *folders, "--out", tmp_path / "out", "--target", "0.6")
     assert "…" not in output
@@ -103,9 +112,7 @@ def test_one_run_has_no_interval_and_nothing_to_be_paired_with(
     folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = compared(capsys, tmp_path / "out", folders[0])
-    assert table["groups"][0]["values"]["final"] == {
-        "count": 1, "mean": 0.875, "half": None, "low": None, "high": None
-    }  # fmt: skip
+    assert table["groups"][0]["values"]["final"] == {"count": 1, "mean": 0.875, "half": None, "low": None, "high": None}
     assert (table["paired"], table["paired_by"], table["notes"]) == ([], [], [MODEL])
     assert (tmp_path / "out" / "paired.csv").read_text().count("\n") == 1  # nothing of an earlier comparison stays
 
@@ -161,7 +168,9 @@ def test_that_nothing_can_be_paired_is_told(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_with_enough_pairs_the_number_of_tests_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folders = [write(tmp_path / f"{rule}{seed}", rule, seed=seed) for rule in ("x", "y") for seed in range(6)]
+    folders = [
+        write(tmp_path / f"{strategy}{seed}", strategy, seed=seed) for strategy in ("x", "y") for seed in range(6)
+    ]
     assert noted(capsys, tmp_path, *folders).endswith(
         "3 tests can give p ≤ 0.05: with rules that are all alike, about 0.15 of them would, by chance"
     )
@@ -169,7 +178,11 @@ def test_with_enough_pairs_the_number_of_tests_is_told(tmp_path: Path, capsys: p
 
 def test_a_test_with_too_few_pairs_gives_nothing_by_chance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     seeds = {"x": 6, "y": 6, "z": 3}
-    folders = [write(tmp_path / f"{rule}{seed}", rule, seed=seed) for rule in seeds for seed in range(seeds[rule])]
+    folders = [
+        write(tmp_path / f"{strategy}{seed}", strategy, seed=seed)
+        for strategy in seeds
+        for seed in range(seeds[strategy])
+    ]
     assert "3 tests can give p ≤ 0.05: with rules that are all alike, about 0.15" in noted(capsys, tmp_path, *folders)
 
 
@@ -198,10 +211,16 @@ def test_joules_are_called_a_proxy_wherever_they_stand(
 @pytest.mark.parametrize(
     "odd",
     [
-        {"replay": "strict"}, {"replay": {"trace": 3}}, {"replay": {"trace": "\0"}}, {"stop": 3}, {"task": 3},
-        {"stop": {"target_accuracy": "high"}}, {"stop": {"target_accuracy": [0.5]}}, {"devices": [[1], []]},
+        {"replay": "strict"},
+        {"replay": {"trace": 3}},
+        {"replay": {"trace": "\0"}},
+        {"stop": 3},
+        {"task": 3},
+        {"stop": {"target_accuracy": "high"}},
+        {"stop": {"target_accuracy": [0.5]}},
+        {"devices": [[1], []]},
     ],
-)  # fmt: skip
+)
 def test_an_odd_profile_beside_a_trace_does_no_harm(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], odd: dict[str, Any]
 ) -> None:

@@ -20,21 +20,21 @@ from testbed.learning.data import loader
 from testbed.learning.tasks import TASKS
 from testbed.profile.power import Power
 
-every_rule = pytest.mark.parametrize("rule", STRATEGIES)
+every_rule = pytest.mark.parametrize("strategy", STRATEGIES)
 YEAR = r"\b(?:19|20)\d\d\b"
 
 
-def document(rule: str) -> str:
+def document(strategy: str) -> str:
     """The docstring of the file that a rule is in."""
-    return sys.modules[STRATEGIES[rule].__module__].__doc__ or ""
+    return sys.modules[STRATEGIES[strategy].__module__].__doc__ or ""
 
 
 def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def citation(rule: str) -> str:
-    return one_line(document(rule).split("\n\n")[1])
+def citation(strategy: str) -> str:
+    return one_line(document(strategy).split("\n\n")[1])
 
 
 @pytest.fixture
@@ -48,10 +48,10 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-def section(text: str, rule: str) -> list[str]:
+def section(text: str, strategy: str) -> list[str]:
     """The lines of a verbose list that are about one rule, spaces made equal."""
     blocks = [[one_line(line) for line in block.splitlines()] for block in text.split("\n\n")]
-    (block,) = [block for block in blocks if block and block[0].startswith(f"{rule} ")]
+    (block,) = [block for block in blocks if block and block[0].startswith(f"{strategy} ")]
     return block
 
 
@@ -61,18 +61,18 @@ def section(text: str, rule: str) -> list[str]:
 @pytest.mark.usefixtures("wide")
 @every_rule
 def test_a_verbose_list_has_title_citation_and_every_parameter_with_default_range_and_meaning(
-    rule: str, capsys: pytest.CaptureFixture[str]
+    strategy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = section(printed(capsys, "strategies", "-v"), rule)
-    assert lines[0] == f"{rule} {STRATEGIES[rule].__doc__}"
-    assert lines[1] == citation(rule)
-    parameters = [one_line(" ".join(row)) for row in describe(STRATEGIES[rule])]
+    lines = section(printed(capsys, "strategies", "-v"), strategy)
+    assert lines[0] == f"{strategy} {STRATEGIES[strategy].__doc__}"
+    assert lines[1] == citation(strategy)
+    parameters = [one_line(" ".join(row)) for row in describe(STRATEGIES[strategy])]
     assert lines[2:] == (["parameter default allowed meaning", *parameters] if parameters else [])
 
 
 @every_rule
-def test_every_parameter_has_a_meaning_and_none_is_private(rule: str) -> None:
-    for name, default, allowed, meaning in describe(STRATEGIES[rule]):
+def test_every_parameter_has_a_meaning_and_none_is_private(strategy: str) -> None:
+    for name, default, allowed, meaning in describe(STRATEGIES[strategy]):
         assert not name.startswith("_")
         assert all((name, default, allowed, meaning))
 
@@ -91,9 +91,9 @@ def test_on_a_narrow_terminal_a_verbose_list_is_wrapped_and_nothing_is_cut_off(
     assert "…" not in text
     assert max(cell_len(line) for line in text.splitlines() if line.startswith(" ")) <= int(columns)
     words = set(text.split())
-    for rule in STRATEGIES:
-        assert set(citation(rule).split()) <= words
-        assert {name for name, *_ in describe(STRATEGIES[rule])} <= words
+    for strategy in STRATEGIES:
+        assert set(citation(strategy).split()) <= words
+        assert {name for name, *_ in describe(STRATEGIES[strategy])} <= words
 
 
 @pytest.mark.usefixtures("wide")
@@ -114,11 +114,13 @@ def test_a_list_as_json_has_title_citation_and_parameters_of_every_rule(
     rows: list[dict[str, Any]] = json.loads(printed(capsys, "strategies", "--format", "json", *verbose))
     assert rows == [
         {
-            "name": rule, "title": cls.__doc__, "parameters": [list(row) for row in describe(cls)],
-            "details": [citation(rule)],
+            "name": strategy,
+            "title": cls.__doc__,
+            "parameters": [list(row) for row in describe(cls)],
+            "details": [citation(strategy)],
         }
-        for rule, cls in STRATEGIES.items()
-    ]  # fmt: skip
+        for strategy, cls in STRATEGIES.items()
+    ]
 
 
 # ---- power models
@@ -129,7 +131,9 @@ def test_a_list_as_json_has_title_citation_and_parameters_of_every_rule(
     ("what", "name", "lines"),
     [
         (
-            "devices", "rpi4", [
+            "devices",
+            "rpi4",
+            [
                 "power (proxy): 2.29 W idle, 6.82 W computing; suspended: as when idle; sending: as its link says;"
                 " receiving: as its link says",
                 "source of power: joular/powermodels, rbp4b1.2-64, linear fit",
@@ -138,7 +142,7 @@ def test_a_list_as_json_has_title_citation_and_parameters_of_every_rule(
         ("links", "lte", ["power (proxy): +2 W sending, +1.4 W receiving", "source of power: estimate"]),
         ("devices", "host", ["source: none: runs as fast as the core it is pinned to"]),
     ],
-)  # fmt: skip
+)
 def test_a_verbose_list_has_the_watts_and_where_they_come_from(
     what: str, name: str, lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,8 +190,8 @@ def test_other_lists_do_without_the_readers_of_data_sets() -> None:
 
 
 @every_rule
-def test_the_document_of_a_rule_has_its_sections_in_order_and_none_is_empty(rule: str) -> None:
-    paragraphs = [part.strip("\n") for part in document(rule).split("\n\n")]
+def test_the_document_of_a_rule_has_its_sections_in_order_and_none_is_empty(strategy: str) -> None:
+    paragraphs = [part.strip("\n") for part in document(strategy).split("\n\n")]
     assert len(paragraphs) >= 5  # in one line, whose it is, and the sections
     assert "\n" not in paragraphs[0]
     heads = [part.splitlines()[0].strip() for part in paragraphs[2:]]
@@ -201,8 +205,8 @@ def test_the_document_of_a_rule_has_its_sections_in_order_and_none_is_empty(rule
 
 
 @every_rule
-def test_the_citation_of_a_rule_has_authors_title_and_year(rule: str) -> None:
-    authors, colon, rest = citation(rule).partition(":")
+def test_the_citation_of_a_rule_has_authors_title_and_year(strategy: str) -> None:
+    authors, colon, rest = citation(strategy).partition(":")
     assert colon
     assert re.fullmatch(r"[A-ZÀ-Ž][\w\- ]+(?:, [A-ZÀ-Ž][\w\- ]+)*", authors)
     assert len(rest) > 10
@@ -210,16 +214,16 @@ def test_the_citation_of_a_rule_has_authors_title_and_year(rule: str) -> None:
 
 
 @every_rule
-def test_the_one_line_about_a_rule_names_its_authors_who_are_those_of_the_citation_and_a_year(rule: str) -> None:
-    title = STRATEGIES[rule].__doc__ or ""
+def test_the_one_line_about_a_rule_names_its_authors_who_are_those_of_the_citation_and_a_year(strategy: str) -> None:
+    title = STRATEGIES[strategy].__doc__ or ""
     assert "\n" not in title
     found = re.search(rf"\((?:.* of )?([A-Z]\w+)(?: et al\.| and ([A-Z]\w+)),.*({YEAR})\)\.$", title)
     assert found is not None
     for name in (found[1], found[2], found[3]):
-        assert name is None or name in citation(rule)
+        assert name is None or name in citation(strategy)
 
 
 @every_rule
-def test_every_rule_is_in_a_file_called_after_it(rule: str) -> None:
-    module = STRATEGIES[rule].__module__.rpartition(".")[2]
-    assert module.replace("_", "") == rule.replace("-", "")
+def test_every_rule_is_in_a_file_called_after_it(strategy: str) -> None:
+    module = STRATEGIES[strategy].__module__.rpartition(".")[2]
+    assert module.replace("_", "") == strategy.replace("-", "")

@@ -21,9 +21,14 @@ def console(*, terminal: bool = False) -> tuple[Console, io.StringIO]:
 def status(devices: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     tally = {"dispatched": 9, "applied": 6, "rejected": 2, "lost": 1, "superseded": 0}
     return {
-        "t": 4.0, "dilation": 1.0, "version": 6, "metrics": {"accuracy": 0.8125, "loss": 0.5}, "tally": tally,
-        "devices": devices if devices is not None else {"rpi4-1": ["training", 4, 3, 0.4]}, **changes,
-    }  # fmt: skip
+        "t": 4.0,
+        "dilation": 1.0,
+        "version": 6,
+        "metrics": {"accuracy": 0.8125, "loss": 0.5},
+        "tally": tally,
+        "devices": devices if devices is not None else {"rpi4-1": ["training", 4, 3, 0.4]},
+        **changes,
+    }
 
 
 def table_lines(devices: dict[str, Any], rows: int) -> list[list[str]]:

@@ -31,9 +31,12 @@ KNOWN = {
     "splits": {"iid", "dirichlet", "sizes", "sorted", "labels", "power-law", "natural"},
 }
 DETAIL = {
-    "strategies": "gamma_bar", "devices": "0.6 ms per sample", "links": "23.9 Mbit/s", "tasks": "small-cnn",
+    "strategies": "gamma_bar",
+    "devices": "0.6 ms per sample",
+    "links": "23.9 Mbit/s",
+    "tasks": "small-cnn",
     "splits": "identical",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(autouse=True)

@@ -35,10 +35,12 @@ def test_the_page_is_beside_the_trace(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("trace", "page"),
     [
-        ("trace.jsonl", "report.html"), ("trace.jsonl.gz", "report.html"), ("mine.jsonl", "mine.report.html"),
+        ("trace.jsonl", "report.html"),
+        ("trace.jsonl.gz", "report.html"),
+        ("mine.jsonl", "mine.report.html"),
         ("mine.jsonl.gz", "mine.report.html"),
     ],
-)  # fmt: skip
+)
 def test_a_page_is_called_after_its_trace(trace: str, page: str) -> None:
     assert report_command.place_of(Path("runs") / trace) == Path("runs") / page
 

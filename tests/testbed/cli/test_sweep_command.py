@@ -31,13 +31,16 @@ class Imaginary:
         self.meanwhile()
         if self.interrupts == out.name:
             runner.interrupted_by = signal.SIGINT
-        rule, seed = out.name.rsplit("-seed", 1)
-        folder = write(out / "run", rule, self.scores, seed=int(seed), ended=out.name != self.interrupts)
+        strategy, seed = out.name.rsplit("-seed", 1)
+        folder = write(out / "run", strategy, self.scores, seed=int(seed), ended=out.name != self.interrupts)
         failed = out.name in self.fails
         return Ended(
-            code=130 if out.name == self.interrupts else int(failed), seconds=2.0, run_folder=folder, accuracy=0.625,
+            code=130 if out.name == self.interrupts else int(failed),
+            seconds=2.0,
+            run_folder=folder,
+            accuracy=0.625,
             problem="exit code 1: my own bug" if failed else "",
-        )  # fmt: skip
+        )
 
 
 @pytest.fixture
@@ -51,8 +54,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Imaginary:
 
 def swept(folder: Path, *words: str) -> int:
     profile = write_profile(folder, MINIMAL)
-    rules = ("--strategy", "fedavg,fedasync", "--seeds", "2")
-    return main.main(["sweep", str(profile), *rules, "--out", str(folder / "out"), *words])
+    strategies = ("--strategy", "fedavg,fedasync", "--seeds", "2")
+    return main.main(["sweep", str(profile), *strategies, "--out", str(folder / "out"), *words])
 
 
 NAMES = ["fedavg-seed1", "fedavg-seed2", "fedasync-seed1", "fedasync-seed2"]

@@ -18,7 +18,7 @@ from testbed.fidelity import Certificate, Invariant, Verdict
 from testbed.host.cores import CorePlan
 from testbed.host.survey import StepTime, Survey
 from testbed.planning import planner
-from testbed.profile.schema import DeviceProfile, Experiment, Group, LinkProfile
+from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile
 
 CORES = CorePlan(aggregator=0, evaluator=0, devices=(1, 1))
 SURVEY = Survey(
@@ -38,7 +38,7 @@ def shown(show: Any, *arguments: Any) -> str:
 def fleet_of(seconds_per_sample: float | None, name: str = "pi") -> Experiment:
     throttle = "none" if seconds_per_sample is None else "pace"
     profile = DeviceProfile(seconds_per_sample=seconds_per_sample, throttle=throttle)
-    group = Group(name=name, link=LinkProfile(), profile=profile, count=2)
+    group = DeviceGroup(name=name, link=LinkProfile(), profile=profile, count=2)
     return Experiment(name="mixed", strategy="fedavg", devices=(group,))
 
 
@@ -159,12 +159,21 @@ def test_a_summary_tells_what_had_to_be_mended() -> None:
 
 def test_a_summary_says_how_the_run_ended_and_where_its_results_are() -> None:
     changes = {
-        "stopped": "8 seconds are over", "final_accuracy": 0.5, "best_accuracy": 0.75, "versions": 3, "seconds": 8.0,
+        "stopped": "8 seconds are over",
+        "final_accuracy": 0.5,
+        "best_accuracy": 0.75,
+        "versions": 3,
+        "seconds": 8.0,
         "host_seconds": 8.0,
-        "dispatched": 8, "applied": 3, "rejected": 1, "lost": 1, "superseded": 1, "in_flight": 2,
+        "dispatched": 8,
+        "applied": 3,
+        "rejected": 1,
+        "lost": 1,
+        "superseded": 1,
+        "in_flight": 2,
         "reasons": {"lost: gave up": 1},
         "computing": {"asked_s": 4.0, "obtained_s": 5.0, "slowest": "a", "slowest_ratio": 1.25},
-    }  # fmt: skip
+    }
     lines = shown(terminal.show_summary, summary(**changes), Path("runs/x")).splitlines()
     assert lines[:6] == [
         "stopped: 8 seconds are over",
@@ -192,9 +201,14 @@ def test_a_run_that_restarted_devices_says_what_was_thrown_away() -> None:
 
 
 ENERGY = {
-    "model": "proxy", "total_j": 812.4, "by_phase_j": {}, "wasted_j": 95.0, "lost_transfers_j": 3.0,
-    "wasted_by_fate_j": {"lost": 20.0, "rejected": 15.0, "superseded": 60.0}, "joules_per_update": 1.9,
-}  # fmt: skip
+    "model": "proxy",
+    "total_j": 812.4,
+    "by_phase_j": {},
+    "wasted_j": 95.0,
+    "lost_transfers_j": 3.0,
+    "wasted_by_fate_j": {"lost": 20.0, "rejected": 15.0, "superseded": 60.0},
+    "joules_per_update": 1.9,
+}
 
 
 def test_a_run_with_power_models_says_what_it_used_and_what_of_it_was_in_vain() -> None:
@@ -210,8 +224,9 @@ def test_a_run_says_what_the_highest_level_took_and_what_its_target_took() -> No
     levels = {"0.8": took, "0.85": took | {"seconds": 13.0}, "0.9": took | {"joules": None}}
     assert lines_of(to_accuracy=levels) == ["to accuracy 0.9: 12.3 s, 18.2 MB"]
     assert lines_of(to_accuracy=levels, target_accuracy=0.85) == [
-        "to accuracy 0.85: 13.0 s, 240 J (proxy), 18.2 MB", "to accuracy 0.9: 12.3 s, 18.2 MB",
-    ]  # fmt: skip
+        "to accuracy 0.85: 13.0 s, 240 J (proxy), 18.2 MB",
+        "to accuracy 0.9: 12.3 s, 18.2 MB",
+    ]
     assert lines_of(to_accuracy=levels, target_accuracy=0.9) == ["to accuracy 0.9: 12.3 s, 18.2 MB"]
     assert lines_of(to_accuracy=levels, target_accuracy=0.95) == ["to accuracy 0.9: 12.3 s, 18.2 MB"]  # not reached
 
@@ -232,9 +247,13 @@ def test_a_run_with_rounds_says_how_many_and_their_sums_beside_the_seconds_and_j
 
 def test_a_run_that_handed_out_the_final_model_says_where_it_is_and_has_it_in_the_account() -> None:
     changes = {
-        "dispatched": 9, "applied": 3, "superseded": 2, "delivered": 3, "in_flight": 1,
+        "dispatched": 9,
+        "applied": 3,
+        "superseded": 2,
+        "delivered": 3,
+        "in_flight": 1,
         "final_model": {"on": 3, "of": 4, "seconds": 2.5},
-    }  # fmt: skip
+    }
     assert lines_of(**changes) == ["final model: on 3 of 4 devices, 2.5 s after the end"]
     text = shown(terminal.show_summary, summary(**changes), Path("runs/x"))
     account = "9 dispatched = 3 applied + 0 rejected + 0 lost + 2 superseded + 3 delivered + 1 in_flight"
@@ -274,9 +293,14 @@ def test_a_name_that_looks_like_an_emoji_is_shown_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0.0, "0.0000 ms"), (1e-7, "0.0001 ms"), (1.234e-5, "0.0123 ms"), (1.234e-3, "1.23 ms"),
-        (0.01234, "12.3 ms"), (0.1234, "123 ms"), (1.234, "1234 ms"),
+        (0.0, "0.0000 ms"),
+        (1e-7, "0.0001 ms"),
+        (1.234e-5, "0.0123 ms"),
+        (1.234e-3, "1.23 ms"),
+        (0.01234, "12.3 ms"),
+        (0.1234, "123 ms"),
+        (1.234, "1234 ms"),
     ],
-)  # fmt: skip
+)
 def test_milliseconds_have_three_figures_where_that_is_sensible(seconds: float, text: str) -> None:
     assert terminal._ms(seconds) == text

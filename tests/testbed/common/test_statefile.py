@@ -50,11 +50,31 @@ def there_and_back(tree: Any, folder: Path) -> Any:
 @pytest.mark.parametrize(
     "value",
     [
-        None, True, 0, -(2**70), 1.5, math.inf, "ä\n", [], [1, [2]], (), (1, "a"), {}, {"a": 1, 3: (4,)}, {(1, 2): {5}},
-        frozenset({1, 2}), deque([1, 2]), Counter("hello"), np.float32(0.1), np.int64(-3), Slotted("a", [1]),
-        Frozen(2.5), Plain(Counter("aab")), Job(steps=3, lr=0.25),
+        None,
+        True,
+        0,
+        -(2**70),
+        1.5,
+        math.inf,
+        "ä\n",
+        [],
+        [1, [2]],
+        (),
+        (1, "a"),
+        {},
+        {"a": 1, 3: (4,)},
+        {(1, 2): {5}},
+        frozenset({1, 2}),
+        deque([1, 2]),
+        Counter("hello"),
+        np.float32(0.1),
+        np.int64(-3),
+        Slotted("a", [1]),
+        Frozen(2.5),
+        Plain(Counter("aab")),
+        Job(steps=3, lr=0.25),
     ],
-)  # fmt: skip
+)
 def test_values_come_back_as_they_were(value: Any, tmp_path: Path) -> None:
     found = there_and_back({"it": value}, tmp_path)["it"]
     assert found == value
@@ -177,10 +197,14 @@ def test_no_type_of_others_is_made(name: str, tmp_path: Path) -> None:
         {"id": 0, "object": "testbed.wire.messages:first_ticket", "fields": {}},
         {"id": 0, "object": "testbed.wire.messages:Nothing", "fields": {}},
         {"id": 0, "object": "testbed.wire.messages:Train", "fields": {"nonsense": 1}},
-        {"again": 5}, {"id": 0, "array": 3, "frozen": False}, {"id": 0, "random": "Evil", "state": {}},
-        {"id": 0, "map": "x", "items": []}, {"id": 0, "of": "list", "items": 3}, {},
+        {"again": 5},
+        {"id": 0, "array": 3, "frozen": False},
+        {"id": 0, "random": "Evil", "state": {}},
+        {"id": 0, "map": "x", "items": []},
+        {"id": 0, "of": "list", "items": 3},
+        {},
     ],
-)  # fmt: skip
+)
 def test_a_forged_tree_is_refused(tree: Any, tmp_path: Path) -> None:
     with pytest.raises(StateError):
         statefile.read(forged(tmp_path, tree), OURS)

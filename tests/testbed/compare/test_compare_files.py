@@ -21,8 +21,14 @@ def test_every_file_is_written_and_says_the_same(
     out = tmp_path / "out"
     table = compared(capsys, out, *folders)
     assert {path.name for path in out.iterdir()} == {
-        "compare.html", "compare.md", "compare.tex", "compare.csv", "paired.csv", "runs.csv", "figures"
-    }  # fmt: skip
+        "compare.html",
+        "compare.md",
+        "compare.tex",
+        "compare.csv",
+        "paired.csv",
+        "runs.csv",
+        "figures",
+    }
     names = {f"accuracy-over-{axis}.{kind}" for axis in ("seconds", "joules", "bytes") for kind in ("svg", "pdf")}
     assert {path.name for path in (out / "figures").iterdir()} == names
     assert sorted(table["files"]) == sorted(str(path) for path in out.rglob("*.*"))

@@ -23,13 +23,16 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compare")
     runs = [
         write(
-            folder / f"{rule}-{alpha}-{seed}", rule, (0.3, 0.5 + 0.1 * alpha, 0.7 + 0.01 * seed), seed=seed,
+            folder / f"{strategy}-{alpha}-{seed}",
+            strategy,
+            (0.3, 0.5 + 0.1 * alpha, 0.7 + 0.01 * seed),
+            seed=seed,
             parameters={"alpha": alpha},
         )
-        for rule, alphas in (("fedavg", (0.5,)), ("fedasync", (0.5, 0.9)), ("my<b>rule", (0.1,)))
+        for strategy, alphas in (("fedavg", (0.5,)), ("fedasync", (0.5, 0.9)), ("my<b>rule", (0.1,)))
         for alpha in alphas
         for seed in (1, 2, 3)
-    ]  # fmt: skip
+    ]
     return compare_command.into(folder / "out", runs)[1][0]
 
 
@@ -50,10 +53,20 @@ def test_the_page_is_whole_and_legible(page: Path, width: int, dark: bool) -> No
 def test_the_page_has_the_key_figures_and_says_what_they_are_worth(page: Path) -> None:
     text = open_page(page).text
     for word in (
-        "fedasync (alpha=0.9)", "my<b>rule", "12 runs in 4 groups", "0.720 ± 0.025", "3 of 3", "final accuracy",
-        "fedavg − my<b>rule", "smallest possible p", "with 3 pairs, p cannot be below 0.25", "emulated seconds",
-        "J (proxy) of the whole fleet", "megabytes moved", "fedavg, 3 runs",
-    ):  # fmt: skip
+        "fedasync (alpha=0.9)",
+        "my<b>rule",
+        "12 runs in 4 groups",
+        "0.720 ± 0.025",
+        "3 of 3",
+        "final accuracy",
+        "fedavg − my<b>rule",
+        "smallest possible p",
+        "with 3 pairs, p cannot be below 0.25",
+        "emulated seconds",
+        "J (proxy) of the whole fleet",
+        "megabytes moved",
+        "fedavg, 3 runs",
+    ):
         assert word in text, word
 
 

@@ -15,7 +15,9 @@ def of(*paths: Path) -> list[Fate]:
 
 
 def test_runs_of_one_seed_and_fleet_met_one_fate(tmp_path: Path) -> None:
-    found = of(*(write(tmp_path / f"{rule}{seed}", rule, seed=seed) for seed in (1, 2) for rule in ("x", "y")))
+    found = of(
+        *(write(tmp_path / f"{strategy}{seed}", strategy, seed=seed) for seed in (1, 2) for strategy in ("x", "y"))
+    )
     assert {fate[0] for fate in found} == {SEED}
     assert (found[0] == found[1], found[2] == found[3], found[0] == found[2]) == (True, True, False)
 
@@ -33,7 +35,7 @@ def test_another_fleet_is_another_fate(tmp_path: Path) -> None:
 
 def test_replays_of_one_run_met_its_fate_and_so_did_it_itself(tmp_path: Path) -> None:
     recorded = write(tmp_path / "recorded", "x")
-    replays = [write(tmp_path / rule, rule, replays=recorded / "trace.jsonl") for rule in ("y", "z")]
+    replays = [write(tmp_path / strategy, strategy, replays=recorded / "trace.jsonl") for strategy in ("y", "z")]
     alone = write(tmp_path / "alone", "w")
     first, second, third, other = of(recorded, *replays, alone)
     assert first == second == third == (TRACE, recorded.resolve(), 1)
@@ -66,8 +68,10 @@ def test_replicas_count_as_one_and_every_two_groups_are_compared() -> None:
     values = [VALUES | {"seconds_to_target": each} for each in (1.0, 3.0, 1.0, 1.0)]
     found = [each for each in differences(groups, [(TRACE, 1)] * 4, values) if each.quantity == "seconds_to_target"]
     assert [(each.first, each.second, each.mean, each.by) for each in found] == [
-        ("x", "y", 1.0, TRACE), ("x", "z", 1.0, TRACE), ("y", "z", 0.0, TRACE)
-    ]  # fmt: skip
+        ("x", "y", 1.0, TRACE),
+        ("x", "z", 1.0, TRACE),
+        ("y", "z", 0.0, TRACE),
+    ]
 
 
 def test_groups_without_a_common_fate_have_no_differences() -> None:

@@ -11,7 +11,7 @@ import pytest
 import tomli_w
 
 from testbed.compare import compared_runs
-from testbed.compare.compared_runs import Run
+from testbed.compare.compared_runs import ComparedRun
 from testbed.history import trace
 from testbed.history.trace import TraceWriter
 from testbed.profile.power import Watts
@@ -31,11 +31,21 @@ FAST, SLOW = (0.5, 0.75, 0.875), (0.25, 0.5, 0.625)
 
 
 def write(
-    folder: Path, strategy: str = "fedavg", scores: Sequence[float] = (0.25, 0.5, 0.75), *, seed: int = 1,
-    every: float = 2.0, parameters: dict[str, Any] | None = None, replays: Path | None = None, ended: bool = True,
-    watts: bool = True, metric: str = "accuracy", profile: dict[str, Any] | None = None, device: str = "a",
+    folder: Path,
+    strategy: str = "fedavg",
+    scores: Sequence[float] = (0.25, 0.5, 0.75),
+    *,
+    seed: int = 1,
+    every: float = 2.0,
+    parameters: dict[str, Any] | None = None,
+    replays: Path | None = None,
+    ended: bool = True,
+    watts: bool = True,
+    metric: str = "accuracy",
+    profile: dict[str, Any] | None = None,
+    device: str = "a",
     initial: float | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """The n-th version is made at n × ``every`` seconds; ``initial`` is the score of version 0. ``profile``: keys that
     are not as in PROFILE.
     """
@@ -43,10 +53,20 @@ def write(
     writer = TraceWriter(folder / "trace.jsonl")
     writer.write(
         trace.Header(
-            t=0.0, schema=trace.SCHEMA, name="demo", strategy=strategy, parameters=parameters or {}, seed=seed,
-            dilation=1.0, demand=0.5, pressure=None, started="2026", host="h", replay="schedule" if replays else "",
+            t=0.0,
+            schema=trace.SCHEMA,
+            name="demo",
+            strategy=strategy,
+            parameters=parameters or {},
+            seed=seed,
+            dilation=1.0,
+            demand=0.5,
+            pressure=None,
+            started="2026",
+            host="h",
+            replay="schedule" if replays else "",
         )
-    )  # fmt: skip
+    )
     power = Watts(idle=1.0, compute=1.0, suspended=1.0) if watts else None
     writer.write(trace.Joined(t=0.0, device=device, pid=1, cores=[0], samples=10, watts=power))
     if initial is not None:
@@ -72,14 +92,19 @@ def _version(writer: TraceWriter, device: str, version: int, every: float) -> No
     began, made, quarter = (version - 1) * every, version * every, every / 4
     ticket: dict[str, Any] = {"device": device, "ticket": version}
     way: dict[str, Any] = ticket | {
-        "job": version - 1, "attempt": 0, "asked": quarter, "obtained": quarter, "bytes": BYTES, "dropped": False,
-    }  # fmt: skip
+        "job": version - 1,
+        "attempt": 0,
+        "asked": quarter,
+        "obtained": quarter,
+        "bytes": BYTES,
+        "dropped": False,
+    }
     writer.write(trace.Dispatched(t=began, version=version - 1, steps=4, **ticket))
     writer.write(trace.Downloaded(t=began + quarter, sent=began, **way))
     trained: dict[str, Any] = {"steps": 4, "asked": 2 * quarter, "obtained": 2 * quarter, "checks": 4, "misses": []}
     writer.write(trace.Trained(t=began + 3 * quarter, **ticket, **trained))
     writer.write(trace.Uploaded(t=made, sent=began + 3 * quarter, **way))
-    times: dict[str, Any] = {"t": made, "due": made, "received": made, "taken": made}
+    times: dict[str, Any] = {"t": made, "due": made, "received": made, "handled": made}
     writer.write(trace.Arrived(**times, **ticket, bytes=BYTES, version=version - 1, staleness=version % 2, loss=0.5))
     writer.write(trace.Aggregated(t=made, version=version, tickets=[version], weights=[1.0], staleness=[version % 2]))
 
@@ -98,5 +123,5 @@ def compared(capsys: pytest.CaptureFixture[str], out: Path, *words: str | Path) 
     return table
 
 
-def read(*folders: Path) -> list[Run]:
+def read(*folders: Path) -> list[ComparedRun]:
     return compared_runs.read(folders)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.faults import Fate, SeededTimetable
+from testbed.emulation.faults import SeededTimetable, TransferFate
 
 BASE = SeededTimetable(seed=1, device=0, download_drop=0.3, upload_drop=0.3, suspend=0.3, suspend_max=4.0)
 ADDRESSES = [(job, attempt) for job in range(20) for attempt in range(3)]
@@ -77,7 +77,7 @@ def test_the_drop_probability_does_not_change_the_noise() -> None:
 
 
 def test_a_link_without_drops_and_noise_is_smooth() -> None:
-    smooth = Fate(dropped=False, delay_noise=0.0, rate_noise=0.0)
+    smooth = TransferFate(dropped=False, delay_noise=0.0, rate_noise=0.0)
     table = other(download_drop=0.0, upload_drop=0.0, noisy_download=False, noisy_upload=False)
     assert {table.download(*a) for a in ADDRESSES} == {table.upload(*a) for a in ADDRESSES} == {smooth}
 

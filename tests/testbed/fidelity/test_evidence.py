@@ -19,9 +19,17 @@ DOWN, COMPUTE, UP = 0.25, 1.0, 0.5
 
 def header(**changes: Any) -> trace.Header:
     plain = trace.Header(
-        t=0.0, schema=trace.SCHEMA, name="n", strategy="fedavg", seed=7, dilation=1.0, demand=0.5, pressure=0.05,
-        started="2024", host="h",
-    )  # fmt: skip
+        t=0.0,
+        schema=trace.SCHEMA,
+        name="n",
+        strategy="fedavg",
+        seed=7,
+        dilation=1.0,
+        demand=0.5,
+        pressure=0.05,
+        started="2024",
+        host="h",
+    )
     return replace(plain, **changes)
 
 
@@ -31,17 +39,32 @@ def dispatched(ticket: int = 1, at: float = 0.0, device: str = "a") -> trace.Dis
 
 def downloaded(ticket: int = 1, sent: float = 0.0, **changes: Any) -> trace.Downloaded:
     plain = trace.Downloaded(
-        t=sent + DOWN, device="a", ticket=ticket, job=0, attempt=0, sent=sent, asked=DOWN, obtained=DOWN, bytes=400,
+        t=sent + DOWN,
+        device="a",
+        ticket=ticket,
+        job=0,
+        attempt=0,
+        sent=sent,
+        asked=DOWN,
+        obtained=DOWN,
+        bytes=400,
         dropped=False,
-    )  # fmt: skip
+    )
     return replace(plain, **changes)
 
 
 def trained(ticket: int = 1, end: float = DOWN + COMPUTE, **changes: Any) -> trace.Trained:
     plain = trace.Trained(
-        t=end, device="a", ticket=ticket, steps=100, checks=100, misses=[], asked=COMPUTE, obtained=COMPUTE,
+        t=end,
+        device="a",
+        ticket=ticket,
+        steps=100,
+        checks=100,
+        misses=[],
+        asked=COMPUTE,
+        obtained=COMPUTE,
         use=Use(cpu=0.25, waited=0.0, stolen=0.0),
-    )  # fmt: skip
+    )
     return replace(plain, **changes)
 
 
@@ -52,16 +75,24 @@ def abandoned(ticket: int = 1, **changes: Any) -> trace.Abandoned:
 
 def uploaded(ticket: int = 1, sent: float = DOWN + COMPUTE, **changes: Any) -> trace.Uploaded:
     plain = trace.Uploaded(
-        t=sent + UP, device="a", ticket=ticket, job=0, attempt=0, sent=sent, asked=UP, obtained=UP, bytes=400,
+        t=sent + UP,
+        device="a",
+        ticket=ticket,
+        job=0,
+        attempt=0,
+        sent=sent,
+        asked=UP,
+        obtained=UP,
+        bytes=400,
         dropped=False,
-    )  # fmt: skip
+    )
     return replace(plain, **changes)
 
 
 def arrived(ticket: int = 1, at: float = DOWN + COMPUTE + UP, **changes: Any) -> trace.Arrived:
     """There, and taken up, ``at`` that moment; due then unless told otherwise."""
     plain = trace.Arrived(
-        t=at, device="a", ticket=ticket, due=at, received=at, taken=at, bytes=400, version=0, staleness=0, loss=0.5
+        t=at, device="a", ticket=ticket, due=at, received=at, handled=at, bytes=400, version=0, staleness=0, loss=0.5
     )
     return replace(plain, **changes)
 
@@ -97,7 +128,7 @@ def of(*events: Event) -> Computed:
 
 
 def test_a_round_trip_is_the_sum_of_its_parts_against_the_aggregators_clock() -> None:
-    late = [replace(event, taken=2.0) if isinstance(event, trace.Arrived) else event for event in round_trip()]
+    late = [replace(event, handled=2.0) if isinstance(event, trace.Arrived) else event for event in round_trip()]
     assert of(*round_trip()).trips == [(1.75, 1.75)]
     assert of(*late).trips == [(1.75, 2.0)]
 
@@ -108,8 +139,8 @@ def test_a_round_trip_may_be_told_of_in_another_order() -> None:
 
 
 def test_a_suspension_is_asked_for() -> None:
-    hang = trace.Suspended(t=1.0, device="a", ticket=1, asked=0.5, obtained=0.5)
-    events = [dispatched(), downloaded(), hang, trained(), uploaded(), arrived(at=2.25)]
+    suspension = trace.Suspended(t=1.0, device="a", ticket=1, asked=0.5, obtained=0.5)
+    events = [dispatched(), downloaded(), suspension, trained(), uploaded(), arrived(at=2.25)]
     assert of(*events).trips == [(2.25, 2.25)]
 
 
@@ -204,8 +235,9 @@ def test_a_model_taken_late_from_the_transport_is_on_time_if_the_first_deadline_
 def test_what_was_lost_has_not_arrived() -> None:
     found = gather([downloaded(dropped=True), uploaded(dropped=True, attempt=3, job=2)])
     assert [(d.up, d.job, d.attempt, d.arrived, d.dropped) for d in found.deliveries] == [
-        (False, 0, 0, None, True), (True, 2, 3, None, True),
-    ]  # fmt: skip
+        (False, 0, 0, None, True),
+        (True, 2, 3, None, True),
+    ]
     assert found.pickups == []
 
 
@@ -307,7 +339,7 @@ def test_a_round_trip_of_a_device_that_waited_for_a_grant_is_not_late() -> None:
     """It computed until 1.25, waited for 3 s as the rule wished, and was there half a second later."""
     waiting = uploaded(sent=DOWN + COMPUTE + 3.0, waited=3.0)
     due = DOWN + COMPUTE + 3.0 + UP
-    found = gather([header(), dispatched(), downloaded(), trained(), waiting, arrived(t=due, due=due, taken=due)])
+    found = gather([header(), dispatched(), downloaded(), trained(), waiting, arrived(t=due, due=due, handled=due)])
     assert found.computed["a"].trips == [(due, due)]
 
 

@@ -38,19 +38,36 @@ from tests.testbed.fidelity.test_evidence import (
 
 steady = settings(deadline=None, derandomize=True, database=None)
 NAMES = [
-    "step time", "stolen CPU", "link delay", "link rate", "loss", "causality", "aggregator", "canary", "admission",
+    "step time",
+    "stolen CPU",
+    "link delay",
+    "link rate",
+    "loss",
+    "causality",
+    "aggregator",
+    "canary",
+    "admission",
     "conservation",
-]  # fmt: skip
+]
 A_BIT = 1e-9
 PASS, WARN, FAIL, NOT_MEASURED = "PASS", "WARN", "FAIL", "not measured"
 
 
 def spec(name: str = "a", index: int = 0, *, throttle: str = "pace", **ways: Any) -> DeviceSpec:
     return DeviceSpec(
-        name=name, index=index, group=0, title="", throttle=throttle, seconds_per_sample=0.01, suspend=0.0,
-        suspend_max=1.0, suspend_by="hold", on_drop="retry", tick=1.0,
+        name=name,
+        index=index,
+        group=0,
+        title="",
+        throttle=throttle,
+        seconds_per_sample=0.01,
+        suspend=0.0,
+        suspend_max=1.0,
+        suspend_by="hold",
+        on_drop="retry",
+        tick=1.0,
         **{"up": Direction(delay=UP), "down": Direction(delay=DOWN)} | ways,
-    )  # fmt: skip
+    )
 
 
 def load(**changes: Any) -> trace.Load:
@@ -151,10 +168,16 @@ def test_one_deadline_in_a_hundred_may_be_missed(missed: int, verdict: str) -> N
 @pytest.mark.parametrize(
     ("ratio", "verdict"),
     [
-        (1.0, PASS), (1.05 - A_BIT, PASS), (1.05 + A_BIT, WARN), (1.10 - A_BIT, WARN), (1.10 + A_BIT, FAIL),
-        (0.95 + A_BIT, PASS), (0.95 - A_BIT, WARN), (0.90 - A_BIT, FAIL),
+        (1.0, PASS),
+        (1.05 - A_BIT, PASS),
+        (1.05 + A_BIT, WARN),
+        (1.10 - A_BIT, WARN),
+        (1.10 + A_BIT, FAIL),
+        (0.95 + A_BIT, PASS),
+        (0.95 - A_BIT, WARN),
+        (0.90 - A_BIT, FAIL),
     ],
-)  # fmt: skip
+)
 def test_the_round_trips_of_a_device_may_be_5_percent_off(ratio: float, verdict: str) -> None:
     events = [dispatched(), downloaded(), trained(), uploaded(), arrived(at=1.75 * ratio)]
     assert judged("step time", events).verdict == verdict
@@ -257,11 +280,18 @@ def test_a_device_without_deadlines_does_not_water_down_what_was_stolen_from_the
 @pytest.mark.parametrize(
     ("asked", "late", "verdict"),
     [
-        (0.0, 0.0, PASS), (0.0, 0.002, PASS), (0.0, 0.002 + A_BIT, WARN), (0.0, 0.01, WARN), (0.0, 0.01 + A_BIT, FAIL),
-        (1.0, 0.02 - A_BIT, PASS), (1.0, 0.02 + A_BIT, WARN), (1.0, 0.10 - A_BIT, WARN), (1.0, 0.10 + A_BIT, FAIL),
+        (0.0, 0.0, PASS),
+        (0.0, 0.002, PASS),
+        (0.0, 0.002 + A_BIT, WARN),
+        (0.0, 0.01, WARN),
+        (0.0, 0.01 + A_BIT, FAIL),
+        (1.0, 0.02 - A_BIT, PASS),
+        (1.0, 0.02 + A_BIT, WARN),
+        (1.0, 0.10 - A_BIT, WARN),
+        (1.0, 0.10 + A_BIT, FAIL),
         (0.05, 0.0019, PASS),  # 2 % would be 1 ms
     ],
-)  # fmt: skip
+)
 def test_a_transfer_may_be_2_ms_or_2_percent_late(asked: float, late: float, verdict: str) -> None:
     events = [uploaded(sent=0.0, asked=asked), arrived(at=asked + late)]
     line = judged("link delay", events, spec(up=Direction()))
@@ -304,10 +334,16 @@ def window(ticket: int, error: float, asked: float = 1.0) -> list[Event]:
 @pytest.mark.parametrize(
     ("error", "verdict"),
     [
-        (0.0, PASS), (0.02 - A_BIT, PASS), (0.02 + A_BIT, WARN), (0.05 - A_BIT, WARN), (0.05 + A_BIT, FAIL),
-        (-0.02 + A_BIT, PASS), (-0.02 - A_BIT, WARN), (-0.06, FAIL),
+        (0.0, PASS),
+        (0.02 - A_BIT, PASS),
+        (0.02 + A_BIT, WARN),
+        (0.05 - A_BIT, WARN),
+        (0.05 + A_BIT, FAIL),
+        (-0.02 + A_BIT, PASS),
+        (-0.02 - A_BIT, WARN),
+        (-0.06, FAIL),
     ],
-)  # fmt: skip
+)
 def test_the_median_of_the_rates_may_be_2_percent_off(error: float, verdict: str) -> None:
     assert judged("link rate", window(1, error), RATED).verdict == verdict
 
@@ -570,11 +606,19 @@ def test_a_canary_that_did_not_sing_is_not_measured() -> None:
 @pytest.mark.parametrize(
     ("demand", "pressure", "verdict"),
     [
-        (0.8, 0.0, PASS), (0.8 + A_BIT, 0.0, WARN), (1.0, 0.0, WARN), (1.0 + A_BIT, 0.0, FAIL),
-        (0.1, 0.10, PASS), (0.1, 0.10 + A_BIT, WARN), (0.1, 0.30, WARN), (0.1, 0.30 + A_BIT, FAIL),
-        (0.8, None, PASS), (0.9, None, WARN), (0.9, 0.5, FAIL),
+        (0.8, 0.0, PASS),
+        (0.8 + A_BIT, 0.0, WARN),
+        (1.0, 0.0, WARN),
+        (1.0 + A_BIT, 0.0, FAIL),
+        (0.1, 0.10, PASS),
+        (0.1, 0.10 + A_BIT, WARN),
+        (0.1, 0.30, WARN),
+        (0.1, 0.30 + A_BIT, FAIL),
+        (0.8, None, PASS),
+        (0.9, None, WARN),
+        (0.9, 0.5, FAIL),
     ],
-)  # fmt: skip
+)
 def test_a_run_may_ask_for_four_fifths_of_a_core_on_a_calm_host(
     demand: float, pressure: float | None, verdict: str
 ) -> None:

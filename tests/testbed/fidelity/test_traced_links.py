@@ -22,32 +22,32 @@ def test_a_link_that_follows_a_trace_has_a_rate_to_keep(error: float, verdict: s
 
 def test_the_time_for_which_a_device_was_away_does_not_water_down_the_rate_of_its_link() -> None:
     # 101 s, of which it was away for 100: a tenth of a second is a tenth of what is left
-    events = [uploaded(sent=0.0, asked=101.0, held=100.0), arrived(at=101.1)]
+    events = [uploaded(sent=0.0, asked=101.0, absent=100.0), arrived(at=101.1)]
     line = judged("link rate", events, TRACED)
     assert (line.verdict, line.figures["p50"]) == (FAIL, pytest.approx(1 - 1 / 1.1))
-    assert judged("link rate", [uploaded(sent=0.0, asked=101.0, held=100.5), arrived(at=101.1)], TRACED).verdict == (
+    assert judged("link rate", [uploaded(sent=0.0, asked=101.0, absent=100.5), arrived(at=101.1)], TRACED).verdict == (
         NOT_MEASURED
     )
 
 
 def test_the_time_for_which_a_device_was_away_is_no_reason_to_deliver_late() -> None:
     late = [arrived(at=100.0 + UP + 0.06)]
-    assert judged("link delay", [uploaded(sent=0.0, asked=100.0 + UP, held=100.0), *late]).verdict == FAIL
+    assert judged("link delay", [uploaded(sent=0.0, asked=100.0 + UP, absent=100.0), *late]).verdict == FAIL
     assert judged("link delay", [uploaded(sent=0.0, asked=100.0 + UP), *late]).verdict == PASS
 
 
 def test_a_round_trip_counts_every_absence_once() -> None:
     """Away for 10 s in the download, 20 s in training and 30 s in the upload."""
-    hang = trace.Suspended(t=0.0, device="a", ticket=0, asked=10.0, obtained=10.0)
+    suspension = trace.Suspended(t=0.0, device="a", ticket=0, asked=10.0, obtained=10.0)
     end = DOWN + COMPUTE + UP + 60.0
     events = [
         dispatched(),
-        hang,
-        downloaded(asked=DOWN + 10, obtained=DOWN + 10, held=10.0),
-        msgspec.structs.replace(hang, ticket=1, asked=20.0, obtained=20.0),
+        suspension,
+        downloaded(asked=DOWN + 10, obtained=DOWN + 10, absent=10.0),
+        msgspec.structs.replace(suspension, ticket=1, asked=20.0, obtained=20.0),
         trained(),
-        msgspec.structs.replace(hang, asked=30.0, obtained=30.0),
-        uploaded(asked=UP + 30, obtained=UP + 30, held=30.0),
+        msgspec.structs.replace(suspension, asked=30.0, obtained=30.0),
+        uploaded(asked=UP + 30, obtained=UP + 30, absent=30.0),
         arrived(at=end),
     ]
     assert gather(events).computed["a"].trips == [(end, end)]
@@ -57,5 +57,5 @@ def test_a_round_trip_counts_every_absence_once() -> None:
 
 
 def test_only_a_transfer_that_was_held_up_says_so_in_the_trace() -> None:
-    assert b"held" not in msgspec.json.encode(uploaded())
-    assert b'"held":3.0' in msgspec.json.encode(uploaded(held=3.0))
+    assert b"absent" not in msgspec.json.encode(uploaded())
+    assert b'"absent":3.0' in msgspec.json.encode(uploaded(absent=3.0))

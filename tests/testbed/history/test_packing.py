@@ -156,9 +156,13 @@ def test_a_run_that_left_no_trace_has_none_to_pack(tmp_path: Path, monkeypatch: 
     ],
 )
 def test_a_run_whose_trace_cannot_be_packed_keeps_it_with_its_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], problem: BaseException,
-    code: int, said: str,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    problem: BaseException,
+    code: int,
+    said: str,
+) -> None:
     def raising(path: Path, told: object) -> Path:
         raise problem
 

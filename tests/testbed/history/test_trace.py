@@ -88,10 +88,20 @@ def test_an_empty_trace_has_no_events(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "garbage",
-    ["", "{", "5", "[]", "null", '"resent"', '{"kind": "resent"}', '{"kind": "nonsense", "t": 0.0}', "[" * 100_000,
-     '{"kind":"resent","t":1' + "0" * 400 + ',"device":"a","ticket":2}'],
+    [
+        "",
+        "{",
+        "5",
+        "[]",
+        "null",
+        '"resent"',
+        '{"kind": "resent"}',
+        '{"kind": "nonsense", "t": 0.0}',
+        "[" * 100_000,
+        '{"kind":"resent","t":1' + "0" * 400 + ',"device":"a","ticket":2}',
+    ],
     ids=lambda text: text[:30],
-)  # fmt: skip
+)
 def test_a_line_that_is_no_event_is_named_with_file_and_number(tmp_path: Path, garbage: str) -> None:
     path = written(tmp_path, EVENTS[:2])
     with path.open("a", encoding="utf-8") as file:
@@ -127,9 +137,16 @@ def test_a_trace_in_other_units_is_refused(tmp_path: Path) -> None:
 # ---- what devices report
 
 TRAINED: dict[str, Any] = {
-    "kind": "trained", "t": 2.5, "device": "a", "ticket": 1, "steps": 10, "asked": 1.0, "obtained": 1.1,
-    "checks": 2, "misses": [[2, 0.5, 0.1]],
-}  # fmt: skip
+    "kind": "trained",
+    "t": 2.5,
+    "device": "a",
+    "ticket": 1,
+    "steps": 10,
+    "asked": 1.0,
+    "obtained": 1.1,
+    "checks": 2,
+    "misses": [[2, 0.5, 0.1]],
+}
 REPORTED = [event for event in EVENTS if isinstance(event, trace.DeviceEvent)]
 
 

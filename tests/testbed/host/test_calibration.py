@@ -121,6 +121,11 @@ print(json.dumps(results | {"children": children()}))
 
 def test_a_child_gives_its_result_and_one_that_fails_none() -> None:
     assert said_by(SPINNING + CHILDREN) == {
-        "pid": True, "failing": None, "killed": None, "no JSON": None, "leaving": None, "long": 1_000_000,
+        "pid": True,
+        "failing": None,
+        "killed": None,
+        "no JSON": None,
+        "leaving": None,
+        "long": 1_000_000,
         "children": 0,
-    }  # fmt: skip
+    }

@@ -15,7 +15,7 @@ import pytest
 
 from testbed.common.errors import UserError
 from testbed.host import cgroups
-from testbed.host.cgroups import Fence, GroupBusy, Hierarchy, QuotaMismatch, Unavailable, find, limits, sweep
+from testbed.host.cgroups import CgroupParent, GroupBusy, Hierarchy, QuotaMismatch, Unavailable, find, limits, sweep
 
 SCOPE = "user.slice/run-1.scope"
 PACE = 'use throttle = "pace", which needs no quota'
@@ -124,9 +124,11 @@ def test_a_hybrid_host_has_its_quotas_in_version_1(tmp_path: Path, options: str)
     mounts = "".join(
         f"x {tmp_path}/{place} {kind} {words} 0 0\n"
         for place, kind, words in [
-            ("unified", "cgroup2", "rw"), ("cpuset", "cgroup", "rw,cpuset"), ("cpu", "cgroup", options),
+            ("unified", "cgroup2", "rw"),
+            ("cpuset", "cgroup", "rw,cpuset"),
+            ("cpu", "cgroup", options),
         ]
-    )  # fmt: skip
+    )
     names = options.removeprefix("rw,")
     assert found(tmp_path, mounts, f"3:cpuset:/a\n1:{names}:/ours\n0::/b\n") == Hierarchy(1, tmp_path / "cpu/ours")
 
@@ -318,7 +320,7 @@ print((time.process_time() - cpu) / (time.monotonic() - wall))
 
 
 @pytest.fixture
-def fence() -> Iterator[Fence]:
+def fence() -> Iterator[CgroupParent]:
     try:
         hierarchy = find()
         made = hierarchy.fence(os.getpid())
@@ -329,7 +331,7 @@ def fence() -> Iterator[Fence]:
     assert not made.path.exists()
 
 
-def obtained(quota: cgroups.Quota) -> float:
+def obtained(quota: cgroups.CpuQuota) -> float:
     with subprocess.Popen([sys.executable, "-c", SPIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         quota.add(child.pid)
         return float(child.communicate(b"\n")[0])
@@ -337,7 +339,7 @@ def obtained(quota: cgroups.Quota) -> float:
 
 @pytest.mark.live
 @pytest.mark.parametrize("share", [0.5, 0.2])
-def test_a_process_obtains_its_share_of_a_core(fence: Fence, share: float) -> None:
+def test_a_process_obtains_its_share_of_a_core(fence: CgroupParent, share: float) -> None:
     quota = fence.quota("spin", share)
     assert quota.share == share
     for _ in range(3):  # a busy host may give less once in a while, but never more
@@ -356,14 +358,14 @@ def test_a_process_obtains_its_share_of_a_core(fence: Fence, share: float) -> No
 
 
 @pytest.mark.live
-def test_a_process_that_has_ended_cannot_be_added(fence: Fence) -> None:
+def test_a_process_that_has_ended_cannot_be_added(fence: CgroupParent) -> None:
     quota = fence.quota("gone", 0.5)
     with pytest.raises(ProcessLookupError):
         quota.add(dead_pid())
 
 
 @pytest.mark.live
-def test_a_group_with_a_process_in_it_is_removed_as_soon_as_that_is_reaped(fence: Fence) -> None:
+def test_a_group_with_a_process_in_it_is_removed_as_soon_as_that_is_reaped(fence: CgroupParent) -> None:
     quota = fence.quota("sleep", 0.5)
     child = subprocess.Popen(["sleep", "60"])
     quota.add(child.pid)
@@ -378,7 +380,7 @@ def test_a_group_with_a_process_in_it_is_removed_as_soon_as_that_is_reaped(fence
 
 
 @pytest.mark.live
-def test_sweeping_removes_a_dead_launchers_groups_and_leaves_a_living_ones_alone(fence: Fence) -> None:
+def test_sweeping_removes_a_dead_launchers_groups_and_leaves_a_living_ones_alone(fence: CgroupParent) -> None:
     dead = dead_pid()
     left = fence.hierarchy.fence(dead)
     left.quota("pi", 0.5)

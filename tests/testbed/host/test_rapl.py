@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.host.rapl import WHAT, Meter
+from testbed.host.rapl import WHAT, RaplMeter
 
 RANGE = 999_999
 """Microjoules: the counter goes from there to 0."""
@@ -25,7 +25,7 @@ def set_to(counter: Path, value: int) -> None:
     counter.write_text(f"{value}\n", encoding="ascii")
 
 
-def joules(meter: Meter) -> dict[str, float]:
+def joules(meter: RaplMeter) -> dict[str, float]:
     report = meter.report()
     assert report is not None
     found: dict[str, float] = report["joules"]
@@ -34,7 +34,7 @@ def joules(meter: Meter) -> dict[str, float]:
 
 def test_each_package_has_the_joules_since_the_beginning(tmp_path: Path) -> None:
     first, second = (zone(tmp_path, f"intel-rapl:{i}", f"package-{i}", 500_000 * i) for i in range(2))
-    meter = Meter(100.0, tmp_path)
+    meter = RaplMeter(100.0, tmp_path)
     set_to(first, 250_000)
     meter.look(101.0)
     set_to(first, 300_000)
@@ -45,7 +45,7 @@ def test_each_package_has_the_joules_since_the_beginning(tmp_path: Path) -> None
 
 def test_a_counter_that_wrapped_goes_on(tmp_path: Path) -> None:
     counter = zone(tmp_path, "intel-rapl:0", "package-0", 900_000)
-    meter = Meter(0.0, tmp_path)
+    meter = RaplMeter(0.0, tmp_path)
     for moment, value in enumerate((100_000, 50_000, 900_000), 1):  # 0.2 J, 0.95 J and 0.85 J
         set_to(counter, value)
         meter.look(float(moment))
@@ -57,12 +57,12 @@ def test_only_packages_count_and_each_once(tmp_path: Path) -> None:
     others = [("intel-rapl:0:0", "core"), ("intel-rapl:0:1", "dram"), ("intel-rapl:1", "psys")]
     for folder, name in [*others, ("intel-rapl-mmio:0", "package-0"), ("dtpm", "package-0")]:
         zone(tmp_path, folder, name)
-    assert list(joules(Meter(0.0, tmp_path))) == ["intel-rapl:0"]
+    assert list(joules(RaplMeter(0.0, tmp_path))) == ["intel-rapl:0"]
 
 
 def test_a_counter_that_cannot_be_read_for_a_while_is_caught_up(tmp_path: Path) -> None:
     counter = zone(tmp_path, "intel-rapl:0", "package-0")
-    meter = Meter(0.0, tmp_path)
+    meter = RaplMeter(0.0, tmp_path)
     counter.unlink()
     meter.look(1.0)
     assert joules(meter) == {"intel-rapl:0": 0.0}
@@ -76,7 +76,7 @@ def test_a_counter_that_can_be_read_later_only_is_left_out(tmp_path: Path) -> No
     counter = zone(tmp_path, "intel-rapl:1", "package-1")
     counter.unlink()
     counter.mkdir()
-    meter = Meter(0.0, tmp_path)
+    meter = RaplMeter(0.0, tmp_path)
     counter.rmdir()
     set_to(counter, 5)
     meter.look(1.0)
@@ -85,7 +85,7 @@ def test_a_counter_that_can_be_read_later_only_is_left_out(tmp_path: Path) -> No
 
 def test_without_a_meter_nothing_is_measured(tmp_path: Path) -> None:
     for root in (tmp_path, tmp_path / "absent"):
-        meter = Meter(0.0, root)
+        meter = RaplMeter(0.0, root)
         meter.look(1.0)
         assert meter.report() is None
 
@@ -95,10 +95,10 @@ def test_a_package_of_which_something_cannot_be_read_is_not_measured(tmp_path: P
     path = zone(tmp_path, "intel-rapl:0", "package-0").parent / file
     path.unlink()
     path.mkdir()
-    assert Meter(0.0, tmp_path).report() is None
+    assert RaplMeter(0.0, tmp_path).report() is None
 
 
 @pytest.mark.parametrize("text", ["", "-1", "many", "1.5", "ä"])
 def test_what_is_no_count_is_not_measured(tmp_path: Path, text: str) -> None:
     zone(tmp_path, "intel-rapl:0", "package-0").write_text(text, encoding="utf-8")
-    assert Meter(0.0, tmp_path).report() is None
+    assert RaplMeter(0.0, tmp_path).report() is None

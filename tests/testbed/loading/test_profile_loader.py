@@ -62,9 +62,15 @@ def test_the_first_catalogue_has_the_promised_names() -> None:
 def test_quickstart_has_eight_devices_of_five_kinds() -> None:
     devices = concrete(profile_loader.load(QUICKSTART))
     assert [device.name for device in devices] == [
-        "rpi3bplus-1", "rpi4-1", "rpi4-2", "jetson-nano-1", "jetson-nano-2", "phone-low-1", "phone-low-2",
+        "rpi3bplus-1",
+        "rpi4-1",
+        "rpi4-2",
+        "jetson-nano-1",
+        "jetson-nano-2",
+        "phone-low-1",
+        "phone-low-2",
         "rpi3bplus-2",
-    ]  # fmt: skip
+    ]
     assert [device.index for device in devices] == list(range(8))
 
 
@@ -227,8 +233,9 @@ def test_parameters_of_rule_and_task_that_nobody_set_are_written_out_with_their_
     experiment = load(tmp_path, "strategy=asyncfeded", "task.split=dirichlet", "task.split.alpha=0.25")
     assert experiment.strategy_parameters.keys() >= {"lam", "gamma_bar"}
     assert experiment.task_parameters == {
-        "model": "small-cnn", "split": {"name": "dirichlet", "alpha": 0.25, "least": 1, "short": "fill"},
-    }  # fmt: skip
+        "model": "small-cnn",
+        "split": {"name": "dirichlet", "alpha": 0.25, "least": 1, "short": "fill"},
+    }
 
 
 def test_the_last_of_several_settings_of_a_key_holds(tmp_path: Path) -> None:

@@ -40,16 +40,16 @@ def test_there_are_rules_that_wait_for_k() -> None:
     assert K_RULES == ["fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl"]
 
 
-@pytest.mark.parametrize("rule", K_RULES)
-def test_k_may_be_as_large_as_the_fleet_and_no_larger(tmp_path: Path, rule: str) -> None:
-    assert load(tmp_path, f'{{ name = "{rule}", k = 3 }}').strategy_parameters["k"] == 3
-    message = refusal(tmp_path, f'{{ name = "{rule}", k = 4 }}')
+@pytest.mark.parametrize("strategy", K_RULES)
+def test_k_may_be_as_large_as_the_fleet_and_no_larger(tmp_path: Path, strategy: str) -> None:
+    assert load(tmp_path, f'{{ name = "{strategy}", k = 3 }}').strategy_parameters["k"] == 3
+    message = refusal(tmp_path, f'{{ name = "{strategy}", k = 4 }}')
     assert message.startswith(f"{tmp_path}/mine.toml: strategy.k is 4; it must be at most 3, the devices of the fleet")
 
 
-@pytest.mark.parametrize("rule", K_RULES)
-def test_a_k_from_the_command_line_is_refused_as_such(tmp_path: Path, rule: str) -> None:
-    message = refusal(tmp_path, f'{{ name = "{rule}", k = 3 }}', "strategy.k=9")
+@pytest.mark.parametrize("strategy", K_RULES)
+def test_a_k_from_the_command_line_is_refused_as_such(tmp_path: Path, strategy: str) -> None:
+    message = refusal(tmp_path, f'{{ name = "{strategy}", k = 3 }}', "strategy.k=9")
     assert message.startswith("--set strategy.k=9: strategy.k is 9; it must be at most 3, the devices of the fleet")
 
 
@@ -88,7 +88,7 @@ def test_members_of_a_cluster_wait_for_a_model_that_was_lost(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("rule", "key", "value", "allowed"),
+    ("strategy", "key", "value", "allowed"),
     [
         ("afl", "fraction", "0", "above 0 and at most 1"),
         ("afl", "fraction", "1.5", "above 0 and at most 1"),
@@ -127,19 +127,19 @@ def test_members_of_a_cluster_wait_for_a_model_that_was_lost(tmp_path: Path) -> 
     ],
 )
 def test_a_value_that_a_rule_cannot_have_is_refused(
-    tmp_path: Path, rule: str, key: str, value: str, allowed: str
+    tmp_path: Path, strategy: str, key: str, value: str, allowed: str
 ) -> None:
-    interval = "" if key == "interval" or rule not in ("audg", "psurdg") else "interval = 1, "
-    message = refusal(tmp_path, f'{{ name = "{rule}", {interval}{key} = {value} }}')
+    interval = "" if key == "interval" or strategy not in ("audg", "psurdg") else "interval = 1, "
+    message = refusal(tmp_path, f'{{ name = "{strategy}", {interval}{key} = {value} }}')
     assert message.startswith(f"{tmp_path}/mine.toml: strategy.{key} is {value}")
     assert allowed in message
     override = f"strategy.{key}={value}"
-    message = refusal(tmp_path, f'{{ name = "{rule}", interval = 1 }}' if interval else f'"{rule}"', override)
+    message = refusal(tmp_path, f'{{ name = "{strategy}", interval = 1 }}' if interval else f'"{strategy}"', override)
     assert message.startswith(f"--set {override}: strategy.{key} is {value}")
 
 
 @pytest.mark.parametrize(
-    ("rule", "key", "hint"),
+    ("strategy", "key", "hint"),
     [
         ("afl", "fractoin", "did you mean 'fraction'?"),
         ("safl", "tau_0", "known: k"),
@@ -151,29 +151,29 @@ def test_a_value_that_a_rule_cannot_have_is_refused(
     ],
 )
 def test_a_parameter_that_a_rule_does_not_have_is_refused_with_those_that_it_has(
-    tmp_path: Path, rule: str, key: str, hint: str
+    tmp_path: Path, strategy: str, key: str, hint: str
 ) -> None:
-    message = refusal(tmp_path, f'{{ name = "{rule}", {key} = 1 }}')
+    message = refusal(tmp_path, f'{{ name = "{strategy}", {key} = 1 }}')
     assert message.startswith(f"{tmp_path}/mine.toml: strategy.{key} is not a known key; ")
     assert hint in message
 
 
-@pytest.mark.parametrize("rule", ["audg", "psurdg"])
-def test_a_rule_that_ticks_must_be_told_how_often(tmp_path: Path, rule: str) -> None:
-    message = refusal(tmp_path, f'"{rule}"')
+@pytest.mark.parametrize("strategy", ["audg", "psurdg"])
+def test_a_rule_that_ticks_must_be_told_how_often(tmp_path: Path, strategy: str) -> None:
+    message = refusal(tmp_path, f'"{strategy}"')
     assert message.startswith(f"{tmp_path}/mine.toml: strategy.interval is missing; it is seconds per iteration")
-    assert load(tmp_path, f'"{rule}"', "strategy.interval=2").strategy_parameters["interval"] == 2.0
+    assert load(tmp_path, f'"{strategy}"', "strategy.interval=2").strategy_parameters["interval"] == 2.0
 
 
 # ---- there and back
 
 
-@pytest.mark.parametrize("rule", STRATEGIES)
-def test_a_stored_profile_with_all_its_parameters_loads_to_the_same_experiment(tmp_path: Path, rule: str) -> None:
-    cls = STRATEGIES[rule]
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_stored_profile_with_all_its_parameters_loads_to_the_same_experiment(tmp_path: Path, strategy: str) -> None:
+    cls = STRATEGIES[strategy]
     interval = ["strategy.interval=2.5", "devices[1].phi=0.5"] if issubclass(cls, EveryTick) else []
     cell = ["cell.radius=250", "strategy.degree=3"] if cls.grants else []
-    experiment = load(tmp_path, f'"{rule}"', *interval, *cell)
+    experiment = load(tmp_path, f'"{strategy}"', *interval, *cell)
     unset = {name for name, each in inspect.signature(cls).parameters.items() if each.default is None}
     assert experiment.strategy_parameters.keys() == inspect.signature(cls).parameters.keys() - unset
     folder = RunFolder.new(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Paper
 
 
@@ -27,14 +27,14 @@ def check(paper: Paper) -> None:
     assert len(names) == len(set(names))
 
 
-def loads(job: Job) -> None:
+def loads(job: PaperRun) -> None:
     experiment = job.experiment()
     assert experiment.seed == job.seed
     assert isinstance(experiment.dilation, float), "auto differs from run to run"
 
 
-def _check_order(jobs: Sequence[Job]) -> None:
-    before: dict[str, Job] = {}
+def _check_order(jobs: Sequence[PaperRun]) -> None:
+    before: dict[str, PaperRun] = {}
     for job in jobs:
         if job.replays:
             assert before[job.replays].seed == job.seed

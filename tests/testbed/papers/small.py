@@ -7,47 +7,52 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from testbed.papers.framework.chapter import Chapter, Grid, Picture, Row, Verdict
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.chapter import Chapter, ChapterTable, ClaimRow, ClaimVerdict, PaperFigure
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Chosen, Paper
 from testbed.papers.framework.result import Result, Results
 from testbed.papers.framework.search import Search
 from testbed.sweep.runner import Ended, Runner
 
 
-def _searched(value: float) -> list[Job]:
+def _searched(value: float) -> list[PaperRun]:
     return [job(f"search-{value:g}", seed=101, settings={"training.lr": value, "dilation": 1.0})]
 
 
-def job(name: str, **more: object) -> Job:
+def job(name: str, **more: object) -> PaperRun:
     given: dict[str, object] = {
         "profile": "quickstart.toml",
         "seed": 1,
         "settings": {"stop.seconds": 1, "dilation": 1.0},
     }
-    return Job(name=name, **(given | more))  # type: ignore[arg-type]
+    return PaperRun(name=name, **(given | more))  # type: ignore[arg-type]
 
 
-def jobs(chosen: Chosen) -> list[Job]:
+def jobs(chosen: Chosen) -> list[PaperRun]:
     lr = {"training.lr": chosen["rate"], "stop.seconds": 1, "dilation": 1.0}
     found = []
     for seed in (1, 2, 3):
-        found.append(job(f"fedasync-{seed}", seed=seed, rule="fedasync", settings=lr))
-        found.append(job(f"fedbuff-{seed}", seed=seed, rule="fedbuff", settings=lr, replays=f"fedasync-{seed}"))
+        found.append(job(f"fedasync-{seed}", seed=seed, strategy="fedasync", settings=lr))
+        found.append(job(f"fedbuff-{seed}", seed=seed, strategy="fedbuff", settings=lr, replays=f"fedasync-{seed}"))
     return found
 
 
 def chapter(results: Results, chosen: Chosen) -> Chapter:
     known = [results[f"fedbuff-{seed}"].final() for seed in (1, 2, 3) if f"fedbuff-{seed}" in results]
-    row = Row(
-        where="Table I", claim="a | b", ours=f"{fmean(known):.3f}" if known else "–",
-        verdict=Verdict.AGREES if known else Verdict.MISSING, data="digits-on-disk",
-    )  # fmt: skip
+    row = ClaimRow(
+        where="Table I",
+        claim="a | b",
+        ours=f"{fmean(known):.3f}" if known else "–",
+        verdict=ClaimVerdict.AGREES if known else ClaimVerdict.MISSING,
+        data="digits-on-disk",
+    )
     return Chapter(
         setting=f"Rate {chosen['rate']:g}.",
         rows=[row],
-        grids=[Grid(title="All of it", header=("a", "b"), lines=[("1", "2")])],
-        pictures=[Picture(name="line", caption="A line", draw=lambda figure: figure.subplots().plot([1, 2], [3, 4]))],
+        grids=[ChapterTable(title="All of it", header=("a", "b"), lines=[("1", "2")])],
+        pictures=[
+            PaperFigure(name="line", caption="A line", draw=lambda figure: figure.subplots().plot([1, 2], [3, 4]))
+        ],
     )
 
 
@@ -57,13 +62,17 @@ PAPER = Paper(
     citation="Nobody 2026",
     searches=(
         Search(
-            name="rate", key="training.lr", values=(0.1, 0.2, 0.4), jobs=_searched, measure="final accuracy",
+            name="rate",
+            key="training.lr",
+            values=(0.1, 0.2, 0.4),
+            jobs=_searched,
+            measure="final accuracy",
             score=lambda found: fmean(result.final() for result in found),
         ),
     ),
     jobs=jobs,
     chapter=chapter,
-)  # fmt: skip
+)
 
 
 def leave_run(folder: Path, accuracy: float = 0.5, verdict: str = "PASS") -> Path:

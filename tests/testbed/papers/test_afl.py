@@ -26,8 +26,8 @@ from testbed.papers.afl.afl_rounds import (
     unrest,
 )
 from testbed.papers.afl.afl_verdicts import by_limit, by_order, by_share, told
-from testbed.papers.framework.chapter import Verdict
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.chapter import ClaimVerdict
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.result import Result
 from tests.testbed.papers import parts
 
@@ -35,10 +35,14 @@ from tests.testbed.papers import parts
 def run(loss: list[float], seconds: float = 1.0, spread: float = 0.1, to_target_s: float = 1.0) -> Track:
     numbers = range(1, len(loss))
     return Track(
-        loss=loss, seconds=[seconds * number for number in numbers], spread=[spread for _ in numbers],
-        waited=[spread * number for number in numbers], proxy=[5.0 * number for number in numbers],
-        to_target_s=to_target_s, to_target_j=10 * to_target_s,
-    )  # fmt: skip
+        loss=loss,
+        seconds=[seconds * number for number in numbers],
+        spread=[spread for _ in numbers],
+        waited=[spread * number for number in numbers],
+        proxy=[5.0 * number for number in numbers],
+        to_target_s=to_target_s,
+        to_target_j=10 * to_target_s,
+    )
 
 
 def falling(by: float, rounds: int = 40, start: float = 100.0, floor: float = 0.02) -> list[float]:
@@ -96,16 +100,23 @@ def test_the_papers_own_settings(task: str, rounds: int, epochs: int, lr: float)
 
 
 def test_the_loss_of_a_round_lies_between_the_scores_around_it(tmp_path: Path) -> None:
-    write(tmp_path / "metrics.csv", [
-        {"time_s": 0.0, "joules": 0.0, "loss": 100.0}, {"time_s": 2.0, "joules": 8.0, "loss": 1.0},
-        {"time_s": 4.0, "joules": 20.0, "loss": 0.04},
-    ])  # fmt: skip
-    write(tmp_path / "rounds.csv", [
-        {"time_s": 1.0, "delay_s": 0.5, "cumulative_delay_s": 0.5, "energy_proxy_j": 3.0},
-        {"time_s": 4.0, "delay_s": 0.25, "cumulative_delay_s": 0.75, "energy_proxy_j": 7.0},
-    ])  # fmt: skip
+    write(
+        tmp_path / "metrics.csv",
+        [
+            {"time_s": 0.0, "joules": 0.0, "loss": 100.0},
+            {"time_s": 2.0, "joules": 8.0, "loss": 1.0},
+            {"time_s": 4.0, "joules": 20.0, "loss": 0.04},
+        ],
+    )
+    write(
+        tmp_path / "rounds.csv",
+        [
+            {"time_s": 1.0, "delay_s": 0.5, "cumulative_delay_s": 0.5, "energy_proxy_j": 3.0},
+            {"time_s": 4.0, "delay_s": 0.25, "cumulative_delay_s": 0.75, "energy_proxy_j": 7.0},
+        ],
+    )
     (tmp_path / "summary.json").write_text(json.dumps({"fidelity": {"verdict": "PASS"}}), encoding="utf-8")
-    job = Job(name="one", profile="afl/small-svm.toml", seed=1)
+    job = PaperRun(name="one", profile="afl/small-svm.toml", seed=1)
     result = Result(job=job, folder=tmp_path, took=1.0, attempts=1)
     found = track(result, target=0.05)
     assert found.loss == pytest.approx([100.0, 10.0, 0.04])  # half way, in the logarithm
@@ -139,17 +150,20 @@ def test_a_line_is_straight() -> None:
 
 
 def test_verdicts() -> None:
-    assert by_share([True] * 9) is Verdict.AGREES
-    assert by_share([True] * 8 + [False]) is Verdict.DIRECTION
-    assert by_share([True, False]) is Verdict.DIFFERS
-    assert by_share([]) is Verdict.MISSING
-    assert by_order([[3.0, 4.0], [2.0], [1.0]]) is Verdict.AGREES
-    assert by_order([[3.0], [1.0], [2.0]]) is Verdict.DIRECTION
-    assert by_order([[1.0], [2.0], [3.0]]) is Verdict.DIFFERS
-    assert by_order([[1.0], [], [3.0]]) is Verdict.MISSING
+    assert by_share([True] * 9) is ClaimVerdict.AGREES
+    assert by_share([True] * 8 + [False]) is ClaimVerdict.DIRECTION
+    assert by_share([True, False]) is ClaimVerdict.DIFFERS
+    assert by_share([]) is ClaimVerdict.MISSING
+    assert by_order([[3.0, 4.0], [2.0], [1.0]]) is ClaimVerdict.AGREES
+    assert by_order([[3.0], [1.0], [2.0]]) is ClaimVerdict.DIRECTION
+    assert by_order([[1.0], [2.0], [3.0]]) is ClaimVerdict.DIFFERS
+    assert by_order([[1.0], [], [3.0]]) is ClaimVerdict.MISSING
     assert [by_limit(value, 0.9, 0.5) for value in (0.95, 0.6, 0.1, None)] == [
-        Verdict.AGREES, Verdict.DIRECTION, Verdict.DIFFERS, Verdict.MISSING,
-    ]  # fmt: skip
+        ClaimVerdict.AGREES,
+        ClaimVerdict.DIRECTION,
+        ClaimVerdict.DIFFERS,
+        ClaimVerdict.MISSING,
+    ]
 
 
 def test_what_was_never_reached_is_told() -> None:
@@ -159,24 +173,24 @@ def test_what_was_never_reached_is_told() -> None:
 
 def test_sync_fl_ahead_at_first_and_afl_the_same_at_last() -> None:
     tracks = fleet("regression", afl_by=0.7, sync_by=0.5)
-    assert claims.early(tracks, "regression", "").verdict is Verdict.AGREES
-    assert claims.comparable(tracks).verdict is Verdict.DIRECTION  # of another number of rounds
-    assert claims.level(tracks).verdict is Verdict.AGREES
+    assert claims.early(tracks, "regression", "").verdict is ClaimVerdict.AGREES
+    assert claims.comparable(tracks).verdict is ClaimVerdict.DIRECTION  # of another number of rounds
+    assert claims.level(tracks).verdict is ClaimVerdict.AGREES
     assert "Sync-FL is lower in 9 of 9 pairs" in claims.early(tracks, "regression", "").ours
 
 
 def test_afl_ahead_at_first() -> None:
     tracks = fleet("regression", afl_by=0.4, sync_by=0.6)
-    assert claims.early(tracks, "regression", "").verdict is Verdict.DIFFERS
+    assert claims.early(tracks, "regression", "").verdict is ClaimVerdict.DIFFERS
     slow = fleet("regression", afl_by=0.95, sync_by=0.5)
-    assert claims.comparable(slow).verdict is Verdict.DIFFERS
+    assert claims.comparable(slow).verdict is ClaimVerdict.DIFFERS
     assert "never in 9 of 9" in claims.comparable(slow).ours
 
 
 @pytest.mark.parametrize(
-    ("falling_by", "verdict"), [(0.5, Verdict.AGREES), (0.63, Verdict.DIRECTION), (0.7, Verdict.DIFFERS)]
+    ("falling_by", "verdict"), [(0.5, ClaimVerdict.AGREES), (0.63, ClaimVerdict.DIRECTION), (0.7, ClaimVerdict.DIFFERS)]
 )
-def test_how_much_of_the_lead_the_rate_makes(falling_by: float, verdict: Verdict) -> None:
+def test_how_much_of_the_lead_the_rate_makes(falling_by: float, verdict: ClaimVerdict) -> None:
     tracks = {**fleet("regression", 0.68, 0.4, falling_by), **fleet("svm", 0.68, 0.4, falling_by)}
     row = claims.cause(tracks)
     assert row.verdict is verdict
@@ -185,20 +199,22 @@ def test_how_much_of_the_lead_the_rate_makes(falling_by: float, verdict: Verdict
 
 def test_time_to_the_target() -> None:
     tracks = {
-        key: run(falling(0.7), to_target_s=(1.0 if key.fraction > 0.2 else 9.0) if key.rule == AFL else 3.0)
+        key: run(falling(0.7), to_target_s=(1.0 if key.fraction > 0.2 else 9.0) if key.strategy == AFL else 3.0)
         for key in fleet("svm", 0.7, 0.5)
     }
     row = costs.cheaper(tracks, "seconds", lambda track: track.to_target_s)
-    assert row.verdict is Verdict.DIRECTION
+    assert row.verdict is ClaimVerdict.DIRECTION
     assert "C = 0.2: 3.00, C = 0.5: 0.33, C = 0.9: 0.33; fewer in 6 of 9 pairs" in row.ours
     assert row.reason
 
 
 def test_who_never_gets_there_has_lost() -> None:
-    keys = [Key("svm", rule, 0.5, 1) for rule in (AFL, SYNC)]
+    keys = [Key("svm", strategy, 0.5, 1) for strategy in (AFL, SYNC)]
     for afl_s, sync_s, verdict in (
-        (1.0, math.inf, Verdict.AGREES), (math.inf, 1.0, Verdict.DIFFERS), (math.inf, math.inf, Verdict.MISSING),
-    ):  # fmt: skip
+        (1.0, math.inf, ClaimVerdict.AGREES),
+        (math.inf, 1.0, ClaimVerdict.DIFFERS),
+        (math.inf, math.inf, ClaimVerdict.MISSING),
+    ):
         runs = [run(falling(0.7), to_target_s=seconds) for seconds in (afl_s, sync_s)]
         row = costs.cheaper(dict(zip(keys, runs, strict=True)), "joules", lambda track: track.to_target_j)
         assert row.verdict is verdict
@@ -208,13 +224,13 @@ def test_a_larger_fraction_takes_fewer_rounds() -> None:
     rates = {0.2: 0.8, 0.5: 0.7, 0.9: 0.6}
     tracks = {key: run(falling(rates[key.fraction])) for key in fleet("svm", 0.7, 0.5)}
     row = claims.larger(tracks, "svm", "Fig. 9")
-    assert row.verdict is Verdict.AGREES
+    assert row.verdict is ClaimVerdict.AGREES
     assert not row.reason
 
 
 def test_nothing_was_run() -> None:
     chapter = afl.PAPER.chapter({}, {})
-    assert {row.verdict for row in chapter.rows} == {Verdict.MISSING}
+    assert {row.verdict for row in chapter.rows} == {ClaimVerdict.MISSING}
     assert not any(row.reason for row in chapter.rows)
     assert not chapter.grids
     assert not chapter.pictures

@@ -17,7 +17,7 @@ from testbed.papers.asafl.runs import (
     MU,
     SAFL,
     SEEDS,
-    Measured,
+    AsaflResults,
     level,
     levels_together,
     longest_round,
@@ -27,8 +27,8 @@ from testbed.papers.asafl.runs import (
     within_budget,
 )
 from testbed.papers.asafl.verdicts import both, faster, higher, keeps, rises, rises_and_falls
-from testbed.papers.framework.chapter import Verdict
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.chapter import ClaimVerdict
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.result import Result
 from testbed.profile.schema import DeviceProfile
 from tests.testbed.papers import parts
@@ -37,7 +37,7 @@ CHOSEN = {CALIBRATED: 0.08, SAFL: 0.2, MU: 0.03}
 
 
 def result(
-    folder: Path, job: Job, *, scores: Sequence[float], seconds: float = 30.0, degree: int = 2, waited: float = 0.0
+    folder: Path, job: PaperRun, *, scores: Sequence[float], seconds: float = 30.0, degree: int = 2, waited: float = 0.0
 ) -> Result:
     """A run with these scores at equal distances, a round between any two, and one more that did not end."""
     place = folder / job.name
@@ -48,11 +48,14 @@ def result(
     )
     rounds = [
         {
-            "time_s": at, "latency_s": seconds / len(scores), "mean_staleness": i % 3, "new_updates": degree,
+            "time_s": at,
+            "latency_s": seconds / len(scores),
+            "mean_staleness": i % 3,
+            "new_updates": degree,
             "time_usage": at / 30,
         }
         for i, at in enumerate(moments[1:])
-    ]  # fmt: skip
+    ]
     _write(place / "versions.csv", rounds)
     summary = {"versions": len(rounds), "seconds": seconds + waited, "fidelity": {"verdict": "PASS"}}
     (place / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
@@ -70,8 +73,8 @@ def rising(to: float, steps: int = 20) -> list[float]:
     return [to * min(1.0, 2 * i / steps) for i in range(steps + 1)]
 
 
-def job(name: str) -> Job:
-    return Job(name=name, profile="asafl/small.toml", seed=1)
+def job(name: str) -> PaperRun:
+    return PaperRun(name=name, profile="asafl/small.toml", seed=1)
 
 
 def test_the_programme_is_sound() -> None:
@@ -101,9 +104,9 @@ def test_the_profiles_at_the_papers_scale_have_the_papers_settings(name: str, mo
     assert experiment.task_parameters["model"] == model
     training = experiment.training
     assert (training.steps, training.batch, training.lr) == (8, 128, 0.01)
-    rule = experiment.strategy_parameters
-    assert rule["budget"] == pytest.approx(parameters * rule["rounds"])
-    assert rule["mu"] == 10
+    strategy = experiment.strategy_parameters
+    assert strategy["budget"] == pytest.approx(parameters * strategy["rounds"])
+    assert strategy["mu"] == 10
 
 
 def test_a_job_at_the_small_scale_computes_as_long_as_in_the_paper() -> None:
@@ -118,30 +121,30 @@ def test_a_job_at_the_small_scale_computes_as_long_as_in_the_paper() -> None:
 
 def test_accuracies_agree_in_direction_differ_or_are_missing() -> None:
     high, low = {1: 0.9, 2: 0.8, 3: 0.9}, {1: 0.8, 2: 0.82, 3: 0.8}
-    assert higher([(high, low)]) is Verdict.DIRECTION
-    assert higher([(high, low)], Verdict.AGREES) is Verdict.AGREES
-    assert higher([(high, low), (low, high)]) is Verdict.DIFFERS
-    assert higher([(high, high)]) is Verdict.DIFFERS
-    assert higher([(high, {})]) is higher([]) is Verdict.MISSING
+    assert higher([(high, low)]) is ClaimVerdict.DIRECTION
+    assert higher([(high, low)], ClaimVerdict.AGREES) is ClaimVerdict.AGREES
+    assert higher([(high, low), (low, high)]) is ClaimVerdict.DIFFERS
+    assert higher([(high, high)]) is ClaimVerdict.DIFFERS
+    assert higher([(high, {})]) is higher([]) is ClaimVerdict.MISSING
 
 
 def test_times_agree_in_direction_differ_or_are_missing() -> None:
-    assert faster([[2.0, 3.0, 0.9]]) is Verdict.DIRECTION
-    assert faster([[2.0, 3.0, 0.9], [1.0, 1.0, 1.0]]) is Verdict.DIFFERS
-    assert faster([[9.0, 0.9, 0.9]]) is Verdict.DIFFERS  # one seed alone
-    assert faster([[]]) is faster([]) is Verdict.MISSING
+    assert faster([[2.0, 3.0, 0.9]]) is ClaimVerdict.DIRECTION
+    assert faster([[2.0, 3.0, 0.9], [1.0, 1.0, 1.0]]) is ClaimVerdict.DIFFERS
+    assert faster([[9.0, 0.9, 0.9]]) is ClaimVerdict.DIFFERS  # one seed alone
+    assert faster([[]]) is faster([]) is ClaimVerdict.MISSING
 
 
 def test_shapes_agree_differ_or_are_missing() -> None:
-    assert rises([[1.0, 1.5], [1.0, 1.2], [1.0, 0.9]]) is Verdict.AGREES
-    assert rises([[1.0, 1.05]]) is Verdict.DIFFERS
-    assert rises_and_falls([[1.0, 3.0, 2.0]]) is Verdict.AGREES
-    assert rises_and_falls([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]) is Verdict.DIFFERS
-    assert keeps([0.9, 1.01]) is Verdict.AGREES
-    assert keeps([0.9, 1.1]) is Verdict.DIFFERS
-    assert rises([]) is rises_and_falls([]) is keeps([]) is Verdict.MISSING
-    assert both(Verdict.AGREES, Verdict.DIRECTION) is Verdict.DIRECTION
-    assert both(Verdict.DIFFERS, Verdict.MISSING) is Verdict.MISSING
+    assert rises([[1.0, 1.5], [1.0, 1.2], [1.0, 0.9]]) is ClaimVerdict.AGREES
+    assert rises([[1.0, 1.05]]) is ClaimVerdict.DIFFERS
+    assert rises_and_falls([[1.0, 3.0, 2.0]]) is ClaimVerdict.AGREES
+    assert rises_and_falls([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]) is ClaimVerdict.DIFFERS
+    assert keeps([0.9, 1.01]) is ClaimVerdict.AGREES
+    assert keeps([0.9, 1.1]) is ClaimVerdict.DIFFERS
+    assert rises([]) is rises_and_falls([]) is keeps([]) is ClaimVerdict.MISSING
+    assert both(ClaimVerdict.AGREES, ClaimVerdict.DIRECTION) is ClaimVerdict.DIRECTION
+    assert both(ClaimVerdict.DIFFERS, ClaimVerdict.MISSING) is ClaimVerdict.MISSING
 
 
 def test_a_budget_that_is_kept_is_better_than_any_that_is_not() -> None:
@@ -182,7 +185,7 @@ def test_a_run_that_a_fade_holds_up_goes_on_to_its_end_with_what_it_has(tmp_path
 
 def test_a_chapter_without_results_says_so() -> None:
     chapter = PAPER.chapter({}, parts.chosen(PAPER))
-    assert {row.verdict for row in chapter.rows} == {Verdict.MISSING, Verdict.UNTESTED}
+    assert {row.verdict for row in chapter.rows} == {ClaimVerdict.MISSING, ClaimVerdict.UNTESTED}
     assert all(row.ours == "–" for row in chapter.rows)
     assert [list(grid.lines) for grid in chapter.grids] == [[], []]
     assert not chapter.pictures
@@ -198,14 +201,14 @@ def test_a_chapter_of_made_up_results(tmp_path: Path) -> None:
     }
     chapter = PAPER.chapter(results, CHOSEN)
     verdicts = {(row.where, row.claim.split()[0]): row.verdict for row in chapter.rows}
-    assert Verdict.MISSING not in verdicts.values()
-    assert verdicts["Fig. 2 (a)", "at"] is Verdict.DIRECTION
-    assert verdicts["Fig. 4 (a)", "ascending"] in (Verdict.DIRECTION, Verdict.DIFFERS)
-    assert verdicts["Fig. 4 (b)", "a"] is Verdict.DIFFERS  # every round is as long as any other
+    assert ClaimVerdict.MISSING not in verdicts.values()
+    assert verdicts["Fig. 2 (a)", "at"] is ClaimVerdict.DIRECTION
+    assert verdicts["Fig. 4 (a)", "ascending"] in (ClaimVerdict.DIRECTION, ClaimVerdict.DIFFERS)
+    assert verdicts["Fig. 4 (b)", "a"] is ClaimVerdict.DIFFERS  # every round is as long as any other
     first, second = chapter.grids
     assert len(first.lines) == 6 + 3 + 1
     assert len(second.lines) == 8
     figure = Figure()
     chapter.pictures[0].draw(figure)
     assert [len(axes.lines) for axes in figure.axes] == [6, 3, 5]
-    assert Measured(results).own().keys() == set(SEEDS)
+    assert AsaflResults(results).own().keys() == set(SEEDS)

@@ -9,13 +9,13 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from testbed.learning.data.dataset import DataSet, Part
+from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks.smaller_tasks import SmallFemnist, SmallShakespeare
 from testbed.loading import profile_files, profile_loader
 from testbed.papers.asyncfeded import measures, runs, verdicts
 from testbed.papers.asyncfeded.paper import PAPER
-from testbed.papers.framework.chapter import Verdict
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.chapter import ClaimVerdict
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.result import Result
 from tests.testbed.papers.parts import check, chosen
 
@@ -28,22 +28,24 @@ def test_the_programme_can_be_run() -> None:
 
 def test_each_rule_is_searched_for_with_the_same_values() -> None:
     assert {search.values for search in PAPER.searches} == {runs.RATES}
-    assert [search.name for search in PAPER.searches] == [runs.search_name(rule) for rule in runs.RULES]
+    assert [search.name for search in PAPER.searches] == [runs.search_name(strategy) for strategy in runs.RULES]
 
 
 def test_rules_that_are_compared_meet_one_recording() -> None:
     jobs = {job.name: job for job in PAPER.jobs(chosen(PAPER))}
     for p in runs.SUSPENSIONS:
         recorded = runs.name_of("synthetic", runs.RECORDED, 1, p)
-        others = [jobs[runs.name_of("synthetic", rule, 1, p)] for rule in runs.RULES if rule != runs.RECORDED]
+        others = [
+            jobs[runs.name_of("synthetic", strategy, 1, p)] for strategy in runs.RULES if strategy != runs.RECORDED
+        ]
         assert {job.replays for job in others} == {recorded}
         assert {job.settings["devices[0].suspend"] for job in (*others, jobs[recorded])} == {p}
 
 
 def test_at_one_rate_for_all_rules_keep_their_own_parameters() -> None:
     jobs = {job.name: job for job in PAPER.jobs(chosen(PAPER))}
-    for rule, contender in runs.RULES.items():
-        experiment = jobs[runs.name_of("femnist-one-rate", rule, 1)].experiment()
+    for strategy, contender in runs.RULES.items():
+        experiment = jobs[runs.name_of("femnist-one-rate", strategy, 1)].experiment()
         assert experiment.training.lr == runs.ONE_RATE
         assert experiment.strategy_parameters.items() >= contender.settings["femnist"].items()
 
@@ -79,7 +81,7 @@ def test_small_networks_have_the_layers_of_the_paper() -> None:
 
 
 def _data(inputs: torch.Tensor, classes: int) -> DataSet:
-    part = Part(inputs=inputs.numpy(), targets=torch.zeros(1, dtype=torch.int64).numpy())
+    part = Subset(inputs=inputs.numpy(), targets=torch.zeros(1, dtype=torch.int64).numpy())
     return DataSet(train=part, test=part, classes=tuple(map(str, range(classes))))
 
 
@@ -91,44 +93,44 @@ def test_curves() -> None:
 
 
 def test_who_was_first() -> None:
-    assert verdicts.leads(1.0, [2.0, None])
-    assert not verdicts.leads(2.0, [1.0, None])
-    assert not verdicts.leads(None, [None, None])
+    assert verdicts.cluster_tickets(1.0, [2.0, None])
+    assert not verdicts.cluster_tickets(2.0, [1.0, None])
+    assert not verdicts.cluster_tickets(None, [None, None])
     assert verdicts.highest({"a": 2.0, "b": 1.0}, "a")
     assert not verdicts.highest({"a": 1.0, "b": 1.0}, "a")
     assert verdicts.lowest({"a": 1.0, "b": 2.0}, "a")
 
 
 def test_verdicts_on_cases() -> None:
-    assert verdicts.by_cases([True, True, True], same=True) is Verdict.AGREES
-    assert verdicts.by_cases([True, True, True], same=False) is Verdict.DIRECTION
-    assert verdicts.by_cases([True, True, False], same=True) is Verdict.DIRECTION
-    assert verdicts.by_cases([True, True, False], same=True, overall=False) is Verdict.DIFFERS, "the mean says no"
-    assert verdicts.by_cases([True, False], same=True) is Verdict.DIFFERS
-    assert verdicts.by_cases([], same=True) is Verdict.MISSING
+    assert verdicts.by_cases([True, True, True], same=True) is ClaimVerdict.AGREES
+    assert verdicts.by_cases([True, True, True], same=False) is ClaimVerdict.DIRECTION
+    assert verdicts.by_cases([True, True, False], same=True) is ClaimVerdict.DIRECTION
+    assert verdicts.by_cases([True, True, False], same=True, overall=False) is ClaimVerdict.DIFFERS, "the mean says no"
+    assert verdicts.by_cases([True, False], same=True) is ClaimVerdict.DIFFERS
+    assert verdicts.by_cases([], same=True) is ClaimVerdict.MISSING
 
 
 def test_verdicts_on_suspensions() -> None:
-    assert verdicts.stability(0.01, [0.0, 0.0]) is Verdict.AGREES
-    assert verdicts.stability(0.08, [0.2, 0.3]) is Verdict.DIRECTION
-    assert verdicts.stability(0.25, [0.2, 0.3]) is Verdict.DIFFERS
-    assert verdicts.stability(0.01, [None, 0.3]) is Verdict.MISSING
-    assert verdicts.decline([0.2, 0.3]) is Verdict.AGREES
-    assert verdicts.decline([0.06, 0.3]) is Verdict.DIRECTION
-    assert verdicts.decline([0.0, 0.3]) is Verdict.DIFFERS
-    assert verdicts.decline([None, 0.3]) is Verdict.MISSING
+    assert verdicts.stability(0.01, [0.0, 0.0]) is ClaimVerdict.AGREES
+    assert verdicts.stability(0.08, [0.2, 0.3]) is ClaimVerdict.DIRECTION
+    assert verdicts.stability(0.25, [0.2, 0.3]) is ClaimVerdict.DIFFERS
+    assert verdicts.stability(0.01, [None, 0.3]) is ClaimVerdict.MISSING
+    assert verdicts.decline([0.2, 0.3]) is ClaimVerdict.AGREES
+    assert verdicts.decline([0.06, 0.3]) is ClaimVerdict.DIRECTION
+    assert verdicts.decline([0.0, 0.3]) is ClaimVerdict.DIFFERS
+    assert verdicts.decline([None, 0.3]) is ClaimVerdict.MISSING
 
 
 def test_verdicts_on_staleness() -> None:
-    assert verdicts.settled([2.5, 3.5, 30.0, 3.0], 3.0) is Verdict.AGREES
-    assert verdicts.settled([0.0, 1.0, 3.5, 9.0, 9.0], 3.0) is Verdict.DIRECTION
-    assert verdicts.settled([9.0, 9.0, 3.0], 3.0) is Verdict.DIFFERS
-    assert verdicts.settled([], 3.0) is Verdict.MISSING
+    assert verdicts.settled([2.5, 3.5, 30.0, 3.0], 3.0) is ClaimVerdict.AGREES
+    assert verdicts.settled([0.0, 1.0, 3.5, 9.0, 9.0], 3.0) is ClaimVerdict.DIRECTION
+    assert verdicts.settled([9.0, 9.0, 3.0], 3.0) is ClaimVerdict.DIFFERS
+    assert verdicts.settled([], 3.0) is ClaimVerdict.MISSING
 
 
 def test_without_runs_every_row_says_so() -> None:
     chapter = PAPER.chapter({}, chosen(PAPER))
-    assert {row.verdict for row in chapter.rows} == {Verdict.MISSING, Verdict.UNTESTED}
+    assert {row.verdict for row in chapter.rows} == {ClaimVerdict.MISSING, ClaimVerdict.UNTESTED}
     for picture in chapter.pictures:
         picture.draw(Figure())
 
@@ -137,18 +139,18 @@ def test_a_chapter_of_runs_in_which_we_win(tmp_path: Path) -> None:
     results = {job.name: _result(job, tmp_path / job.name) for job in PAPER.jobs(chosen(PAPER))}
     chapter = PAPER.chapter(results, chosen(PAPER))
     found = [row.verdict for row in chapter.rows]
-    assert found[:4] == [Verdict.AGREES, *[Verdict.DIRECTION] * 3], "one of the tasks is the paper's own"
-    assert found[4:6] == [Verdict.AGREES, Verdict.AGREES]
-    assert found[6:8] == [Verdict.AGREES, Verdict.DIFFERS], "nobody lost anything"
-    assert found[8:11] == [Verdict.AGREES, Verdict.DIFFERS, Verdict.AGREES]
+    assert found[:4] == [ClaimVerdict.AGREES, *[ClaimVerdict.DIRECTION] * 3], "one of the tasks is the paper's own"
+    assert found[4:6] == [ClaimVerdict.AGREES, ClaimVerdict.AGREES]
+    assert found[6:8] == [ClaimVerdict.AGREES, ClaimVerdict.DIFFERS], "nobody lost anything"
+    assert found[8:11] == [ClaimVerdict.AGREES, ClaimVerdict.DIFFERS, ClaimVerdict.AGREES]
     assert chapter.rows[0].ours.startswith("First in 3 of 3 seeds")
     for picture in chapter.pictures:
         picture.draw(Figure())
 
 
-def _result(job: Job, folder: Path) -> Result:
+def _result(job: PaperRun, folder: Path) -> Result:
     """AsyncFedED with adaptive K rises twice as fast as all others, and higher; γ is always γ̄."""
-    ours = job.rule == "asyncfeded" and job.settings["strategy.kappa"] > 0
+    ours = job.strategy == "asyncfeded" and job.settings["strategy.kappa"] > 0
     best, rate = (0.9, 2.0) if ours else (0.8, 1.0)
     folder.mkdir()
     with (folder / "metrics.csv").open("w", newline="", encoding="utf-8") as file:

@@ -9,14 +9,14 @@ import pytest
 
 from testbed.loading import profile_files, profile_loader
 from testbed.papers.audg import theta
-from testbed.papers.audg.audg_grid import ACCURACY, DELAYS, LONG, LOSS, SEEDS, TITLES, Cell, decided, printed, row
+from testbed.papers.audg.audg_grid import ACCURACY, DELAYS, LONG, LOSS, SEEDS, TITLES, GridCell, decided, printed, row
 from testbed.papers.audg.audg_tables import at_long_steps
 from testbed.papers.audg.paper import PAPER
 from testbed.papers.audg.verdicts import hits, of_dip, of_fall, of_order, of_predictions, of_signs, of_synchrony
-from testbed.papers.framework.chapter import Verdict
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.chapter import ClaimVerdict
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.result import Result
-from testbed.theory.bounds import Measured
+from testbed.theory.bounds import MeasuredBounds
 from tests.testbed.papers import parts
 
 ETA = {"both rules": 0.05}
@@ -31,7 +31,7 @@ def test_every_cell_has_both_rules_over_all_seeds_under_the_same_delays(long: bo
     jobs = {job.name: job for job in PAPER.jobs(ETA)}
     for cell in (cell for setting in TITLES for cell in row(setting, long=long)):
         for seed in SEEDS:
-            audg, psurdg = (jobs[cell.job(rule, seed)].experiment() for rule in ("audg", "psurdg"))
+            audg, psurdg = (jobs[cell.job(strategy, seed)].experiment() for strategy in ("audg", "psurdg"))
             assert jobs[cell.job("psurdg", seed)].replays == cell.job("audg", seed)
             assert (audg.strategy_name, psurdg.strategy_name) == ("audg", "psurdg")
             assert audg.strategy_parameters == psurdg.strategy_parameters
@@ -45,8 +45,8 @@ def test_every_cell_has_both_rules_over_all_seeds_under_the_same_delays(long: bo
 
 
 def test_both_rules_have_the_same_share_in_the_search() -> None:
-    rules = [job.rule for search in PAPER.searches for job in search.all_jobs()]
-    assert rules.count("audg") == rules.count("psurdg") > 0
+    strategies = [job.strategy for search in PAPER.searches for job in search.all_jobs()]
+    assert strategies.count("audg") == strategies.count("psurdg") > 0
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,15 @@ def test_the_profile_of_the_papers_scale_takes_whole_gradients() -> None:
 def test_signs() -> None:
     printed = ACCURACY["large"]
     alike = [(value, 2 * value, value) for value in printed]
-    assert of_signs(printed, alike) == Verdict.DIRECTION
-    assert of_signs(printed, [tuple(-value for value in values) for values in alike]) == Verdict.DIFFERS
-    assert of_signs(printed, [*alike[:4], (0.01, -0.02, 0.03)]) == Verdict.DIRECTION, "one mean may differ, undecided"
-    assert of_signs(printed, [*alike[:4], (0.01, 0.02, 0.03)]) == Verdict.DIFFERS, "but not decidedly"
-    assert of_signs(printed, [(-0.1, 0.05, 0.01)] * 5) == Verdict.UNTESTED
-    assert of_signs(printed, [(-0.1, -0.2, -0.1), *[(-0.1, 0.05, 0.01)] * 4]) == Verdict.DIFFERS, "one is enough"
-    assert of_signs(printed, [*alike[:4], ()]) == Verdict.MISSING
+    assert of_signs(printed, alike) == ClaimVerdict.DIRECTION
+    assert of_signs(printed, [tuple(-value for value in values) for values in alike]) == ClaimVerdict.DIFFERS
+    assert of_signs(printed, [*alike[:4], (0.01, -0.02, 0.03)]) == ClaimVerdict.DIRECTION, (
+        "one mean may differ, undecided"
+    )
+    assert of_signs(printed, [*alike[:4], (0.01, 0.02, 0.03)]) == ClaimVerdict.DIFFERS, "but not decidedly"
+    assert of_signs(printed, [(-0.1, 0.05, 0.01)] * 5) == ClaimVerdict.UNTESTED
+    assert of_signs(printed, [(-0.1, -0.2, -0.1), *[(-0.1, 0.05, 0.01)] * 4]) == ClaimVerdict.DIFFERS, "one is enough"
+    assert of_signs(printed, [*alike[:4], ()]) == ClaimVerdict.MISSING
 
 
 def test_a_sign_is_decided_if_all_seeds_have_it() -> None:
@@ -88,37 +90,39 @@ def test_a_sign_is_decided_if_all_seeds_have_it() -> None:
 
 def test_shapes() -> None:
     falling, waving = [[5.0], [4.0], [3.0], [2.0], [1.0]], [[5.0], [3.0], [4.0], [2.0], [1.0]]
-    assert (of_fall(falling), of_fall(waving)) == (Verdict.AGREES, Verdict.DIRECTION)
-    assert of_fall(falling[::-1]) == Verdict.DIFFERS
-    assert of_dip([[5.0], [4.0], [1.0], [2.0], [3.0]]) == Verdict.AGREES
-    assert of_dip([[5.0], [0.0], [1.0], [2.0], [3.0]]) == Verdict.DIRECTION
-    assert of_dip(falling) == Verdict.DIFFERS
+    assert (of_fall(falling), of_fall(waving)) == (ClaimVerdict.AGREES, ClaimVerdict.DIRECTION)
+    assert of_fall(falling[::-1]) == ClaimVerdict.DIFFERS
+    assert of_dip([[5.0], [4.0], [1.0], [2.0], [3.0]]) == ClaimVerdict.AGREES
+    assert of_dip([[5.0], [0.0], [1.0], [2.0], [3.0]]) == ClaimVerdict.DIRECTION
+    assert of_dip(falling) == ClaimVerdict.DIFFERS
     assert [of_order(groups) for groups in ([[1], [2], [3]], [[1], [4], [3]], [[3], [2], [1]])] == [
-        Verdict.AGREES, Verdict.DIRECTION, Verdict.DIFFERS,
-    ]  # fmt: skip
-    assert [of([[], [1.0]]) for of in (of_fall, of_dip, of_order)] == [Verdict.MISSING] * 3
+        ClaimVerdict.AGREES,
+        ClaimVerdict.DIRECTION,
+        ClaimVerdict.DIFFERS,
+    ]
+    assert [of([[], [1.0]]) for of in (of_fall, of_dip, of_order)] == [ClaimVerdict.MISSING] * 3
 
 
 def test_synchrony() -> None:
     printed = (0.87, 0.85)
-    assert of_synchrony(printed, [[0.88], [0.84]]) == Verdict.AGREES
-    assert of_synchrony(printed, [[0.7], [0.6]]) == Verdict.DIRECTION
-    assert of_synchrony(printed, [[0.84], [0.86]]) == Verdict.DIFFERS
-    assert of_synchrony(printed, [[0.84], []]) == Verdict.MISSING
+    assert of_synchrony(printed, [[0.88], [0.84]]) == ClaimVerdict.AGREES
+    assert of_synchrony(printed, [[0.7], [0.6]]) == ClaimVerdict.DIRECTION
+    assert of_synchrony(printed, [[0.84], [0.86]]) == ClaimVerdict.DIFFERS
+    assert of_synchrony(printed, [[0.84], []]) == ClaimVerdict.MISSING
 
 
 def test_predictions_count_where_both_sides_are_decided() -> None:
     signs: dict[object, int] = dict.fromkeys(range(6), 1)
     assert hits({**signs, 0: 0}, {**signs, 1: -1}) == (4, 5)
-    assert of_predictions(signs, signs) == Verdict.AGREES
-    assert of_predictions(signs, {**signs, 1: -1}) == Verdict.DIRECTION
-    assert of_predictions(signs, {**dict.fromkeys(range(6), -1)}) == Verdict.DIFFERS
-    assert of_predictions({0: 1}, {0: 1}) == Verdict.UNTESTED
-    assert of_predictions({}, {}) == Verdict.MISSING
+    assert of_predictions(signs, signs) == ClaimVerdict.AGREES
+    assert of_predictions(signs, {**signs, 1: -1}) == ClaimVerdict.DIRECTION
+    assert of_predictions(signs, {**dict.fromkeys(range(6), -1)}) == ClaimVerdict.DIFFERS
+    assert of_predictions({0: 1}, {0: 1}) == ClaimVerdict.UNTESTED
+    assert of_predictions({}, {}) == ClaimVerdict.MISSING
 
 
-def delayed(tau: float) -> Measured:
-    return Measured(versions=50, devices=4, heard=2, tau=tau, tau2=tau**2, tau3=tau**3)
+def delayed(tau: float) -> MeasuredBounds:
+    return MeasuredBounds(versions=50, devices=4, heard=2, tau=tau, tau2=tau**2, tau3=tau**3)
 
 
 @pytest.mark.parametrize("tau", [0.5, 1.19, 1.21, 2.0, 2.9, 3.1, 6.6])
@@ -140,12 +144,12 @@ def test_theta_changes_its_sign_at_the_break_even(phi: float) -> None:
 
 
 def test_a_rule_whose_runs_are_not_all_there_leaves_holes(tmp_path: Path) -> None:
-    jobs = [job for job in PAPER.jobs(ETA) if job.rule == "audg" and "delay5" in job.name]
+    jobs = [job for job in PAPER.jobs(ETA) if job.strategy == "audg" and "delay5" in job.name]
     grid = at_long_steps({job.name: _result(job, tmp_path / job.name) for job in jobs})
     assert [line[2] for line in grid.lines[:4]] == ["0.700 (0.700 to 0.700)", "–", "–", "–"]
 
 
-def _result(job: Job, folder: Path) -> Result:
+def _result(job: PaperRun, folder: Path) -> Result:
     """A run that learned something, and nothing else."""
     folder.mkdir()
     (folder / "metrics.csv").write_text("time_s,version,accuracy,loss\n1,50,0.7,0.5\n", encoding="utf-8")
@@ -155,8 +159,8 @@ def _result(job: Job, folder: Path) -> Result:
 def test_nothing_was_run() -> None:
     chapter = PAPER.chapter({}, ETA)
     verdicts = {row.verdict for row in chapter.rows}
-    assert verdicts == {Verdict.MISSING, Verdict.UNTESTED}
-    assert sum(row.verdict == Verdict.UNTESTED for row in chapter.rows) == 1, "what is left out on purpose"
+    assert verdicts == {ClaimVerdict.MISSING, ClaimVerdict.UNTESTED}
+    assert sum(row.verdict == ClaimVerdict.UNTESTED for row in chapter.rows) == 1, "what is left out on purpose"
     assert not chapter.pictures
     assert all(len(line) == len(grid.header) for grid in chapter.grids for line in grid.lines)
 
@@ -165,5 +169,5 @@ def test_the_papers_tables_have_a_number_for_each_delay() -> None:
     for table in (ACCURACY, LOSS):
         assert set(table) == set(TITLES)
         assert all(len(numbers) == len(DELAYS) for numbers in table.values())
-    assert Cell(setting="iid", delay=9).job("audg", 2) == "iid-delay9-audg-seed2"
+    assert GridCell(setting="iid", delay=9).job("audg", 2) == "iid-delay9-audg-seed2"
     assert printed(ACCURACY, row("large", long=True)) == [0.0131, 0.0012, -0.0363], "delays 1, 5, 9"

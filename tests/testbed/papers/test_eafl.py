@@ -12,8 +12,8 @@ from testbed.loading import profile_files, profile_loader
 from testbed.papers.eafl import paper as eafl
 from testbed.papers.eafl import runs
 from testbed.papers.eafl.reasons import REASONS
-from testbed.papers.framework.chapter import Row, Verdict
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.chapter import ClaimRow, ClaimVerdict
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.result import Result
 from tests.testbed.papers.parts import check, chosen
 
@@ -31,9 +31,14 @@ def test_the_programme_holds_what_every_programme_has_to():
 @pytest.mark.parametrize("kind", ["t1", "t2"])
 def test_the_experiments_of_the_papers_size_have_its_settings(name, kind, iterations, clusters, every, phi, lr):
     experiment = profile_loader.load(profile_files.located(Path(f"eafl/{name}-{kind}.toml")))
-    rule = experiment.strategy
+    strategy = experiment.strategy
     assert sum(group.count for group in experiment.devices) == 100
-    assert (rule["clusters"], rule["every"], rule["phi"], experiment.training.lr) == (clusters, every, phi, lr)
+    assert (strategy["clusters"], strategy["every"], strategy["phi"], experiment.training.lr) == (
+        clusters,
+        every,
+        phi,
+        lr,
+    )
     assert (experiment.task["name"], experiment.stop.versions) == (name, iterations)
     split = {"t1": {"name": "sorted", "epsilon": 0.04}, "t2": {"name": "labels", "per_device": 1}}[kind]
     assert experiment.task["split"] == split
@@ -64,10 +69,10 @@ def test_what_leads_has_to_do_so_by_a_point_and_with_most_seeds():
 @pytest.mark.parametrize(
     ("claims", "verdict"),
     [
-        ([(HIGH, LOW)], Verdict.DIRECTION),
-        ([(HIGH, LOW), (LOW, HIGH)], Verdict.DIFFERS),
-        ([(HIGH, LOW), (HIGH, {})], Verdict.MISSING),
-        ([(HIGH, {4: 0.1})], Verdict.MISSING),
+        ([(HIGH, LOW)], ClaimVerdict.DIRECTION),
+        ([(HIGH, LOW), (LOW, HIGH)], ClaimVerdict.DIFFERS),
+        ([(HIGH, LOW), (HIGH, {})], ClaimVerdict.MISSING),
+        ([(HIGH, {4: 0.1})], ClaimVerdict.MISSING),
     ],
 )
 def test_a_claim_holds_only_if_all_of_it_does(claims, verdict):
@@ -76,11 +81,11 @@ def test_a_claim_holds_only_if_all_of_it_does(claims, verdict):
 
 def test_without_runs_nothing_is_said_to_have_been_measured():
     rows = eafl.PAPER.chapter({}, chosen(eafl.PAPER)).rows
-    assert {row.verdict for row in rows} == {Verdict.MISSING, Verdict.UNTESTED}
+    assert {row.verdict for row in rows} == {ClaimVerdict.MISSING, ClaimVerdict.UNTESTED}
     assert {row.ours for row in rows} == {"–"}
 
 
-def _leave(folder: Path, job: Job, accuracy: float) -> Result:
+def _leave(folder: Path, job: PaperRun, accuracy: float) -> Result:
     """A run that has this accuracy from the start, and makes five iterations a second."""
     run = folder / job.name
     run.mkdir()
@@ -91,24 +96,24 @@ def _leave(folder: Path, job: Job, accuracy: float) -> Result:
     return Result(job=job, folder=run, took=1.0, attempts=1)
 
 
-def _accuracy(job: Job) -> float:
+def _accuracy(job: PaperRun) -> float:
     """As the paper has it."""
     if "without" in job.name:
         return 0.7
-    kind, k, rule, _ = job.name.split("-")
-    if rule == "eafl":
+    kind, k, strategy, _ = job.name.split("-")
+    if strategy == "eafl":
         return 0.93 + (k == "k10") * 0.01
     printed = {
         ("labels1", "k5"): {"twafl": 0.55, "gsgm": 0.83, "wkafl": 0.71},
         ("labels1", "k10"): {"twafl": 0.82, "gsgm": 0.86, "wkafl": 0.75},
         ("labels5", "k5"): dict.fromkeys(runs.RULES, 0.9),
     }
-    return printed.get((kind, k), {}).get(rule, 0.95)
+    return printed.get((kind, k), {}).get(strategy, 0.95)
 
 
-def _rows(folder: Path, **changed: float) -> dict[str, Row]:
+def _rows(folder: Path, **changed: float) -> dict[str, ClaimRow]:
     jobs = eafl.PAPER.jobs(chosen(eafl.PAPER))
-    results = {job.name: _leave(folder, job, changed.get(job.rule, _accuracy(job))) for job in jobs}
+    results = {job.name: _leave(folder, job, changed.get(job.strategy, _accuracy(job))) for job in jobs}
     chapter = eafl.PAPER.chapter(results, chosen(eafl.PAPER))
     assert len(chapter.grids[0].lines) == 4 * 4 + 3
     figure = Figure()
@@ -120,14 +125,14 @@ def _rows(folder: Path, **changed: float) -> dict[str, Row]:
 
 def test_what_the_paper_says_agrees_in_direction(tmp_path):
     rows = _rows(tmp_path).values()
-    measured = [row for row in rows if row.verdict is not Verdict.UNTESTED]
-    assert {row.verdict for row in measured} - {Verdict.DIRECTION} == set(), "an order at most, at another scale"
+    measured = [row for row in rows if row.verdict is not ClaimVerdict.UNTESTED]
+    assert {row.verdict for row in measured} - {ClaimVerdict.DIRECTION} == set(), "an order at most, at another scale"
 
 
 def test_if_the_others_are_better_it_does_not(tmp_path):
     rows = _rows(tmp_path, wkafl=0.99)
     ahead = next(row for name, row in rows.items() if name.startswith("Table II and Fig. 7"))
-    assert ahead.verdict is Verdict.DIFFERS
+    assert ahead.verdict is ClaimVerdict.DIFFERS
     assert "WKAFL 0.990" in ahead.ours
 
 

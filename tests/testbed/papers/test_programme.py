@@ -17,7 +17,7 @@ from tests.testbed.papers import parts
 from tests.testbed.papers.small import PAPER, Stand, job
 
 SEARCHES = ["search-0.1", "search-0.2", "search-0.4"]
-REPORTED = [f"{rule}-{seed}" for seed in (1, 2, 3) for rule in ("fedasync", "fedbuff")]
+REPORTED = [f"{strategy}-{seed}" for seed in (1, 2, 3) for strategy in ("fedasync", "fedbuff")]
 
 
 def programme(folder: Path, runner: Stand, paper: Paper = PAPER) -> Programme:

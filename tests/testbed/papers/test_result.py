@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from testbed.papers.framework import paper_figures
-from testbed.papers.framework.job import Job
+from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.number_text import signed, spread
 from testbed.papers.framework.search import Search
 from tests.testbed.papers.small import job, result
@@ -38,14 +38,20 @@ def test_when_a_target_is_reached(tmp_path: Path) -> None:
 
 def test_a_command_line() -> None:
     settings = {"training.lr": 0.1, "task.split": "iid", "task.split.sizes": [1, 2], "strategy.calibrated": False}
-    assert Job(name="a", profile="audg/iid.toml", seed=7, rule="psurdg", settings=settings).words() == [
-        "run", "audg/iid.toml", "--seed=7", "--strategy=psurdg", "--set=training.lr=0.1", "--set=task.split=iid",
-        "--set=task.split.sizes=[1, 2]", "--set=strategy.calibrated=false",
-    ]  # fmt: skip
+    assert PaperRun(name="a", profile="audg/iid.toml", seed=7, strategy="psurdg", settings=settings).words() == [
+        "run",
+        "audg/iid.toml",
+        "--seed=7",
+        "--strategy=psurdg",
+        "--set=training.lr=0.1",
+        "--set=task.split=iid",
+        "--set=task.split.sizes=[1, 2]",
+        "--set=strategy.calibrated=false",
+    ]
 
 
 def test_the_experiment_is_what_the_command_line_says() -> None:
-    found = job("a", seed=5, rule="fedbuff", settings={"training.lr": 0.7, "stop.seconds": 3}).experiment()
+    found = job("a", seed=5, strategy="fedbuff", settings={"training.lr": 0.7, "stop.seconds": 3}).experiment()
     assert (found.seed, found.strategy_name, found.training.lr, found.stop.seconds) == (5, "fedbuff", 0.7, 3)
 
 
@@ -60,9 +66,13 @@ def test_means_and_ranges() -> None:
 def test_the_highest_score_wins(tmp_path: Path) -> None:
     names = {0.1: "a", 0.2: "b", 0.3: "c"}
     search = Search(
-        name="rate", key="training.lr", values=(0.1, 0.2, 0.3), jobs=lambda value: [job(names[value])],
-        score=lambda found: found[0].best(), measure="best accuracy",
-    )  # fmt: skip
+        name="rate",
+        key="training.lr",
+        values=(0.1, 0.2, 0.3),
+        jobs=lambda value: [job(names[value])],
+        score=lambda found: found[0].best(),
+        measure="best accuracy",
+    )
     results = {name: result(tmp_path / name, best) for name, best in (("a", 0.3), ("b", 0.5), ("c", 0.9))}
     assert search.scores(results) == {0.1: 0.3, 0.2: 0.5, 0.3: 0.9}
     assert search.chosen(results) == 0.3

@@ -19,37 +19,37 @@ from rich.console import Console
 
 from testbed.cli import data_command
 from testbed.common.errors import UserError
-from testbed.learning.data.dataset import DataSet, Part
+from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.splits.dirichlet import Dirichlet
 from testbed.learning.splits.iid import IID
 from testbed.learning.splits.natural import Natural
 from testbed.learning.splits.split import Split
 from testbed.partition import heatmap, partition_summary
-from testbed.partition.heatmap import Grid
+from testbed.partition.heatmap import HeatmapGrid
 from testbed.partition.heterogeneity import distance, distance_at_random
-from testbed.partition.partition import Dealt
+from testbed.partition.partition import Partition
 from tests.testbed.learning.splits.parts import classes, part, rng, values
 
 HAND = part(np.array([0, 0, 1, 2, 2, 2, 0], np.uint8))
 """Seven samples of three classes, of which device a has the first three, b the next two and nobody the rest."""
 
 
-def dealt(
-    train: Part, shards: Sequence[Sequence[int]], names: Sequence[str] = (), test: Part | None = None, **more: Any
-) -> Dealt:
+def partition(
+    train: Subset, shards: Sequence[Sequence[int]], names: Sequence[str] = (), test: Subset | None = None, **more: Any
+) -> Partition:
     data = DataSet(train=train, test=HAND if test is None else test, **more)
     arrays = [np.array(shard, np.int64) for shard in shards]
-    return Dealt(title="hand", data=data, shards=arrays, names=names or [f"d{i}" for i in range(len(shards))])
+    return Partition(title="hand", data=data, shards=arrays, names=names or [f"d{i}" for i in range(len(shards))])
 
 
-def by(split: Split, train: Part, devices: int, **more: Any) -> Dealt:
-    return dealt(train, [shard.tolist() for shard in split.deal(train, devices, rng())], test=train, **more)
+def by(split: Split, train: Subset, devices: int, **more: Any) -> Partition:
+    return partition(train, [shard.tolist() for shard in split.assign(train, devices, rng())], test=train, **more)
 
 
-BY_HAND = dealt(HAND, [[0, 1, 2], [3, 4]], ["a", "b"], classes=("cat", "dog", "eel"))
+BY_HAND = partition(HAND, [[0, 1, 2], [3, 4]], ["a", "b"], classes=("cat", "dog", "eel"))
 
 
-def told(given: Dealt, *arguments: object, width: int = 100, terminal: bool = True) -> str:
+def told(given: Partition, *arguments: object, width: int = 100, terminal: bool = True) -> str:
     parser = argparse.ArgumentParser()
     data_command.add_options(parser)
     options = parser.parse_args([str(argument) for argument in arguments])
@@ -82,23 +82,23 @@ def test_samples_are_counted_by_label_and_device() -> None:
 
 
 def test_samples_that_several_devices_have_are_counted() -> None:
-    table = partition_summary.as_table(dealt(HAND, [[0, 1, 2], [1, 2, 3]]))
+    table = partition_summary.as_table(partition(HAND, [[0, 1, 2], [1, 2, 3]]))
     assert (table["nobody_has"], table["dealt_more_than_once"]) == (3, 2)
 
 
 def test_classes_without_names_have_numbers() -> None:
-    assert partition_summary.as_table(dealt(HAND, [[0]]))["labels"] == ["0", "1", "2"]
+    assert partition_summary.as_table(partition(HAND, [[0]]))["labels"] == ["0", "1", "2"]
 
 
 def test_only_the_test_samples_that_are_used_count() -> None:
-    used = Dealt(title="", data=BY_HAND.data, shards=BY_HAND.shards, names=BY_HAND.names, test=np.array([2, 3]))
+    used = Partition(title="", data=BY_HAND.data, shards=BY_HAND.shards, names=BY_HAND.names, test=np.array([2, 3]))
     table = partition_summary.as_table(used)
     assert (table["test_samples"], table["test"]) == (2, [0, 1, 1])
 
 
 def test_of_values_the_moments_are_told() -> None:
     train = part(np.array([1, 3, 5, 5], np.float32))
-    table = partition_summary.as_table(dealt(train, [[0, 1], [2]], test=part(np.array([], np.float32))))
+    table = partition_summary.as_table(partition(train, [[0, 1], [2]], test=part(np.array([], np.float32))))
     assert table["devices"][0] == {"device": "d0", "samples": 2, "mean": 2.0, "std": 1.0}
     assert table["total"]["mean"] == 3.0
     assert table["test"] == {"mean": None, "std": None}
@@ -110,7 +110,7 @@ def test_owners_are_told_if_no_device_has_two() -> None:
     natural = by(Natural(), owned, 2, owners=("ann", "bob"))
     assert sorted(row["owner"] for row in partition_summary.as_table(natural)["devices"]) == ["ann", "bob"]
     assert "ann" in told(natural)
-    assert "owner" not in partition_summary.as_table(dealt(owned, [[0, 1], [2, 3]]))["devices"][0]
+    assert "owner" not in partition_summary.as_table(partition(owned, [[0, 1], [2, 3]]))["devices"][0]
 
 
 # ---- how uneven
@@ -159,11 +159,11 @@ def test_a_table_has_a_row_for_each_device_and_two_for_all() -> None:
 
 
 def test_labels_that_nobody_has_are_named() -> None:
-    assert "labels that no device has: dog, eel" in told(dealt(HAND, [[0], [1]], classes=("cat", "dog", "eel")))
+    assert "labels that no device has: dog, eel" in told(partition(HAND, [[0], [1]], classes=("cat", "dog", "eel")))
 
 
 def test_what_is_shared_is_told() -> None:
-    assert "some samples are had by several devices" in told(dealt(HAND, [[0, 1], [1, 2]]))
+    assert "some samples are had by several devices" in told(partition(HAND, [[0, 1], [1, 2]]))
 
 
 NAMED = by(Dirichlet(), classes(600), 3, classes=tuple(f"a-long-name-{label}" for label in range(10)))
@@ -178,7 +178,7 @@ def test_long_names_of_labels_become_numbers_with_a_legend() -> None:
 
 
 def test_without_room_for_all_labels_the_most_frequent_are_told() -> None:
-    wide = dealt(HAND, [[0, 1, 2], [3, 4]], classes=("cat", "dog", "eel", *map(str, range(59))))
+    wide = partition(HAND, [[0, 1, 2], [3, 4]], classes=("cat", "dog", "eel", *map(str, range(59))))
     text = told(wide, width=80)
     assert "most frequent" in text
     assert rows(text)[2] == ["d0", "3", "2", "cat", "(2),", "dog", "(1)"]
@@ -206,7 +206,7 @@ def test_a_large_fleet_is_cut_on_a_terminal_unless_all_is_asked_for() -> None:
 
 
 def test_names_that_look_like_markup_stay_as_they_are() -> None:
-    odd = dealt(HAND, [[0, 1]], ["[bold]x[/bold]"], classes=("[red]", "[/]", ":smile:"))
+    odd = partition(HAND, [[0, 1]], ["[bold]x[/bold]"], classes=("[red]", "[/]", ":smile:"))
     assert {"[bold]x[/bold]", "[red]", "[/]", ":smile:"} <= set(itertools.chain.from_iterable(rows(told(odd))))
 
 
@@ -229,18 +229,25 @@ def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [BY_HAND, FLEET, NAMED, by(IID(), values(60), 3), by(IID(), classes(30), 1), dealt(HAND, [[0]], ["$x^$ 設備 [b]"])],
+    [
+        BY_HAND,
+        FLEET,
+        NAMED,
+        by(IID(), values(60), 3),
+        by(IID(), classes(30), 1),
+        partition(HAND, [[0]], ["$x^$ 設備 [b]"]),
+    ],
     ids=["by hand", "fleet", "long names", "values", "one device", "odd name"],
 )
-def test_a_heat_map_is_made(tmp_path: Path, given: Dealt) -> None:
+def test_a_heat_map_is_made(tmp_path: Path, given: Partition) -> None:
     png = tmp_path / "picture"
     assert f"heat map: {png}" in told(given, "--png", png, width=200)
     assert png.read_bytes().startswith(b"\x89PNG")
 
 
-def grid(labels: int, devices: int, most: int = 999) -> Grid:
+def grid(labels: int, devices: int, most: int = 999) -> HeatmapGrid:
     counts = np.full((labels, devices), most)
-    return Grid(title="", counts=counts, rows=["x"] * labels, devices=["phone-1"] * devices)
+    return HeatmapGrid(title="", counts=counts, rows=["x"] * labels, devices=["phone-1"] * devices)
 
 
 @pytest.mark.parametrize(("labels", "devices", "room"), [(10, 4, True), (62, 10, True), (10, 100, False)])
@@ -258,7 +265,7 @@ def test_a_heat_map_is_neither_tiny_nor_huge(labels: int, devices: int) -> None:
 def test_colours_are_logarithmic_if_few_devices_have_nearly_everything(tmp_path: Path) -> None:
     assert not grid(2, 5).is_skewed
     counts = np.array([[1000, 1, 0, 3, 4], [1000, 0, 2, 3, 4]])
-    skewed = Grid(title="", counts=counts, rows=["0", "1"], devices=[*"abcde"])
+    skewed = HeatmapGrid(title="", counts=counts, rows=["0", "1"], devices=[*"abcde"])
     assert skewed.is_skewed
     heatmap.draw(skewed, tmp_path / "x.png")  # without a warning about the logarithm of 0
 

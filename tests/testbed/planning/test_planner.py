@@ -14,7 +14,7 @@ from testbed.host.survey import StepTime, Survey
 from testbed.loading import profile_files, profile_loader
 from testbed.planning import planner
 from testbed.planning.planner import CAPACITY, CoreDemand, Plan
-from testbed.profile.schema import DeviceProfile, Experiment, Group, LinkProfile, Phase, Presence
+from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, Phase, Presence
 from testbed.wire.messages import Job
 
 steady = settings(deadline=None, derandomize=True, database=None)
@@ -35,12 +35,13 @@ SURVEY = Survey(
 def fleet_of(*speeds: float | None, **keys: Any) -> Experiment:
     """One group for each speed, on links that cost nothing; None is not throttled."""
     groups = tuple(
-        Group(
-            name=f"d{i}", link=LinkProfile(),
+        DeviceGroup(
+            name=f"d{i}",
+            link=LinkProfile(),
             profile=DeviceProfile(seconds_per_sample=speed, throttle="pace" if speed else "none"),
         )
         for i, speed in enumerate(speeds)
-    )  # fmt: skip
+    )
     return Experiment(**{"name": "n", "strategy": "fedavg", "devices": groups} | keys)
 
 

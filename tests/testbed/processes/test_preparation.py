@@ -28,9 +28,10 @@ def order(folder: Path, devices: str, cores: tuple[int, ...] = (1,)) -> Order:
 def test_an_order_tells_what_to_load_and_for_whom(tmp_path: Path) -> None:
     made = order(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]\ntraining.batch = 8', (1, 2, 1))
     assert (made.source, made.task, made.parameters) == (
-        "mine", "digits",
+        "mine",
+        "digits",
         {"model": "small-cnn", "split": {"name": "dirichlet", "alpha": 0.25, "least": 1, "short": "fill"}},
-    )  # fmt: skip
+    )
     assert (made.devices, made.data_seed, made.model_seed) == (3, 9, 4)
     assert (made.job.batch, made.launcher) == (8, os.getpid())
 

@@ -9,9 +9,16 @@ import pytest
 
 from testbed.common.errors import ProfileError
 from testbed.loading.profile_loader import load
-from testbed.processes.restarts import LONGEST_WAIT, MOST_EVALUATORS, STEADY_SECONDS, Agenda, Evaluators, Restarts
+from testbed.processes.restarts import (
+    LONGEST_WAIT,
+    MOST_EVALUATORS,
+    STEADY_SECONDS,
+    EvaluatorRestarts,
+    Restarts,
+    Schedule,
+)
 from testbed.profile.schema import StopWhen
-from testbed.profile.script import Act
+from testbed.profile.script import ScheduledAction
 from tests.testbed.examples import MINIMAL, write_profile
 
 
@@ -51,8 +58,8 @@ def test_a_device_that_keeps_dying_for_days_is_still_tried_at_the_longest_wait()
     assert [restarts.after_death("a", 0.0) for _ in range(5000)][-1] == LONGEST_WAIT
 
 
-def evaluators(folder: Path, stop: str = "stop.seconds = 5", *overrides: str) -> Evaluators:
-    return Evaluators(load(write_profile(folder, f"{stop}\n{MINIMAL}"), overrides))
+def evaluators(folder: Path, stop: str = "stop.seconds = 5", *overrides: str) -> EvaluatorRestarts:
+    return EvaluatorRestarts(load(write_profile(folder, f"{stop}\n{MINIMAL}"), overrides))
 
 
 def test_evaluators_are_given_up_when_so_many_have_scored_nothing(tmp_path: Path) -> None:
@@ -92,23 +99,23 @@ def test_a_replay_that_ends_with_its_recording_needs_no_evaluator(tmp_path: Path
 # ---- the agenda
 
 
-def act(moment: float, do: str, device: str = "a") -> Act:
-    return Act(moment=moment, at=moment, device=device, do=do)
+def act(moment: float, do: str, device: str = "a") -> ScheduledAction:
+    return ScheduledAction(moment=moment, at=moment, device=device, do=do)
 
 
 def test_an_agenda_is_worked_off_in_order_whenever_something_was_added() -> None:
-    agenda = Agenda([act(5.0, "kill"), act(1.0, "kill", "b")])
-    agenda.add(act(3.0, "restart", "c"))
-    assert agenda.next == 1.0
-    assert [agenda.take().device for _ in range(3)] == ["b", "c", "a"]
-    assert agenda.next == math.inf
+    schedule = Schedule([act(5.0, "kill"), act(1.0, "kill", "b")])
+    schedule.add(act(3.0, "restart", "c"))
+    assert schedule.next == 1.0
+    assert [schedule.take().device for _ in range(3)] == ["b", "c", "a"]
+    assert schedule.next == math.inf
 
 
 def test_a_scripted_kill_calls_off_a_restart_and_no_rejoin_and_nobody_elses() -> None:
-    agenda = Agenda([act(1.0, "kill"), act(9.0, "rejoin")])
-    agenda.add(act(2.0, "restart"))
-    agenda.add(act(3.0, "restart", "b"))
-    assert [(agenda.take().do, agenda.next) for _ in range(3)] == [
+    schedule = Schedule([act(1.0, "kill"), act(9.0, "rejoin")])
+    schedule.add(act(2.0, "restart"))
+    schedule.add(act(3.0, "restart", "b"))
+    assert [(schedule.take().do, schedule.next) for _ in range(3)] == [
         ("kill", 3.0),
         ("restart", 9.0),
         ("rejoin", math.inf),
@@ -116,10 +123,10 @@ def test_a_scripted_kill_calls_off_a_restart_and_no_rejoin_and_nobody_elses() ->
 
 
 def test_an_agenda_knows_whom_it_brings_back() -> None:
-    agenda = Agenda([act(1.0, "kill"), act(2.0, "restart", "b")])
-    assert (agenda.brings_back({"a"}), agenda.brings_back({"b"})) == (False, True)
-    agenda.drop({"b"})
-    assert (agenda.brings_back({"b"}), agenda.next) == (False, 1.0)
+    schedule = Schedule([act(1.0, "kill"), act(2.0, "restart", "b")])
+    assert (schedule.brings_back({"a"}), schedule.brings_back({"b"})) == (False, True)
+    schedule.drop({"b"})
+    assert (schedule.brings_back({"b"}), schedule.next) == (False, 1.0)
 
 
 # ---- the key

@@ -13,12 +13,12 @@ import pytest
 from testbed.common.clock import WallClock
 from testbed.host import rapl
 from testbed.loading.profile_loader import load
-from testbed.processes.evaluator import EvaluatorConfig
+from testbed.processes.configs import EvaluatorConfig
 from testbed.processes.pool import AGGREGATOR, RunFailed
-from testbed.processes.restarts import MOST_EVALUATORS, Agenda
-from testbed.processes.watchdog import Stopping, Watch
+from testbed.processes.restarts import MOST_EVALUATORS, Schedule
+from testbed.processes.watchdog import StopRequests, Watchdog
 from testbed.profile.schema import Experiment, Replay, StopWhen
-from testbed.profile.script import Act
+from testbed.profile.script import ScheduledAction
 from testbed.wire.messages import EVALUATOR
 from tests.devices.process.test_main import CONFIG
 from tests.testbed.examples import MINIMAL, write_profile
@@ -82,15 +82,15 @@ class Notes:
 class Scene:
     """A run over two devices, at the tenth second."""
 
-    def __init__(self, folder: Path, *acts: Act, restart: int | str = "never", **changes: Any) -> None:
+    def __init__(self, folder: Path, *actions: ScheduledAction, restart: int | str = "never", **changes: Any) -> None:
         experiment: Experiment = load(write_profile(folder, MINIMAL))
         experiment = replace(experiment, presence=replace(experiment.presence, restart=restart), **changes)
-        self.processes, self.notes, self.stopping = FakeProcesses(), Notes(), Stopping()
-        self.agenda, self.status_file = Agenda(acts), folder / "status.json"
+        self.processes, self.notes, self.stopping = FakeProcesses(), Notes(), StopRequests()
+        self.schedule, self.status_file = Schedule(actions), folder / "status.json"
         devices, evaluator = dict.fromkeys(("a-1", "a-2"), CONFIG), EvaluatorConfig(core=0, endpoint="")
         fake: Any = self.processes
-        self.watch: Any = Watch(
-            fake, experiment, devices, evaluator, self.agenda, self.stopping, self.notes, self.status_file
+        self.watch: Any = Watchdog(
+            fake, experiment, devices, evaluator, self.schedule, self.stopping, self.notes, self.status_file
         )
         self.watch._clock = WallClock(WallClock.starting_now().origin - 10.0)
         self.watch._alive = dict(self.processes.by_name)
@@ -114,12 +114,12 @@ class Scene:
         return [name for name, _ in self.processes.forked]
 
 
-def kill(at: float, device: str = "a-1") -> Act:
-    return Act(moment=at, at=at, device=device, do="kill")
+def kill(at: float, device: str = "a-1") -> ScheduledAction:
+    return ScheduledAction(moment=at, at=at, device=device, do="kill")
 
 
-def rejoin(at: float, device: str = "a-1") -> Act:
-    return Act(moment=at - 1.0, at=at, device=device, do="rejoin")
+def rejoin(at: float, device: str = "a-1") -> ScheduledAction:
+    return ScheduledAction(moment=at - 1.0, at=at, device=device, do="rejoin")
 
 
 # ---- the script
@@ -162,7 +162,7 @@ def test_after_a_signal_nobody_is_killed_or_forked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("acts", "others", "failed"),
+    ("actions", "others", "failed"),
     [
         ([kill(1.0), kill(1.0, "a-2")], None, False),  # the script wanted it so
         ([kill(1.0), rejoin(50.0)], 1, False),  # one will be back
@@ -171,9 +171,9 @@ def test_after_a_signal_nobody_is_killed_or_forked(tmp_path: Path) -> None:
     ],
 )
 def test_a_fleet_has_died_if_somebody_died_unasked_and_nobody_will_be_back(
-    tmp_path: Path, acts: list[Act], others: int | None, failed: bool
+    tmp_path: Path, actions: list[ScheduledAction], others: int | None, failed: bool
 ) -> None:
-    scene = Scene(tmp_path, *acts)
+    scene = Scene(tmp_path, *actions)
     if others is not None:
         scene.die("a-2", others)
     scene.follow()
@@ -345,7 +345,7 @@ def test_signals_are_handed_on_to_the_aggregator_the_first_one_gently(tmp_path: 
 
 def test_the_host_is_metered_from_when_the_run_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counter = zone(tmp_path, "intel-rapl:0", "package-0", counter=100_000)
-    monkeypatch.setattr(rapl, "Meter", functools.partial(rapl.Meter, root=tmp_path))
+    monkeypatch.setattr(rapl, "Meter", functools.partial(rapl.RaplMeter, root=tmp_path))
     scene = Scene(tmp_path)
     clock, scene.watch._clock = scene.watch._clock, None
     scene.watch._meter_host()

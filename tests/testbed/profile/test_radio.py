@@ -44,8 +44,8 @@ def test_the_shipped_experiment_is_the_papers_table() -> None:
     assert (seconds[0], seconds[-1]) == (pytest.approx(1.27257, abs=1e-5), pytest.approx(1.27257 / 8, abs=1e-5))
     assert {profile.cycles_per_sample * 4 for profile in speeds} == {497_098}  # FLOPs
     assert (job.steps, job.batch, job.lr) == (8, 128, 0.01)
-    rule = experiment.strategy_parameters
-    assert rule["budget"] == pytest.approx(0.1 * rule["rounds"])  # T_max
+    strategy = experiment.strategy_parameters
+    assert strategy["budget"] == pytest.approx(0.1 * strategy["rounds"])  # T_max
 
 
 def test_the_defaults_are_those_of_the_table() -> None:

@@ -17,7 +17,7 @@ from testbed.loading import profile_loader, script_check
 from testbed.profile import fleet, script
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment, Phase, ScriptedEvent
-from testbed.profile.script import Act, Script
+from testbed.profile.script import ScheduledAction, Script
 from testbed.traces import availability
 from testbed.traces.availability import AvailabilityTrace
 
@@ -100,7 +100,7 @@ BAD: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         [KILL | {"device": "*", "do": "drop", "value": 0.5}, KILL | {"device": "phone-1", "do": "drop", "value": 0}],
         ["events[1].at is 30", "events[0] has 'drop' for phone-1"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -174,9 +174,9 @@ def test_a_resolved_script_is_a_valid_one(tmp_path: Path) -> None:
 def test_in_a_replay_only_kills_and_rejoins_are_enacted_the_rest_was_recorded(tmp_path: Path) -> None:
     (tmp_path / "trace.jsonl").touch()
     paced = FLEET[:1]
-    hang = {"at": 3, "device": "*", "do": "suspend", "seconds": 2}
-    experiment = load(tmp_path, hang, KILL, REJOIN, devices=paced, replay={"trace": "trace.jsonl"})
-    assert [each.do for each in script.of_device(experiment, "rpi4-2", experiment.devices[0])] == ["kill", "rejoin"]
+    suspension = {"at": 3, "device": "*", "do": "suspend", "seconds": 2}
+    experiment = load(tmp_path, suspension, KILL, REJOIN, devices=paced, replay={"trace": "trace.jsonl"})
+    assert [each.do for each in script.events_of(experiment, "rpi4-2", experiment.devices[0])] == ["kill", "rejoin"]
 
 
 # ---- what a device meets
@@ -207,27 +207,29 @@ def test_the_loss_is_that_of_the_moment_and_else_the_profiles() -> None:
 
 def test_hangs_that_overlap_are_one_and_death_ends_them() -> None:
     events = [event(2, "suspend", 3), event(4, "suspend", 4), event(9, "suspend", 1), event(20, "suspend", 9)]
-    assert list(script.hangs(events, 0.0)) == [(2, 8), (9, 10), (20, 29)]
-    assert list(script.hangs(events, 8.0)) == [(9, 10), (20, 29)]
+    assert list(script.suspensions(events, 0.0)) == [(2, 8), (9, 10), (20, 29)]
+    assert list(script.suspensions(events, 8.0)) == [(9, 10), (20, 29)]
     events += [event(25, "kill"), event(26, "rejoin")]
-    assert list(script.hangs(events, 10.0)) == [(20, 25)]
+    assert list(script.suspensions(events, 10.0)) == [(20, 25)]
 
 
 def test_a_device_is_away_by_its_trace_and_hangs_by_its_script(tmp_path: Path) -> None:
     availability.write(tmp_path / "there.csv", AvailabilityTrace([0.0, 10.0, 12.0], [1.0, 0.0, 1.0], 20.0))
     experiment = load(
-        tmp_path, {"at": 11, "device": "x", "do": "suspend", "seconds": 5},
+        tmp_path,
+        {"at": 11, "device": "x", "do": "suspend", "seconds": 5},
         devices=[{"profile": "rpi4", "name": "x", "availability": "there.csv", "availability_offset": 0.0}],
-    )  # fmt: skip
+    )
     absences = specs(experiment)["x-1"].absences(0.0)
     assert list(islice(absences, 3)) == [(10, 16), (30, 32), (50, 52)]
 
 
 def test_speeds_of_a_script_are_multiples_of_those_of_the_schedule(tmp_path: Path) -> None:
     experiment = load(
-        tmp_path, {"at": 10, "device": "x", "do": "speed", "value": 0.5, "seconds": 10},
+        tmp_path,
+        {"at": 10, "device": "x", "do": "speed", "value": 0.5, "seconds": 10},
         devices=[{"profile": "rpi4", "name": "x", "schedule": [{"at": 15, "speed": 0.5}]}],
-    )  # fmt: skip
+    )
     curve = specs(experiment)["x-1"].curve
     # 5 s at 1, 5 at 1/2, 5 at 1/4, the rest at 1/2
     assert curve.work(5.0, 20.0) == 5 + 2.5 + 1.25
@@ -248,10 +250,16 @@ def taken(own: Script) -> list[tuple[float, str, float | None]]:
 
 
 LIVES = [
-    event(2, "drop", value=0.5), event(3, "speed", 30, 0.5), event(10, "kill"), event(11, "rate", 4, 0.5),
-    event(12, "rate", 20, 0.25), event(13, "drop", 5, 0.75), event(20, "rejoin"), event(21, "suspend", 1),
+    event(2, "drop", value=0.5),
+    event(3, "speed", 30, 0.5),
+    event(10, "kill"),
+    event(11, "rate", 4, 0.5),
+    event(12, "rate", 20, 0.25),
+    event(13, "drop", 5, 0.75),
+    event(20, "rejoin"),
+    event(21, "suspend", 1),
     event(30, "kill"),
-]  # fmt: skip
+]
 
 
 def test_a_first_life_ends_with_the_first_death() -> None:
@@ -272,12 +280,12 @@ def test_a_second_life_meets_what_began_while_it_was_dead_and_is_not_over() -> N
 def test_kills_and_rejoins_of_a_fleet_are_done_in_order_and_each_device_dies_before_it_is_forked() -> None:
     quick = [ScriptedEvent(at=at, device="b-1", do=do) for at, do in ((10.0, "kill"), (10.5, "rejoin"), (30.0, "kill"))]
     slow = [event(9.0, "kill"), event(12.0, "drop", value=0.5), event(20.0, "rejoin")]
-    assert script.acts([slow, quick], last_word=0.25, boot=2.0) == [
-        Act(moment=9.25, at=9.0, device="a-1", do="kill"),
-        Act(moment=10.25, at=10.0, device="b-1", do="kill"),
-        Act(moment=10.25, at=10.5, device="b-1", do="rejoin"),
-        Act(moment=18.0, at=20.0, device="a-1", do="rejoin"),
-        Act(moment=30.25, at=30.0, device="b-1", do="kill"),
+    assert script.scheduled_actions([slow, quick], last_word=0.25, boot=2.0) == [
+        ScheduledAction(moment=9.25, at=9.0, device="a-1", do="kill"),
+        ScheduledAction(moment=10.25, at=10.0, device="b-1", do="kill"),
+        ScheduledAction(moment=10.25, at=10.5, device="b-1", do="rejoin"),
+        ScheduledAction(moment=18.0, at=20.0, device="a-1", do="rejoin"),
+        ScheduledAction(moment=30.25, at=30.0, device="b-1", do="kill"),
     ]
 
 

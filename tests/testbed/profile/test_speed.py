@@ -15,7 +15,7 @@ from testbed.host.survey import StepTime, Survey
 from testbed.loading import profile_loader
 from testbed.profile import fleet, speed
 from testbed.profile.schema import Phase
-from testbed.profile.speed import Curve
+from testbed.profile.speed import SteppedCurve
 from tests.testbed.examples import write_profile
 
 steady = settings(deadline=None, derandomize=True, database=None)
@@ -27,12 +27,12 @@ def phases(*pairs: tuple[float, float]) -> list[Phase]:
     return [Phase(at=at, speed=multiple) for at, multiple in pairs]
 
 
-PLAIN = Curve()
-PHONE = Curve(phases((120, 0.5)))
+PLAIN = SteppedCurve()
+PHONE = SteppedCurve(phases((120, 0.5)))
 """Heats up: at half speed from 120 s on."""
-PI = Curve(phases((50, 0.3)), 60)
+PI = SteppedCurve(phases((50, 0.3)), 60)
 """At 0.3 for the last 10 s of each minute: 53 s of work a minute."""
-TURBO = Curve(phases((0, 2.0), (10, 1.0)))
+TURBO = SteppedCurve(phases((0, 2.0), (10, 1.0)))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,9 @@ TURBO = Curve(phases((0, 2.0), (10, 1.0)))
         (TURBO, 5.0, 20.0, 20.0),
     ],
 )
-def test_work_and_its_end_are_those_worked_out_by_hand(curve: Curve, start: float, end: float, work: float) -> None:
+def test_work_and_its_end_are_those_worked_out_by_hand(
+    curve: SteppedCurve, start: float, end: float, work: float
+) -> None:
     assert curve.work(start, end) == pytest.approx(work)
     assert curve.when(start, work) == pytest.approx(end)
 
@@ -71,13 +73,13 @@ def test_a_job_on_a_hot_phone_ends_later_than_on_a_cool_one() -> None:
         (PLAIN, 1.0),
         (PHONE, 1.0),
         (TURBO, 2.0),
-        (Curve(phases((0, 0.5))), 0.5),  # its own speed never comes
-        (Curve(phases((0, 0.5), (3, 0.25)), 10), 0.5),
-        (Curve(phases((1e-9, 0.5))), 1.0),
-        (Curve(phases((5, 3.0)), 10), 3.0),
+        (SteppedCurve(phases((0, 0.5))), 0.5),  # its own speed never comes
+        (SteppedCurve(phases((0, 0.5), (3, 0.25)), 10), 0.5),
+        (SteppedCurve(phases((1e-9, 0.5))), 1.0),
+        (SteppedCurve(phases((5, 3.0)), 10), 3.0),
     ],
 )
-def test_the_fastest_moment_of_a_curve_is_one_that_comes(curve: Curve, fastest: float) -> None:
+def test_the_fastest_moment_of_a_curve_is_one_that_comes(curve: SteppedCurve, fastest: float) -> None:
     assert curve.fastest == fastest
 
 
@@ -88,7 +90,7 @@ SPEEDS = st.floats(0.1, 4.0)
 
 
 @st.composite
-def curves_and_starts(draw: st.DrawFn) -> tuple[Curve, float]:
+def curves_and_starts(draw: st.DrawFn) -> tuple[SteppedCurve, float]:
     """A curve, and a moment that is often exactly where its speed changes."""
     moments = draw(MOMENTS)
     if moments and draw(st.booleans()):
@@ -97,12 +99,12 @@ def curves_and_starts(draw: st.DrawFn) -> tuple[Curve, float]:
     period = None if period is None else moments[-1] + period
     boundaries = [*moments, *([] if period is None else [k * period + m for k in range(4) for m in (0.0, *moments)])]
     start = draw(st.floats(0, 1000) | (st.sampled_from(boundaries) if boundaries else st.just(0.0)))
-    return Curve([Phase(at=at, speed=draw(SPEEDS)) for at in moments], period), start
+    return SteppedCurve([Phase(at=at, speed=draw(SPEEDS)) for at in moments], period), start
 
 
 @steady
 @given(curves_and_starts(), st.floats(0, 1000))
-def test_when_inverts_work(given_curve: tuple[Curve, float], seconds: float) -> None:
+def test_when_inverts_work(given_curve: tuple[SteppedCurve, float], seconds: float) -> None:
     curve, start = given_curve
     end = start + seconds
     assert curve.when(start, curve.work(start, end)) == pytest.approx(end, rel=1e-9, abs=1e-9)
@@ -110,7 +112,7 @@ def test_when_inverts_work(given_curve: tuple[Curve, float], seconds: float) -> 
 
 @steady
 @given(curves_and_starts(), st.floats(0, 1000))
-def test_work_inverts_when(given_curve: tuple[Curve, float], work: float) -> None:
+def test_work_inverts_when(given_curve: tuple[SteppedCurve, float], work: float) -> None:
     curve, start = given_curve
     end = curve.when(start, work)
     assert end >= start
@@ -119,7 +121,7 @@ def test_work_inverts_when(given_curve: tuple[Curve, float], work: float) -> Non
 
 @steady
 @given(curves_and_starts(), st.floats(0, 500), st.floats(0, 500))
-def test_work_adds_up(given_curve: tuple[Curve, float], first: float, second: float) -> None:
+def test_work_adds_up(given_curve: tuple[SteppedCurve, float], first: float, second: float) -> None:
     curve, start = given_curve
     middle, end = start + first, start + first + second
     assert curve.work(start, middle) + curve.work(middle, end) == pytest.approx(curve.work(start, end), abs=1e-8)
@@ -143,7 +145,7 @@ def test_work_is_the_sum_over_the_seconds(
         within = second if period is None else second % period
         return [multiple for at, multiple in steps if at <= within][-1]
 
-    curve = Curve(phases(*steps[1:]), period)
+    curve = SteppedCurve(phases(*steps[1:]), period)
     expected = math.fsum(speed_at(second) for second in range(start, start + seconds))
     assert curve.work(start, start + seconds) == pytest.approx(expected)
     assert curve.fastest == max(speed_at(second) for second in range(period or moments[-1] + 1))
@@ -371,9 +373,9 @@ def test_a_speed_for_a_device_that_is_not_throttled_is_refused(tmp_path: Path, k
     ],
 )
 def test_a_script_makes_multiples_of_a_curve(
-    own: Curve, script: list[tuple[float, float]], start: float, end: float, work: float
+    own: SteppedCurve, script: list[tuple[float, float]], start: float, end: float, work: float
 ) -> None:
-    changed = speed.Changed(own, phases(*script))
+    changed = speed.ScaledCurve(own, phases(*script))
     expected = sum(
         multiple * own.work(max(start, begin), min(end, until))
         for (begin, multiple), until in zip([(0.0, 1.0), *script], [*(at for at, _ in script), math.inf], strict=True)
@@ -387,13 +389,13 @@ def test_a_script_makes_multiples_of_a_curve(
 @steady
 @given(curves_and_starts(), MOMENTS, st.lists(SPEEDS, min_size=4, max_size=4), st.floats(0, 1000))
 def test_when_inverts_work_under_a_script(
-    given_curve: tuple[Curve, float], moments: list[float], speeds: list[float], seconds: float
+    given_curve: tuple[SteppedCurve, float], moments: list[float], speeds: list[float], seconds: float
 ) -> None:
     own, start = given_curve
     script = phases(*zip(moments, speeds, strict=False))
-    changed, end = speed.Changed(own, script), start + seconds
+    changed, end = speed.ScaledCurve(own, script), start + seconds
     assert changed.when(start, changed.work(start, end)) == pytest.approx(end, rel=1e-9, abs=1e-9)
 
 
 def test_the_fastest_moment_under_a_script_is_at_most_the_product() -> None:
-    assert speed.Changed(TURBO, phases((5, 3.0))).fastest == 6.0
+    assert speed.ScaledCurve(TURBO, phases((5, 3.0))).fastest == 6.0

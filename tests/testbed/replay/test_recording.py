@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from testbed.emulation.faults import Fate, RecordedTimetable, SeededTimetable, Suspension
+from testbed.emulation.faults import PlannedSuspension, RecordedTimetable, SeededTimetable, TransferFate
 from testbed.emulation.recorded import RecordedJob, RecordedSuspension, RecordedTransfer, Recording, read_jobs
 from testbed.history import trace
 from testbed.replay import recording
@@ -22,18 +22,34 @@ def down(
 ) -> trace.Downloaded:
     """It was asked to take so long, and taken from the transport a quarter of a second after that."""
     return trace.Downloaded(
-        t=0.0, device=device, ticket=ticket, job=job, attempt=attempt, sent=0.0, asked=seconds,
-        obtained=seconds + 0.25, bytes=16, dropped=dropped,
-    )  # fmt: skip
+        t=0.0,
+        device=device,
+        ticket=ticket,
+        job=job,
+        attempt=attempt,
+        sent=0.0,
+        asked=seconds,
+        obtained=seconds + 0.25,
+        bytes=16,
+        dropped=dropped,
+    )
 
 
 def up(
     ticket: int, job: int, seconds: float, *, attempt: int = 0, dropped: bool = False, device: str = "a"
 ) -> trace.Uploaded:
     return trace.Uploaded(
-        t=0.0, device=device, ticket=ticket, job=job, attempt=attempt, sent=0.0, asked=seconds,
-        obtained=seconds, bytes=16, dropped=dropped,
-    )  # fmt: skip
+        t=0.0,
+        device=device,
+        ticket=ticket,
+        job=job,
+        attempt=attempt,
+        sent=0.0,
+        asked=seconds,
+        obtained=seconds,
+        bytes=16,
+        dropped=dropped,
+    )
 
 
 def trained(
@@ -94,9 +110,12 @@ def test_transfers_and_suspensions_are_as_they_were_due_however_late_somebody_lo
 
 def test_every_attempt_at_a_transfer_is_there_in_order_with_its_loss(tmp_path: Path) -> None:
     events = [
-        down(1, 0, 0.5, dropped=True), down(1, 0, 0.25, attempt=1),
-        up(1, 0, 1.0, dropped=True), up(1, 0, 2.0, attempt=1, dropped=True), up(1, 0, 1.5, attempt=2),
-    ]  # fmt: skip
+        down(1, 0, 0.5, dropped=True),
+        down(1, 0, 0.25, attempt=1),
+        up(1, 0, 1.0, dropped=True),
+        up(1, 0, 2.0, attempt=1, dropped=True),
+        up(1, 0, 1.5, attempt=2),
+    ]
     [job] = split(tmp_path, events)["a"]
     assert job.downloads == [RecordedTransfer(0.5, True), RecordedTransfer(0.25, False)]
     assert job.uploads == [RecordedTransfer(1.0, True), RecordedTransfer(2.0, True), RecordedTransfer(1.5, False)]
@@ -130,9 +149,11 @@ def test_work_that_was_thrown_away_in_its_upload_has_the_seconds_that_were_told_
 
 def test_that_a_device_was_away_is_no_matter_of_its_job(tmp_path: Path) -> None:
     events = [
-        msgspec.structs.replace(down(1, 0, 2.5), held=2.0), suspended(1, 1, 0.25), suspended(1, 3, 0.5, away=True),
-        msgspec.structs.replace(up(1, 0, 4.0), held=1.0),
-    ]  # fmt: skip
+        msgspec.structs.replace(down(1, 0, 2.5), absent=2.0),
+        suspended(1, 1, 0.25),
+        suspended(1, 3, 0.5, away=True),
+        msgspec.structs.replace(up(1, 0, 4.0), absent=1.0),
+    ]
     [job] = split(tmp_path, events)["a"]
     assert job == RecordedJob(
         downloads=[RecordedTransfer(0.5, False)],
@@ -147,10 +168,13 @@ def test_that_a_device_was_away_is_no_matter_of_its_job(tmp_path: Path) -> None:
 def test_what_is_told_of_a_job_after_the_next_one_began_belongs_to_it(tmp_path: Path) -> None:
     events = [
         down(1, 0, 0.5),
-        down(2, 1, 0.25), abandoned(1, steps=4, seconds=2.0),  # its model came while the first was computed
-        down(3, 2, 0.125, dropped=True), trained(2, steps=2, obtained=2.0), up(2, 1, 0.75),
+        down(2, 1, 0.25),
+        abandoned(1, steps=4, seconds=2.0),  # its model came while the first was computed
+        down(3, 2, 0.125, dropped=True),
+        trained(2, steps=2, obtained=2.0),
+        up(2, 1, 0.75),
         down(3, 2, 0.125, attempt=1),
-    ]  # fmt: skip
+    ]
     assert split(tmp_path, events)["a"] == [
         RecordedJob(downloads=[RecordedTransfer(0.5, False)]),
         RecordedJob(
@@ -180,9 +204,11 @@ def test_work_is_thrown_away_for_a_model_that_replaced_others_on_their_way(tmp_p
 def test_a_job_of_which_the_trace_tells_nothing_is_empty(tmp_path: Path) -> None:
     jobs = split(tmp_path, [down(1, 0, 0.5), down(4, 3, 0.25)])["a"]
     assert jobs == [
-        RecordedJob(downloads=[RecordedTransfer(0.5, False)]), RecordedJob(), RecordedJob(),
+        RecordedJob(downloads=[RecordedTransfer(0.5, False)]),
+        RecordedJob(),
+        RecordedJob(),
         RecordedJob(downloads=[RecordedTransfer(0.25, False)]),
-    ]  # fmt: skip
+    ]
 
 
 def test_computing_of_a_ticket_whose_download_was_not_told_belongs_to_no_job(tmp_path: Path) -> None:
@@ -231,12 +257,14 @@ def test_a_split_begins_its_files_anew(tmp_path: Path) -> None:
 CHANCE = SeededTimetable(seed=1, device=0, download_drop=0.5, upload_drop=0.5, suspend=1.0, suspend_max=4.0)
 JOBS = [
     RecordedJob(
-        downloads=[RecordedTransfer(0.5, True), RecordedTransfer(0.25, False)], uploads=[RecordedTransfer(1.0, True), RecordedTransfer(0.75, False)], step_seconds=0.125,
+        downloads=[RecordedTransfer(0.5, True), RecordedTransfer(0.25, False)],
+        uploads=[RecordedTransfer(1.0, True), RecordedTransfer(0.75, False)],
+        step_seconds=0.125,
         hung=RecordedSuspension(3, 1.5),
     ),
     RecordedJob(downloads=[RecordedTransfer(2.0, False)], uploads=[RecordedTransfer(3.0, False)], step_seconds=4.0),
     RecordedJob(downloads=[RecordedTransfer(5.0, False)], step_seconds=6.0),  # the recorded run ended
-]  # fmt: skip
+]
 ADDRESSES = [(job, attempt) for job in range(len(JOBS), 40) for attempt in range(3)]
 
 
@@ -244,15 +272,15 @@ def recorded(end: str = "loop", jobs: Recording = JOBS, otherwise: SeededTimetab
     return RecordedTimetable(jobs=jobs, end=end, otherwise=otherwise)
 
 
-def fate(seconds: float, *, dropped: bool = False) -> Fate:
-    return Fate(dropped=dropped, delay_noise=0.0, rate_noise=0.0, seconds=seconds)
+def fate(seconds: float, *, dropped: bool = False) -> TransferFate:
+    return TransferFate(dropped=dropped, delay_noise=0.0, rate_noise=0.0, seconds=seconds)
 
 
 def test_a_recorded_job_meets_what_it_met() -> None:
     table = recorded()
     assert [table.download(0, 0), table.download(0, 1)] == [fate(0.5, dropped=True), fate(0.25)]
     assert [table.upload(0, 0), table.upload(0, 1)] == [fate(1.0, dropped=True), fate(0.75)]
-    assert table.suspension(0) == Suspension(at=0.0, seconds=1.5, steps=3)
+    assert table.suspension(0) == PlannedSuspension(at=0.0, seconds=1.5, steps=3)
     assert table.step_seconds(0) == 0.125
 
 
@@ -354,17 +382,25 @@ def test_behind_its_end_or_where_it_is_empty_a_recording_leaves_everything_to_ch
 
 @pytest.mark.parametrize(("steps", "after"), [(10, 3), (4, 3), (3, 2), (2, 1), (1, 0)])
 def test_a_job_of_fewer_steps_hangs_before_its_last_at_the_latest(steps: int, after: int) -> None:
-    assert Suspension(at=0.0, seconds=1.5, steps=3).after(steps) == after
+    assert PlannedSuspension(at=0.0, seconds=1.5, steps=3).after(steps) == after
 
 
 def test_a_job_that_begins_anew_when_the_run_is_resumed_is_what_it_was_then() -> None:
     resumed = trace.Resumed(t=1.0, version=0, undone=0, dilation=1.0, started="")
     events = [
-        down(1, 0, 0.5), trained(1), up(1, 0, 0.25, dropped=True), down(2, 0, 2.0, device="b"),
-        resumed, trace.Resent(t=1.0, device="a", ticket=1),
-        down(1, 0, 0.5), trained(1), up(1, 0, 0.25, dropped=True), up(1, 0, 0.75, attempt=1),
-        trace.Resent(t=2.0, device="b", ticket=2), down(2, 0, 1.0, attempt=1, device="b"),
-    ]  # fmt: skip
+        down(1, 0, 0.5),
+        trained(1),
+        up(1, 0, 0.25, dropped=True),
+        down(2, 0, 2.0, device="b"),
+        resumed,
+        trace.Resent(t=1.0, device="a", ticket=1),
+        down(1, 0, 0.5),
+        trained(1),
+        up(1, 0, 0.25, dropped=True),
+        up(1, 0, 0.75, attempt=1),
+        trace.Resent(t=2.0, device="b", ticket=2),
+        down(2, 0, 1.0, attempt=1, device="b"),
+    ]
     found = recording.gather(events, use="obtained")
     assert found["a"][0].downloads == [RecordedTransfer(0.5, False)]
     assert found["a"][0].uploads == [RecordedTransfer(0.25, True), RecordedTransfer(0.75, False)]

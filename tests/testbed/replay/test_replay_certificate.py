@@ -16,7 +16,7 @@ from testbed.history import trace
 from testbed.history.trace import TraceWriter
 from testbed.profile.schema import Direction, Replay
 from testbed.replay import replay_certificate
-from testbed.replay.replay_certificate import Met, compare, in_order, met
+from testbed.replay.replay_certificate import Observed, compare, in_order, observe
 from testbed.runs.run_folder import RunFolder
 from tests.testbed.cli.test_terminal import lines_of
 from tests.testbed.examples import device_spec
@@ -63,51 +63,63 @@ def test_where_nothing_arrived_in_both_runs_there_is_no_share(before: str, after
 # ---- what jobs met
 
 RECORDED = (
-    HEADER, joined("a"), joined("b"),
-    down(1, 0, 0.5, dropped=True), down(1, 0, 0.25, attempt=1),
-    suspended(1, 2, 1.5), trained(1, steps=4, asked=2.0, obtained=3.0), up(1, 0, 0.75),
+    HEADER,
+    joined("a"),
+    joined("b"),
+    down(1, 0, 0.5, dropped=True),
+    down(1, 0, 0.25, attempt=1),
+    suspended(1, 2, 1.5),
+    trained(1, steps=4, asked=2.0, obtained=3.0),
+    up(1, 0, 0.75),
     arrived("a", 4.0),
-    down(2, 0, 1.0, device="b"), trained(2, steps=4, obtained=4.0, device="b"), up(2, 0, 2.0, device="b"),
+    down(2, 0, 1.0, device="b"),
+    trained(2, steps=4, obtained=4.0, device="b"),
+    up(2, 0, 2.0, device="b"),
     arrived("b", 8.0, ticket=2, staleness=1),
     stopped(9.0, model="cafe"),
-)  # fmt: skip
+)
 
 
 def test_of_a_recorded_run_transfers_and_suspensions_are_as_they_were_due_and_computing_is_per_step() -> None:
-    found = met(RECORDED, {"a": "a", "b": "b"})
+    found = observe(RECORDED, {"a": "a", "b": "b"})
     assert found.seconds == {
-        ("download", "a", 0, 0): 0.5, ("download", "a", 0, 1): 0.25, ("suspension", "a", 0, 0): 1.5,
-        ("computing", "a", 0, 0): 0.75, ("upload", "a", 0, 0): 0.75,
-        ("download", "b", 0, 0): 1.0, ("computing", "b", 0, 0): 1.0, ("upload", "b", 0, 0): 2.0,
-    }  # fmt: skip
+        ("download", "a", 0, 0): 0.5,
+        ("download", "a", 0, 1): 0.25,
+        ("suspension", "a", 0, 0): 1.5,
+        ("computing", "a", 0, 0): 0.75,
+        ("upload", "a", 0, 0): 0.75,
+        ("download", "b", 0, 0): 1.0,
+        ("computing", "b", 0, 0): 1.0,
+        ("upload", "b", 0, 0): 2.0,
+    }
     assert (found.arrivals, found.staleness, found.model) == ([("a", 0), ("b", 0)], [0, 1], "cafe")
 
 
 def test_of_the_replay_they_are_as_they_were_obtained() -> None:
-    found = met(RECORDED).seconds
+    found = observe(RECORDED).seconds
     assert found["download", "a", 0, 0] == 0.75
     assert found["suspension", "a", 0, 0] == 1.625
     assert found["upload", "a", 0, 0] == 0.75
 
 
 def test_recorded_devices_go_by_the_name_of_who_replays_them_and_the_others_are_left_out() -> None:
-    found = met(RECORDED, {"b": "z"})
+    found = observe(RECORDED, {"b": "z"})
     assert {name for _, name, _, _ in found.seconds} == {"z"}
     assert (found.arrivals, found.staleness, found.model) == ([("z", 0)], [1], "cafe")
 
 
 def test_that_a_device_was_away_is_not_compared_job_by_job() -> None:
-    events = [msgspec.structs.replace(down(1, 0, 2.5), held=2.0), suspended(1, 2, 4.0, away=True)]
-    assert met(events, {"a": "a"}).seconds == {("download", "a", 0, 0): 0.5}
+    events = [msgspec.structs.replace(down(1, 0, 2.5), absent=2.0), suspended(1, 2, 4.0, away=True)]
+    assert observe(events, {"a": "a"}).seconds == {("download", "a", 0, 0): 0.5}
 
 
 def test_work_that_was_thrown_away_is_not_compared() -> None:
-    assert list(met([down(1, 0, 0.5), abandoned(1, 2, 1.0)]).seconds) == [("download", "a", 0, 0)]
+    assert list(observe([down(1, 0, 0.5), abandoned(1, 2, 1.0)]).seconds) == [("download", "a", 0, 0)]
 
 
 def test_the_final_model_is_no_job_and_is_not_compared() -> None:
     final = trace.Dispatched(t=5.0, device="a", ticket=9, version=3, steps=0)
-    found = met([down(1, 0, 0.5), final, down(9, 1, 0.25, dropped=True), down(9, 1, 0.25, attempt=1)])
+    found = observe([down(1, 0, 0.5), final, down(9, 1, 0.25, dropped=True), down(9, 1, 0.25, attempt=1)])
     assert list(found.lost) == [("download", "a", 0, 0)]
 
 
@@ -119,23 +131,38 @@ def figures(count: int, p50: float, p99: float, most: float) -> dict[str, Any]:
 
 
 def test_the_figures_of_a_certificate_are_right() -> None:
-    recorded = Met(
+    recorded = Observed(
         seconds={
-            ("download", "a", 0, 0): 0.5, ("download", "a", 1, 0): 0.5, ("download", "a", 2, 0): 0.5,
-            ("upload", "a", 0, 0): 1.0, ("computing", "a", 0, 0): 0.25,
+            ("download", "a", 0, 0): 0.5,
+            ("download", "a", 1, 0): 0.5,
+            ("download", "a", 2, 0): 0.5,
+            ("upload", "a", 0, 0): 1.0,
+            ("computing", "a", 0, 0): 0.25,
         },
-        steps={("computing", "a", 0, 0): 4}, arrivals=arrivals("aab"), staleness=[0, 1, 2], model="cafe", versions=3,
+        steps={("computing", "a", 0, 0): 4},
+        arrivals=arrivals("aab"),
+        staleness=[0, 1, 2],
+        model="cafe",
+        versions=3,
         lost={("upload", "a", 0, 0): True, ("download", "a", 0, 0): False},
-    )  # fmt: skip
-    replayed = Met(
+    )
+    replayed = Observed(
         seconds={
-            ("download", "a", 0, 0): 0.75, ("download", "a", 1, 0): 0.375, ("download", "a", 2, 0): 0.5,
-            ("upload", "a", 0, 0): 0.5, ("upload", "a", 0, 1): 7.0,  # an attempt that was not recorded
-            ("computing", "a", 0, 0): 0.375, ("suspension", "b", 0, 0): 9.0,
+            ("download", "a", 0, 0): 0.75,
+            ("download", "a", 1, 0): 0.375,
+            ("download", "a", 2, 0): 0.5,
+            ("upload", "a", 0, 0): 0.5,
+            ("upload", "a", 0, 1): 7.0,  # an attempt that was not recorded
+            ("computing", "a", 0, 0): 0.375,
+            ("suspension", "b", 0, 0): 9.0,
         },
-        steps={("computing", "a", 0, 0): 8}, arrivals=arrivals("aba"), staleness=[0, 1, 1], model="beef", versions=4,
+        steps={("computing", "a", 0, 0): 8},
+        arrivals=arrivals("aba"),
+        staleness=[0, 1, 1],
+        model="beef",
+        versions=4,
         lost={("upload", "a", 0, 0): False, ("download", "a", 0, 0): False, ("upload", "a", 0, 1): True},
-    )  # fmt: skip
+    )
     assert compare(recorded, replayed) == {
         "delays": {
             "computing": figures(1, 1.0, 1.0, 1.0),  # eight steps, each an eighth of a second off
@@ -161,7 +188,7 @@ def test_the_figures_of_a_certificate_are_right() -> None:
 
 
 def test_a_replay_that_met_everything_again_is_off_by_nothing() -> None:
-    found = compare(met(RECORDED, {"a": "a", "b": "b"}), met(RECORDED, {"a": "a", "b": "b"}))
+    found = compare(observe(RECORDED, {"a": "a", "b": "b"}), observe(RECORDED, {"a": "a", "b": "b"}))
     assert found["delays"]["all"] == figures(8, 0.0, 0.0, 0.0)
     assert (found["beyond_the_recording"], found["arrivals"], found["arrivals_in_order"]) == (0, 2, 1.0)
     assert (found["same_staleness"], found["same_arrivals"], found["same_model"]) == (True, True, True)
@@ -172,22 +199,27 @@ def test_a_replay_that_met_everything_again_is_off_by_nothing() -> None:
     [("cafe", "cafe", True), ("cafe", "beef", False), ("", "cafe", None), ("cafe", "", None), ("", "", None)],
 )
 def test_models_are_the_same_or_not_or_one_is_not_known(before: str, after: str, same: bool | None) -> None:
-    assert compare(Met(model=before), Met(model=after))["same_model"] is same
+    assert compare(Observed(model=before), Observed(model=after))["same_model"] is same
 
 
 @pytest.mark.parametrize(
     ("before", "after", "same"),
-    [([0, 1], [0, 1], True), ([], [], True), ([0, 1, 2], [0, 1], False), ([0, 1], [0, 1, 2], False),
-     ([0, 1], [1, 0], False)],
-)  # fmt: skip
+    [
+        ([0, 1], [0, 1], True),
+        ([], [], True),
+        ([0, 1, 2], [0, 1], False),
+        ([0, 1], [0, 1, 2], False),
+        ([0, 1], [1, 0], False),
+    ],
+)
 def test_a_sequence_of_stalenesses_is_the_same_from_beginning_to_end(
     before: list[int], after: list[int], same: bool
 ) -> None:
-    assert compare(Met(staleness=before), Met(staleness=after))["same_staleness"] is same
+    assert compare(Observed(staleness=before), Observed(staleness=after))["same_staleness"] is same
 
 
 def test_a_replay_of_nothing_has_a_certificate_too() -> None:
-    found = compare(Met(), Met())
+    found = compare(Observed(), Observed())
     assert set(found["delays"].values()) == {None}
     assert (found["arrivals"], found["arrivals_in_order"], found["same_model"]) == (0, None, None)
 
@@ -219,13 +251,22 @@ def test_a_certificate_says_what_was_replayed_how_and_is_a_function_of_the_two_t
     run = recorded(tmp_path, RECORDED)
     replayed = Replay(trace=str(run), mode="strict", end="stop", use="obtained", devices="order")
     again = [
-        HEADER, joined("x"), joined("y"), down(1, 0, 0.25, device="x"),
-        trained(1, steps=2, obtained=1.75, device="x"), up(1, 0, 0.75, device="x"), stopped(9.0, model="cafe"),
-    ]  # fmt: skip
+        HEADER,
+        joined("x"),
+        joined("y"),
+        down(1, 0, 0.25, device="x"),
+        trained(1, steps=2, obtained=1.75, device="x"),
+        up(1, 0, 0.75, device="x"),
+        stopped(9.0, model="cafe"),
+    ]
     certificate = replay_certificate.certify(replayed, ["x", "y"], again)
     assert {key: certificate[key] for key in ("trace", "mode", "end", "use", "same_model")} == {
-        "trace": str(run / "trace.jsonl"), "mode": "strict", "end": "stop", "use": "obtained", "same_model": True
-    }  # fmt: skip
+        "trace": str(run / "trace.jsonl"),
+        "mode": "strict",
+        "end": "stop",
+        "use": "obtained",
+        "same_model": True,
+    }
     # 0.25 + 0.25 is what was due; 1.75 for two steps are 0.25 more than 2 × 0.75
     assert certificate["delays"]["download"] == figures(1, 0.0, 0.0, 0.0)
     assert certificate["delays"]["computing"] == figures(1, 0.25, 0.25, 0.25)
@@ -303,12 +344,23 @@ def test_a_replay_is_not_judged_by_the_loss_and_the_delay_of_the_profile(
 def certificate(**changes: Any) -> dict[str, Any]:
     delays = {"count": 12, "p50_s": 0.0, "p99_s": 0.0125, "max_s": 0.5}
     return {
-        "trace": "runs/first/trace.jsonl", "mode": "strict", "end": "loop", "use": "obtained",
+        "trace": "runs/first/trace.jsonl",
+        "mode": "strict",
+        "end": "loop",
+        "use": "obtained",
         "delays": {"computing": delays, "download": None, "upload": None, "suspension": None, "all": delays},
-        "beyond_the_recording": 3, "arrivals": 9, "arrivals_recorded": 10, "arrivals_common": 8,
-        "arrivals_in_order": 0.875, "same_staleness": True,
-        "same_arrivals": False, "same_model": True, "model": "cafe", "losses_differ": 0, "transfers_common": 9,
-    } | changes  # fmt: skip
+        "beyond_the_recording": 3,
+        "arrivals": 9,
+        "arrivals_recorded": 10,
+        "arrivals_common": 8,
+        "arrivals_in_order": 0.875,
+        "same_staleness": True,
+        "same_arrivals": False,
+        "same_model": True,
+        "model": "cafe",
+        "losses_differ": 0,
+        "transfers_common": 9,
+    } | changes
 
 
 def test_a_replay_says_how_near_it_came() -> None:
@@ -340,5 +392,5 @@ def test_a_replay_without_delays_to_compare_says_nothing_of_them() -> None:
 
 def test_arrivals_that_were_not_recorded_are_not_said_to_be_in_the_recorded_order() -> None:
     """Of four, two are behind the end of the recording: nobody can say where they belong."""
-    found = compare(Met(arrivals=arrivals("ab")), Met(arrivals=arrivals("abab")))
+    found = compare(Observed(arrivals=arrivals("ab")), Observed(arrivals=arrivals("abab")))
     assert "100.0% of 2 in the recorded order" in lines_of(replay=certificate() | found)[-1]

@@ -37,9 +37,17 @@ from tests.testbed.replay.test_recording import down, suspended, trained, up
 
 PROFILE = 'strategy = "fedasync"\nseed = 7\nstop.seconds = 9\ndevices = [{ profile = "host", count = 2 }]\n'
 HEADER = trace.Header(
-    t=0.0, schema=trace.SCHEMA, name="n", strategy="fedasync", seed=7, dilation=1.0, demand=0.5, pressure=None,
-    started="2024", host="h",
-)  # fmt: skip
+    t=0.0,
+    schema=trace.SCHEMA,
+    name="n",
+    strategy="fedasync",
+    seed=7,
+    dilation=1.0,
+    demand=0.5,
+    pressure=None,
+    started="2024",
+    host="h",
+)
 
 
 def joined(device: str) -> trace.Event:
@@ -48,9 +56,17 @@ def joined(device: str) -> trace.Event:
 
 def arrived(device: str, t: float, ticket: int = 1, staleness: int = 0) -> trace.Event:
     return trace.Arrived(
-        t=t, device=device, ticket=ticket, due=t - 0.25, received=t, taken=t + 0.125, bytes=16, version=0,
-        staleness=staleness, loss=None,
-    )  # fmt: skip
+        t=t,
+        device=device,
+        ticket=ticket,
+        due=t - 0.25,
+        received=t,
+        handled=t + 0.125,
+        bytes=16,
+        version=0,
+        staleness=staleness,
+        loss=None,
+    )
 
 
 def stopped(t: float, model: str = "") -> trace.Event:
@@ -318,10 +334,11 @@ def test_a_strict_replay_needs_all_devices_that_were_recorded(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "event",
     [
-        trace.Left(t=2.75, device="host-2", reason="silent"), joined("host-2"),
+        trace.Left(t=2.75, device="host-2", reason="silent"),
+        joined("host-2"),
         trace.Lost(t=2.75, device="host-2", ticket=3, reason="its upload was given up"),
     ],
-)  # fmt: skip
+)
 def test_a_strict_replay_refuses_a_run_that_somebody_left_or_came_back_to(tmp_path: Path, event: trace.Event) -> None:
     run = strictly(tmp_path, *EVENTS[1:-1], event, EVENTS[-1])
     with pytest.raises(ProfileError, match=r"replay\.mode is strict, but in .* host-2 left, .*: take mode schedule"):

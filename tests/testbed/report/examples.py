@@ -18,14 +18,32 @@ NASTY = "</script><script>alert(1)</script>"
 """What a name would be that wants to run in the page."""
 
 HEADER = trace.Header(
-    t=0.0, schema=trace.SCHEMA, name="demo", strategy="fedasync", parameters={"alpha": 0.5}, seed=7, dilation=2.0,
-    demand=0.5, pressure=None, started="2026-01-02T03:04:05.678+00:00", host="a host",
-)  # fmt: skip
+    t=0.0,
+    schema=trace.SCHEMA,
+    name="demo",
+    strategy="fedasync",
+    parameters={"alpha": 0.5},
+    seed=7,
+    dilation=2.0,
+    demand=0.5,
+    pressure=None,
+    started="2026-01-02T03:04:05.678+00:00",
+    host="a host",
+)
 
 
 def arrived(ticket: int, at: float, loss: float | None, device: str = "a") -> trace.Arrived:
     return trace.Arrived(
-        t=at, device=device, ticket=ticket, due=at, received=at, taken=at, bytes=100, version=0, staleness=0, loss=loss
+        t=at,
+        device=device,
+        ticket=ticket,
+        due=at,
+        received=at,
+        handled=at,
+        bytes=100,
+        version=0,
+        staleness=0,
+        loss=loss,
     )
 
 
@@ -56,25 +74,40 @@ SMALL: list[Event] = [
 """Two devices, 8 seconds: b loses a download, dies and comes back; a does two jobs."""
 
 FIDELITY: dict[str, Any] = {
-    "verdict": "WARN", "dilation": 2.0,
+    "verdict": "WARN",
+    "dilation": 2.0,
     "invariants": [
         {"name": "step time", "verdict": "PASS", "found": "1% off", "limits": "p99 ≤ 5 %", "worst": "a", "figures": {}},
         {"name": "loss", "verdict": "WARN", "found": "1 of 3 lost", "limits": "exact", "worst": "b", "figures": {}},
     ],
-}  # fmt: skip
+}
 REPLAY: dict[str, Any] = {
-    "trace": "runs/old/trace.jsonl", "mode": "strict", "end": "loop", "use": "obtained",
+    "trace": "runs/old/trace.jsonl",
+    "mode": "strict",
+    "end": "loop",
+    "use": "obtained",
     "delays": {
-        "computing": {"count": 2, "p50_s": 0.001, "p99_s": 0.002, "max_s": 0.003}, "download": None,
+        "computing": {"count": 2, "p50_s": 0.001, "p99_s": 0.002, "max_s": 0.003},
+        "download": None,
         "all": {"count": 2, "p50_s": 0.001, "p99_s": 0.002, "max_s": 0.003},
     },
-    "beyond_the_recording": 1, "arrivals": 2, "arrivals_recorded": 2, "arrivals_common": 2, "arrivals_in_order": 1.0,
-    "same_staleness": True, "same_arrivals": True, "same_model": None, "model": "",
-}  # fmt: skip
+    "beyond_the_recording": 1,
+    "arrivals": 2,
+    "arrivals_recorded": 2,
+    "arrivals_common": 2,
+    "arrivals_in_order": 1.0,
+    "same_staleness": True,
+    "same_arrivals": True,
+    "same_model": None,
+    "model": "",
+}
 META: dict[str, Any] = {
-    "edgebed": "0.1.0", "python": "3.11.2", "packages": {"torch": "2.13.0"},
-    "host": {"system": "Linux", "processor": "a processor", "cores": 2, "memory_bytes": 8_000_000_000}, "seed": 7,
-}  # fmt: skip
+    "edgebed": "0.1.0",
+    "python": "3.11.2",
+    "packages": {"torch": "2.13.0"},
+    "host": {"system": "Linux", "processor": "a processor", "cores": 2, "memory_bytes": 8_000_000_000},
+    "seed": 7,
+}
 PROFILE = """
 name = "demo"
 task = { name = "digits", model = "small-cnn" }

@@ -16,14 +16,22 @@ from testbed.history.trace import Event
 from testbed.report import sections
 from testbed.report.content.report_data import gather
 from testbed.report.figures import inline_svg, style
-from testbed.report.figures.style import INK, Picture
+from testbed.report.figures.style import INK, ReportFigure
 from tests.testbed.analysis import histories
 from tests.testbed.report.examples import HEADER, NASTY, SMALL, large, renamed, without_power, write
 
 EVERY = [
-    "accuracy", "timeline", "staleness", "staleness-distribution", "energy", "waste", "contribution", "local-loss",
-    "updates-per-version", "latency",
-]  # fmt: skip
+    "accuracy",
+    "timeline",
+    "staleness",
+    "staleness-distribution",
+    "energy",
+    "waste",
+    "contribution",
+    "local-loss",
+    "updates-per-version",
+    "latency",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -33,19 +41,19 @@ def our_style() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Picture, str]]:
+def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[ReportFigure, str]]:
     """The figures of the small run, and as parts of a page."""
     with style.style():
         found = drawn(tmp_path_factory.mktemp("small"), SMALL)
         return {name: (picture, inline_svg.svg(picture)) for name, picture in found.items()}
 
 
-def drawn(folder: Path, events: list[Event]) -> dict[str, Picture]:
+def drawn(folder: Path, events: list[Event]) -> dict[str, ReportFigure]:
     found = sections.draw(gather(write(folder, events)))
     return {picture.name: picture for section in found for picture in section.pictures}
 
 
-def texts(picture: Picture) -> list[str]:
+def texts(picture: ReportFigure) -> list[str]:
     root = ElementTree.fromstring(inline_svg.svg(picture))
     return [element.text or "" for element in root.iter("text")]
 
@@ -53,7 +61,7 @@ def texts(picture: Picture) -> list[str]:
 # ---- which there are
 
 
-def test_every_figure_in_its_order(small: dict[str, tuple[Picture, str]]) -> None:
+def test_every_figure_in_its_order(small: dict[str, tuple[ReportFigure, str]]) -> None:
     assert list(small) == EVERY
 
 
@@ -66,8 +74,12 @@ def test_a_rule_that_plans_rounds_has_a_figure_of_the_time_that_it_used(tmp_path
     of_rounds = ["round-latency", "degree", "queue", "round-staleness", "time-usage"]
     assert list(figures) == [*EVERY[:2], *of_rounds, *EVERY[2:]]
     assert [texts(figures[name])[-1] for name in of_rounds] == [
-        "T_t (seconds)", "K_t (updates)", "q_t (seconds)", "mean staleness (versions)", "seconds so far ÷ T_max"
-    ]  # fmt: skip
+        "T_t (seconds)",
+        "K_t (updates)",
+        "q_t (seconds)",
+        "mean staleness (versions)",
+        "seconds so far ÷ T_max",
+    ]
     assert figures["round-latency"].gist == "3.5 s on average, 4 s at most."
     assert figures["time-usage"].gist.startswith("38 % of the time budget was used up after 2 rounds.")
 
@@ -112,7 +124,7 @@ def test_only_devices_with_a_power_model_are_in_figures_of_joules(tmp_path: Path
 # ---- what they say
 
 
-def test_gists(small: dict[str, tuple[Picture, str]]) -> None:
+def test_gists(small: dict[str, tuple[ReportFigure, str]]) -> None:
     gists = {name: picture.gist for name, (picture, _) in small.items()}
     assert gists["accuracy"] == "From 0.5 to 0.75 in 2 scored versions; the highest (0.75, dot) at 7.0 s."
     assert gists["timeline"] == (
@@ -131,7 +143,7 @@ def test_gists(small: dict[str, tuple[Picture, str]]) -> None:
 
 
 def test_the_timeline_has_a_lane_for_each_device_that_tells_its_name(
-    small: dict[str, tuple[Picture, str]],
+    small: dict[str, tuple[ReportFigure, str]],
 ) -> None:
     timeline, svg = small["timeline"]
     root = ElementTree.fromstring(svg)
@@ -166,7 +178,7 @@ def test_a_control_character_leaves_every_file_whole(tmp_path: Path) -> None:
 
 
 def test_staleness_of_a_synchronous_rule_has_room_and_whole_numbers(
-    small: dict[str, tuple[Picture, str]],
+    small: dict[str, tuple[ReportFigure, str]],
 ) -> None:
     over_time, distribution = (small[name][0].figure.axes[0] for name in ("staleness", "staleness-distribution"))
     low, high = over_time.get_ylim()
@@ -185,14 +197,14 @@ def test_a_long_name_is_cut_in_its_middle(tmp_path: Path) -> None:
 # ---- in a page
 
 
-def test_a_figure_takes_the_ink_of_the_page(small: dict[str, tuple[Picture, str]]) -> None:
+def test_a_figure_takes_the_ink_of_the_page(small: dict[str, tuple[ReportFigure, str]]) -> None:
     for _, svg in small.values():
         assert INK not in svg
         assert "currentColor" in svg
 
 
 def test_parts_of_figures_have_different_names_and_all_references_are_met(
-    small: dict[str, tuple[Picture, str]],
+    small: dict[str, tuple[ReportFigure, str]],
 ) -> None:
     every: list[str] = []
     for _, svg in small.values():
@@ -202,7 +214,7 @@ def test_parts_of_figures_have_different_names_and_all_references_are_met(
     assert len(every) == len(set(every))
 
 
-def test_a_figure_brings_no_style_and_no_size_into_the_page(small: dict[str, tuple[Picture, str]]) -> None:
+def test_a_figure_brings_no_style_and_no_size_into_the_page(small: dict[str, tuple[ReportFigure, str]]) -> None:
     for _, svg in small.values():
         root = ElementTree.fromstring(svg)
         assert {"viewBox", "role", "aria-label"} <= set(root.attrib)
@@ -215,7 +227,7 @@ def test_a_nasty_name_is_text(tmp_path: Path) -> None:
         assert "<script" not in inline_svg.svg(picture)
 
 
-def test_a_figure_is_described_for_those_who_do_not_see_it(small: dict[str, tuple[Picture, str]]) -> None:
+def test_a_figure_is_described_for_those_who_do_not_see_it(small: dict[str, tuple[ReportFigure, str]]) -> None:
     for picture, svg in small.values():
         assert ElementTree.fromstring(svg).get("aria-label") == f"{picture.title}. {picture.gist}"
 
@@ -223,7 +235,7 @@ def test_a_figure_is_described_for_those_who_do_not_see_it(small: dict[str, tupl
 # ---- for a paper
 
 
-def test_the_same_run_gives_the_same_files(small: dict[str, tuple[Picture, str]], tmp_path: Path) -> None:
+def test_the_same_run_gives_the_same_files(small: dict[str, tuple[ReportFigure, str]], tmp_path: Path) -> None:
     again = drawn(tmp_path / "run", SMALL)
     for name in ("accuracy", "timeline"):
         files = [[path.read_bytes() for path in style.save(each, tmp_path)] for each in (small[name][0], again[name])]
@@ -233,7 +245,7 @@ def test_the_same_run_gives_the_same_files(small: dict[str, tuple[Picture, str]]
 
 
 def test_a_users_own_settings_of_matplotlib_do_not_matter(
-    small: dict[str, tuple[Picture, str]], tmp_path: Path
+    small: dict[str, tuple[ReportFigure, str]], tmp_path: Path
 ) -> None:
     with mpl.rc_context({"lines.linewidth": 9.0, "font.size": 30, "axes.facecolor": "red"}), style.style():
         assert inline_svg.svg(drawn(tmp_path, SMALL)["accuracy"]) == small["accuracy"][1]

@@ -77,9 +77,19 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_page_is_in_order(whole: str) -> None:
     titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", whole)
     assert titles == [
-        "What was run", "Fidelity certificate", "Replay certificate", "Key figures", "Learning", "The fleet over time",
-        "Staleness", "Energy", "Contribution and local loss", "Versions", "Devices", "What it was made of",
-    ]  # fmt: skip
+        "What was run",
+        "Fidelity certificate",
+        "Replay certificate",
+        "Key figures",
+        "Learning",
+        "The fleet over time",
+        "Staleness",
+        "Energy",
+        "Contribution and local loss",
+        "Versions",
+        "Devices",
+        "What it was made of",
+    ]
 
 
 def test_the_page_is_well_formed_and_has_no_name_twice(whole: str) -> None:

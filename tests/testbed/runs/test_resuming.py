@@ -16,7 +16,7 @@ from testbed.common import statefile
 from testbed.common.errors import UserError
 from testbed.history import rollback
 from testbed.loading import profile_loader
-from testbed.profile import script
+from testbed.profile import fleet
 from testbed.profile.schema import ScriptedEvent
 from testbed.runs import resuming
 from testbed.runs.run_folder import RunFolder
@@ -154,9 +154,9 @@ def test_whom_the_script_had_killed_is_dead() -> None:
         replace(device_spec("slowed"), script=(ScriptedEvent(at=1.0, device="*", do="speed", value=0.5),)),
         device_spec("plain"),
     ]
-    assert script.dead_at(devices, 5.0) == {"killed"}
-    assert script.dead_at(devices, 9.0) == {"back"}
-    assert script.dead_at(devices, 0.5) == frozenset()
+    assert fleet.dead_at(devices, 5.0) == {"killed"}
+    assert fleet.dead_at(devices, 9.0) == {"back"}
+    assert fleet.dead_at(devices, 0.5) == frozenset()
 
 
 def test_two_processes_do_not_run_in_one_folder(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from testbed.runs import run_files
-from testbed.runs.run_files import Beside
+from testbed.runs.run_files import RunFiles
 from tests.testbed.report.examples import write
 
 
-def looked(trace: Path) -> tuple[Beside, list[str]]:
+def looked(trace: Path) -> tuple[RunFiles, list[str]]:
     notes: list[str] = []
-    return run_files.look(trace, notes.append), notes
+    return run_files.read(trace, notes.append), notes
 
 
 def test_everything_is_found(tmp_path: Path) -> None:
@@ -34,12 +34,12 @@ def test_everything_is_found(tmp_path: Path) -> None:
 
 
 def test_a_trace_alone_is_no_trouble(tmp_path: Path) -> None:
-    assert looked(write(tmp_path)) == (Beside(), [])
+    assert looked(write(tmp_path)) == (RunFiles(), [])
 
 
 def test_files_beside_a_trace_of_another_name_are_not_its_own(tmp_path: Path) -> None:
     write(tmp_path, beside=True)
-    assert looked(write(tmp_path, name="downloaded.jsonl")) == (Beside(), [])
+    assert looked(write(tmp_path, name="downloaded.jsonl")) == (RunFiles(), [])
 
 
 def test_what_the_host_measured_is_in_the_summary(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
 def test_a_task_is_told_in_one_line(tmp_path: Path, task: str, told: str) -> None:
     trace = write(tmp_path)
     (tmp_path / "profile.toml").write_text(f"task = {task}", encoding="utf-8")
-    assert looked(trace) == (Beside(profile=f"task = {task}", task=told), [])
+    assert looked(trace) == (RunFiles(profile=f"task = {task}", task=told), [])
 
 
 def test_the_split_of_a_task_is_told_in_words(tmp_path: Path) -> None:

@@ -78,14 +78,24 @@ def test_results_follow_from_the_trace(tmp_path: Path) -> None:
     assert json.loads((folder.path / "summary.json").read_text(encoding="utf-8")) == summary
     assert rows(folder.path / "metrics.csv") == [
         {
-            "time_s": "3.2", "host_s": "8.0", "version": "1", "joules": "", "bytes": "2460", "accuracy": "0.8",
+            "time_s": "3.2",
+            "host_s": "8.0",
+            "version": "1",
+            "joules": "",
+            "bytes": "2460",
+            "accuracy": "0.8",
             "loss": "",
         },
         {
-            "time_s": "5.0", "host_s": "12.5", "version": "2", "joules": "", "bytes": "2460", "accuracy": "0.5",
+            "time_s": "5.0",
+            "host_s": "12.5",
+            "version": "2",
+            "joules": "",
+            "bytes": "2460",
+            "accuracy": "0.5",
             "loss": "1.25",
         },
-    ]  # fmt: skip
+    ]
     assert [row["version"] for row in rows(folder.path / "versions.csv")] == ["1", "2", "3"]
     devices = rows(folder.path / "devices.csv")
     assert [(row["device"], row["jobs"], row["bytes_up"]) for row in devices] == [("a", "4", "840"), ("b", "4", "420")]
@@ -171,9 +181,14 @@ def test_a_life_that_nobody_asked_for_is_a_restart_and_a_return_is_none(tmp_path
     folder = RunFolder.new(tmp_path, "demo", MOMENT)
     writer = TraceWriter(folder.trace)
     for event in (
-        joined(), joined(at=2.0), scripted("kill", 3.0), scripted("rejoin", 4.0),
-        replace(joined(at=4.0), pid=2), replace(joined(at=5.0), pid=3), replace(joined(at=6.0), pid=3),
-    ):  # fmt: skip
+        joined(),
+        joined(at=2.0),
+        scripted("kill", 3.0),
+        scripted("rejoin", 4.0),
+        replace(joined(at=4.0), pid=2),
+        replace(joined(at=5.0), pid=3),
+        replace(joined(at=6.0), pid=3),
+    ):
         writer.write(event)
     writer.close()
     assert folder.write_results([device_spec("a")])["restarts"] == 1

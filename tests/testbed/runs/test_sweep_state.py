@@ -9,16 +9,16 @@ import msgspec
 import pytest
 
 from testbed.common.errors import UserError
-from testbed.runs.sweep_state import DONE, FAILED, NAME, RUNNING, Cell, Store, finished_runs, known, opened
+from testbed.runs.sweep_state import DONE, FAILED, NAME, RUNNING, SweepCell, SweepStore, finished_runs, known, opened
 
 COMMAND = ["run_testbed.py", "sweep", "my profile.toml"]
 
 
-def cells(*names: str, digest: str = "d") -> list[Cell]:
-    return [Cell(name=name, words=["run"], digest=digest, seconds=1.0) for name in names]
+def cells(*names: str, digest: str = "d") -> list[SweepCell]:
+    return [SweepCell(name=name, words=["run"], digest=digest, seconds=1.0) for name in names]
 
 
-def finish(store: Store, cell: Cell) -> Path:
+def finish(store: SweepStore, cell: SweepCell) -> Path:
     """As if its run had ended well."""
     run = store.folder / cell.name / "run"
     run.mkdir(parents=True)
@@ -63,7 +63,7 @@ def test_the_words_of_the_new_command_count(tmp_path: Path) -> None:
         (cells("a", "b", digest="e"), "the experiment of a is not the same, a profile or a setting has changed"),
     ],
 )
-def test_another_plan_for_the_same_folder_is_refused(tmp_path: Path, other: list[Cell], problem: str) -> None:
+def test_another_plan_for_the_same_folder_is_refused(tmp_path: Path, other: list[SweepCell], problem: str) -> None:
     with opened(tmp_path, cells("a", "b"), COMMAND):
         pass
     before = (tmp_path / NAME).read_bytes()

@@ -21,17 +21,32 @@ from tests.testbed.runs.test_run_folder import filled
 
 STARTED = datetime(2024, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)
 HEADER = trace.Header(
-    t=0.0, schema=trace.SCHEMA, name="demo", strategy="fedavg", seed=7, dilation=2.0, demand=0.5, pressure=None,
-    started=STARTED.isoformat(timespec="milliseconds"), host="h",
-)  # fmt: skip
+    t=0.0,
+    schema=trace.SCHEMA,
+    name="demo",
+    strategy="fedavg",
+    seed=7,
+    dilation=2.0,
+    demand=0.5,
+    pressure=None,
+    started=STARTED.isoformat(timespec="milliseconds"),
+    host="h",
+)
 EVENTS: list[trace.Event] = [
-    HEADER, histories.joined(), histories.sent(1),
+    HEADER,
+    histories.joined(),
+    histories.sent(1),
     Scored(t=0.5, version=0, made=0.0, metrics={"accuracy": 0.125, "loss": 2.5}),
-    histories.download(1, 0.0, 1.0), histories.trained(1, 3.0, 2.0), histories.upload(1, 3.0, 3.5),
-    histories.sent(2, 3.0), histories.made(1, 4.0, 1, 2, weights=[0.5, 0.25]), histories.sent(3, 4.0),
-    histories.made(2, 6.0, 3), Scored(t=6.5, version=2, made=6.0, metrics={"accuracy": 0.75, "loss": 1.25}),
+    histories.download(1, 0.0, 1.0),
+    histories.trained(1, 3.0, 2.0),
+    histories.upload(1, 3.0, 3.5),
+    histories.sent(2, 3.0),
+    histories.made(1, 4.0, 1, 2, weights=[0.5, 0.25]),
+    histories.sent(3, 4.0),
+    histories.made(2, 6.0, 3),
+    Scored(t=6.5, version=2, made=6.0, metrics={"accuracy": 0.75, "loss": 1.25}),
     histories.stopped(8.0),
-]  # fmt: skip
+]
 """Version 1 is not scored, and version 0 is not made."""
 
 

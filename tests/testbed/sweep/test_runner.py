@@ -83,9 +83,12 @@ def test_ctrl_c_reaches_a_run_once_although_a_terminal_sends_it_to_everybody(tmp
     program = tmp_path / "program.py"
     program.write_text(COUNTS, encoding="utf-8")
     sweep = subprocess.Popen(
-        [sys.executable, "-c", SWEEPS, str(program)], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        [sys.executable, "-c", SWEEPS, str(program)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
         start_new_session=True,
-    )  # fmt: skip
+    )
     try:
         while not Path(f"{program}.ready").exists():
             assert sweep.poll() is None

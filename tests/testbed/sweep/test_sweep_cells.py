@@ -9,7 +9,7 @@ import pytest
 
 from testbed.cli.main import _parser
 from testbed.common.errors import UserError
-from testbed.runs.sweep_state import Cell
+from testbed.runs.sweep_state import SweepCell
 from testbed.sweep.sweep_cells import _varied, plan
 from tests.testbed.examples import MINIMAL, write_profile
 
@@ -19,7 +19,7 @@ def own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", sys.path.copy())
 
 
-def planned(folder: Path, *words: str, profile: str = MINIMAL) -> list[Cell]:
+def planned(folder: Path, *words: str, profile: str = MINIMAL) -> list[SweepCell]:
     path = write_profile(folder, profile)
     return plan(_parser().parse_args(["sweep", str(path), "--out", str(folder / "out"), *words]))
 
@@ -43,17 +43,24 @@ def test_seeds_are_how_many_or_which(tmp_path: Path, text: str, seeds: list[int]
 def test_all_combinations_are_run_and_seeds_change_fastest(tmp_path: Path) -> None:
     found = names(tmp_path, "--strategy", "fedavg,fedasync", "--seeds", "2", "--vary", "training.lr=0.1,0.05")
     assert found == [
-        f"{rule}-lr_{lr}-seed{seed}" for rule in ("fedavg", "fedasync") for lr in ("0.1", "0.05") for seed in (1, 2)
+        f"{strategy}-lr_{lr}-seed{seed}"
+        for strategy in ("fedavg", "fedasync")
+        for lr in ("0.1", "0.05")
+        for seed in (1, 2)
     ]
 
 
 @pytest.mark.parametrize(
     ("text", "values"),
     [
-        ("[1,2]", ["[1,2]"]), ("[1,2],[3, [4,5]]", ["[1,2]", "[3, [4,5]]"]), ("{a=1,b=2},7", ["{a=1,b=2}", "7"]),
-        ('"a,b",c', ['"a,b"', "c"]), ("'[',2", ["'['", "2"]), ("0.1, 0.2", ["0.1", "0.2"]),
+        ("[1,2]", ["[1,2]"]),
+        ("[1,2],[3, [4,5]]", ["[1,2]", "[3, [4,5]]"]),
+        ("{a=1,b=2},7", ["{a=1,b=2}", "7"]),
+        ('"a,b",c', ['"a,b"', "c"]),
+        ("'[',2", ["'['", "2"]),
+        ("0.1, 0.2", ["0.1", "0.2"]),
     ],
-)  # fmt: skip
+)
 def test_values_are_not_split_within_brackets_or_quotes(text: str, values: list[str]) -> None:
     assert _varied(f"key={text}") == ("key", values)
 
@@ -68,15 +75,36 @@ def test_a_name_that_would_be_too_long_is_cut_and_still_its_own(tmp_path: Path) 
 
 def test_the_words_of_a_run_have_everything_it_needs(tmp_path: Path) -> None:
     [cell] = planned(
-        tmp_path, "--strategy", "fedasync", "--seeds", "4,", "--set", "training.steps=2",
-        "--vary", "strategy.alpha=0.5", "--seconds", "3", "--dilation", "auto", "--compress", "--no-admission",
+        tmp_path,
+        "--strategy",
+        "fedasync",
+        "--seeds",
+        "4,",
+        "--set",
+        "training.steps=2",
+        "--vary",
+        "strategy.alpha=0.5",
+        "--seconds",
+        "3",
+        "--dilation",
+        "auto",
+        "--compress",
+        "--no-admission",
         "--no-report",
-    )  # fmt: skip
+    )
     assert cell.words == [
-        "run", str(tmp_path / "mine.toml"), "--strategy=fedasync", "--seed=4", "--seconds=3.0", "--dilation=auto",
-        "--set=training.steps=2", "--set=strategy.alpha=0.5", "--compress", "--no-admission",
+        "run",
+        str(tmp_path / "mine.toml"),
+        "--strategy=fedasync",
+        "--seed=4",
+        "--seconds=3.0",
+        "--dilation=auto",
+        "--set=training.steps=2",
+        "--set=strategy.alpha=0.5",
+        "--compress",
+        "--no-admission",
         "--no-report",
-    ]  # fmt: skip
+    ]
 
 
 def test_the_time_that_runs_take_is_known_by_their_profiles(tmp_path: Path) -> None:

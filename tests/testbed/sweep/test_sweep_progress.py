@@ -7,12 +7,12 @@ import io
 import pytest
 from rich.console import Console
 
-from testbed.runs.sweep_state import DONE, FAILED, Cell
-from testbed.sweep.sweep_progress import Progress, duration, remaining
+from testbed.runs.sweep_state import DONE, FAILED, SweepCell
+from testbed.sweep.sweep_progress import SweepProgress, duration, remaining
 
 
-def cell(name: str, state: str = "waiting", *, seconds: float | None = 4.0, took: float | None = None) -> Cell:
-    return Cell(name=name, words=[], digest="", seconds=seconds, state=state, took=took)
+def cell(name: str, state: str = "waiting", *, seconds: float | None = 4.0, took: float | None = None) -> SweepCell:
+    return SweepCell(name=name, words=[], digest="", seconds=seconds, state=state, took=took)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_terminal_shows_what_is_under_way_in_one_line() -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
     cells = [cell("a", DONE, took=10.0), cell("b"), cell("c")]
-    progress = Progress(console, cells)
+    progress = SweepProgress(console, cells)
     progress.under_way(cells[1], 3.0)
     assert "run 2 of 3: b, 3 s, about 17 s left" in screen.getvalue()
     cells[1].state, cells[1].took = DONE, 10.0
@@ -49,7 +49,7 @@ def test_a_terminal_shows_what_is_under_way_in_one_line() -> None:
 def test_a_pipe_gets_a_line_for_each_run() -> None:
     pipe = io.StringIO()
     cells = [cell("a")]
-    progress = Progress(Console(file=pipe, width=100), cells)
+    progress = SweepProgress(Console(file=pipe, width=100), cells)
     progress.under_way(cells[0], 3.0)
     assert pipe.getvalue() == ""
     progress.ended(cells[0], "failed, exit code 1")

@@ -18,9 +18,17 @@ def sent(device: str, ticket: int, version: int) -> Dispatched:
 
 def came(device: str, ticket: int, version: int) -> Arrived:
     return Arrived(
-        t=0.0, device=device, ticket=ticket, due=0.0, received=0.0, taken=0.0, bytes=4, version=version, staleness=0,
+        t=0.0,
+        device=device,
+        ticket=ticket,
+        due=0.0,
+        received=0.0,
+        handled=0.0,
+        bytes=4,
+        version=version,
+        staleness=0,
         loss=1.0,
-    )  # fmt: skip
+    )
 
 
 def made(version: int, *tickets: int) -> Aggregated:
@@ -28,8 +36,12 @@ def made(version: int, *tickets: int) -> Aggregated:
 
 
 EVENTS: list[Event] = [
-    joined("a", 100), joined("b", 200), joined("c", 100),
-    sent("a", 1, 0), sent("b", 2, 0), sent("c", 3, 0),
+    joined("a", 100),
+    joined("b", 200),
+    joined("c", 100),
+    sent("a", 1, 0),
+    sent("b", 2, 0),
+    sent("c", 3, 0),
     came("a", 1, 0),
     made(1, 1),  # I_1 = {a}
     sent("a", 4, 1),
@@ -46,7 +58,7 @@ EVENTS: list[Event] = [
     came("b", 5, 3),
     made(6, 5, 6),  # I_6 = {b}, 6 − 4 = 2
     sent("b", 8, 6),
-]  # fmt: skip
+]
 """Six iterations of three devices, of which c is never heard."""
 
 TAU = {"a": (0, 0, 1, 2, 3, 0), "b": (0, 1, 2, 0, 1, 2), "c": (0, 1, 2, 3, 4, 5)}

@@ -28,14 +28,22 @@ def scored(version: int, loss: float | None, accuracy: float = 0.5) -> Scored:
     return Scored(t=9.0, version=version, made=8.0, metrics=metrics)
 
 
-def run(folder: Path, rule: str, *scores: Scored, events: Sequence[Event] = EVENTS, seed: int = 7) -> str:
+def run(folder: Path, strategy: str, *scores: Scored, events: Sequence[Event] = EVENTS, seed: int = 7) -> str:
     """A run folder as far as the command reads it."""
     folder.mkdir()
     (folder / "profile.toml").write_text("[training]\nlr = 0.1\n", encoding="utf-8")
     header = Header(
-        t=0.0, schema=trace.SCHEMA, name="n", strategy=rule, seed=seed, dilation=1.0, demand=0.5, pressure=None,
-        started="2024", host="h",
-    )  # fmt: skip
+        t=0.0,
+        schema=trace.SCHEMA,
+        name="n",
+        strategy=strategy,
+        seed=seed,
+        dilation=1.0,
+        demand=0.5,
+        pressure=None,
+        started="2024",
+        host="h",
+    )
     writer = TraceWriter(folder / "trace.jsonl")
     for event in (header, *events, *scores):
         writer.write(event)
@@ -97,16 +105,26 @@ def test_one_run_has_both_bounds_from_its_own_delays(tmp_path: Path, capsys: pyt
     assert (figures["versions"], figures["devices"]) == (6, 3)
     assert figures["mean_heard"] == pytest.approx(5 / 6)
     assert {name: bound["value"] for name, bound in figures["bounds"].items()} == {
-        "sfl": pytest.approx(SFL), "audg": pytest.approx(AUDG), "psurdg": pytest.approx(PSURDG),
-    }  # fmt: skip
+        "sfl": pytest.approx(SFL),
+        "audg": pytest.approx(AUDG),
+        "psurdg": pytest.approx(PSURDG),
+    }
     assert figures["delays"][2] == {
-        "device": "c", "samples": 100, "weight": 0.25, "heard": 0, "tau": [2.5, 55 / 6, 37.5], "max_tau": 5,
-    }  # fmt: skip
+        "device": "c",
+        "samples": 100,
+        "weight": 0.25,
+        "heard": 0,
+        "tau": [2.5, 55 / 6, 37.5],
+        "max_tau": 5,
+    }
     assert figures["constants"] == {"L": 2, "mu": 1, "R": 3, "G": 10, "phi": 2, "eta": 0.1}
     assert figures["score"] == {"version": 6, "loss": 1.5, "accuracy": 0.5}
     assert table["predicted"] == {
-        "winner": "psurdg", "theta": pytest.approx(THETA), "audg": pytest.approx(AUDG), "psurdg": pytest.approx(PSURDG)
-    }  # fmt: skip
+        "winner": "psurdg",
+        "theta": pytest.approx(THETA),
+        "audg": pytest.approx(AUDG),
+        "psurdg": pytest.approx(PSURDG),
+    }
     assert (table["measured"], table["agree"], table["notes"]) == (None, None, [])
 
 
@@ -201,9 +219,11 @@ def test_two_runs_have_each_bound_from_their_own_delays_in_any_order(
         assert [each["folder"] for each in table["runs"]] == list(folders)
         # 52.5 from the delays of the one, though the other's would make it 133.3
         assert table["predicted"] == {
-            "winner": "audg", "audg": pytest.approx(52.5), "psurdg": pytest.approx(PSURDG),
+            "winner": "audg",
+            "audg": pytest.approx(52.5),
+            "psurdg": pytest.approx(PSURDG),
             "difference": pytest.approx(PSURDG - 52.5),
-        }  # fmt: skip
+        }
         assert table["measured"] == {
             "winner": "audg",
             "audg": {"version": 2, "loss": 0.75, "accuracy": 0.9},
@@ -268,9 +288,13 @@ def test_runs_that_differ_in_more_than_the_rule_are_said_to(tmp_path: Path, caps
     (tmp_path / "again" / "profile.toml").write_text(profile, encoding="utf-8")
     text = printed(capsys, once, again, *CONSTANTS)
     for fragment in (
-        "seeds: 8 and 7", "devices: 3 and 1", "versions: 6 and 2", "learning rates: 0.1 and 0.25",
-        "weights: samples and equal", "intervals: None and 2.0",
-    ):  # fmt: skip
+        "seeds: 8 and 7",
+        "devices: 3 and 1",
+        "versions: 6 and 2",
+        "learning rates: 0.1 and 0.25",
+        "weights: samples and equal",
+        "intervals: None and 2.0",
+    ):
         assert f"note: the runs differ in {fragment}" in text
 
 
@@ -355,6 +379,11 @@ def test_the_help_says_what_each_constant_means(capsys: pytest.CaptureFixture[st
     assert caught.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
     for fragment in (
-        "smoothness", "strong convexity", "‖w − w*‖ ≤ R", "‖∇f_i(w)‖ ≤ G", "‖w_i* − w*‖ ≤ φ", "learning rate",
-    ):  # fmt: skip
+        "smoothness",
+        "strong convexity",
+        "‖w − w*‖ ≤ R",
+        "‖∇f_i(w)‖ ≤ G",
+        "‖w_i* − w*‖ ≤ φ",
+        "learning rate",
+    ):
         assert fragment in text

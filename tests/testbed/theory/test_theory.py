@@ -9,7 +9,7 @@ import pytest
 from testbed.common.errors import ProfileError, UserError
 from testbed.common.parameters import build
 from testbed.theory import bounds as theory
-from testbed.theory.bounds import Constants, Measured
+from testbed.theory.bounds import Constants, MeasuredBounds
 from testbed.theory.iterations import Delays, Iterations, iterations
 from tests.testbed.theory.test_iterations import EVENTS
 
@@ -21,7 +21,7 @@ C = Constants(L=2.0, mu=1.0, R=3.0, G=10.0, phi=2.0, eta=0.1)  # η²G² = 1
 #   τ³ = 6/4 + 3/2 + 37.5/4                      = 12.375
 #   X  = 12.375/3 + 3/2·22.25/6 + 13/6·1.375     = 4.125 + 5.5625 + 2.979166… = 38/3
 # T = 6, N = 3, |I| = 5/6, N − |I| = 13/6
-M = Measured(versions=6, devices=3, heard=5 / 6, tau=1.375, tau2=22.25 / 6, tau3=12.375)
+M = MeasuredBounds(versions=6, devices=3, heard=5 / 6, tau=1.375, tau2=22.25 / 6, tau3=12.375)
 
 #   start           9 / (2·0.1·6)                = 7.5
 #   heterogeneity   4/36·[2·9 + 3·4] = 30/9      = 10/3
@@ -55,9 +55,7 @@ def test_the_moments_of_a_trace_are_weighted_by_samples() -> None:
     assert lam == {"a": 0.25, "b": 0.5, "c": 0.25}
     found = theory.measured(seen, lam)
     assert (found.versions, found.devices) == (6, 3)
-    assert [found.heard, found.tau, found.tau2, found.tau3] == [
-        same(x) for x in (5 / 6, 1.375, 22.25 / 6, 12.375)
-    ]  # fmt: skip
+    assert [found.heard, found.tau, found.tau2, found.tau3] == [same(x) for x in (5 / 6, 1.375, 22.25 / 6, 12.375)]
     assert found.x == same(38 / 3)
 
 
@@ -84,22 +82,29 @@ def test_the_bound_of_sfl_is_equation_20() -> None:
 
 def test_the_bound_of_audg_is_equation_21() -> None:
     assert theory.audg(C, M).terms == {
-        "start": same(7.5), "heterogeneity": same(10 / 3), "age": same(12.375), "absence": same(71.5),
-        "steps": same(6.875 / 12), "drift": same(38.0),
-    }  # fmt: skip
+        "start": same(7.5),
+        "heterogeneity": same(10 / 3),
+        "age": same(12.375),
+        "absence": same(71.5),
+        "steps": same(6.875 / 12),
+        "drift": same(38.0),
+    }
     assert theory.audg(C, M).value == same(AUDG)
 
 
 def test_the_bound_of_psurdg_is_equation_48() -> None:
     assert theory.psurdg(C, M).terms == {
-        "start": same(7.5), "heterogeneity": same(10 / 3), "age": same(12.375), "steps": same(2.0625),
+        "start": same(7.5),
+        "heterogeneity": same(10 / 3),
+        "age": same(12.375),
+        "steps": same(2.0625),
         "drift": same(38.0),
-    }  # fmt: skip
+    }
     assert theory.psurdg(C, M).value == same(PSURDG)
 
 
 @pytest.mark.parametrize(("c", "m"), [(C, M), *WIDE[:2]])
-def test_equation_48_multiplied_out_is_equation_48_as_printed(c: Constants, m: Measured) -> None:
+def test_equation_48_multiplied_out_is_equation_48_as_printed(c: Constants, m: MeasuredBounds) -> None:
     x = m.tau3 / 3 + 3 / 2 * m.tau2 + 13 / 6 * m.tau
     printed = (
         c.R**2 / (2 * c.eta * m.versions)
@@ -121,7 +126,7 @@ def test_without_heterogeneity_and_after_endless_iterations_the_bound_of_audg_is
 
 
 def test_without_delays_all_bounds_are_the_one_of_sfl() -> None:
-    prompt = Measured(versions=6, devices=3, heard=3.0, tau=0.0, tau2=0.0, tau3=0.0)
+    prompt = MeasuredBounds(versions=6, devices=3, heard=3.0, tau=0.0, tau2=0.0, tau3=0.0)
     assert theory.audg(C, prompt).value == theory.psurdg(C, prompt).value == theory.sfl(C, prompt).value == same(SFL)
     assert (theory.pdd(C, prompt), theory.theta(C, prompt)) == (0.0, 0.0)
 
@@ -143,7 +148,7 @@ def test_theta_is_the_difference_of_the_bounds() -> None:
 
 
 @pytest.mark.parametrize(("c", "m"), WIDE)
-def test_theta_is_the_difference_of_the_bounds_whatever_the_numbers(c: Constants, m: Measured) -> None:
+def test_theta_is_the_difference_of_the_bounds_whatever_the_numbers(c: Constants, m: MeasuredBounds) -> None:
     assert theory.theta(c, m) == pytest.approx(theory.psurdg(c, m).value - theory.audg(c, m).value, rel=1e-9)
 
 

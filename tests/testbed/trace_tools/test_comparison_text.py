@@ -15,7 +15,7 @@ from testbed.cli import main
 from testbed.emulation.recorded import RecordedJob, RecordedSuspension, RecordedTransfer, Recording
 from testbed.history import trace
 from testbed.history.trace import Event, TraceWriter
-from testbed.trace_tools.job_pairs import TOLERANCE, Difference, compare
+from testbed.trace_tools.job_pairs import TOLERANCE, JobDifference, compare
 from tests.testbed.traces.files import told
 
 # ---- jobs
@@ -25,9 +25,11 @@ def job(
     *, down: float = 0.5, up: float = 0.75, step: float | None = 0.125, lost: bool = False, hung: float | None = None
 ) -> RecordedJob:
     return RecordedJob(
-        downloads=[RecordedTransfer(down, False)], uploads=[RecordedTransfer(up, lost), *([RecordedTransfer(up, False)] if lost else [])], step_seconds=step,
+        downloads=[RecordedTransfer(down, False)],
+        uploads=[RecordedTransfer(up, lost), *([RecordedTransfer(up, False)] if lost else [])],
+        step_seconds=step,
         hung=None if hung is None else RecordedSuspension(1, hung),
-    )  # fmt: skip
+    )
 
 
 BEGUN = RecordedJob(downloads=[RecordedTransfer(0.5, False)])
@@ -35,7 +37,7 @@ BEGUN = RecordedJob(downloads=[RecordedTransfer(0.5, False)])
 UNKNOWN = RecordedJob()
 
 
-def first(*runs: Recording) -> Difference:
+def first(*runs: Recording) -> JobDifference:
     found = compare("a", runs).first
     assert found is not None
     return found
@@ -46,9 +48,14 @@ def test_jobs_that_met_the_same_are_equal() -> None:
     pairs = compare("a", [jobs, jobs, jobs])
     assert (pairs.jobs, pairs.first) == (3, None)
     assert pairs.as_row() == {
-        "device": "a", "jobs": 3, "computing_s": 0.0, "download_s": 0.0, "upload_s": 0.0, "same_drops": True,
+        "device": "a",
+        "jobs": 3,
+        "computing_s": 0.0,
+        "download_s": 0.0,
+        "upload_s": 0.0,
+        "same_drops": True,
         "same_suspensions": True,
-    }  # fmt: skip
+    }
 
 
 def test_only_jobs_that_all_runs_did_count() -> None:
@@ -119,9 +126,18 @@ def test_rounding_is_no_difference() -> None:
 
 def header(strategy: str, replay: str = "", seed: int = 7) -> Event:
     return trace.Header(
-        t=0.0, schema=trace.SCHEMA, name="demo", strategy=strategy, seed=seed, dilation=1.0, demand=0.5, pressure=None,
-        started="2026", host="h", replay=replay,
-    )  # fmt: skip
+        t=0.0,
+        schema=trace.SCHEMA,
+        name="demo",
+        strategy=strategy,
+        seed=seed,
+        dilation=1.0,
+        demand=0.5,
+        pressure=None,
+        started="2026",
+        host="h",
+        replay=replay,
+    )
 
 
 def told_of(device: str, number: int, *, asked: float, obtained: float, up: float, lost: bool) -> Iterator[Event]:
@@ -139,9 +155,19 @@ def told_of(device: str, number: int, *, asked: float, obtained: float, up: floa
 
 
 def run(
-    folder: Path, strategy: str = "fedavg", *, replay: str = "", devices: str = "ab", jobs: int = 2, asked: float = 1.0,
-    obtained: float = 1.25, up: float = 0.75, lost: bool = False, scores: tuple[float, ...] = (), torn: bool = False,
-) -> Path:  # fmt: skip
+    folder: Path,
+    strategy: str = "fedavg",
+    *,
+    replay: str = "",
+    devices: str = "ab",
+    jobs: int = 2,
+    asked: float = 1.0,
+    obtained: float = 1.25,
+    up: float = 0.75,
+    lost: bool = False,
+    scores: tuple[float, ...] = (),
+    torn: bool = False,
+) -> Path:
     """A run folder. Each of its jobs ends a version, of staleness 0, and the n-th is scored with the n-th score."""
     folder.mkdir()
     writer = TraceWriter(folder / "trace.jsonl")
@@ -159,10 +185,18 @@ def run(
             version += 1
             writer.write(
                 trace.Arrived(
-                    t=now, device=device, ticket=ticket, due=now, received=now, taken=now, bytes=16, version=number,
-                    staleness=1, loss=None,
+                    t=now,
+                    device=device,
+                    ticket=ticket,
+                    due=now,
+                    received=now,
+                    handled=now,
+                    bytes=16,
+                    version=number,
+                    staleness=1,
+                    loss=None,
                 )
-            )  # fmt: skip
+            )
             writer.write(trace.Aggregated(t=now, version=version, tickets=[ticket], weights=[1.0], staleness=[1]))
     for number, score in enumerate(scores, 1):
         metrics = {"accuracy": score, "loss": 1 - score}
@@ -248,10 +282,20 @@ def test_a_run_has_a_row_with_what_became_of_it(
     assert table["target_accuracy"] == 0.5  # both reached it
     first, second = table["runs"]
     assert first == {
-        "trace": str(recorded / "trace.jsonl"), "name": "demo", "strategy": "fedasync", "seed": 7, "replay": "",
-        "versions": 4, "seconds": 10.0, "arrivals": 4, "mean_staleness": 1.0, "max_staleness": 1, "accuracy": 0.75,
-        "loss": 0.25, "seconds_to_target": 4.0,
-    }  # fmt: skip
+        "trace": str(recorded / "trace.jsonl"),
+        "name": "demo",
+        "strategy": "fedasync",
+        "seed": 7,
+        "replay": "",
+        "versions": 4,
+        "seconds": 10.0,
+        "arrivals": 4,
+        "mean_staleness": 1.0,
+        "max_staleness": 1,
+        "accuracy": 0.75,
+        "loss": 0.25,
+        "seconds_to_target": 4.0,
+    }
     assert (second["strategy"], second["replay"], second["seconds_to_target"]) == ("fedbuff", "schedule", 2.0)
 
 

@@ -130,8 +130,10 @@ def test_what_is_there_is_not_overwritten_unless_told_to(capsys: pytest.CaptureF
 def test_a_file_of_many_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     write(Path("t.csv"), BUS)
     assert told(capsys, "trace", "import", "norway3g", "t.csv", "--list").splitlines() == [
-        "0  bus 1  down 1 s, mean 4 Mbit/s", "1  7  down 2 s, mean 6 Mbit/s", "2  bus 2  down 1 s, mean 5 Mbit/s",
-    ]  # fmt: skip
+        "0  bus 1  down 1 s, mean 4 Mbit/s",
+        "1  7  down 2 s, mean 6 Mbit/s",
+        "2  bus 2  down 1 s, mean 5 Mbit/s",
+    ]
 
 
 @pytest.mark.parametrize(

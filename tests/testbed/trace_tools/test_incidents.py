@@ -5,7 +5,7 @@ from __future__ import annotations
 from testbed.history import trace
 from testbed.history.trace import Event, Scripted
 from testbed.trace_tools import incidents
-from testbed.trace_tools.incidents import Span
+from testbed.trace_tools.incidents import IncidentSpan
 from testbed.trace_tools.trace_summary import RunSummary
 
 
@@ -15,23 +15,23 @@ def scripted(
     return Scripted(t=t, device=device, do=do, seconds=seconds, value=value)
 
 
-def spans(*events: Event) -> list[Span]:
+def spans(*events: Event) -> list[IncidentSpan]:
     end = trace.Stopped(t=30.0, reason="over", version=1, in_flight=0)
     return list(incidents.spans(RunSummary([*events, end], times=True)))
 
 
 def test_a_hang_is_as_long_as_it_was() -> None:
-    hang = trace.Suspended(t=9.5, device="a", ticket=0, asked=4.0, obtained=4.5)
-    assert spans(scripted(5.0, "suspend", seconds=4.0), hang) == [
-        Span(kind="suspended", device="a", begin=5.0, end=9.5)
+    suspension = trace.Suspended(t=9.5, device="a", ticket=0, asked=4.0, obtained=4.5)
+    assert spans(scripted(5.0, "suspend", seconds=4.0), suspension) == [
+        IncidentSpan(kind="suspended", device="a", begin=5.0, end=9.5)
     ]
 
 
 def test_who_is_killed_is_dead_until_he_rejoins_or_the_run_ends() -> None:
     events = [scripted(4.0, "kill"), scripted(6.0, "kill", "b"), scripted(8.0, "rejoin")]
     assert spans(*events) == [
-        Span(kind="dead", device="a", begin=4.0, end=8.0),
-        Span(kind="dead", device="b", begin=6.0, end=30.0),
+        IncidentSpan(kind="dead", device="a", begin=4.0, end=8.0),
+        IncidentSpan(kind="dead", device="b", begin=6.0, end=30.0),
     ]
 
 

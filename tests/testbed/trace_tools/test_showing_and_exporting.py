@@ -27,9 +27,17 @@ HEADER = EVENTS[0]
 
 def moved(kind: type[Any], t: float, seconds: float, *, job: int, attempt: int = 0, dropped: bool = False) -> Event:
     event: Event = kind(
-        t=t + seconds, device="a", ticket=job + 1, job=job, attempt=attempt, sent=t, asked=seconds, obtained=seconds,
-        bytes=125_000, dropped=dropped,
-    )  # fmt: skip
+        t=t + seconds,
+        device="a",
+        ticket=job + 1,
+        job=job,
+        attempt=attempt,
+        sent=t,
+        asked=seconds,
+        obtained=seconds,
+        bytes=125_000,
+        dropped=dropped,
+    )
     return event
 
 
@@ -46,7 +54,7 @@ def arrived(t: float, job: int, staleness: int) -> Event:
         ticket=job + 1,
         due=t,
         received=t,
-        taken=t,
+        handled=t,
         bytes=125_000,
         version=job,
         staleness=staleness,
@@ -143,8 +151,10 @@ SCRIPTED = (
 def test_the_script_is_told_as_it_took_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run(tmp_path / "run", [*RUN[:-1], *SCRIPTED, RUN[-1]])
     assert [(row["t"], row["device"], row["do"]) for row in shown(capsys, folder)["scripted"]] == [
-        (2.5, "a", "suspend"), (4.0, "b", "kill"), (5.0, "a", "rate"),
-    ]  # fmt: skip
+        (2.5, "a", "suspend"),
+        (4.0, "b", "kill"),
+        (5.0, "a", "rate"),
+    ]
     lines = told(capsys, "trace", "show", folder).splitlines()
     assert lines[-3:] == ["at 2.5 s: suspend for 0.5 s: a", "at 4 s: kill: b", "at 5 s: rate 0.5: a"]
 
@@ -271,12 +281,17 @@ def test_jobs_are_rows_with_what_was_asked_and_obtained(tmp_path: Path, capsys: 
         (row["t_s"], row["kind"], row["requested"], row["actual"], row["size_bytes"]) for row in csv.DictReader(lines)
     ]
     assert rows == [
-        ("1.0", "down", "1.0", "1.0", "125000"), ("1.0", "drop", "1.0", "1.0", "125000"),
-        ("2.0", "down", "1.0", "1.0", "125000"), ("2.5", "suspend", "0.5", "0.5", ""),
-        ("3.0", "resume", "0.5", "0.5", ""), ("4.5", "compute", "2.0", "2.5", ""),
-        ("6.5", "up", "2.0", "2.0", "125000"), ("7.0", "down", "0.5", "0.5", "125000"),
-        ("8.0", "compute", "1.0", "1.0", ""), ("9.0", "up", "1.0", "1.0", "125000"),
-    ]  # fmt: skip
+        ("1.0", "down", "1.0", "1.0", "125000"),
+        ("1.0", "drop", "1.0", "1.0", "125000"),
+        ("2.0", "down", "1.0", "1.0", "125000"),
+        ("2.5", "suspend", "0.5", "0.5", ""),
+        ("3.0", "resume", "0.5", "0.5", ""),
+        ("4.5", "compute", "2.0", "2.5", ""),
+        ("6.5", "up", "2.0", "2.0", "125000"),
+        ("7.0", "down", "0.5", "0.5", "125000"),
+        ("8.0", "compute", "1.0", "1.0", ""),
+        ("9.0", "up", "1.0", "1.0", "125000"),
+    ]
     assert {row["seed"] for row in csv.DictReader(lines)} == {"7"}
 
 
@@ -330,7 +345,7 @@ def test_seconds_away_from_the_link_are_not_the_links(tmp_path: Path, capsys: py
         obtained=5.0,
         bytes=125_000,
         dropped=False,
-        held=4.0,
+        absent=4.0,
     )
     out = tmp_path / "out"
     told(capsys, "trace", "export", run(tmp_path / "run", [HEADER, away]), "--format", "mahimahi", "--out", out)

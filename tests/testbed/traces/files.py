@@ -12,7 +12,7 @@ import pytest
 from testbed.cli import main
 from testbed.common.errors import UserError
 from testbed.traces.formats import KINDS
-from testbed.traces.formats.found_trace import Found, Options
+from testbed.traces.formats.found_trace import FoundTrace, ImportOptions
 
 
 def write(path: Path, contents: str | bytes | dict[str, Any]) -> Path:
@@ -23,12 +23,12 @@ def write(path: Path, contents: str | bytes | dict[str, Any]) -> Path:
     return path
 
 
-def found(kind: str, path: Path, **options: Any) -> dict[str, Found]:
+def found(kind: str, path: Path, **options: Any) -> dict[str, FoundTrace]:
     """Every entry of a file, by its name in --list."""
-    return {entry.name: entry.build() for entry in KINDS[kind].read(path, Options(**options))}
+    return {entry.name: entry.build() for entry in KINDS[kind].read(path, ImportOptions(**options))}
 
 
-def only(kind: str, path: Path, **options: Any) -> Found:
+def only(kind: str, path: Path, **options: Any) -> FoundTrace:
     (entry,) = found(kind, path, **options).values()
     return entry
 

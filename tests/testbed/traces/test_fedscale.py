@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from testbed.traces.formats.found_trace import Found
+from testbed.traces.formats.found_trace import FoundTrace
 from tests.testbed.traces.files import found, problem, write
 
 CAPACITY: dict[int, Any] = {
@@ -27,7 +27,7 @@ def as_json(table: dict[int, Any]) -> str:
     return json.dumps({str(client): value for client, value in table.items()})
 
 
-def check_capacity(entries: dict[str, Found]) -> None:
+def check_capacity(entries: dict[str, FoundTrace]) -> None:
     assert list(entries) == ["432", "7"]
     one = entries["432"]
     assert one.name == "client-432"

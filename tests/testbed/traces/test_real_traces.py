@@ -13,14 +13,20 @@ from testbed.traces.rate import RateTrace
 from tests.testbed.traces.files import found
 
 MEANS = {
-    "ATT-LTE-driving-2016.down": (120, 4.56), "ATT-LTE-driving-2016.up": (120, 1.91),
-    "ATT-LTE-driving.down": (786, 5.17), "ATT-LTE-driving.up": (1012, 0.83),
+    "ATT-LTE-driving-2016.down": (120, 4.56),
+    "ATT-LTE-driving-2016.up": (120, 1.91),
+    "ATT-LTE-driving.down": (786, 5.17),
+    "ATT-LTE-driving.up": (1012, 0.83),
     "TMobile-LTE-driving.down": (475, 12.77),
-    "TMobile-LTE-short.down": (140, 16.70), "TMobile-LTE-short.up": (140, 13.32),
-    "TMobile-UMTS-driving.down": (928, 2.02), "TMobile-UMTS-driving.up": (931, 0.94),
-    "Verizon-EVDO-driving.down": (1062, 0.52), "Verizon-EVDO-driving.up": (1065, 0.84),
-    "Verizon-LTE-short.down": (140, 5.03), "Verizon-LTE-short.up": (140, 5.95),
-}  # fmt: skip
+    "TMobile-LTE-short.down": (140, 16.70),
+    "TMobile-LTE-short.up": (140, 13.32),
+    "TMobile-UMTS-driving.down": (928, 2.02),
+    "TMobile-UMTS-driving.up": (931, 0.94),
+    "Verizon-EVDO-driving.down": (1062, 0.52),
+    "Verizon-EVDO-driving.up": (1065, 0.84),
+    "Verizon-LTE-short.down": (140, 5.03),
+    "Verizon-LTE-short.up": (140, 5.95),
+}
 """Seconds, and Mbit/s over the whole file."""
 
 

@@ -112,11 +112,16 @@ def test_a_header_that_is_too_large_is_refused_unread() -> None:
 @pytest.mark.parametrize(
     "header",
     [
-        b"", b"\xc1", b"\x81", frames_of("Stop")[0][:-1], frames_of("Stop")[0] + b"\0",
-        b"\x91" * 5000 + b"\0", b"\x81\xa1\xff\0",
+        b"",
+        b"\xc1",
+        b"\x81",
+        frames_of("Stop")[0][:-1],
+        frames_of("Stop")[0] + b"\0",
+        b"\x91" * 5000 + b"\0",
+        b"\x81\xa1\xff\0",
     ],
     ids=["empty", "reserved byte", "map without entry", "cut off", "surplus byte", "5,000 lists deep", "not utf-8"],
-)  # fmt: skip
+)
 def test_a_header_that_is_not_msgpack_is_refused(header: bytes) -> None:
     assert "not msgpack" in refusal([header])
 
@@ -191,13 +196,13 @@ WRONG_VALUES: list[tuple[str, str, Any]] = [
     ("Update", "ticket", False),
     ("Update", "ticket", 2**53 + 1),
     ("Grant", "rate", 5e-324),
-    ("Group", "book", 2**29),  # its tickets would have no room in a message
-    ("Group", "members", [["a", 0, 0]]),
-    ("Ledger", "book", 2**29),
+    ("JoinCluster", "ticket_range", 2**29),  # its tickets would have no room in a message
+    ("JoinCluster", "members", [["a", 0, 0]]),
+    ("HeadReport", "ticket_range", 2**29),
     ("Update", "events", {}),
     ("Update", "events", [1]),
     ("Update", "events", None),
-    ("Beat", "progress", "1"),
+    ("Heartbeat", "progress", "1"),
     ("Score", "metrics", []),
     ("Score", "metrics", {"accuracy": "1"}),
     ("Score", "metrics", {"loss": math.nan}),
@@ -213,9 +218,17 @@ def test_a_field_of_the_wrong_type_is_refused_by_name(kind: str, field: str, val
 
 
 WRONG_JOBS = [
-    ("steps", True), ("steps", 0), ("epochs", 2**22), ("batch", -1), ("lr", math.nan), ("lr", "1"), ("lr", 1e31),
-    ("lr_decay", 1.5), ("momentum", -0.5), ("proximal", 1e31),
-]  # fmt: skip
+    ("steps", True),
+    ("steps", 0),
+    ("epochs", 2**22),
+    ("batch", -1),
+    ("lr", math.nan),
+    ("lr", "1"),
+    ("lr", 1e31),
+    ("lr_decay", 1.5),
+    ("momentum", -0.5),
+    ("proximal", 1e31),
+]
 
 
 @pytest.mark.parametrize(("field", "value"), WRONG_JOBS)
@@ -309,7 +322,15 @@ def test_headers_with_any_value_anywhere_never_do_more_than_be_refused(kind: str
 @given(st.lists(st.floats(width=32), min_size=SIZE, max_size=SIZE), st.integers(0, 2**53), st.text(max_size=20))
 def test_any_update_survives_the_wire(numbers: list[float], ticket: int, device: str) -> None:
     update = Update(
-        device=device, ticket=ticket, version=0, delta=vector(*numbers), samples=1, steps=1,
-        started=0.0, finished=0.0, due=0.0, loss=0.0,
-    )  # fmt: skip
+        device=device,
+        ticket=ticket,
+        version=0,
+        delta=vector(*numbers),
+        samples=1,
+        steps=1,
+        started=0.0,
+        finished=0.0,
+        due=0.0,
+        loss=0.0,
+    )
     assert_same(decode(encode(update), SIZE), update)

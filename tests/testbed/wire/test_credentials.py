@@ -10,12 +10,14 @@ NAMES = ["rpi4-1", "rpi4-2", "evaluator"]
 
 
 def test_everybody_has_an_id_of_its_own_that_nobody_can_guess() -> None:
-    allow, badges = issue(NAMES)
-    assert {allow.ids[badge.id]: badge.keys for badge in badges.values()} == dict.fromkeys(NAMES)
-    assert all(len(badge.id) == 32 for badge in badges.values())
+    allow, credentials = issue(NAMES)
+    assert {allow.ids[credential.id]: credential.keys for credential in credentials.values()} == dict.fromkeys(NAMES)
+    assert all(len(credential.id) == 32 for credential in credentials.values())
     assert (dict(allow.keys), allow.secret) == ({}, None)
     _, others = issue(NAMES)
-    assert not {badge.id for badge in badges.values()} & {badge.id for badge in others.values()}
+    assert not {credential.id for credential in credentials.values()} & {
+        credential.id for credential in others.values()
+    }
 
 
 def test_each_key_is_bound_to_one_name_and_the_servers_secret_is_with_the_hub_only() -> None:
@@ -25,14 +27,14 @@ def test_each_key_is_bound_to_one_name_and_the_servers_secret_is_with_the_hub_on
         number = next(numbers)
         return b"public %d" % number, b"secret %d" % number
 
-    allow, badges = issue(NAMES, pair)
+    allow, credentials = issue(NAMES, pair)
     assert allow.secret == b"secret 0"
-    for name, badge in badges.items():
-        assert badge.keys is not None
-        assert (allow.keys[badge.keys.public], badge.keys.server) == (name, b"public 0")
-        assert badge.keys.secret.replace(b"secret", b"public") == badge.keys.public
+    for name, credential in credentials.items():
+        assert credential.keys is not None
+        assert (allow.keys[credential.keys.public], credential.keys.server) == (name, b"public 0")
+        assert credential.keys.secret.replace(b"secret", b"public") == credential.keys.public
     assert len(allow.keys) == len(NAMES)
     # whatever is printed somewhere, no secret is
-    shown = f"{allow} {badges}"
+    shown = f"{allow} {credentials}"
     assert "secret " not in shown
-    assert not [badge for badge in badges.values() if badge.id in shown]
+    assert not [credential for credential in credentials.values() if credential.id in shown]

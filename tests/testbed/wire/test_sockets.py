@@ -12,7 +12,7 @@ import pytest
 import zmq
 
 from testbed.common.errors import UserError
-from testbed.wire.sockets import Hub, Incoming, Peer, Unreachable, closing_peer, wait_for_any
+from testbed.wire.sockets import Hub, Incoming, Peer, PeerUnreachable, closing_peer, wait_for_any
 
 PATIENCE = 20.0
 """Upper bound of a wait that ends as soon as the message is there."""
@@ -66,7 +66,7 @@ def test_nothing_is_received_where_nothing_was_sent(hub: Hub, peer: Peer) -> Non
 
 
 def test_a_peer_that_is_not_there_cannot_be_reached(hub: Hub) -> None:
-    with pytest.raises(Unreachable, match="nobody"):
+    with pytest.raises(PeerUnreachable, match="nobody"):
         hub.send("nobody", [b"x"])
 
 

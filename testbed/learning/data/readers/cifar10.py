@@ -19,7 +19,7 @@ import numpy.typing as npt
 from testbed.common.errors import UserError
 from testbed.common.progress import Progress
 from testbed.learning.data.readers import data_file, pickled
-from testbed.learning.data.readers.source import Found, Parsed, best
+from testbed.learning.data.readers.source import FoundFiles, Parsed, best
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 KNOWN: data_file.Known = {
@@ -42,7 +42,7 @@ Batch = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 Read = Callable[[bytes, Path], Batch]
 
 
-def find(folder: Path) -> Found | None:
+def find(folder: Path) -> FoundFiles | None:
     """Unpacked before packed, since that is read faster; the part of it last."""
     return best(
         (
@@ -63,7 +63,7 @@ def _records(content: bytes, path: Path) -> Batch:
     return rows[:, 1:], rows[:, 0]
 
 
-def _unpacked(folder: Path, ending: str, read: Read) -> Found | None:
+def _unpacked(folder: Path, ending: str, read: Read) -> FoundFiles | None:
     paths = tuple(folder / f"{name}{ending}" for name in _BATCHES)
     present = tuple(path for path in paths if path.is_file())
     if not present:
@@ -75,10 +75,10 @@ def _unpacked(folder: Path, ending: str, read: Read) -> Found | None:
             yield path, data_file.unpacked(path)
 
     missing = tuple(path.name for path in paths if path not in present)
-    return Found(folder=folder, files=present, missing=missing, parse=partial(_parse, contents, read))
+    return FoundFiles(folder=folder, files=present, missing=missing, parse=partial(_parse, contents, read))
 
 
-def _packed(archive: Path, ending: str, read: Read) -> Found | None:
+def _packed(archive: Path, ending: str, read: Read) -> FoundFiles | None:
     if not archive.is_file():
         return None
 
@@ -88,7 +88,7 @@ def _packed(archive: Path, ending: str, read: Read) -> Found | None:
         for name, content in sorted(_members(archive, wanted).items()):  # data_batch_1 … 5, test_batch
             yield archive / name, content
 
-    return Found(folder=archive.parent, files=(archive,), parse=partial(_parse, contents, read))
+    return FoundFiles(folder=archive.parent, files=(archive,), parse=partial(_parse, contents, read))
 
 
 def _members(archive: Path, wanted: set[str]) -> dict[str, bytes]:
@@ -109,14 +109,14 @@ def _members(archive: Path, wanted: set[str]) -> dict[str, bytes]:
 
 
 def _parse(contents: Callable[[], Iterator[tuple[Path, bytes]]], read: Read, progress: Progress) -> Parsed:
-    progress.doing("reading CIFAR-10", 0, len(_BATCHES))
+    progress.start("reading CIFAR-10", 0, len(_BATCHES))
     paths, images, labels = [], [], []
     for number, (path, content) in enumerate(contents(), 1):
         rows, classes = read(content, path)
         paths.append(path)
         images.append(data_file.check_images(path, rows, (_PIXELS,)).reshape(-1, *_SHAPE))
         labels.append(data_file.check_labels(path, classes, len(rows), len(CLASSES)))
-        progress.doing("reading CIFAR-10", number, len(_BATCHES))
+        progress.start("reading CIFAR-10", number, len(_BATCHES))
     _check_counts(paths, [len(rows) for rows in images])
     return _parsed(images[:-1], labels[:-1], images[-1:], labels[-1:])
 
@@ -136,7 +136,7 @@ def _check_counts(paths: list[Path], counts: list[int]) -> None:
         raise data_file.damaged(paths[-1], f"has {counts[-1]} images, and the training batches have {usual} each")
 
 
-def _shards(folder: Path) -> Found | None:
+def _shards(folder: Path) -> FoundFiles | None:
     parts = {part: tuple(sorted(folder.glob(f"{part}_x_[0-9][0-9].npy.xz"))) for part in ("train", "test")}
     labels = {part: folder / f"{part}_labels.npz" for part in parts}
     present = [path for part in parts for path in (*parts[part], labels[part]) if path.is_file()]
@@ -145,7 +145,7 @@ def _shards(folder: Path) -> Found | None:
     missing = [name for part, paths in parts.items() for name in _gaps(part, paths)]
     missing += [path.name for path in labels.values() if not path.is_file()]
     parse = partial(_parse_shards, parts, labels)
-    return Found(folder=folder, files=tuple(present), missing=tuple(missing), parse=parse)
+    return FoundFiles(folder=folder, files=tuple(present), missing=tuple(missing), parse=parse)
 
 
 def _shard(part: str, number: int) -> str:
@@ -167,7 +167,7 @@ def _parse_shards(parts: dict[str, tuple[Path, ...]], labels: dict[str, Path], p
     total, done = sum(map(len, parts.values())), 0
     for part, paths in parts.items():
         for path in paths:
-            progress.doing(f"reading {path.name}", done, total)
+            progress.start(f"reading {path.name}", done, total)
             pixels = data_file.check_images(path, data_file.npy_xz(path), (*_SHAPE[1:], _SHAPE[0]))
             images[part].append(pixels.transpose(0, 3, 1, 2))
             done += 1

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from testbed.common.progress import Progress
 from testbed.learning.data.readers import data_file, leaf
-from testbed.learning.data.readers.source import Found, Parsed, best
+from testbed.learning.data.readers.source import FoundFiles, Parsed, best
 
 CLASSES = tuple(string.digits + string.ascii_uppercase + string.ascii_lowercase)
 _ARRAYS = "femnist_leaf_sub.npz"
@@ -28,14 +28,14 @@ class _Samples(msgspec.Struct):
     y: list[int]
 
 
-def find(folder: Path) -> Found | None:
+def find(folder: Path) -> FoundFiles | None:
     path = folder / _ARRAYS
-    arrays = Found(folder=folder, files=(path,), parse=partial(_parse_arrays, path)) if path.is_file() else None
+    arrays = FoundFiles(folder=folder, files=(path,), parse=partial(_parse_arrays, path)) if path.is_file() else None
     return best((leaf.find(folder, _parse_json), arrays))
 
 
 def _parse_arrays(path: Path, progress: Progress) -> Parsed:
-    progress.doing(f"reading {path.name}")
+    progress.start(f"reading {path.name}")
     found = data_file.npz(path, ("x", "y", "writer", "split", "writer_ids"))
     images = data_file.check_images(path, found["x"], (_SIDE, _SIDE)).reshape(-1, 1, _SIDE, _SIDE)
     labels = data_file.check_labels(path, found["y"], len(images), len(CLASSES))

@@ -14,7 +14,7 @@ import msgspec
 
 from testbed.common.progress import Progress
 from testbed.learning.data.readers import data_file
-from testbed.learning.data.readers.source import Found, Parsed
+from testbed.learning.data.readers.source import FoundFiles, Parsed
 
 T = TypeVar("T")
 PARTS = ("train", "test")
@@ -27,21 +27,21 @@ class _File(msgspec.Struct):
     user_data: dict[str, msgspec.Raw]
 
 
-def find(folder: Path, parse: Callable[[Parts, Progress], Parsed]) -> Found | None:
+def find(folder: Path, parse: Callable[[Parts, Progress], Parsed]) -> FoundFiles | None:
     """The files of both parts. LEAF makes the two folders in one called ``data``, which may be brought as a whole."""
     for base in (folder, folder / "data"):
         parts = {part: tuple(sorted((base / part).glob("*.json"))) for part in PARTS}
         if any(parts.values()):
             paths = tuple(path for part in parts.values() for path in part)
             missing = tuple(f"{part}/*.json" for part in PARTS if not parts[part])
-            return Found(folder=base, files=paths, missing=missing, parse=partial(parse, parts))
+            return FoundFiles(folder=base, files=paths, missing=missing, parse=partial(parse, parts))
     return None
 
 
 def samples(part: tuple[Path, ...], kind: type[T], progress: Progress) -> Iterator[tuple[Path, str, T]]:
     """File, user and samples (of this type) of each user of a part."""
     for number, path in enumerate(part):
-        progress.doing(f"reading {path.parent.name}/{path.name}", number, len(part))
+        progress.start(f"reading {path.parent.name}/{path.name}", number, len(part))
         decoded = _decode(path, data_file.unpacked(path), _File)
         for user in decoded.users:
             if user not in decoded.user_data:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from testbed.common.progress import Progress
 from testbed.learning.data.readers import data_file, idx
-from testbed.learning.data.readers.source import Found, Parsed
+from testbed.learning.data.readers.source import FoundFiles, Parsed
 
 _KINDS = ("images-idx3-ubyte", "labels-idx1-ubyte")
 _NAMES = tuple(f"{part}-{kind}" for part in ("train", "t10k") for kind in _KINDS)
@@ -22,7 +22,7 @@ _OTHERWISE = " (if it is meant to be another one, unpack it: plain idx files may
 _WRITER_COLUMN = 2
 
 
-def find(known: data_file.Known, classes: tuple[str, ...], folder: Path) -> Found | None:
+def find(known: data_file.Known, classes: tuple[str, ...], folder: Path) -> FoundFiles | None:
     """Of each of the four files the packed one, else the plain one.
 
     Packed ones have known checksums, plain ones may be of any size: so one brings a part of the data, or other data.
@@ -35,7 +35,7 @@ def find(known: data_file.Known, classes: tuple[str, ...], folder: Path) -> Foun
     missing = tuple(f"{name}.gz" for name, path in paths.items() if path is None)
     wanted = () if writers else tuple(name for name in _QMNIST if name in known and not (folder / name).is_file())
     parse = partial(_parse, known, classes, present, writers)
-    return Found(folder=folder, files=present + writers, missing=missing, lacking=wanted, parse=parse)
+    return FoundFiles(folder=folder, files=present + writers, missing=missing, lacking=wanted, parse=parse)
 
 
 def _either(folder: Path, name: str) -> Path | None:
@@ -59,7 +59,7 @@ def _parse(
     arrays: dict[str, npt.NDArray[Any]] = {}
     for number, part in enumerate(("train", "test")):
         images, labels = paths[2 * number : 2 * number + 2]
-        progress.doing(f"reading {images.name}", number, 2)
+        progress.start(f"reading {images.name}", number, 2)
         data_file.check(images, known, _OTHERWISE)
         data_file.check(labels, known, _OTHERWISE)
         inputs = data_file.check_images(images, idx.read(images, idx.BYTES, 3), (_SIDE, _SIDE))

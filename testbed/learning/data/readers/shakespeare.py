@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from testbed.common.progress import Progress
 from testbed.learning.data.readers import data_file, leaf
-from testbed.learning.data.readers.source import Found, Parsed, best
+from testbed.learning.data.readers.source import FoundFiles, Parsed, best
 
 LENGTH = 80
 TEXT = "tinyshakespeare.txt"
@@ -35,15 +35,15 @@ class _Samples(msgspec.Struct):
     y: list[str]
 
 
-def find(folder: Path) -> Found | None:
+def find(folder: Path) -> FoundFiles | None:
     """``input.txt`` may be any text of this form; the other name is that of one text, with a known checksum."""
     texts = [folder / name for name in (TEXT, _ANY_TEXT) if (folder / name).is_file()]
-    plain = (Found(folder=folder, files=(path,), parse=partial(_parse_text, path)) for path in texts)
+    plain = (FoundFiles(folder=folder, files=(path,), parse=partial(_parse_text, path)) for path in texts)
     return best((leaf.find(folder, _parse_json), *plain))
 
 
 def _parse_text(path: Path, progress: Progress) -> Parsed:
-    progress.doing(f"reading {path.name}")
+    progress.start(f"reading {path.name}")
     data_file.check(path, KNOWN, f" (if it is meant to be another text, call it {_ANY_TEXT})")
     try:
         text = data_file.unpacked(path).decode("utf-8-sig").replace("\r\n", "\n")

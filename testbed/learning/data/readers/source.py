@@ -37,7 +37,7 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundFiles:
     """Files of a data set in one folder."""
 
     folder: Path
@@ -61,7 +61,7 @@ class Source:
     """To download, about."""
     folders: tuple[str, ...]
     """Where in a place its files may be; the first is where Edgebed puts them."""
-    find: Callable[[Path], Found | None]
+    find: Callable[[Path], FoundFiles | None]
     """What a folder has of it; None if nothing."""
     remotes: tuple[Remote, ...] = ()
     by_hand: str = ""
@@ -72,7 +72,7 @@ class Source:
     std: tuple[float, ...] = ()
 
 
-def best(layouts: Iterable[Found | None]) -> Found | None:
+def best(layouts: Iterable[FoundFiles | None]) -> FoundFiles | None:
     """The first that is complete, else the first that has anything."""
     found = [layout for layout in layouts if layout is not None]
     return next((layout for layout in found if not layout.missing), found[0] if found else None)

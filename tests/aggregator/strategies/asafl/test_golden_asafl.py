@@ -20,9 +20,9 @@ from tests.aggregator.strategies.test_contract import fleet_of
 GOLDEN = (1 + math.sqrt(5)) / 2
 
 
-def three(rule: ASAFL) -> ByHand:
+def three(strategy: ASAFL) -> ByHand:
     """Jobs of a take 1 s, those of b 2 s, those of c 4 s."""
-    hand = ByHand(rule, (0.0, 0.0), outlook=PlainOutlook(computing={"a": 1.0, "b": 2.0, "c": 4.0}))
+    hand = ByHand(strategy, (0.0, 0.0), forecast=PlainOutlook(computing={"a": 1.0, "b": 2.0, "c": 4.0}))
     hand.start(a=1, b=1, c=1)
     return hand
 
@@ -31,16 +31,16 @@ def planned(hand: ByHand) -> trace.Planned:
     return hand.events(trace.Planned)[-1]
 
 
-def after_one_round(rule: ASAFL) -> ByHand:
+def after_one_round(strategy: ASAFL) -> ByHand:
     """The two that are done first have uploaded: a (3, 0), b (0, 6)."""
-    hand = three(rule)
+    hand = three(strategy)
     # 1/(T − 1) + 1/(T − 2) = 1  ⟹  T² − 5T + 5 = 0  ⟹  T = (5 + √5)/2 = 2 + φ, with φ = 1.618…
     assert planned(hand).devices == ["a", "b"]
     assert planned(hand).seconds == pytest.approx(2 + GOLDEN)
     assert planned(hand).shares == pytest.approx([1 / (1 + GOLDEN), 1 / GOLDEN])  # 0.382, 0.618
     assert hand.grants() == pytest.approx({"a": 64 / (1 + GOLDEN), "b": 64 / GOLDEN})
     hand.now = 2 + GOLDEN
-    hand.taken()
+    hand.dispatched()
     hand.update("a", 3.0, 0.0)
     assert hand.engine.version == 0
     hand.update("b", 0.0, 6.0)
@@ -51,7 +51,7 @@ def test_every_version_uses_the_latest_gradient_of_all_devices() -> None:
     hand = after_one_round(ASAFL(control="fixed", degree=2))
     # (0, 0) + ⅓ [(3, 0) + (0, 6) + c: 0] = (1, 2)
     assert hand.model == pytest.approx([1.0, 2.0])
-    assert sorted(hand.taken()) == ["a", "b"]  # c goes on with what it has
+    assert sorted(hand.dispatched()) == ["a", "b"]  # c goes on with what it has
     # c has 4 − 3.618 s to compute yet, a 1 s, b 2 s
     assert planned(hand).devices == ["c", "a"]
     assert planned(hand).remaining == pytest.approx([2 - GOLDEN, 1.0])
@@ -78,16 +78,16 @@ def test_who_is_too_far_behind_is_restarted_on_the_new_version_and_may_be_in_the
     hand = three(ASAFL(control="fixed", degree=1, calibrated=False, tau_0=1))
     assert planned(hand).devices == ["a"]
     hand.now = 2.0  # computed in 1 s, and uploaded in 1 s with the whole band
-    hand.taken()
+    hand.dispatched()
     hand.update("a", 3.0, 0.0)
-    assert hand.taken() == ["a"]  # b and c are 1 behind, which is τ_0
+    assert hand.dispatched() == ["a"]  # b and c are 1 behind, which is τ_0
     assert planned(hand).devices == ["b"]  # it has computed, while a is at it again
     hand.now = 3.0
     hand.ask("c")
     old = hand.train("c")
     hand.update("b", 0.0, 6.0)
     # version 2: c is 2 behind. Though it has computed, and waits, it begins anew and has 4 s to compute; a has none
-    assert (hand.model, hand.taken()) == ([3.0, 6.0], ["b", "c"])
+    assert (hand.model, hand.dispatched()) == ([3.0, 6.0], ["b", "c"])
     assert [(event.device, event.ticket) for event in hand.events(trace.Superseded)] == [("c", old.ticket)]
     assert (hand.train("c").version, planned(hand).devices) == (2, ["a"])
     hand.update("c", 9.0, 9.0, train=old)  # nobody waits for it
@@ -99,7 +99,11 @@ def test_the_light_variant_adds_differences_and_tells_devices_what_was_taken() -
     hand = after_one_round(ASAFL(control="fixed", degree=2, memory="light"))
     assert hand.model == pytest.approx([1.0, 2.0])
     first = {event.device: event.ticket for event in hand.events(trace.Arrived)}
-    assert (hand.train("a").taken, hand.train("b").taken, hand.train("c").taken) == (first["a"], first["b"], 0)
+    assert (hand.train("a").baseline, hand.train("b").baseline, hand.train("c").baseline) == (
+        first["a"],
+        first["b"],
+        0,
+    )
     hand.update("c", -3.0, 3.0)
     hand.update("a", 3.0, 0.0)  # (6, 0) − (3, 0)
     assert hand.model == pytest.approx([2.0, 5.0])
@@ -135,7 +139,7 @@ def test_the_degree_weighs_staleness_against_the_time_that_was_spent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "degrees"),
+    ("strategy", "degrees"),
     [
         (ASAFL(control="ascending", rounds=3), [1, 2, 3, 3]),
         (ASAFL(control="descending", rounds=3), [3, 2, 1, 1]),
@@ -147,9 +151,9 @@ def test_the_degree_weighs_staleness_against_the_time_that_was_spent() -> None:
     ],
     ids=lambda value: getattr(value, "control", None),
 )
-def test_other_controls_take_as_many_as_they_say(rule: ASAFL, degrees: list[int]) -> None:
+def test_other_controls_take_as_many_as_they_say(strategy: ASAFL, degrees: list[int]) -> None:
     """Every round lasts as long as it was planned: 1 + K seconds, if all begin anew."""
-    hand = ByHand(rule, (0.0, 0.0))
+    hand = ByHand(strategy, (0.0, 0.0))
     hand.start(a=1, b=1, c=1)
     for degree in degrees:
         assert len(planned(hand).devices) == degree
@@ -196,7 +200,7 @@ def test_what_is_undecided_of_a_device_that_comes_back_is_not_taken_by_the_light
     hand.update("a", 3.0, 0.0)
     hand.leave("a")
     hand.join("a")
-    assert hand.train("a").taken == 0
+    assert hand.train("a").baseline == 0
     [rejected] = hand.events(trace.Rejected)
     assert (rejected.device, rejected.reason) == ("a", "its device came back, and begins anew")
     hand.update("b", 0.0, 6.0)
@@ -205,7 +209,7 @@ def test_what_is_undecided_of_a_device_that_comes_back_is_not_taken_by_the_light
 
 def test_a_difference_to_something_else_is_not_taken() -> None:
     hand = three(ASAFL(control="fixed", degree=1, memory="light"))
-    forgetful = structs.replace(hand.train("a"), taken=99)
+    forgetful = structs.replace(hand.train("a"), baseline=99)
     hand.update("a", 3.0, 0.0, train=forgetful)
     [rejected] = hand.events(trace.Rejected)
     assert rejected.reason == "its difference is not counted from what the server has"
@@ -213,7 +217,7 @@ def test_a_difference_to_something_else_is_not_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "key"),
+    ("strategy", "key"),
     [
         (ASAFL(control="fixed", degree=4), "degree"),
         (ASAFL(control="ascending", low=4), "low"),
@@ -221,9 +225,9 @@ def test_a_difference_to_something_else_is_not_taken() -> None:
         (ASAFL(calibrated=False, memory="light"), "memory"),
     ],
 )
-def test_what_does_not_fit_a_fleet_of_three_is_refused(rule: ASAFL, key: str) -> None:
+def test_what_does_not_fit_a_fleet_of_three_is_refused(strategy: ASAFL, key: str) -> None:
     with pytest.raises(ParameterError) as caught:
-        rule.check(3)
+        strategy.check(3)
     assert caught.value.key == key
 
 

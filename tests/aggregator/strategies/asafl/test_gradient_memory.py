@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.strategies.asafl.gradient_memory import Differences, Latest, Mismatch
-from devices.baseline import Remembered
+from devices.baseline import Baseline
 from testbed.wire.messages import Vector
 from tests.aggregator.strategies.by_hand import vector
 
@@ -35,12 +35,12 @@ def test_three_rounds_of_algorithm_1_by_hand() -> None:
 
 
 def test_three_rounds_of_algorithm_4_by_hand() -> None:
-    server, a, b = Differences(vector(0)), Remembered(1), Remembered(1)
+    server, a, b = Differences(vector(0)), Baseline(1), Baseline(1)
     first, since = a.difference(1, vector(4))
     assert (first.tolist(), since) == ([4.0], 0)  # 4 − 0
     server.take("a", 1, first, since)
     assert server.mean(2).tolist() == [2.0]
-    a.told(server.taken("a"))
+    a.told(server.last_applied("a"))
 
     lost, since = a.difference(3, vector(10))
     assert (lost.tolist(), since) == ([6.0], 1)  # 10 − 4, and it never gets there
@@ -48,7 +48,7 @@ def test_three_rounds_of_algorithm_4_by_hand() -> None:
     server.take("b", 2, other, since)
     assert server.mean(2).tolist() == [1.0]  # ½·(4 − 2)
 
-    a.told(server.taken("a"))  # 1, as before: what was lost does not count
+    a.told(server.last_applied("a"))  # 1, as before: what was lost does not count
     again, since = a.difference(4, vector(6))
     assert (again.tolist(), since) == ([2.0], 1)  # 6 − 4, and not 6 − 10
     server.take("a", 4, again, since)
@@ -56,7 +56,7 @@ def test_three_rounds_of_algorithm_4_by_hand() -> None:
 
 
 def test_a_difference_that_is_counted_from_something_else_is_refused() -> None:
-    server, device = Differences(vector(0)), Remembered(1)
+    server, device = Differences(vector(0)), Baseline(1)
     server.take("a", 1, *device.difference(1, vector(4)))
     # the device was not told, and counts from 0 again
     with pytest.raises(Mismatch, match="counted from ticket 0, but 1 was taken last"):
@@ -66,24 +66,24 @@ def test_a_difference_that_is_counted_from_something_else_is_refused() -> None:
 
 def test_a_device_that_has_forgotten_everything_is_refused() -> None:
     server = Differences(vector(0))
-    device = Remembered(1)
+    device = Baseline(1)
     server.take("a", 1, *device.difference(1, vector(4)))
-    born_again = Remembered(1)
-    born_again.told(server.taken("a"))
+    born_again = Baseline(1)
+    born_again.told(server.last_applied("a"))
     with pytest.raises(Mismatch):
         server.take("a", 2, *born_again.difference(2, vector(5)))
 
 
 def test_being_told_twice_is_being_told_once() -> None:
-    server, device = Differences(vector(0)), Remembered(1)
+    server, device = Differences(vector(0)), Baseline(1)
     server.take("a", 1, *device.difference(1, vector(4)))
     for _ in range(3):
-        device.told(server.taken("a"))
+        device.told(server.last_applied("a"))
     assert device.difference(2, vector(5))[0].tolist() == [1.0]
 
 
 def test_what_is_sent_does_not_change_afterwards() -> None:
-    device = Remembered(1)
+    device = Baseline(1)
     sent, _ = device.difference(1, vector(4))
     device.told(1)
     assert sent.tolist() == [4.0]
@@ -100,7 +100,7 @@ class Both:
     def __init__(self, size: int = SIZE) -> None:
         zero = np.zeros(size, np.float32)
         self.latest, self.differences = Latest(zero), Differences(zero)
-        self.devices = [Remembered(size) for _ in range(DEVICES)]
+        self.devices = [Baseline(size) for _ in range(DEVICES)]
         self.tickets = 0
 
     def job(self, number: int, delta: Vector, fate: str) -> None:
@@ -109,7 +109,7 @@ class Both:
         if fate == "restarted":  # before it had anything to send
             return
         # a Train begins a job, and says what was taken; one that is lost on its way begins none
-        device.told(self.differences.taken(name))
+        device.told(self.differences.last_applied(name))
         sent, since = device.difference(self.tickets, delta)
         if fate == "taken":
             self.latest.take(name, delta)

@@ -25,14 +25,17 @@ def fleet_of(clusters: int = 2, trouble: bool = False, **parameters: object) -> 
     """Two groups of three devices, that go different ways."""
     devices = [
         ImaginaryDevice(
-            name=name, optimum=vector(6.0, 8.0 * (-1) ** number, 1.0), samples=10 + number,
-            seconds_per_step=0.05 * (1 + number), lost_downloads=range(3, 90, 7) if trouble else (),
+            name=name,
+            optimum=vector(6.0, 8.0 * (-1) ** number, 1.0),
+            samples=10 + number,
+            seconds_per_step=0.05 * (1 + number),
+            lost_downloads=range(3, 90, 7) if trouble else (),
             given_up=range(4, 90, 9) if trouble else (),
         )
         for number, name in enumerate(NAMES)
-    ]  # fmt: skip
-    rule = EAFL(**{"clusters": clusters, "every": 6, "phi": 0.6, "patience": PATIENCE} | parameters)  # type: ignore[arg-type]
-    return ClusteredFleet(rule, devices)
+    ]
+    strategy = EAFL(**{"clusters": clusters, "every": 6, "phi": 0.6, "patience": PATIENCE} | parameters)  # type: ignore[arg-type]
+    return ClusteredFleet(strategy, devices)
 
 
 def check_books(events: list[trace.Event]) -> Counter[str]:
@@ -88,14 +91,14 @@ def test_with_lost_messages_the_books_balance_and_jobs_are_numbered_on() -> None
     counts = check_books(fleet.trace)
     assert counts["lost"] > 0
     assert fleet.engine.version > 10
-    assert counts["in_flight"] == fleet.engine.in_flight + fleet.engine.books.in_flight
+    assert counts["in_flight"] == fleet.engine.in_flight + fleet.engine.head_ledgers.in_flight
     reasons = Counter(event.reason for event in of_kind(fleet, trace.Lost))  # type: ignore[attr-defined]
     assert reasons["its head's upload was given up"] > 0
-    told = Counter(event.device for event in of_kind(fleet, trace.Dispatched) if not event.lead)  # type: ignore[attr-defined]
+    told = Counter(event.device for event in of_kind(fleet, trace.Dispatched) if not event.for_cluster)  # type: ignore[attr-defined]
     assert {name: fleet.engine.jobs_of(name) for name in NAMES} == dict(told)
 
 
-@pytest.mark.parametrize("fate", [ClusteredFleet.kill, ClusteredFleet.hang])
+@pytest.mark.parametrize("fate", [ClusteredFleet.kill, ClusteredFleet.suspension])
 def test_a_head_that_dies_or_hangs_is_replaced_in_time_and_its_members_go_on(
     fate: Callable[[ClusteredFleet, str], None],
 ) -> None:
@@ -131,8 +134,12 @@ def test_the_same_happens_again() -> None:
 
 
 BEFALLS = (
-    ClusteredFleet.kill, ClusteredFleet.restart, ClusteredFleet.silence, ClusteredFleet.hang, ClusteredFleet.come_back,
-)  # fmt: skip
+    ClusteredFleet.kill,
+    ClusteredFleet.restart,
+    ClusteredFleet.silence,
+    ClusteredFleet.suspension,
+    ClusteredFleet.come_back,
+)
 happenings = st.lists(
     st.tuples(st.floats(0.0, MOMENTS), st.sampled_from(BEFALLS), st.sampled_from((*NAMES, "the head"))), max_size=25
 )
@@ -140,13 +147,19 @@ happenings = st.lists(
 
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(
-    clusters=st.integers(1, 4), every=st.sampled_from((2, 9, 1000)), dsa=st.booleans(),
-    patience=st.sampled_from((0.7, PATIENCE)), happenings=happenings,
-)  # fmt: skip
+    clusters=st.integers(1, 4),
+    every=st.sampled_from((2, 9, 1000)),
+    dsa=st.booleans(),
+    patience=st.sampled_from((0.7, PATIENCE)),
+    happenings=happenings,
+)
 def test_whoever_dies_or_hangs_at_any_moment_the_run_goes_on_and_the_books_balance(
-    clusters: int, every: int, dsa: bool, patience: float,
+    clusters: int,
+    every: int,
+    dsa: bool,
+    patience: float,
     happenings: list[tuple[float, Callable[[ClusteredFleet, str], None], str]],
-) -> None:  # fmt: skip
+) -> None:
     fleet = fleet_of(clusters, trouble=True, every=every, dsa=dsa, patience=patience)
 
     def befall(fate: Callable[[ClusteredFleet, str], None], name: str) -> None:
@@ -165,4 +178,4 @@ def test_whoever_dies_or_hangs_at_any_moment_the_run_goes_on_and_the_books_balan
     fleet.run(until=MOMENTS + 8 * PATIENCE)
     assert fleet.engine.version > version
     counts = check_books(fleet.trace)
-    assert counts["in_flight"] == fleet.engine.in_flight + fleet.engine.books.in_flight
+    assert counts["in_flight"] == fleet.engine.in_flight + fleet.engine.head_ledgers.in_flight

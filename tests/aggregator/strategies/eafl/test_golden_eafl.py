@@ -8,9 +8,9 @@ import pytest
 from aggregator.engine.engine import Engine
 from aggregator.strategies.eafl.eafl import EAFL
 from aggregator.strategy import DeviceInfo
-from devices.cluster.head_engine import ClusterEngine, HeadRule, Merged
+from devices.cluster.head_engine import ClusterEngine, HeadStrategy, Merged
 from testbed.history import trace
-from testbed.wire.messages import LEAD_JOBS, Group, Job, Train, Update, Vector, book_of, first_ticket
+from testbed.wire.messages import CLUSTER_JOBS, Job, JoinCluster, Train, Update, Vector, first_ticket, range_of
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vector
 
 RIGHT, UP = (8.0, 0.0), (0.0, 8.0)
@@ -46,8 +46,8 @@ def test_gradients_are_for_the_clustering_only_and_heads_are_sent_the_model() ->
     assert set(hand.engine.busy) == set(heads(hand).values())
     for head in heads(hand).values():
         train = hand.train(head)
-        assert train.lead
-        assert train.number == LEAD_JOBS
+        assert train.for_cluster
+        assert train.number == CLUSTER_JOBS
 
 
 def test_two_iterations_of_dsa_and_the_clusters_are_made_anew() -> None:
@@ -58,16 +58,16 @@ def test_two_iterations_of_dsa_and_the_clusters_are_made_anew() -> None:
     hand.update(second, 0.0, 3.0)
     # |D_1| = 40 and |D_2| = 80 of 120: w = (1, 1) + (4, 0)/3 + (0, 3)·2/3
     assert hand.model == pytest.approx([1 + 4 / 3, 3.0])
-    assert hand.train(first).lead
-    assert hand.train(first).number == LEAD_JOBS + 1
-    hand.taken()
+    assert hand.train(first).for_cluster
+    assert hand.train(first).number == CLUSTER_JOBS + 1
+    hand.dispatched()
     hand.update(second, 0.0, 3.0)
     hand.update(first, 0.0, 0.0)
     assert (hand.model[1], hand.engine.version) == (5.0, 2)
-    assert hand.taken() == ["a", "b", "c", "d"]  # R = 2
-    assert not any(hand.train(name).lead for name in "abcd")
+    assert hand.dispatched() == ["a", "b", "c", "d"]  # R = 2
+    assert not any(hand.train(name).for_cluster for name in "abcd")
     # tickets of the aggregator are larger than any that heads may have given out
-    assert book_of(hand.train("a").ticket) > max(group.book for _, group in hand.groups)
+    assert range_of(hand.train("a").ticket) > max(group.ticket_range for _, group in hand.groups)
     check_conservation(hand.engine)
 
 
@@ -102,7 +102,7 @@ def test_a_head_that_leaves_is_replaced_at_once_and_one_that_is_late_after_its_p
     others = {"a": "b", "b": "a", "c": "d", "d": "c"}
     hand.leave(first)
     assert heads(hand)[0] == others[first]
-    assert hand.train(others[first]).lead
+    assert hand.train(others[first]).for_cluster
     hand.wake()
     assert hand.now == 7.0
     assert heads(hand) == {0: others[first], 1: others[second]}  # the first has nobody else
@@ -137,8 +137,8 @@ def test_who_joins_goes_where_it_was_or_into_the_smallest_cluster() -> None:
     assert hand.events(trace.Grouped)[-1].cluster == 1
     hand.join(member, 60)
     assert (hand.events(trace.Grouped)[-1].cluster, member in hand.events(trace.Grouped)[-1].members) == (1, True)
-    books = {event.book for event in hand.events(trace.Grouped) if event.cluster == 1}
-    assert len(books) == 1  # the head is the same: nothing begins anew
+    head_ledgers = {event.ticket_range for event in hand.events(trace.Grouped) if event.cluster == 1}
+    assert len(head_ledgers) == 1  # the head is the same: nothing begins anew
 
 
 def test_a_clustering_does_not_wait_for_ever_for_who_hangs() -> None:
@@ -184,38 +184,60 @@ def test_a_clustering_of_fewer_devices_than_clusters_waits_for_them_all() -> Non
 @pytest.mark.parametrize("fate", ["unfit", "nobody waits for it"])
 def test_what_went_into_a_result_that_is_not_taken_is_settled_at_once(fate: str) -> None:
     hand = clustered()
-    head, book = next((event.head, event.book) for event in hand.events(trace.Grouped))
-    ticket = first_ticket(book) + 1
+    head, ticket_range = next((event.head, event.ticket_range) for event in hand.events(trace.Grouped))
+    ticket = first_ticket(ticket_range) + 1
     sent = trace.Dispatched(t=0.0, device=head, ticket=ticket, version=0, steps=1)
-    hand.engine.books.enter(head, book, [trace.as_table(sent)])
-    lead = hand.train(head).ticket
+    hand.engine.head_ledgers.enter(head, ticket_range, [trace.as_table(sent)])
+    for_cluster = hand.train(head).ticket
     update = Update(
-        device=head, ticket=lead if fate == "unfit" else lead + 10, version=0, delta=vector(np.nan, 0.0), samples=1,
-        steps=1, started=0, finished=0, due=0, loss=None, merged=((ticket, 1.0, 0),),
-    )  # fmt: skip
+        device=head,
+        ticket=for_cluster if fate == "unfit" else for_cluster + 10,
+        version=0,
+        delta=vector(np.nan, 0.0),
+        samples=1,
+        steps=1,
+        started=0,
+        finished=0,
+        due=0,
+        loss=None,
+        merged=((ticket, 1.0, 0),),
+    )
     hand.engine.update(update, 1.0)
     [gone] = hand.events(trace.Lost)
     assert (gone.ticket, gone.device, gone.reason) == (ticket, head, "what its head made of it was not used")
-    assert hand.engine.books.in_flight == 0
+    assert hand.engine.head_ledgers.in_flight == 0
 
 
 def test_purity_is_told_where_the_truth_is_known() -> None:
     events: list[trace.Event] = []
     engine = Engine(
-        EAFL(clusters=1), vector(0.0), job=Job(), random=np.random.default_rng(0), send=lambda *_: None,
-        record=events.append, truth=lambda: {"a": (1,), "b": (1,), "c": (2,)},
-    )  # fmt: skip
+        EAFL(clusters=1),
+        vector(0.0),
+        job=Job(),
+        random=np.random.default_rng(0),
+        send=lambda *_: None,
+        record=events.append,
+        truth=lambda: {"a": (1,), "b": (1,), "c": (2,)},
+    )
     for name in "abc":
         engine.join(DeviceInfo(name=name, samples=1), 0.0)
     engine.start(0.0)
     for ticket, name in enumerate("abc", first_ticket(1) + 1):
         engine.update(
             Update(
-                device=name, ticket=ticket, version=0, delta=vector(1.0), samples=1, steps=1, started=0, finished=0,
-                due=0, loss=None,
+                device=name,
+                ticket=ticket,
+                version=0,
+                delta=vector(1.0),
+                samples=1,
+                steps=1,
+                started=0,
+                finished=0,
+                due=0,
+                loss=None,
             ),
             1.0,
-        )  # fmt: skip
+        )
     [found] = [event for event in events if isinstance(event, trace.Clustered)]
     assert found.purity == pytest.approx(2 / 3)
 
@@ -231,23 +253,38 @@ class Cluster:
         self.results: list[tuple[Vector, Merged]] = []
         self.events: list[trace.Event] = []
         self.engine = ClusterEngine(
-            HeadRule(quorum, damped), vector(0.0), version=5, book=BOOK, jobs={"a": 4}, job=Job(steps=2),
-            up=lambda delta, merged: self.results.append((delta, merged)), send=self._send, record=self.events.append,
-        )  # fmt: skip
+            HeadStrategy(quorum, damped),
+            vector(0.0),
+            version=5,
+            ticket_range=BOOK,
+            jobs={"a": 4},
+            job=Job(steps=2),
+            up=lambda delta, merged: self.results.append((delta, merged)),
+            send=self._send,
+            record=self.events.append,
+        )
         for name, samples in (("a", 10), ("b", 30), ("c", 60)):
             self.engine.join(DeviceInfo(name=name, samples=samples), 0.0)
         self.engine.start(0.0)
 
-    def _send(self, device: str, message: Train | Group) -> None:
+    def _send(self, device: str, message: Train | JoinCluster) -> None:
         assert isinstance(message, Train)
         self.sent[device] = message
 
     def update(self, device: str, delta: float) -> None:
         train, samples = self.sent[device], self.engine.devices[device].samples
         update = Update(
-            device=device, ticket=train.ticket, version=train.version, delta=vector(delta), samples=samples, steps=2,
-            started=0, finished=0, due=0, loss=None,
-        )  # fmt: skip
+            device=device,
+            ticket=train.ticket,
+            version=train.version,
+            delta=vector(delta),
+            samples=samples,
+            steps=2,
+            started=0,
+            finished=0,
+            due=0,
+            loss=None,
+        )
         self.engine.update(update, self.engine.now)
 
     def adopt(self, version: int) -> None:

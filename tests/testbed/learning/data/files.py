@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from testbed.learning.data.catalogue import SOURCES
+from testbed.learning.data.data_sources import SOURCES
 from testbed.learning.data.readers import mnist
 
 TRAIN, TEST = 7, 3
@@ -29,7 +29,7 @@ class Told:
         self.texts: list[str] = []
         self.steps: list[tuple[str, int, int | None]] = []
 
-    def doing(self, what: str, done: int = 0, total: int | None = None) -> None:
+    def start(self, what: str, done: int = 0, total: int | None = None) -> None:
         self.steps.append((what, done, total))
 
     def tell(self, text: str) -> None:

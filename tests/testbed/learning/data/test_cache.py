@@ -52,8 +52,12 @@ class TestArrays:
         (only,) = kept(tmp_path)
         assert only.name.startswith("mnist-")
         assert {path.name for path in only.iterdir()} == {
-            "index.json", "train_inputs.npy", "train_targets.npy", "test_inputs.npy", "test_targets.npy",
-        }  # fmt: skip
+            "index.json",
+            "train_inputs.npy",
+            "train_targets.npy",
+            "test_inputs.npy",
+            "test_targets.npy",
+        }
 
     @pytest.mark.parametrize("file", ["train_inputs.npy", "test_targets.npy", "index.json"])
     @pytest.mark.parametrize("harm", ["flip", "cut", "remove", "empty"])
@@ -147,8 +151,10 @@ class TestArrays:
         assert len(kept(tmp_path)) == 1
 
     def test_two_processes_at_once_both_succeed(self, folder: Path, tmp_path: Path) -> None:
-        code = "import sys, pathlib; from testbed.learning.data.loader import load; sys.stdin.read(1);" \
-               f"print(load('mnist', pathlib.Path({str(folder)!r})).train.targets.sum())"  # fmt: skip
+        code = (
+            "import sys, pathlib; from testbed.learning.data.loader import load; sys.stdin.read(1);"
+            f"print(load('mnist', pathlib.Path({str(folder)!r})).train.targets.sum())"
+        )
         started = [
             subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             for _ in range(3)

@@ -15,7 +15,7 @@ import pytest
 
 from testbed.common.errors import UserError
 from testbed.learning.data import fetching, folders
-from testbed.learning.data.catalogue import SOURCES
+from testbed.learning.data.data_sources import SOURCES
 from testbed.learning.data.loader import load
 from testbed.learning.data.readers import mnist
 from testbed.learning.data.readers.source import Remote
@@ -120,7 +120,7 @@ def test_a_cut_connection_is_gone_on_with(server: Server, folder: Path) -> None:
 
 def test_a_connection_that_is_always_cut_is_given_up_and_leaves_a_part(server: Server, folder: Path) -> None:
     server.cuts = [1000] * 10
-    with pytest.raises(fetching.Unreachable, match="the connection ended after 3000 of 1024000 bytes"):
+    with pytest.raises(fetching.DownloadFailed, match="the connection ended after 3000 of 1024000 bytes"):
         fetching.fetch(remote(server), folder, Told())
     assert names(folder) == ["wanted.part"]
     server.cuts = []
@@ -147,7 +147,7 @@ def test_a_part_that_is_complete_is_taken(server: Server, folder: Path) -> None:
 
 
 def test_a_wrong_checksum_is_refused_and_nothing_of_it_kept(server: Server, folder: Path) -> None:
-    with pytest.raises(fetching.Unreachable, match=f"/file: what came has the md5 {MD5}, and not {'0' * 32}"):
+    with pytest.raises(fetching.DownloadFailed, match=f"/file: what came has the md5 {MD5}, and not {'0' * 32}"):
         fetching.fetch(remote(server, md5="0" * 32), folder, Told())
     assert not (folder / "wanted").exists()
     assert (folder / "wanted.part").stat().st_size == 0
@@ -162,7 +162,7 @@ def test_mirrors_are_tried_in_order(server: Server, folder: Path) -> None:
 
 def test_every_mirror_has_its_reason(server: Server, folder: Path) -> None:
     closed = Remote(name="wanted", md5=MD5, urls=(f"{server.url}/none", "http://127.0.0.1:9/file"))
-    with pytest.raises(fetching.Unreachable, match=r"/none: HTTP 404 .*; http://127\.0\.0\.1:9/file: .*refused"):
+    with pytest.raises(fetching.DownloadFailed, match=r"/none: HTTP 404 .*; http://127\.0\.0\.1:9/file: .*refused"):
         fetching.fetch(closed, folder, Told())
 
 
@@ -170,14 +170,14 @@ def test_a_silent_server_is_given_up(folder: Path, server: Server, monkeypatch: 
     monkeypatch.setattr(fetching, "_TIMEOUT", 0.1)
     released = threading.Event()
     monkeypatch.setattr(Handler, "do_GET", lambda self: released.wait(10))
-    with pytest.raises(fetching.Unreachable, match="timed out"):
+    with pytest.raises(fetching.DownloadFailed, match="timed out"):
         fetching.fetch(remote(server), folder, Told())
     released.set()
 
 
 def test_an_interrupted_download_has_not_the_name_of_the_file(server: Server, folder: Path) -> None:
     class Interrupting(Told):
-        def doing(self, what: str, done: int = 0, total: int | None = None) -> None:
+        def start(self, what: str, done: int = 0, total: int | None = None) -> None:
             if done:
                 raise KeyboardInterrupt
 

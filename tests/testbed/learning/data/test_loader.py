@@ -6,7 +6,7 @@ import pytest
 
 from testbed.common.errors import UserError
 from testbed.learning.data import folders
-from testbed.learning.data.catalogue import SOURCES
+from testbed.learning.data.data_sources import SOURCES
 from testbed.learning.data.loader import described, load
 from tests.test_layering import IMPORTS, below
 from tests.testbed.learning.data.files import digits, idx, images, labels, write

@@ -6,7 +6,7 @@ import threading
 import pytest
 from rich.console import Console
 
-from testbed.learning.data.progress_bar import Shown
+from testbed.learning.data.progress_bar import ProgressBar
 
 
 def console(terminal: bool = True) -> tuple[Console, io.StringIO]:
@@ -16,9 +16,9 @@ def console(terminal: bool = True) -> tuple[Console, io.StringIO]:
 
 def test_what_is_quick_is_not_shown() -> None:
     on, screen = console()
-    with Shown(on, patience=60) as progress:
-        progress.doing("reading a file")
-        progress.doing("downloading a file", 20_000, 50_000)
+    with ProgressBar(on, patience=60) as progress:
+        progress.start("reading a file")
+        progress.start("downloading a file", 20_000, 50_000)
     assert "reading" not in screen.getvalue()
     assert "downloading" not in screen.getvalue()
 
@@ -27,9 +27,9 @@ def test_what_is_quick_is_not_shown() -> None:
 def test_what_takes_long_is_shown(total: int | None, amount: str) -> None:
     on, screen = console()
     shown = threading.Event()
-    with Shown(on, patience=0.01) as progress:
-        progress.doing("reading a file", 3, 7)
-        progress.doing("downloading a file", 20_000_000, total)
+    with ProgressBar(on, patience=0.01) as progress:
+        progress.start("reading a file", 3, 7)
+        progress.start("downloading a file", 20_000_000, total)
         for _ in range(200):
             if "downloading a file" in screen.getvalue():
                 break
@@ -40,14 +40,14 @@ def test_what_takes_long_is_shown(total: int | None, amount: str) -> None:
 
 def test_what_is_told_is_shown_at_once_and_as_it_is() -> None:
     on, screen = console()
-    with Shown(on, patience=60) as progress:
+    with ProgressBar(on, patience=60) as progress:
         progress.tell("arrays [of mnist] are damaged")
         assert "arrays [of mnist] are damaged\n" in screen.getvalue()
 
 
 def test_nobody_draws_where_there_is_no_terminal() -> None:
     on, screen = console(terminal=False)
-    with Shown(on, patience=0.0) as progress:
-        progress.doing("reading a file")
+    with ProgressBar(on, patience=0.0) as progress:
+        progress.start("reading a file")
         progress.tell("something")
     assert screen.getvalue() == "something\n"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from testbed.learning.data import folders
-from testbed.learning.data.catalogue import SOURCES
+from testbed.learning.data.data_sources import SOURCES
 from testbed.learning.data.dataset import DataSet
 from testbed.learning.data.loader import load
 from testbed.learning.data.windows import every

@@ -30,14 +30,15 @@ FORWARD = {
     "lenet5": [conv(1, 5, 6, 24), conv(6, 5, 16, 8), full(256, 64), full(64, 10)],
     "vgg11": [
         *(conv(a, 3, b, side) for (a, b), side in zip(VGG11, (32, 16, 8, 8, 4, 4, 2, 2), strict=True)),
-        full(512, 256), full(256, 10),
+        full(512, 256),
+        full(256, 10),
     ],
     "eafl-cnn": [conv(1, 5, 16, 28), conv(16, 5, 32, 14), full(1568, 10)],
     "lenet": [conv(3, 5, 6, 28), conv(6, 5, 16, 10), full(400, 120), full(120, 84), full(84, 10)],
     "femnist-cnn": [conv(1, 3, 32, 26), conv(32, 3, 64, 24), full(9216, 62)],
     "mlp": [full(60, 64), full(64, 32), full(32, 10)],
     "linear": [full(10, 1)],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FORWARD)

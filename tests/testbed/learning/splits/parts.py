@@ -5,25 +5,25 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from testbed.learning.data.dataset import Indices, Part
+from testbed.learning.data.dataset import Indices, Subset
 
 
-def part(targets: npt.ArrayLike, owners: npt.ArrayLike | None = None) -> Part:
+def part(targets: npt.ArrayLike, owners: npt.ArrayLike | None = None) -> Subset:
     told = np.asarray(targets)
     made_by = None if owners is None else np.asarray(owners)
-    return Part(inputs=np.zeros((len(told), 1), np.float32), targets=told, owners=made_by)
+    return Subset(inputs=np.zeros((len(told), 1), np.float32), targets=told, owners=made_by)
 
 
-def classes(samples: int, labels: int = 10) -> Part:
+def classes(samples: int, labels: int = 10) -> Subset:
     """As many of each label as can be, in no order."""
     return part(np.random.default_rng(7).permutation(np.arange(samples) % labels).astype(np.uint8))
 
 
-def values(samples: int) -> Part:
+def values(samples: int) -> Subset:
     return part(np.random.default_rng(7).normal(size=samples).astype(np.float32))
 
 
-def counts(shards: list[Indices], of: Part) -> npt.NDArray[np.int64]:
+def counts(shards: list[Indices], of: Subset) -> npt.NDArray[np.int64]:
     """Devices × labels."""
     return np.array([np.bincount(of.labels[shard], minlength=of.labels.max() + 1) for shard in shards])
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.common import parameters, plugins
+from testbed.common import parameters
 from testbed.common.errors import ProfileError
 from testbed.common.parameters import ParameterError
-from testbed.learning.data.dataset import Indices, Part
-from testbed.learning.splits import BASE, SPLITS, checked
+from testbed.learning.data.dataset import Indices, Subset
+from testbed.learning.splits import SPLITS as CATALOGUE
+from testbed.learning.splits import checked
 from testbed.learning.splits.dirichlet import Dirichlet
 from testbed.learning.splits.iid import IID
 from testbed.learning.splits.label_groups import LabelGroups
@@ -45,9 +46,9 @@ EVERYTHING = (IID(), Dirichlet(), PowerLaw(), SortAndPartition())
 """Splits that leave no sample out."""
 
 
-def dealt_or_told(split: Split, data: Part, devices: int, seed: int) -> list[Indices] | ParameterError:
+def dealt_or_told(split: Split, data: Subset, devices: int, seed: int) -> list[Indices] | ParameterError:
     try:
-        return checked.deal(split, data, devices, rng(seed))
+        return checked.assign_checked(split, data, devices, rng(seed))
     except ParameterError as error:
         return error
 
@@ -55,7 +56,7 @@ def dealt_or_told(split: Split, data: Part, devices: int, seed: int) -> list[Ind
 @settings(max_examples=400, deadline=None)
 @given(split=SPLITS, data=DATA | VALUES, devices=st.integers(1, 12), seed=st.integers(0, 99))
 def test_shares_are_disjoint_and_large_enough_or_the_reason_is_told(
-    split: Split, data: Part, devices: int, seed: int
+    split: Split, data: Subset, devices: int, seed: int
 ) -> None:
     shards = dealt_or_told(split, data, devices, seed)
     if isinstance(shards, ParameterError):
@@ -66,55 +67,55 @@ def test_shares_are_disjoint_and_large_enough_or_the_reason_is_told(
     assert len(np.unique(everyone)) == len(everyone)
     assert min(map(len, shards)) >= getattr(split, "least", 1)
     assert all(np.array_equal(shard, np.sort(shard)) and shard.dtype == np.int64 for shard in shards)
-    again = split.deal(data, devices, rng(seed))
+    again = split.assign(data, devices, rng(seed))
     assert all(np.array_equal(one, other) for one, other in zip(shards, again, strict=True))
 
 
 @settings(max_examples=150, deadline=None)
 @given(split=st.sampled_from(EVERYTHING), data=DATA | VALUES, devices=st.integers(1, 12))
-def test_what_can_be_dealt_is_dealt(split: Split, data: Part, devices: int) -> None:
+def test_what_can_be_dealt_is_dealt(split: Split, data: Subset, devices: int) -> None:
     if len(data) >= devices:
-        assert np.array_equal(np.sort(np.concatenate(split.deal(data, devices, rng()))), np.arange(len(data)))
+        assert np.array_equal(np.sort(np.concatenate(split.assign(data, devices, rng()))), np.arange(len(data)))
 
 
 @settings(max_examples=150, deadline=None)
 @given(data=DATA, devices=st.integers(1, 12), least=LEAST, alpha=st.floats(0.001, 1))
-def test_filling_fails_only_if_there_are_too_few_samples(data: Part, devices: int, least: int, alpha: float) -> None:
+def test_filling_fails_only_if_there_are_too_few_samples(data: Subset, devices: int, least: int, alpha: float) -> None:
     split = Dirichlet(alpha=alpha, least=least)
     if len(data) >= least * devices:
-        assert min(map(len, split.deal(data, devices, rng()))) >= least
+        assert min(map(len, split.assign(data, devices, rng()))) >= least
     else:
         with pytest.raises(ParameterError, match="fewer devices"):
-            split.deal(data, devices, rng())
+            split.assign(data, devices, rng())
 
 
 @pytest.mark.parametrize("split", [*EVERYTHING, Labels(per_device=2), IID(identical=True, samples=30)])
 def test_another_seed_gives_another_split(split: Split) -> None:
-    one, other = (split.deal(classes(200), 8, rng(seed)) for seed in (1, 2))
+    one, other = (split.assign(classes(200), 8, rng(seed)) for seed in (1, 2))
     assert any(not np.array_equal(mine, yours) for mine, yours in zip(one, other, strict=True))
 
 
 @pytest.mark.parametrize("split", [*EVERYTHING, Labels()])
 def test_more_devices_than_samples_are_refused(split: Split) -> None:
     with pytest.raises(ParameterError) as caught:
-        split.deal(classes(9), 10, rng())
+        split.assign(classes(9), 10, rng())
     assert caught.value.key == "name"
     assert "9 training samples cannot be split over 10 devices; use fewer devices" in caught.value.problem
 
 
 @pytest.mark.parametrize("split", EVERYTHING)
 def test_values_can_be_dealt(split: Split) -> None:
-    assert len(split.deal(values(50), 5, rng())) == 5
+    assert len(split.assign(values(50), 5, rng())) == 5
 
 
 def test_every_split_of_the_catalogue_is_a_documented_dataclass_of_parameters() -> None:
-    assert list(SPLITS) == sorted(SPLITS)
-    for name, cls in SPLITS.items():
-        assert issubclass(cls, BASE)
+    assert list(CATALOGUE) == sorted(CATALOGUE)
+    for name, cls in CATALOGUE.items():
+        assert issubclass(cls, CATALOGUE.base)
         assert cls.__doc__
         assert "\n" not in cls.__doc__
         assert dataclasses.is_dataclass(cls)
-        assert plugins.find(name, "testbed.learning.splits", "x.toml", "task.split.name") is cls
+        assert CATALOGUE.find(name, "x.toml", "task.split.name") is cls
         assert all(meaning for *_, meaning in parameters.describe(cls))
 
 
@@ -133,7 +134,7 @@ def test_every_split_of_the_catalogue_is_a_documented_dataclass_of_parameters() 
 )
 def test_a_wrong_parameter_is_told(name: str, table: dict[str, object], told: str) -> None:
     with pytest.raises(ProfileError) as caught:
-        parameters.build(SPLITS[name], table, "x.toml", "task.split")
+        parameters.build(CATALOGUE[name], table, "x.toml", "task.split")
     assert told in str(caught.value)
 
 
@@ -143,4 +144,4 @@ def test_a_split_survives_being_a_table(split: Split) -> None:
 
 
 def test_splits_that_may_leave_a_device_short_can_be_told_what_to_do() -> None:
-    assert {name for name, cls in SPLITS.items() if issubclass(cls, AtLeast)} == {"dirichlet", "power-law"}
+    assert {name for name, cls in CATALOGUE.items() if issubclass(cls, AtLeast)} == {"dirichlet", "power-law"}

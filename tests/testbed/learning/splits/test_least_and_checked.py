@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from testbed.common import plugins
 from testbed.common.errors import ProfileError
 from testbed.common.parameters import ParameterError
-from testbed.learning.data.dataset import Indices, Part
-from testbed.learning.splits import checked
+from testbed.learning.data.dataset import Indices, Subset
+from testbed.learning.splits import SPLITS, checked
 from testbed.learning.splits.minimum import fill
 from testbed.learning.splits.split import Split
 from tests.testbed.learning.splits.parts import classes, rng
@@ -57,7 +56,7 @@ class Own(Split):
 
     gives: Any = None
 
-    def deal(self, part: Part, devices: int, rng: np.random.Generator) -> list[Indices]:
+    def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         given: list[Indices] = self.gives
         return given
 
@@ -85,17 +84,17 @@ class Incomplete(Split):
 )
 def test_what_a_users_split_does_wrong_is_told(gives: object, told: str) -> None:
     with pytest.raises(ParameterError) as caught:
-        checked.deal(Own(gives=gives), classes(10), 2, rng())
+        checked.assign_checked(Own(gives=gives), classes(10), 2, rng())
     assert (caught.value.key, caught.value.problem) == ("name", f"does not fit: {told}")
 
 
 def test_what_a_users_split_gives_in_disorder_is_put_in_order() -> None:
-    given = checked.deal(Own(gives=([3, 1], np.array([9, 0], np.int32))), classes(10), 2, rng())
+    given = checked.assign_checked(Own(gives=([3, 1], np.array([9, 0], np.int32))), classes(10), 2, rng())
     assert [shard.tolist() for shard in given] == [[1, 3], [0, 9]]
     assert {shard.dtype for shard in given} == {np.dtype(np.int64)}
 
 
 def test_a_users_own_split_can_be_named() -> None:
-    assert plugins.find(f"{__name__}:Own", "testbed.learning.splits", "x.toml", "task.split") is Own
+    assert SPLITS.find(f"{__name__}:Own", "x.toml", "task.split") is Own
     with pytest.raises(ProfileError, match="it must define deal"):
-        plugins.find(f"{__name__}:Incomplete", "testbed.learning.splits", "x.toml", "task.split")
+        SPLITS.find(f"{__name__}:Incomplete", "x.toml", "task.split")

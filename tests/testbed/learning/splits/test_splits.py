@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from testbed.common.parameters import ParameterError
-from testbed.learning.data.dataset import Part
+from testbed.learning.data.dataset import Subset
 from testbed.learning.splits.dirichlet import Dirichlet
 from testbed.learning.splits.iid import IID
 from testbed.learning.splits.label_groups import LabelGroups
@@ -23,9 +23,9 @@ from testbed.learning.splits.split import Split
 from tests.testbed.learning.splits.parts import classes, counts, part, rng, sizes, values
 
 
-def told(split: Split, data: Part, devices: int) -> tuple[str, str]:
+def told(split: Split, data: Subset, devices: int) -> tuple[str, str]:
     with pytest.raises(ParameterError) as caught:
-        split.deal(data, devices, rng())
+        split.assign(data, devices, rng())
     return caught.value.key, caught.value.problem
 
 
@@ -33,21 +33,21 @@ def told(split: Split, data: Part, devices: int) -> tuple[str, str]:
 
 
 def test_equal_shares_differ_by_one_at_most() -> None:
-    assert sizes(IID().deal(classes(103), 4, rng())) == [26, 26, 26, 25]
+    assert sizes(IID().assign(classes(103), 4, rng())) == [26, 26, 26, 25]
 
 
 def test_equal_shares_are_consecutive_pieces_of_one_permutation() -> None:
     # profiles and benchmarks of before must give the same shards
     expected = [np.sort(piece) for piece in np.array_split(rng(5).permutation(50), 4)]
-    assert all(map(np.array_equal, IID().deal(classes(50), 4, rng(5)), expected))
+    assert all(map(np.array_equal, IID().assign(classes(50), 4, rng(5)), expected))
 
 
 def test_shares_may_be_smaller_than_what_there_is() -> None:
-    assert sizes(IID(samples=7).deal(classes(50), 4, rng())) == [7, 7, 7, 7]
+    assert sizes(IID(samples=7).assign(classes(50), 4, rng())) == [7, 7, 7, 7]
 
 
 def test_everyone_may_have_the_same_samples() -> None:
-    shards = IID(identical=True, samples=25).deal(classes(60), 4, rng())
+    shards = IID(identical=True, samples=25).assign(classes(60), 4, rng())
     assert sizes(shards) == [25] * 4
     assert all(np.array_equal(shards[0], shard) for shard in shards)
     shards[0][0] = 99
@@ -55,7 +55,7 @@ def test_everyone_may_have_the_same_samples() -> None:
 
 
 def test_everyone_may_have_everything_even_if_there_are_more_devices_than_samples() -> None:
-    assert [shard.tolist() for shard in IID(identical=True).deal(classes(3), 4, rng())] == [[0, 1, 2]] * 4
+    assert [shard.tolist() for shard in IID(identical=True).assign(classes(3), 4, rng())] == [[0, 1, 2]] * 4
 
 
 def test_more_samples_than_there_are_are_refused() -> None:
@@ -78,14 +78,14 @@ def test_dirichlet_makes_the_draws_that_it_always_made() -> None:
         ends = np.round(np.cumsum(draw.dirichlet([0.5] * 6))[:-1] * len(members)).astype(int)
         for own, piece in zip(pieces, np.split(members, ends), strict=True):
             own += piece.tolist()
-    assert [shard.tolist() for shard in Dirichlet().deal(data, 6, rng(3))] == [sorted(own) for own in pieces]
+    assert [shard.tolist() for shard in Dirichlet().assign(data, 6, rng(3))] == [sorted(own) for own in pieces]
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 5.0])
 def test_shares_of_a_label_vary_as_a_dirichlet_distribution_does(alpha: float) -> None:
     devices, data = 5, classes(4000, labels=2)
     shares = np.concatenate(
-        [counts(Dirichlet(alpha=alpha).deal(data, devices, rng(seed)), data) / 2000 for seed in range(300)]
+        [counts(Dirichlet(alpha=alpha).assign(data, devices, rng(seed)), data) / 2000 for seed in range(300)]
     )
     variance = (1 / devices) * (1 - 1 / devices) / (devices * alpha + 1)
     assert np.mean(shares) == pytest.approx(1 / devices)
@@ -93,7 +93,7 @@ def test_shares_of_a_label_vary_as_a_dirichlet_distribution_does(alpha: float) -
 
 
 def test_of_values_dirichlet_makes_shares_of_uneven_size() -> None:
-    few, many = (np.ptp(sizes(Dirichlet(alpha=alpha).deal(values(1000), 8, rng()))) for alpha in (0.1, 1000.0))
+    few, many = (np.ptp(sizes(Dirichlet(alpha=alpha).assign(values(1000), 8, rng()))) for alpha in (0.1, 1000.0))
     assert few > 10 * many
 
 
@@ -107,9 +107,11 @@ def test_a_short_device_may_be_an_error() -> None:
 
 def test_nobody_short_is_no_error() -> None:
     strict, filled = (Dirichlet(alpha=1000.0, least=20, short=short) for short in ("error", "fill"))
-    shards = strict.deal(classes(1000), 30, rng())
+    shards = strict.assign(classes(1000), 30, rng())
     assert min(sizes(shards)) >= 20
-    assert all(np.array_equal(one, two) for one, two in zip(shards, filled.deal(classes(1000), 30, rng()), strict=True))
+    assert all(
+        np.array_equal(one, two) for one, two in zip(shards, filled.assign(classes(1000), 30, rng()), strict=True)
+    )
 
 
 def test_a_least_that_nobody_could_reach_is_refused() -> None:
@@ -124,16 +126,16 @@ def test_a_least_that_nobody_could_reach_is_refused() -> None:
 
 @pytest.mark.parametrize("given", [(6250,) * 4, (10000, 5000, 5000, 5000), (17500, 2500, 2500, 2500)])
 def test_devices_have_the_sizes_of_table_vi(given: tuple[int, ...]) -> None:
-    assert tuple(sizes(Sizes(sizes=given).deal(classes(60_000), 4, rng()))) == given
+    assert tuple(sizes(Sizes(sizes=given).assign(classes(60_000), 4, rng()))) == given
 
 
 def test_sizes_by_label_are_whole_digits_where_these_are_of_one_size() -> None:
     data = classes(1000)
-    table = counts(Sizes(sizes=(350, 50, 50, 50), by_label=True).deal(data, 4, rng()), data)
+    table = counts(Sizes(sizes=(350, 50, 50, 50), by_label=True).assign(data, 4, rng()), data)
     assert table.sum(axis=1).tolist() == [350, 50, 50, 50]
     order = [label for row in table for label in row.nonzero()[0]]
     assert order == sorted(order), "sorted, and cut"
-    whole = counts(Sizes(sizes=(700, 100, 100, 100), by_label=True).deal(data, 4, rng()), data)
+    whole = counts(Sizes(sizes=(700, 100, 100, 100), by_label=True).assign(data, 4, rng()), data)
     assert (whole > 0).sum(axis=1).tolist() == [7, 1, 1, 1]
 
 
@@ -148,21 +150,21 @@ def test_sizes_must_be_one_for_each_device_and_not_more_than_there_is() -> None:
 
 def test_sorted_shares_are_runs_of_one_label_if_nothing_is_at_random() -> None:
     data = classes(1000)
-    table = counts(SortAndPartition(epsilon=0).deal(data, 10, rng()), data)
+    table = counts(SortAndPartition(epsilon=0).assign(data, 10, rng()), data)
     assert sorted(table.argmax(axis=1)) == list(range(10))
     assert (table.max(axis=1) == 100).all()
 
 
 def test_which_device_has_which_label_is_drawn() -> None:
     data = classes(1000)
-    table = counts(SortAndPartition(epsilon=0).deal(data, 10, rng()), data)
+    table = counts(SortAndPartition(epsilon=0).assign(data, 10, rng()), data)
     assert list(table.argmax(axis=1)) != list(range(10))
 
 
 @pytest.mark.parametrize("epsilon", [0.04, 0.5])
 def test_a_share_epsilon_is_spread_over_all_devices(epsilon: float) -> None:
     data = classes(60_000)
-    table = counts(SortAndPartition(epsilon=epsilon).deal(data, 100, rng()), data)
+    table = counts(SortAndPartition(epsilon=epsilon).assign(data, 100, rng()), data)
     # of the samples at random, 9 of 10 are not of the label of the device; the median, as a few devices have two
     assert np.median(600 - table.max(axis=1)) == pytest.approx(0.9 * epsilon * 600, rel=0.1)
     assert set(table.sum(axis=1)) == {600}
@@ -170,23 +172,23 @@ def test_a_share_epsilon_is_spread_over_all_devices(epsilon: float) -> None:
 
 def test_everything_at_random_is_iid() -> None:
     data = classes(60_000)
-    table = counts(SortAndPartition(epsilon=1).deal(data, 10, rng()), data)
+    table = counts(SortAndPartition(epsilon=1).assign(data, 10, rng()), data)
     assert abs(table - 600).max() < 5 * math.sqrt(600)
 
 
 @pytest.mark.parametrize("epsilon", [0, 0.04, 0.37, 0.5, 0.93, 1])
 @pytest.mark.parametrize("samples", [10, 13, 19, 101])
 def test_sorted_shares_are_equal_whatever_part_is_at_random(epsilon: float, samples: int) -> None:
-    assert np.ptp(sizes(SortAndPartition(epsilon=epsilon).deal(classes(samples), 10, rng()))) <= 1
+    assert np.ptp(sizes(SortAndPartition(epsilon=epsilon).assign(classes(samples), 10, rng()))) <= 1
 
 
 def test_values_are_sorted_too() -> None:
     data = values(100)
-    shards = SortAndPartition(epsilon=0).deal(data, 4, rng())
+    shards = SortAndPartition(epsilon=0).assign(data, 4, rng())
     bounds = sorted((data.targets[shard].min(), data.targets[shard].max()) for shard in shards)
     assert all(below[1] <= above[0] for below, above in itertools.pairwise(bounds))
     several = part(np.stack([data.targets, -data.targets], axis=1))
-    assert all(map(np.array_equal, SortAndPartition(epsilon=0).deal(several, 4, rng()), shards))
+    assert all(map(np.array_equal, SortAndPartition(epsilon=0).assign(several, 4, rng()), shards))
 
 
 # ---- labels (T2)
@@ -195,7 +197,7 @@ def test_values_are_sorted_too() -> None:
 @pytest.mark.parametrize("each", [1, 2, 5, 10])
 def test_each_device_has_exactly_so_many_labels_and_each_label_as_many_devices_as_any_other(each: int) -> None:
     data = classes(6000)
-    table = counts(Labels(per_device=each).deal(data, 30, rng()), data)
+    table = counts(Labels(per_device=each).assign(data, 30, rng()), data)
     assert set((table > 0).sum(axis=1)) == {each}
     assert set((table > 0).sum(axis=0)) == {3 * each}
     assert set(table[table > 0]) <= {600 // (3 * each), -(-600 // (3 * each))}
@@ -221,13 +223,13 @@ def test_each_label_is_had_by_any_device_with_the_same_chance() -> None:
 
 def test_labels_for_which_there_are_no_devices_are_left_out() -> None:
     data = classes(1000)
-    table = counts(Labels(per_device=2).deal(data, 3, rng()), data)
+    table = counts(Labels(per_device=2).assign(data, 3, rng()), data)
     assert sorted(table.sum(axis=0)) == [0] * 4 + [100] * 6
 
 
 def test_labels_that_no_sample_has_do_not_count() -> None:
     data = part(np.array([2, 5] * 10))
-    assert set((counts(Labels(per_device=2).deal(data, 3, rng()), data) > 0).sum(axis=1)) == {2}
+    assert set((counts(Labels(per_device=2).assign(data, 3, rng()), data) > 0).sum(axis=1)) == {2}
 
 
 def test_labels_that_cannot_be_had_are_refused() -> None:
@@ -247,28 +249,28 @@ def test_labels_that_cannot_be_had_are_refused() -> None:
 
 
 def test_sizes_follow_the_power_law() -> None:
-    given = sorted(sizes(PowerLaw(exponent=1.0).deal(classes(11_000), 4, rng())), reverse=True)
+    given = sorted(sizes(PowerLaw(exponent=1.0).assign(classes(11_000), 4, rng())), reverse=True)
     assert given == [5280, 2640, 1760, 1320]  # 1 : 1/2 : 1/3 : 1/4, which is 12 : 6 : 4 : 3 of 25
 
 
 def test_ranks_are_drawn() -> None:
-    richest = {int(np.argmax(sizes(PowerLaw().deal(classes(500), 5, rng(seed))))) for seed in range(60)}
+    richest = {int(np.argmax(sizes(PowerLaw().assign(classes(500), 5, rng(seed))))) for seed in range(60)}
     assert richest == set(range(5))
 
 
 def test_an_exponent_of_0_gives_equal_shares() -> None:
-    assert np.ptp(sizes(PowerLaw(exponent=0).deal(classes(1003), 7, rng()))) <= 1
+    assert np.ptp(sizes(PowerLaw(exponent=0).assign(classes(1003), 7, rng()))) <= 1
 
 
 def test_labels_are_the_same_for_all_under_a_power_law() -> None:
     data = classes(60_000)
-    table = counts(PowerLaw().deal(data, 5, rng()), data)
+    table = counts(PowerLaw().assign(data, 5, rng()), data)
     expected = table.sum(axis=1, keepdims=True) / 10
     assert (abs(table - expected) < 5 * np.sqrt(expected)).all()
 
 
 def test_the_tail_of_a_power_law_is_filled_up_or_refused() -> None:
-    assert min(sizes(PowerLaw(exponent=4, least=5).deal(classes(1000), 20, rng()))) == 5
+    assert min(sizes(PowerLaw(exponent=4, least=5).assign(classes(1000), 20, rng()))) == 5
     key, problem = told(PowerLaw(exponent=4, short="error"), classes(1000), 20)
     assert key == "least"
     assert problem.endswith("or a smaller exponent")
@@ -281,12 +283,12 @@ OWNED = part(np.arange(12) % 3, owners=[4, 4, 4, 4, 4, 7, 7, 7, 9, 9, 2, 4])
 
 
 def test_a_device_has_all_samples_of_one_owner() -> None:
-    shards = {tuple(shard) for shard in Natural().deal(OWNED, 4, rng())}
+    shards = {tuple(shard) for shard in Natural().assign(OWNED, 4, rng())}
     assert shards == {(0, 1, 2, 3, 4, 11), (5, 6, 7), (8, 9), (10,)}
 
 
 def test_owners_are_drawn_among_those_who_made_enough() -> None:
-    drawn = {tuple(shard) for seed in range(30) for shard in Natural(least=2).deal(OWNED, 2, rng(seed))}
+    drawn = {tuple(shard) for seed in range(30) for shard in Natural(least=2).assign(OWNED, 2, rng(seed))}
     assert drawn == {(0, 1, 2, 3, 4, 11), (5, 6, 7), (8, 9)}
 
 
@@ -316,15 +318,15 @@ def test_owners_that_are_not_there_are_told() -> None:
 
 def test_devices_of_a_group_share_its_labels_equally_and_have_no_others() -> None:
     data = classes(1000)
-    dealt = counts(LabelGroups(groups=4).deal(data, 20, rng()), data)
-    held = [tuple(np.flatnonzero(row)) for row in dealt]
+    partition = counts(LabelGroups(groups=4).assign(data, 20, rng()), data)
+    held = [tuple(np.flatnonzero(row)) for row in partition]
     groups = set(held)
     assert sorted(label for group in groups for label in group) == list(range(10))
     assert {held.count(group) for group in groups} == {5}
     assert {len(group) for group in groups} == {2, 3}
-    assert dealt.sum() == 1000
+    assert partition.sum() == 1000
     for group in groups:
-        shares = [row.sum() for row, own in zip(dealt, held, strict=True) if own == group]
+        shares = [row.sum() for row, own in zip(partition, held, strict=True) if own == group]
         assert max(shares) - min(shares) <= 1
 
 

@@ -90,7 +90,7 @@ def test_full_batch_descent_lowers_the_loss_of_a_linear_model(recipe: Recipe) ->
 def test_each_device_of_synthetic_has_its_own_data_and_a_tenth_of_it_is_tested() -> None:
     recipe = Synthetic()
     data = recipe.dataset(SETTING)
-    shards, test = recipe.deal(data, SETTING)
+    shards, test = recipe.assign(data, SETTING)
     assert data.train.owners is not None
     assert data.test.owners is not None
     owners = [set(data.train.owners[shard].tolist()) for shard in shards]

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from testbed.common.errors import UserError
 from testbed.common.parameters import ParameterError
-from testbed.learning.data.dataset import DataSet, Part
+from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.setting import Setting
 
@@ -105,7 +105,7 @@ def test_a_task_may_have_a_loss_and_metrics_of_its_own_and_what_follows_from_the
 def test_a_task_may_deal_its_data_itself() -> None:
     @dataclass(kw_only=True)
     class Mine(Own):
-        def deal(self, data: DataSet, setting: Setting) -> Any:
+        def assign(self, data: DataSet, setting: Setting) -> Any:
             return [np.arange(device, 30, 3) for device in range(3)], np.arange(4)
 
     assert Mine().open(SETTING).shards[1].tolist() == list(range(1, 30, 3))
@@ -157,17 +157,17 @@ def test_data_that_cannot_be_learnt_from_is_refused_by_name(what: str) -> None:
 def test_arrays_that_do_not_fit_each_other_are_refused() -> None:
     @dataclass(kw_only=True)
     class Arrays(Own):
-        part: Part
+        part: Subset
 
         def data(self, setting: Setting) -> DataSet:
             return DataSet(train=self.part, test=self.part, classes=("a", "b"))
 
     inputs = np.zeros((4, 2), np.float32)
     for part, problem in (
-        (Part(inputs=inputs, targets=np.zeros(5, np.int64)), "has 4 inputs and 5 targets"),
-        (Part(inputs=inputs, targets=np.array([0, 1, 2, 0])), "the label of sample 2 is 2; labels are 0 to 1"),
-        (Part(inputs=inputs, targets=np.array([0, 1, 1, -1])), "the label of sample 3 is -1"),
-        (Part(inputs=inputs, targets=np.zeros(4, np.int64), owners=np.zeros(3, np.int64)), "4 samples and 3 owners"),
+        (Subset(inputs=inputs, targets=np.zeros(5, np.int64)), "has 4 inputs and 5 targets"),
+        (Subset(inputs=inputs, targets=np.array([0, 1, 2, 0])), "the label of sample 2 is 2; labels are 0 to 1"),
+        (Subset(inputs=inputs, targets=np.array([0, 1, 1, -1])), "the label of sample 3 is -1"),
+        (Subset(inputs=inputs, targets=np.zeros(4, np.int64), owners=np.zeros(3, np.int64)), "4 samples and 3 owners"),
     ):
         with pytest.raises(UserError, match=problem):
             Arrays(part=part).open(SETTING)
@@ -179,21 +179,21 @@ def test_only_the_test_samples_of_owners_that_were_dealt_are_scored() -> None:
         owners: Any = field(default_factory=lambda: np.arange(9) % 5)
 
         def data(self, setting: Setting) -> DataSet:
-            train = Part(
+            train = Subset(
                 inputs=np.zeros((30, 2), np.float32), targets=np.arange(30) % 2, owners=np.repeat(np.arange(5), 6)
             )
-            test = Part(inputs=np.zeros((9, 2), np.float32), targets=np.arange(9) % 2, owners=self.owners)
+            test = Subset(inputs=np.zeros((9, 2), np.float32), targets=np.arange(9) % 2, owners=self.owners)
             return DataSet(train=train, test=test, classes=("a", "b"))
 
     recipe = Owned(split="natural")
     data = recipe.dataset(SETTING)
-    shards, test = recipe.deal(data, SETTING)
+    shards, test = recipe.assign(data, SETTING)
     assert data.train.owners is not None
     chosen = {int(owner) for shard in shards for owner in data.train.owners[shard]}
     assert len(chosen) == 3
     assert {int(number) % 5 for number in test} == chosen
     strangers = Owned(split="natural", owners=np.arange(9) + 100)  # as the test writers of MNIST are
-    assert len(strangers.deal(strangers.dataset(SETTING), SETTING)[1]) == 9
+    assert len(strangers.assign(strangers.dataset(SETTING), SETTING)[1]) == 9
 
 
 # ---- mistakes that are easily made
@@ -223,7 +223,7 @@ def test_metrics_may_be_tensors() -> None:
 def test_what_a_task_deals_itself_is_checked(given: Any, problem: str) -> None:
     @dataclass(kw_only=True)
     class Dealing(Own):
-        def deal(self, data: DataSet, setting: Setting) -> Any:
+        def assign(self, data: DataSet, setting: Setting) -> Any:
             return given()
 
     with pytest.raises(ParameterError, match=problem):

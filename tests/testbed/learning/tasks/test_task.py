@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from testbed.common.parameters import ParameterError
-from testbed.learning.data.dataset import DataSet, Part
+from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.digits import Digits
 from testbed.learning.tasks.flat_vector import FlatModel
@@ -204,7 +204,7 @@ def test_more_devices_than_samples_are_refused_with_a_remedy(split: str) -> None
 def test_fewer_test_samples_are_drawn_by_the_data_seed() -> None:
     def tested(seed: int) -> list[int]:
         recipe, setting = Digits(test_samples=50), Setting(devices=4, data_seed=seed)
-        return recipe.deal(recipe.dataset(setting), setting)[1].tolist()
+        return recipe.assign(recipe.dataset(setting), setting)[1].tolist()
 
     assert tested(1) == tested(1) != tested(2)
     assert len(set(tested(1))) == 50
@@ -216,7 +216,7 @@ def test_fewer_test_samples_are_drawn_by_the_data_seed() -> None:
 
 def linear_task(samples: int) -> Task:
     rng = np.random.default_rng(3)
-    part = Part(
+    part = Subset(
         inputs=rng.normal(size=(samples, 4)).astype(np.float32), targets=rng.integers(0, 3, samples).astype(np.uint8)
     )
     module = nn.Linear(4, 3)
@@ -251,7 +251,7 @@ def test_scores_over_pieces_are_means_over_all_test_samples() -> None:
 def test_bytes_are_normalised_by_channel() -> None:
     images = np.zeros((2, 3, 2, 2), np.uint8)
     images[1] = 255
-    part = Part(inputs=images, targets=np.array([0, 1], np.uint8))
+    part = Subset(inputs=images, targets=np.array([0, 1], np.uint8))
     data = DataSet(train=part, test=part, mean=(0.0, 51.0, 255.0), std=(255.0, 51.0, -255.0))
     task = Task(module=nn.Sequential(nn.Flatten(), nn.Linear(12, 2)), data=data, shards=[np.arange(2)])
     inputs, targets = task._batch(part, np.arange(2))
@@ -261,11 +261,13 @@ def test_bytes_are_normalised_by_channel() -> None:
 
 
 def test_characters_are_whole_numbers_and_values_are_floats() -> None:
-    part = Part(inputs=np.array([[1, 2], [3, 4]], np.uint8), targets=np.array([0.5, 2.5]))
+    part = Subset(inputs=np.array([[1, 2], [3, 4]], np.uint8), targets=np.array([0.5, 2.5]))
     task = Task(
-        module=nn.Linear(1, 1), data=DataSet(train=part, test=part), shards=[np.arange(2)],
+        module=nn.Linear(1, 1),
+        data=DataSet(train=part, test=part),
+        shards=[np.arange(2)],
         loss=lambda outputs, targets: targets.mean(),
-    )  # fmt: skip
+    )
     inputs, targets = task._batch(part, np.array([1]))
     assert (inputs.dtype, targets.dtype) == (torch.int64, torch.float32)
     assert (inputs.tolist(), targets.tolist()) == ([[3, 4]], [2.5])

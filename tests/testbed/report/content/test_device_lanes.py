@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from testbed.history.trace import Event
-from testbed.report.content.device_lanes import COLUMNS, IDLE, PAINTED, Lanes, Painter
+from testbed.report.content.device_lanes import COLUMNS, IDLE, PAINTED, Lanes, TimelineBuilder
 from tests.testbed.analysis.histories import abandoned, download, scripted, suspended, trained, upload
 from tests.testbed.report.examples import SMALL
 
 
 def paint(events: Iterable[Event], devices: list[str], seconds: float, columns: int = COLUMNS) -> Lanes:
-    painter = Painter()
+    painter = TimelineBuilder()
     assert list(painter.watch(events)) == list(events)
     return painter.lanes(devices, seconds, columns)
 

@@ -20,30 +20,43 @@ from tests.testbed.report.examples import HEADER, SMALL, arrived, write
 MEMBERS = ["a", "b", "c"]
 
 
-def grouped(t: float, book: int, head: str, cluster: int = 0, members: list[str] | None = None) -> trace.Grouped:
-    return trace.Grouped(t=t, cluster=cluster, book=book, head=head, members=members or MEMBERS, quorum=1)
+def grouped(
+    t: float, ticket_range: int, head: str, cluster: int = 0, members: list[str] | None = None
+) -> trace.Grouped:
+    return trace.Grouped(
+        t=t, cluster=cluster, ticket_range=ticket_range, head=head, members=members or MEMBERS, quorum=1
+    )
 
 
-def sent(ticket: int, t: float, device: str, *, lead: bool = False) -> trace.Dispatched:
-    return trace.Dispatched(t=t, device=device, ticket=ticket, version=0, steps=1, lead=lead)
+def sent(ticket: int, t: float, device: str, *, for_cluster: bool = False) -> trace.Dispatched:
+    return trace.Dispatched(t=t, device=device, ticket=ticket, version=0, steps=1, for_cluster=for_cluster)
 
 
 LEAD, OWN = 10, first_ticket(2)
 EVENTS: list[Event] = [
-    HEADER, *(histories.joined(name) for name in MEMBERS),
-    sent(1, 0.0, "a"), arrived(1, 1.0, 1.0, "a"), trace.Rejected(t=1.0, device="a", ticket=1, reason="for clusters"),
-    trace.Clustered(t=1.0, version=0, clusters=[MEMBERS], purity=0.75), grouped(1.0, 2, "a"),
-    sent(LEAD, 1.0, "a", lead=True), sent(OWN, 1.0, "b"), arrived(OWN, 2.0, 1.0, "b"), arrived(LEAD, 2.0, 1.0, "a"),
+    HEADER,
+    *(histories.joined(name) for name in MEMBERS),
+    sent(1, 0.0, "a"),
+    arrived(1, 1.0, 1.0, "a"),
+    trace.Rejected(t=1.0, device="a", ticket=1, reason="for clusters"),
+    trace.Clustered(t=1.0, version=0, clusters=[MEMBERS], purity=0.75),
+    grouped(1.0, 2, "a"),
+    sent(LEAD, 1.0, "a", for_cluster=True),
+    sent(OWN, 1.0, "b"),
+    arrived(OWN, 2.0, 1.0, "b"),
+    arrived(LEAD, 2.0, 1.0, "a"),
     trace.Aggregated(t=2.0, version=1, tickets=[LEAD], weights=[1.0], staleness=[0]),
     trace.Merged(t=2.0, device="a", ticket=LEAD, tickets=[OWN], weights=[1.0], staleness=[0]),
     grouped(2.5, 2, "a", members=["a", "b"]),
     grouped(3.0, 3, "b"),
-    trace.Left(t=4.0, device="b", reason="it was silent"), grouped(4.0, 4, "c", members=["a", "c"]),
+    trace.Left(t=4.0, device="b", reason="it was silent"),
+    grouped(4.0, 4, "c", members=["a", "c"]),
     sent(first_ticket(5), 5.0, "a"),
     trace.Clustered(t=6.0, version=1, clusters=[["a"], ["c"]], purity=None),
-    grouped(6.0, 6, "a"), grouped(6.0, 7, "c", cluster=1),
+    grouped(6.0, 6, "a"),
+    grouped(6.0, 7, "c", cluster=1),
     histories.stopped(8.0),
-]  # fmt: skip
+]
 
 
 def watched() -> Clusters:

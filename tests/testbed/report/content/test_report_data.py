@@ -75,7 +75,7 @@ def test_devices_without_a_power_model_are_named_and_cost_nothing_known(tmp_path
 
 def test_a_rule_is_told_with_its_paper(tmp_path: Path) -> None:
     run = gathered(tmp_path)
-    assert run.rule.startswith("Mixes each arriving model")
+    assert run.strategy.startswith("Mixes each arriving model")
     assert run.paper.startswith("Xie, Koyejo, Gupta")
 
 
@@ -84,7 +84,7 @@ def test_a_rule_of_ones_own_is_not_imported(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.syspath_prepend(str(tmp_path))
     header = msgspec.structs.replace(HEADER, strategy="evil:Rule")
     run = gathered(tmp_path, [header, *SMALL[1:]])
-    assert (run.rule, run.paper, "evil" in sys.modules) == (OWN_RULE, "", False)
+    assert (run.strategy, run.paper, "evil" in sys.modules) == (OWN_RULE, "", False)
 
 
 # ---- not whole

@@ -50,7 +50,7 @@ def test_what_was_mended_is_said_and_nothing_where_nothing_was(tmp_path: Path, s
 
 
 def test_the_key_figures(small: RunData) -> None:
-    cards = {card.name: (card.value, card.more) for card in report_tables.cards(small)}
+    cards = {card.name: (card.value, card.more) for card in report_tables.key_figures(small)}
     assert cards["final accuracy"] == ("0.750", "best 0.750")
     assert cards["versions"] == ("2", "in 8.0 s")
     assert cards["updates applied"] == ("2", "of 3 dispatched; 1 in flight")
@@ -69,22 +69,22 @@ ROUNDS: list[Event] = [
 
 def test_rounds_are_told_as_their_paper_measures_them(tmp_path: Path) -> None:
     run = gathered(tmp_path, [*SMALL[:-1], *ROUNDS, SMALL[-1]])
-    cards = {card.name: (card.value, card.more) for card in report_tables.cards(run)}
+    cards = {card.name: (card.value, card.more) for card in report_tables.key_figures(run)}
     assert cards["rounds"] == ("2", "Σ(max − min) 1.5 s")
     assert cards["E_proxy"] == (f"{histories.WATTS.compute * 7.5:.0f} J", "Σ P·τ of the rounds")
 
 
 def test_rounds_without_power_models_have_no_joules(tmp_path: Path) -> None:
     run = gathered(tmp_path, without_power([*SMALL[:-1], *ROUNDS, SMALL[-1]], "b"))
-    assert [card.value for card in report_tables.cards(run) if "E_proxy" in card.name] == ["no power model"]
+    assert [card.value for card in report_tables.key_figures(run) if "E_proxy" in card.name] == ["no power model"]
 
 
 def test_a_rule_without_rounds_has_no_cards_of_them(small: RunData) -> None:
-    assert not {"rounds", "E_proxy"} & {card.name for card in report_tables.cards(small)}
+    assert not {"rounds", "E_proxy"} & {card.name for card in report_tables.key_figures(small)}
 
 
 def test_joules_are_always_said_to_be_a_proxy(small: RunData) -> None:
-    for card in report_tables.cards(small):
+    for card in report_tables.key_figures(small):
         assert f"{card.value} {card.more} ".count(" J ") == 0 or "proxy" in card.name
     for column in report_tables.device_columns(small):
         assert not any(cell.text.endswith(" J") for cell in column.cells) or "proxy" in column.title
@@ -95,7 +95,7 @@ def test_joules_are_always_said_to_be_a_proxy(small: RunData) -> None:
 
 def test_without_power_models_there_are_no_joules_and_not_0(tmp_path: Path) -> None:
     run = gathered(tmp_path, without_power(SMALL, "a", "b"))
-    [energy] = [card for card in report_tables.cards(run) if "energy" in card.name]
+    [energy] = [card for card in report_tables.key_figures(run) if "energy" in card.name]
     assert (energy.value, energy.more) == ("no power model", "so there are no joules")
     assert {row[2] for row in report_tables.levels(run)} == {"no power model"}
     assert report_tables.energy_note(run) == "No device has a power model, so there are no joules."
@@ -104,7 +104,7 @@ def test_without_power_models_there_are_no_joules_and_not_0(tmp_path: Path) -> N
 
 def test_with_some_power_models_it_is_said_whose_is_missing(tmp_path: Path) -> None:
     run = gathered(tmp_path, without_power(SMALL, "b"))
-    [energy] = [card for card in report_tables.cards(run) if "energy" in card.name]
+    [energy] = [card for card in report_tables.key_figures(run) if "energy" in card.name]
     assert (energy.value, energy.more) == ("no power model", "of 1 device, so no joules of the fleet")
     assert report_tables.energy_note(run).endswith("Left out, for want of a power model: 1 device.")
     [column] = [column for column in report_tables.device_columns(run) if column.title == "energy (proxy)"]
@@ -114,14 +114,17 @@ def test_with_some_power_models_it_is_said_whose_is_missing(tmp_path: Path) -> N
 
 def test_a_run_in_which_nothing_was_scored(tmp_path: Path) -> None:
     run = gathered(tmp_path, [event for event in SMALL if not isinstance(event, trace.Scored)])
-    assert report_tables.cards(run)[0] == ("final accuracy", "–", "no version was scored")
+    assert report_tables.key_figures(run)[0] == ("final accuracy", "–", "no version was scored")
     assert report_tables.levels(run) == []
 
 
 def test_what_accuracies_took(small: RunData) -> None:
     assert [row[:2] for row in report_tables.levels(small)] == [
-        ("0.5", "4.0 s"), ("0.6", "7.0 s"), ("0.7", "7.0 s"), ("0.75", "7.0 s")
-    ]  # fmt: skip
+        ("0.5", "4.0 s"),
+        ("0.6", "7.0 s"),
+        ("0.7", "7.0 s"),
+        ("0.75", "7.0 s"),
+    ]
     assert report_tables.levels(small)[0][3] == "2.1 kB"
 
 
@@ -131,8 +134,9 @@ def test_a_replay(small: RunData, tmp_path: Path) -> None:
         " staleness; no final model to compare; 1 delay beyond the recording (loop)."
     )
     assert report_tables.replay_rows(small) == [
-        ("computing", "2", "1 ms", "2 ms", "3 ms"), ("all", "2", "1 ms", "2 ms", "3 ms")
-    ]  # fmt: skip
+        ("computing", "2", "1 ms", "2 ms", "3 ms"),
+        ("all", "2", "1 ms", "2 ms", "3 ms"),
+    ]
     other = gathered(tmp_path / "other", SMALL)
     assert (report_tables.replay(other), report_tables.replay_rows(other)) == ("", [])
 

@@ -122,11 +122,18 @@ def test_arrays_are_split_as_they_say(folder: Path) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"x": images(3)}, {"y": [0, 1, 62, 3]}, {"writer": [0, 0, 1, 2]}, {"writer": [0, 0, 1]},
-        {"split": [0, 0, 0, 0]}, {"split": [0, 1, 2, 1]}, {"x": images(4).astype(float)},
-        {"writer_ids": "a"}, {"writer": [0.0, 0.0, np.nan, 1.0]}, {"writer_ids": np.array(["a", None], object)},
+        {"x": images(3)},
+        {"y": [0, 1, 62, 3]},
+        {"writer": [0, 0, 1, 2]},
+        {"writer": [0, 0, 1]},
+        {"split": [0, 0, 0, 0]},
+        {"split": [0, 1, 2, 1]},
+        {"x": images(4).astype(float)},
+        {"writer_ids": "a"},
+        {"writer": [0.0, 0.0, np.nan, 1.0]},
+        {"writer_ids": np.array(["a", None], object)},
     ],
-)  # fmt: skip
+)
 def test_arrays_that_do_not_fit_are_named(folder: Path, changed: dict[str, Any]) -> None:
     arrays(folder, **changed)
     with pytest.raises(UserError, match=r"femnist_leaf_sub\.npz: "):
@@ -165,10 +172,14 @@ def test_windows_that_follow_each_other_are_kept_as_one_text(folder: Path) -> No
 @pytest.mark.parametrize(
     "samples",
     [
-        (["short"], ["x"]), (["x" * 80], ["xy"]), (["x" * 80], []), ([], ["x"]), ([3], ["x"]),
+        (["short"], ["x"]),
+        (["x" * 80], ["xy"]),
+        (["x" * 80], []),
+        ([], ["x"]),
+        ([3], ["x"]),
         (["x" * 80], [10**20]),
     ],
-)  # fmt: skip
+)
 def test_windows_of_another_length_or_of_something_else_are_refused(folder: Path, samples: Any) -> None:
     plays(folder, BAD=samples)
     with pytest.raises(UserError, match=r"a\.json: .*user 'BAD'"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from testbed.common.errors import UserError
-from testbed.learning.data.dataset import DataSet, Part
+from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.data.loader import load
 from testbed.learning.data.windows import every
 
@@ -29,7 +29,7 @@ def data(folder: Path) -> DataSet:
     return load("shakespeare", folder)
 
 
-def rows(data: DataSet, part: Part) -> list[str]:
+def rows(data: DataSet, part: Subset) -> list[str]:
     letters = np.array(data.classes)
     return ["".join(letters[row]) for row in part.inputs[np.arange(len(part))]]
 
@@ -83,7 +83,7 @@ def test_a_stride_of_one_takes_all(data: DataSet) -> None:
 
 
 def test_a_stride_works_on_any_part() -> None:
-    part = Part(inputs=np.arange(7), targets=np.arange(7) * 10)
+    part = Subset(inputs=np.arange(7), targets=np.arange(7) * 10)
     few = every(part, 3)
     assert np.asarray(few.inputs).tolist() == [0, 3, 6]
     assert few.targets.tolist() == [0, 30, 60]

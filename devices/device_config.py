@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.host.cgroups import Quota
+from testbed.host.cgroups import CpuQuota
 from testbed.profile.fleet import DeviceSpec
-from testbed.wire.credentials import Badge
+from testbed.wire.credentials import Credential
 from testbed.wire.messages import Job
 
 GRAIN_SECONDS = 0.05
@@ -38,10 +38,10 @@ class DeviceConfig:
     begins: float = 0.0
     """The moment at which the run begins for it: later than 0 where it was interrupted and goes on."""
     rejoining: Rejoining | None = None
-    badge: Badge | None = None
+    credential: Credential | None = None
     heads: str = ""
     """Folder with the endpoints of cluster heads."""
-    quota: Quota | float | None = None
+    quota: CpuQuota | float | None = None
     """Share of a core for a process that only computes: by a control group, or by signals. None: paced, or free."""
 
 
@@ -57,4 +57,4 @@ class CanaryConfig:
     """Host seconds that so many steps of so many samples are paced to."""
     every: float
     """Host seconds from one time to the next."""
-    badge: Badge | None = None
+    credential: Credential | None = None

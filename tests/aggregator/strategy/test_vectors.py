@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from aggregator import vectors
+from aggregator.strategy import vectors
 from testbed.wire.messages import Vector
 from tests.aggregator.strategies.by_hand import vector
 

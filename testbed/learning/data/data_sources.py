@@ -34,9 +34,7 @@ _AT_FASHION = ("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",)
 _AT_CIFAR = "https://www.cs.toronto.edu/~kriz/"
 _AT_SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 _DIGITS = tuple("0123456789")
-_CLOTHES = (
-    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
-)  # fmt: skip
+_CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 
 
 def _remotes(known: data_file.Known, places: tuple[str, ...], optional: str = "") -> tuple[Remote, ...]:

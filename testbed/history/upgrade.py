@@ -1,0 +1,29 @@
+"""Events of traces that an earlier version wrote, in the words of this one.
+
+Schema 5 renamed four fields; everything else is as it was in schema 4. A reader converts each line of an older trace
+and never sees the old names. Older schemas are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SCHEMA = 5
+OLDEST = 4
+"""The oldest schema that can be read."""
+
+_RENAMED = {
+    "dispatched": {"lead": "for_cluster"},
+    "downloaded": {"held": "absent"},
+    "uploaded": {"held": "absent"},
+    "arrived": {"taken": "handled"},
+    "asked": {"taken": "handled"},
+    "grouped": {"book": "ticket_range"},
+}
+"""Kind of event → its fields in schema 4 and in schema 5."""
+
+
+def upgraded(event: dict[str, Any]) -> dict[str, Any]:
+    """An event of schema 4, as decoded from JSON, with the field names of schema 5."""
+    names = _RENAMED.get(event.get("kind", ""), {})
+    return {names.get(key, key): value for key, value in event.items()}
