@@ -7,7 +7,7 @@ is not open is ignored.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from aggregator.engine.ticket_register import Record, TicketRegister
 from aggregator.engine.tickets import PresentDevice, Ticket
 from aggregator.engine.view import BadDecision, ServerView
-from aggregator.strategies.eafl.clustering import purity
-from aggregator.strategy import Decision, DeviceInfo, Forecast, Grouping, Strategy, UploadPlan
+from aggregator.strategy import Decision, DeviceInfo, Forecast, Strategy
 from aggregator.strategy.vectors import is_finite
 from testbed.history import trace
 from testbed.history.events.run_events import UNREACHABLE
@@ -104,7 +103,7 @@ class Engine(ServerView):
             self._clear(device, present, reason)
         for device in everyone:
             decision = self._strategy.on_leave(device, self)
-            self._carry_out(replace(decision, train={}, leads=(), groups=(), plan=None), f"leave of {device}")
+            self._carry_out(replace(decision, train={}, orders=()), f"leave of {device}")
 
     # ---- events
 
@@ -125,7 +124,7 @@ class Engine(ServerView):
         if self._started:
             self._carry_out(self._strategy.on_join(info.name, self), f"join of {info.name}")
         elif self._over:
-            self._dispatch(info.name, None)
+            self.dispatch(info.name, None)
             self._drop_unreachable()
 
     def leave(self, device: str, reason: str, now: float) -> None:
@@ -257,7 +256,7 @@ class Engine(ServerView):
         """The rule has made its last version: every device is sent it, to keep. Nothing more is asked of the rule."""
         self.now, self._started, self._over, self.wake_at = now, False, True, None
         for device in self._present:
-            self._dispatch(device, None)
+            self.dispatch(device, None)
         self._drop_unreachable()
 
     @property
@@ -272,84 +271,65 @@ class Engine(ServerView):
             self._new_version(decision.model, decision.applied)
         elif decision.applied:
             raise BadDecision(f"{self._name} applied updates without a new model, after {event}")
-        if decision.round is not None:
-            self._rounds += 1
-            self._record(
-                trace.Round(
-                    t=self.now,
-                    number=self._rounds,
-                    devices=[device for device, _ in decision.round],
-                    seconds=[seconds for _, seconds in decision.round],
-                )
-            )
         for number, reason in decision.rejected.items():
             self._register.reject(self._awaiting(number, "rejected"), reason, self.now)
-        self._regroup(decision)
+        for order in decision.orders:
+            order.before_dispatch(self)
         for device, job in decision.train.items():
-            self._dispatch(device, job, for_cluster=device in decision.leads)
-        if decision.plan is not None:
-            self._grant(decision.plan)  # after ``train``: it may be for tickets that were made just now
+            self.dispatch(device, job)
+        for order in decision.orders:
+            order.after_dispatch(self)
         if decision.wake_at is not None:
             self.wake_at = decision.wake_at
         if self._present and self.wake_at is None and not any(present.at_work for present in self._present.values()):
             raise Stalled(self._name, event)
         self._drop_unreachable()
 
-    def _grant(self, plan: UploadPlan) -> None:
-        self._record(
-            trace.Planned(
-                t=self.now,
-                version=self.version,
-                devices=list(plan.devices),
-                shares=list(plan.shares),
-                remaining=list(plan.remaining),
-                seconds=plan.seconds,
-                queue=plan.queue,
-                spent=plan.spent,
-                budget=plan.budget,
-            )
-        )
-        for device, rate, share in zip(plan.devices, plan.rates, plan.shares, strict=True):
-            present = self._present.get(device)
-            ticket = present.ticket if present is not None else None
-            if present is None or ticket is None or not ticket.train.grant or ticket.granted is not None:
-                raise BadDecision(f"{self._name} granted a rate to {device}, which does not wait for one")
-            present.beats_waiting = 0
-            ticket.granted = Grant(ticket=ticket.number, rate=rate, sent=self.now)
-            self._record(trace.Granted(t=self.now, device=device, ticket=ticket.number, rate=rate, share=share))
-            self._transmit(device, ticket.granted)
+    # ---- what orders do
 
-    def _regroup(self, decision: Decision) -> None:
-        if decision.dissolve:
-            self._register.begin_range(self.now)
-        if decision.clusters is not None:
-            found = [list(members) for members in decision.clusters]
-            truth = self._truth()
-            pure = purity(decision.clusters, truth) if truth is not None else None
-            self._record(trace.Clustered(t=self.now, version=self.version, clusters=found, purity=pure))
-        for group in decision.groups:
-            self._tell_group(group)
+    @property
+    def true_groups(self) -> Mapping[str, Hashable] | None:
+        return self._truth()
 
-    def _tell_group(self, group: Grouping) -> None:
-        ticket_range = self.head_ledgers.open(group.cluster, group.head, group.members, self.now)
+    def record(self, event: trace.Event) -> None:
+        self._record(event)
+
+    def end_round(self, executions: Sequence[tuple[str, float]]) -> None:
+        self._rounds += 1
+        devices, seconds = [device for device, _ in executions], [seconds for _, seconds in executions]
+        self._record(trace.Round(t=self.now, number=self._rounds, devices=devices, seconds=seconds))
+
+    def grant(self, device: str, rate: float, share: float) -> None:
+        present = self._present.get(device)
+        ticket = present.ticket if present is not None else None
+        if present is None or ticket is None or not ticket.train.grant or ticket.granted is not None:
+            raise BadDecision(f"{self._name} granted a rate to {device}, which does not wait for one")
+        present.beats_waiting = 0
+        ticket.granted = Grant(ticket=ticket.number, rate=rate, sent=self.now)
+        self._record(trace.Granted(t=self.now, device=device, ticket=ticket.number, rate=rate, share=share))
+        self._transmit(device, ticket.granted)
+
+    def dissolve_clusters(self) -> None:
+        self._register.begin_range(self.now)
+
+    def join_cluster(self, cluster: int, head: str, members: Sequence[str], quorum: int, *, damped: bool) -> None:
+        number = self.head_ledgers.open(cluster, head, members, self.now)
         self._record(
             trace.Grouped(
-                t=self.now,
-                cluster=group.cluster,
-                ticket_range=ticket_range,
-                head=group.head,
-                members=list(group.members),
-                quorum=group.quorum,
+                t=self.now, cluster=cluster, ticket_range=number, head=head, members=list(members), quorum=quorum
             )
         )
-        told = JoinCluster(ticket_range=ticket_range, head=group.head, quorum=group.quorum, damped=group.damped)
-        members = tuple((name, self._present[name].info.samples, self.jobs_of(name)) for name in group.members)
-        for name in group.members:
+        message = JoinCluster(ticket_range=number, head=head, quorum=quorum, damped=damped)
+        details = tuple((name, self._present[name].info.samples, self.jobs_of(name)) for name in members)
+        for name in members:
             present = self._present[name]
-            if present.ticket is not None and not (present.ticket.train.for_cluster and name == group.head):
-                # from now on it works for its head: nobody waits for what it did before
+            if present.ticket is not None and not (present.ticket.train.for_cluster and name == head):
+                # from now on it works for its head: what it did before is not awaited any more
                 self._register.supersede(present, self.now)
-            self._transmit(name, replace(told, members=members) if name == group.head else told)
+            self._transmit(name, replace(message, members=details) if name == head else message)
+
+    def pass_up(self, delta: Vector, weights: Mapping[int, float]) -> None:
+        raise BadDecision(f"{self._name} passed a result up, but only a cluster head has an aggregator above it")
 
     def _drop_unreachable(self) -> None:
         """Tell the strategy of the devices that could not be reached; what it decides may find more of them."""
@@ -382,7 +362,7 @@ class Engine(ServerView):
         for ticket in fresh:
             register.apply(ticket, self.now)
 
-    def _dispatch(self, device: str, job: Job | None, *, for_cluster: bool = False) -> None:
+    def dispatch(self, device: str, job: Job | None, *, for_cluster: bool = False) -> None:
         """Send the current model, with local work or (the final one) without."""
         present = self._present.get(device)
         if present is None:

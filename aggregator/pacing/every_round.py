@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from msgspec.structs import replace
 
+from aggregator.pacing.round_ended import RoundEnded
 from aggregator.pacing.sampling import fraction_of, sample
 from aggregator.pacing.spread import DelaySpread
 from aggregator.strategy import Decision, Server, Strategy
@@ -86,7 +87,9 @@ class EveryRound(Strategy):
         applied = {ticket: share / total for ticket, share in self._shares.items()}
         self._shares.clear()
         ended = self._spread.close()
-        return replace(self._open(server, server.version + 1), model=model, applied=applied, round=ended)
+        return replace(
+            self._open(server, server.version + 1), model=model, applied=applied, orders=(RoundEnded(ended),)
+        )
 
     def _open(self, server: Server, version: int) -> Decision:
         self._awaited = set(self.choose(server)) if server.devices else set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from aggregator.pacing.round_ended import RoundEnded
 from aggregator.pacing.spread import Executions
 from aggregator.strategy import Decision, Reject, Server, Strategy
 from aggregator.strategy.vectors import plus_scaled
@@ -48,13 +49,14 @@ class EveryUpdate(Strategy):
 
     def on_update(self, update: Update, server: Server) -> Decision:
         ended = self.ended_round(update, server)
+        orders = () if ended is None else (RoundEnded(ended),)
         try:
             model, weight = self.new_model(update, server)
         except Reject as reason:
             train = self._starts([update.device], server)
-            return Decision(rejected={update.ticket: str(reason)}, train=train, round=ended)
+            return Decision(rejected={update.ticket: str(reason)}, train=train, orders=orders)
         train = self._starts([update.device], server)
-        return Decision(model=model, applied={update.ticket: weight}, train=train, round=ended)
+        return Decision(model=model, applied={update.ticket: weight}, train=train, orders=orders)
 
     def _starts(self, free: Iterable[str], server: Server) -> dict[str, Job]:
         return {device: self.job(device, server) for device in self.choose(free, server)}

@@ -1,7 +1,8 @@
 """The interface of a strategy: what it reads, what it answers, and its base class."""
 
 from aggregator.strategy.base import Strategy
-from aggregator.strategy.decision import Decision, Grouping, Reject, UploadPlan
+from aggregator.strategy.decision import Decision, Reject
+from aggregator.strategy.orders import EngineActions, Order
 from aggregator.strategy.server import DeviceInfo, Forecast, Server
 
-__all__ = ["Decision", "DeviceInfo", "Forecast", "Grouping", "Reject", "Server", "Strategy", "UploadPlan"]
+__all__ = ["Decision", "DeviceInfo", "EngineActions", "Forecast", "Order", "Reject", "Server", "Strategy"]

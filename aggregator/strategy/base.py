@@ -21,7 +21,7 @@ class Strategy(abc.ABC):
     hands_out_final_model: ClassVar[bool] = False
     """Whether the run ends only when every device has the final model."""
     grants: ClassVar[bool] = False
-    """Whether devices upload only when, and as fast as, the rule says (``Decision.plan``): it needs a radio cell."""
+    """Whether devices upload only when, and as fast as, the rule says (``GrantRates``): it needs a radio cell."""
     unrepeatable: ClassVar[str] = ""
     """Why a strict replay, which repeats the order of updates at the aggregator, would not do; empty: it would."""
     keeps_old_base: ClassVar[bool] = True

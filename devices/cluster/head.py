@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable
 
 from aggregator.engine.arrivals import Arrivals
+from aggregator.strategies.eafl.head_strategy import HeadStrategy
 from aggregator.strategy import DeviceInfo
-from devices.cluster.head_engine import ClusterEngine, HeadStrategy, Merged
+from devices.cluster.head_engine import ClusterEngine, Merged
 from testbed.history import trace
 from testbed.wire.codec import BadMessage, Buffer, decode, encode, largest_frame
 from testbed.wire.messages import Base, Grant, Heartbeat, JoinCluster, Train, Update, Vector

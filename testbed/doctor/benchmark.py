@@ -138,7 +138,7 @@ def _template() -> tuple[Survey, float]:
     """A survey of the shipped experiment, and the seconds of one fork of its template."""
     experiment = profile_loader.load(profile_files.SHIPPED / "experiments" / f"{_EXPERIMENT}.toml")
     plan = cores.plan(cores.available_cores(), _FORKS)
-    order = preparation.order(experiment, plan)
+    order = preparation.template_request(experiment, plan)
     context = multiprocessing.get_context("forkserver")
     with private_folder() as private, prepared_template(private, order):
         survey = preparation.answer(private, lambda: False)

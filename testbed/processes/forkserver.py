@@ -23,7 +23,7 @@ import psutil
 
 from testbed.common.signals import STOP_SIGNALS
 from testbed.processes import template  # without its variable set, the import prepares nothing
-from testbed.processes.template import ENVIRONMENT, ORDER, READY, Answer, Order
+from testbed.processes.template import ENVIRONMENT, READY, REQUEST, TemplateAnswer, TemplateRequest
 
 _PREFIX = "edgebed-"
 _LOOK_SECONDS = 0.02
@@ -45,7 +45,7 @@ def private_folder() -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def wait_for_template(private: Path, interrupted: Callable[[], bool]) -> Answer | None:
+def wait_for_template(private: Path, interrupted: Callable[[], bool]) -> TemplateAnswer | None:
     """What the template answers when it is ready; None if interrupted.
 
     Forking earlier would wait too, but deaf to signals.
@@ -57,7 +57,7 @@ def wait_for_template(private: Path, interrupted: Callable[[], bool]) -> Answer 
         if interrupted():
             return None
         time.sleep(_LOOK_SECONDS)
-    return msgspec.json.decode((private / READY).read_bytes(), type=Answer)
+    return msgspec.json.decode((private / READY).read_bytes(), type=TemplateAnswer)
 
 
 def _template_pid() -> int:
@@ -79,9 +79,9 @@ def _sweep(base: Path) -> None:
 
 
 @contextlib.contextmanager
-def prepared_template(private: Path, order: Order) -> Iterator[None]:
+def prepared_template(private: Path, order: TemplateRequest) -> Iterator[None]:
     """A forkserver whose template prepares itself as ordered, and ends here."""
-    (private / ORDER).write_bytes(msgspec.json.encode(order))
+    (private / REQUEST).write_bytes(msgspec.json.encode(order))
     root = str(Path(__file__).parents[2])
     paths = [root, *(path for path in sys.path if path and path != root)]
     settings = {ENVIRONMENT: str(private), "PYTHONPATH": os.pathsep.join(paths), **_ONE_THREAD}
@@ -108,7 +108,7 @@ def prepared_template(private: Path, order: Order) -> Iterator[None]:
             else:
                 os.environ[name] = value
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        (private / ORDER).unlink(missing_ok=True)  # the template need not clean up after us
+        (private / REQUEST).unlink(missing_ok=True)  # the template need not clean up after us
         if not (private / READY).exists():
             _kill_template()  # in the middle of its preparation it would not listen
         # both would end by themselves a moment after us; waiting here means that nothing outlives the launcher

@@ -29,7 +29,7 @@ from testbed.planning.planner import Plan
 from testbed.processes.configs import EvaluatorConfig
 from testbed.processes.forkserver import prepared_template
 from testbed.processes.pool import AGGREGATOR, Processes, RunFailed
-from testbed.processes.preparation import TemplateFailed, answer, order
+from testbed.processes.preparation import TemplateFailed, answer, template_request
 from testbed.processes.restarts import Schedule
 from testbed.processes.watchdog import BOOT_SECONDS, RunView, StopRequests, Watchdog
 from testbed.profile import fleet, script
@@ -87,7 +87,7 @@ class Launcher:
         """Start everybody and wait for the end. Raises UserError or RunFailed."""
         with contextlib.suppress(UserError):
             cgroups.sweep(cgroups.find())  # what a run left behind that was killed
-        with self._signals(), prepared_template(self._private, order(self._experiment, self._cores)):
+        with self._signals(), prepared_template(self._private, template_request(self._experiment, self._cores)):
             try:
                 survey = self._survey()
                 if survey is not None:

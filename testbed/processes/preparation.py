@@ -13,7 +13,7 @@ from testbed.host.cores import CorePlan
 from testbed.host.survey import Survey
 from testbed.learning import setup
 from testbed.processes.forkserver import prepared_template, private_folder, wait_for_template
-from testbed.processes.template import Order
+from testbed.processes.template import TemplateRequest
 from testbed.profile import speed
 from testbed.profile.schema import DeviceProfile, Experiment, LinkProfile
 
@@ -26,11 +26,11 @@ class TemplateFailed(Exception):
         self.details = details
 
 
-def order(experiment: Experiment, cores: CorePlan) -> Order:
+def template_request(experiment: Experiment, cores: CorePlan) -> TemplateRequest:
     setting = setup.setting(experiment)
     crowd = {core: min(count, calibration.MOST_PROCESSES) for core, count in Counter(cores.devices).items()}
     profiles = [group.profile for group in experiment.devices if isinstance(group.profile, DeviceProfile)]
-    return Order(
+    return TemplateRequest(
         launcher=os.getpid(),
         source=experiment.name,
         task=experiment.task_name,
@@ -69,7 +69,7 @@ def answer(private: Path, interrupted: Callable[[], bool]) -> Survey | None:
 
 def survey(experiment: Experiment, cores: CorePlan) -> Survey:
     """Only find out, and start nothing."""
-    with private_folder() as private, prepared_template(private, order(experiment, cores)):
+    with private_folder() as private, prepared_template(private, template_request(experiment, cores)):
         found = answer(private, lambda: False)
     assert found is not None
     return found

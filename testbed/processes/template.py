@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from testbed.learning.tasks.task import Task
 
 ENVIRONMENT = "EDGEBED_TEMPLATE"
-ORDER = "template.json"
+REQUEST = "template.json"
 READY = "template.ready"
 _LAUNCHER_DIED = signal.SIGUSR1
 
@@ -54,7 +54,7 @@ PID = os.getpid()
 TASK: Task | None = None
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class TemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the launcher wants prepared and found out."""
 
     launcher: int
@@ -75,7 +75,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Its slow imports are done here, once."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class TemplateAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A survey; or a ``problem`` for the user, with ``details`` if it is none that a user can mend."""
 
     survey: Survey | None = None
@@ -83,7 +83,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     details: str = ""
 
 
-def _prepare(order: Order) -> Task:
+def _prepare(order: TemplateRequest) -> Task:
     import torch
 
     from testbed.processes import roles  # noqa: F401  what is forked needs them
@@ -113,7 +113,7 @@ def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
     return task.flops()
 
 
-def _survey(task: Task, order: Order, pressure: float | None, folder: Path) -> Survey:
+def _survey(task: Task, order: TemplateRequest, pressure: float | None, folder: Path) -> Survey:
     clock = WallClock.starting_now()
     metrics = task.evaluate(task.initial())
     evaluation = clock.now()
@@ -163,7 +163,7 @@ def _clean_up(folder: Path) -> None:
     if os.getpid() != PID:
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, {_LAUNCHER_DIED})  # or the second news of a death would cut this short
-    if (folder / ORDER).exists():
+    if (folder / REQUEST).exists():
         for _ in range(_CLEAN_UP_ATTEMPTS):
             shutil.rmtree(folder, ignore_errors=True)
             if not folder.exists():
@@ -175,7 +175,7 @@ def _main(folder: Path) -> None:
     for number in STOP_SIGNALS:  # a terminal or a batch system sends them to the whole group; children inherit this
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    order = msgspec.json.decode((folder / ORDER).read_bytes(), type=Order)
+    order = msgspec.json.decode((folder / REQUEST).read_bytes(), type=TemplateRequest)
 
     def end(*_: object) -> None:
         _clean_up(folder)
@@ -191,11 +191,11 @@ def _main(folder: Path) -> None:
         TASK = _prepare(order)
         waited = pressure_seconds()
         pressure = None if pressed is None or waited is None else (waited - pressed) / clock.now()
-        answer = Answer(survey=_survey(TASK, order, pressure, folder))
+        answer = TemplateAnswer(survey=_survey(TASK, order, pressure, folder))
     except UserError as error:
-        answer = Answer(problem=str(error))
+        answer = TemplateAnswer(problem=str(error))
     except Exception as error:  # noqa: BLE001  nobody else could tell the user
-        answer = Answer(problem=f"{type(error).__name__}: {error}", details=traceback.format_exc())
+        answer = TemplateAnswer(problem=f"{type(error).__name__}: {error}", details=traceback.format_exc())
     gc.collect()
     gc.freeze()  # what is shared now stays shared: no later collection touches its pages
     draft = folder / f"{READY}.new"

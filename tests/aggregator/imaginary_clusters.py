@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aggregator.strategies.eafl.head_strategy import HeadStrategy
 from aggregator.strategy import DeviceInfo, Strategy
-from devices.cluster.head_engine import ClusterEngine, HeadStrategy, Merged
+from devices.cluster.head_engine import ClusterEngine, Merged
 from testbed.history import trace
 from testbed.wire.messages import Heartbeat, JoinCluster, Train, Update, Vector, range_of
 from tests.aggregator.imaginary import TRANSPORT_SECONDS, Fleet, ImaginaryDevice

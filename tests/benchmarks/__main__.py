@@ -39,7 +39,7 @@ def main(names: list[str]) -> int:
         "startup": startup,
         "throughput": throughput,
         "race": race,
-        "rules": strategies,
+        "strategies": strategies,
         "memory": memory,
         "traces": traces,
         "replay": replay,

@@ -21,7 +21,7 @@ import zmq
 from testbed.host.cores import Priority, available_cores, plan, settle
 from testbed.processes import child
 from testbed.processes.forkserver import prepared_template
-from testbed.processes.template import Order
+from testbed.processes.template import TemplateRequest
 from testbed.wire.messages import Job
 
 _HWM = 8
@@ -56,7 +56,7 @@ def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> fl
     context = multiprocessing.get_context("forkserver")
     with tempfile.TemporaryDirectory(prefix="floor-") as name:
         folder = Path(name)
-        order = Order(
+        order = TemplateRequest(
             launcher=os.getpid(),
             source="floor",
             task="tests.benchmarks.task:SharedDigits",

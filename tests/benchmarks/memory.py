@@ -2,7 +2,7 @@
 
 Each rule runs in a process of its own. A hundred updates come in random order, each with a delta of
 its own, as frames that came in are. What is measured is how much the process grew, in units of one model (4·d bytes).
-docs/rules.md states what it may be: the models that open tickets are based on (at most one a device, plus the current
+docs/strategies.md states what it may be: the models that open tickets are based on (at most one a device, plus the current
 one), what the rule keeps, and what one decision needs for a moment.
 """
 

@@ -26,9 +26,9 @@ def real_messages(size: int, device: str) -> list[Message]:
         said.Welcome(origin=12.5),
         said.Train(ticket=7, number=3, version=2, sent=1.5, job=Job(steps=2, proximal=0.5), model=vector, baseline=4),
         said.Train(ticket=8, version=2, sent=1.5, job=Job(epochs=1, batch=2), model=vector, grant=True),
-        said.Train(ticket=9, version=2, sent=1.5, job=Job(steps=2), model=vector, lead=True),
+        said.Train(ticket=9, version=2, sent=1.5, job=Job(steps=2), model=vector, for_cluster=True),
         said.Train(ticket=10, version=3, sent=1.75, job=None, model=vector),
-        said.Train(ticket=10, version=3, sent=1.75, job=None, model=vector, lead=True),
+        said.Train(ticket=10, version=3, sent=1.75, job=None, model=vector, for_cluster=True),
         said.Update(
             device=device,
             ticket=7,

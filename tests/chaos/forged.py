@@ -123,7 +123,7 @@ def head(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, 
     cluster, now, ticket = Cluster(folder, quorum=1), 0.0, 0
     try:
         cluster.say(idle(), now)
-        cluster.lead(5, 0, now)
+        cluster.receive_model(5, 0, now)
         while fed.frames < frames:
             now += 0.01
             while (told := cluster.member.receive(0)) is not None:
@@ -131,7 +131,7 @@ def head(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, 
                 ticket = train.ticket if isinstance(train, Train) else ticket
             answer = frames_of(update("b", ticket, due=now))
             if dice.random() < 0.1:
-                cluster.lead(6 + fed.frames, fed.frames, now)
+                cluster.receive_model(6 + fed.frames, fed.frames, now)
             shown = answer if dice.random() < 0.05 else mutator.of(answer) if dice.random() < 0.5 else mutator.next()
             said = [frame[:_LARGEST] for frame in shown] or [b""]
             cluster.member.send([*take(fed, said, CLUSTER_SIZE)], PATIENCE)

@@ -1,7 +1,7 @@
 """Rounds over a shared uplink: who uploads in the next one, and how fast, is decided when it begins.
 
 Chen, Yi, Shin, Nallanathan: Adaptive Semi-Asynchronous Federated Learning over Wireless Networks. 2024 (ASAFL), section
-IV. The mathematics is in ``aggregator.strategies.asafl.bandwidth`` (Algorithm 2) and ``aggregator.strategies.asafl.synchrony`` (Algorithm 3).
+IV. The mathematics is in ``bandwidth`` (Algorithm 2) and ``synchrony`` (Algorithm 3).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 
 from aggregator.pacing.every_few import Collecting, idle_devices
 from aggregator.strategies.asafl.bandwidth import Allocate, Upload, equal, optimal, rate
+from aggregator.strategies.asafl.grant_orders import GrantRates
 from aggregator.strategies.asafl.synchrony import (
     WEIGHTS,
     Budget,
@@ -27,7 +28,7 @@ from aggregator.strategies.asafl.synchrony import (
     Myopic,
     RoundProgress,
 )
-from aggregator.strategy import Decision, Server, UploadPlan
+from aggregator.strategy import Decision, Server
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update
 
@@ -128,7 +129,7 @@ class Granting(Collecting):
             # where nothing was gathered, the round begins anew: the time that it took so far counts
             plan = self._planned(server, version, list(dict.fromkeys(start)))
         train = {device: self.job(device, server) for device in start}
-        return msgspec.structs.replace(decision, train=train, plan=plan)
+        return msgspec.structs.replace(decision, train=train, orders=() if plan is None else (plan,))
 
     def _behind(self, server: Server) -> list[str]:
         """Who is restarted on the version that is just being made: busy, and more than τ_0 behind it."""
@@ -136,7 +137,7 @@ class Granting(Collecting):
             return []
         return [device for device, base in server.busy.items() if server.version + 1 - base > self.tau_0]
 
-    def _planned(self, server: Server, version: int, start: list[str]) -> UploadPlan | None:
+    def _planned(self, server: Server, version: int, start: list[str]) -> GrantRates | None:
         """The next round, after ``version``, in which the devices in ``start`` have just been sent it."""
         candidates = self._candidates(server, version, start)
         if not candidates:
@@ -149,7 +150,7 @@ class Granting(Collecting):
         uploads = {each.device: each.upload for each in candidates}
         shares = option.allocation.shares
         pairs = list(zip(option.devices, shares, strict=True))
-        return UploadPlan(
+        return GrantRates(
             devices=option.devices,
             shares=shares,
             seconds=option.allocation.seconds,

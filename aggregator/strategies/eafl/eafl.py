@@ -40,9 +40,10 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from aggregator.strategies.eafl.cluster_orders import DissolveClusters, Grouping, RecordClusters, Regroup, TrainClusters
 from aggregator.strategies.eafl.clustering import cluster, heads
 from aggregator.strategies.eafl.two_stage import dsa, dsa_weights, quorum
-from aggregator.strategy import Decision, Grouping, Server, Strategy
+from aggregator.strategy import Decision, Server, Strategy
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update, Vector
 
@@ -172,7 +173,7 @@ class EAFL(Strategy):
         self._clusters, self._gradients, self._homes, self._iterations = [], {}, {}, 0
         self._awaited, self._closes_at, self._delays = set(server.devices), server.now + self.patience, 0
         train = {device: self.job(device, server) for device in sorted(self._awaited)}
-        return Decision(train=train, dissolve=True, wake_at=self._closes_at)
+        return Decision(train=train, orders=(DissolveClusters(),), wake_at=self._closes_at)
 
     def _cluster_if_due(self, server: Server, train: Sequence[str]) -> Decision:
         assert self._closes_at is not None
@@ -198,7 +199,9 @@ class EAFL(Strategy):
         self._gradients, self._awaited, self._closes_at = {}, set(), None
         every = self._lead(self._clusters, server)
         groups = [self._group(each) for each in self._clusters]
-        return replace(every, clusters=[list(group.members) for group in groups], groups=groups)
+        return replace(
+            every, orders=(RecordClusters([group.members for group in groups]), Regroup(groups), *every.orders)
+        )
 
     def _iterate_if_due(self, server: Server, changed: Sequence[_Cluster], lead: Sequence[_Cluster]) -> Decision:
         # one that has answered counts, although nobody may be left of it
@@ -235,7 +238,7 @@ class EAFL(Strategy):
         present = [each for each in self._clusters if each.members]
         decision = self._lead([each for each in present if each in lead or each in replaced], server)
         groups = [self._group(each) for each in present if each.head and (each in changed or each in replaced)]
-        return replace(decision, groups=groups)
+        return replace(decision, orders=(Regroup(groups), *decision.orders))
 
     def _replace_if_due(self, each: _Cluster, server: Server) -> bool:
         """Whether the cluster has another head now, and is to begin anew. Not while its answer waits for others'."""
@@ -256,7 +259,7 @@ class EAFL(Strategy):
             train[each.head] = self.job(each.head, server)
             each.due = server.now + self.patience * 2**each.strikes
         due = min((each.due for each in self._clusters), default=math.inf)
-        return Decision(train=train, leads=frozenset(train), wake_at=due if due < math.inf else None)
+        return Decision(orders=(TrainClusters(train),), wake_at=due if due < math.inf else None)
 
     def _group(self, each: _Cluster) -> Grouping:
         members = tuple(sorted(each.members))

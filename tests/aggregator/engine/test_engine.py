@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from aggregator.engine.view import BadDecision
+from aggregator.pacing.round_ended import RoundEnded
 from aggregator.strategies.fedasync import FedAsync
 from aggregator.strategy import Decision, Server, Strategy
 from testbed.history import trace
@@ -428,7 +429,11 @@ def test_rounds_are_counted_from_one_and_told_as_the_rule_has_them(scene: Scene)
     rounds = ([("a", 1.5), ("b", 2.25), ("a", 1.0)], None, [("b", 0.5)])
     for moment, ended in enumerate(rounds, 1):
         scene.hand.now = float(moment)
-        scene.answer(lambda server, ended=ended: Decision(train={"a": server.job}, round=ended))  # type: ignore[misc]
+        scene.answer(
+            lambda server, ended=ended: Decision(
+                train={"a": server.job}, orders=() if ended is None else (RoundEnded(ended),)
+            )
+        )  # type: ignore[misc]
         scene.hand.update("a", 1.0)
     assert scene.hand.events(trace.Round) == [
         trace.Round(t=1.0, number=1, devices=["a", "b", "a"], seconds=[1.5, 2.25, 1.0]),

@@ -10,7 +10,8 @@ import pytest
 from aggregator.engine.engine import Stalled
 from aggregator.engine.forecast import CellForecast, NoForecast
 from aggregator.engine.view import BadDecision
-from aggregator.strategy import Decision, Server, Strategy, UploadPlan
+from aggregator.strategies.asafl.grant_orders import GrantRates
+from aggregator.strategy import Decision, Server, Strategy
 from testbed.history import trace
 from testbed.profile.radio import Cell
 from testbed.profile.schema import Direction
@@ -19,9 +20,9 @@ from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vect
 from tests.testbed.examples import device_spec
 
 
-def plan(*devices: str) -> UploadPlan:
+def plan(*devices: str) -> GrantRates:
     count = len(devices)
-    return UploadPlan(
+    return GrantRates(
         devices=devices,
         rates=(8.0,) * count,
         shares=(1 / count,) * count,
@@ -43,10 +44,10 @@ class OnRequest(Strategy):
 
     def on_start(self, server: Server) -> Decision:
         train = dict.fromkeys(server.devices, server.job)
-        return Decision(train=train, plan=plan(*self.at_once) if self.at_once else None)
+        return Decision(train=train, orders=(plan(*self.at_once),) if self.at_once else ())
 
     def on_ask(self, device: str, server: Server) -> Decision:
-        return Decision(plan=plan(device) if self.at_request else None)
+        return Decision(orders=(plan(device),) if self.at_request else ())
 
     def on_join(self, device: str, server: Server) -> Decision:
         return Decision(train={device: server.job})

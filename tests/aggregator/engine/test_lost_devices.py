@@ -71,7 +71,7 @@ def test_a_device_that_the_script_has_killed_is_missed_by_its_silence_only(
     monkeypatch.setattr("aggregator.process.intake.is_computing", lambda pid: False)
     began = time.now
     monkeypatch.setattr(
-        "aggregator.process.intake.DeathWatch.ended", lambda watch: ["host-1"] if time.now - began > 0.55 else []
+        "aggregator.process.intake.ExitWatch.ended", lambda watch: ["host-1"] if time.now - began > 0.55 else []
     )
     events = run(world, folder, monkeypatch, script((0.5, "kill")), "presence.beat=0.1", "presence.timeout=0.8")
     [left] = [event for event in of(trace.Left, events) if event.device == "host-1"]

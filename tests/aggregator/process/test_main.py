@@ -285,11 +285,13 @@ def test_a_request_under_a_rule_that_grants_no_rates_is_refused(
 
 
 FORGED = {
-    "a Group that this device may not send": JoinCluster(ticket_range=1, head="host-1", members=(("host-1", 1, 0),)),
+    "a JoinCluster that this device may not send": JoinCluster(
+        ticket_range=1, head="host-1", members=(("host-1", 1, 0),)
+    ),
     "a Train that this device may not send": Train(
         ticket=1, version=0, sent=0.0, job=None, model=np.zeros(8, np.float32), for_cluster=True
     ),
-    "a Ledger that this device may not send": HeadReport(device="host-2", ticket_range=1, events=()),
+    "a HeadReport that this device may not send": HeadReport(device="host-2", ticket_range=1, events=()),
     "a Ledger of a cluster that this device does not head": HeadReport(device="host-1", ticket_range=1, events=()),
 }
 

@@ -47,9 +47,9 @@ class Cluster:
             sent=moment,
             job=Job(steps=1),
             model=vector(0, 0),
-            lead=True,
+            for_cluster=True,
         )
-        self.head.lead(train, moment)
+        self.head.receive_model(train, moment)
 
     @property
     def events(self) -> list[trace.HeadEvent]:
@@ -91,7 +91,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Its head waits for one update, and has sent its members a model."""
     made = Cluster(tmp_path, quorum=1)
     made.say(idle(), 0.0)
-    made.lead(5, 0, 0.0)
+    made.receive_model(5, 0, 0.0)
     yield made
     made.close()
 
@@ -115,7 +115,7 @@ def test_of_more_updates_than_are_wanted_each_is_in_one_result(cluster: Cluster)
     first, second = cluster.ticket_of("a"), cluster.ticket_of("b")
     cluster.head.take(update("a", first, due=1.0), 1.0)
     cluster.say(update("b", second, due=1.0), 1.0)
-    cluster.lead(6, 1, 2.0)
+    cluster.receive_model(6, 1, 2.0)
     assert [[merged[0] for merged in result.merged] for result in cluster.results] == [[first], [second]]
     assert [(result.ticket, result.samples) for result in cluster.results] == [(5, 10), (6, 30)]
 
@@ -132,12 +132,12 @@ def test_what_went_into_a_result_that_was_lost_is_lost_and_nothing_else(cluster:
 def test_an_update_that_had_come_before_a_result_and_is_not_in_it_is_in_the_next(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, quorum=3)
     cluster.say(idle(), 0.0)
-    cluster.lead(5, 0, 0.0)
+    cluster.receive_model(5, 0, 0.0)
     first, second = cluster.ticket_of("a"), cluster.ticket_of("b")
     cluster.head.take(update("a", first, due=1.0), 1.0)
     cluster.say(update("b", second, due=1.0), 1.0)
     assert not cluster.results
     cluster.head.regroup(JoinCluster(ticket_range=1, head="a", quorum=1, members=(("a", 10, 1), ("b", 30, 1))), 1.5)
-    cluster.lead(6, 1, 2.0)
+    cluster.receive_model(6, 1, 2.0)
     assert [[merged[0] for merged in result.merged] for result in cluster.results] == [[first], [second]]
     cluster.close()

@@ -32,7 +32,7 @@ def relay(
 
 
 def model(ticket: int = 7, sent: float = 1.0, number: int = FIRST) -> Train:
-    return Train(ticket=ticket, number=number, version=3, sent=sent, job=Job(), model=vector(1.0, 2.0), lead=True)
+    return Train(ticket=ticket, number=number, version=3, sent=sent, job=Job(), model=vector(1.0, 2.0), for_cluster=True)
 
 
 def result(ticket: int = 7) -> Update:

@@ -75,7 +75,7 @@ def group(ticket_range: int, head: str, quorum: int = 3, members: tuple[str, ...
 
 
 def lead(ticket: int, version: int = 4) -> Train:
-    return Train(ticket=ticket, number=0, version=version, sent=0.0, job=JOB, model=vector(1.0, 2.0), lead=True)
+    return Train(ticket=ticket, number=0, version=version, sent=0.0, job=JOB, model=vector(1.0, 2.0), for_cluster=True)
 
 
 def live_until(places: dict[str, Place], done: Callable[[], bool], now: float = 0.0) -> float:
@@ -93,7 +93,7 @@ def test_a_cluster_works_and_its_head_sends_one_result(places: dict[str, Place])
     for place in places.values():
         place.cluster.enter(group(2, "head"), 0.0)
     head = places["head"]
-    head.cluster.lead(lead(9), 0.0)
+    head.cluster.receive_model(lead(9), 0.0)
     now = live_until(places, lambda: bool(head.cluster.outbox))
     [result] = head.cluster.outbox
     assert (result.ticket, result.version, result.samples, len(result.merged)) == (9, 4, 3 * 64, 3)
@@ -109,7 +109,7 @@ def test_a_cluster_works_and_its_head_sends_one_result(places: dict[str, Place])
     assert own == {"trained"}
 
     head.cluster.outbox.clear()
-    head.cluster.lead(lead(10, version=5), now)
+    head.cluster.receive_model(lead(10, version=5), now)
     live_until(places, lambda: bool(head.cluster.outbox), now)
     assert len(head.tickets) == 6
 
@@ -117,10 +117,10 @@ def test_a_cluster_works_and_its_head_sends_one_result(places: dict[str, Place])
 def test_a_head_is_led_by_models_that_are_to_be_trained_only(places: dict[str, Place]) -> None:
     head = places["head"]
     head.cluster.enter(group(2, "head", quorum=1, members=("head",)), 0.0)
-    head.cluster.lead(msgspec.structs.replace(lead(9), job=None), 0.0)
+    head.cluster.receive_model(msgspec.structs.replace(lead(9), job=None), 0.0)
     head.live(1.0)
     assert head.tickets == []
-    head.cluster.lead(lead(10), 1.0)
+    head.cluster.receive_model(lead(10), 1.0)
     live_until({"head": head}, lambda: bool(head.cluster.outbox), 1.0)
     assert [result.ticket for result in head.cluster.outbox] == [10]
 
@@ -128,11 +128,11 @@ def test_a_head_is_led_by_models_that_are_to_be_trained_only(places: dict[str, P
 def test_with_another_head_the_cluster_begins_anew_and_old_work_is_for_nobody(places: dict[str, Place]) -> None:
     for place in places.values():
         place.cluster.enter(group(2, "head"), 0.0)
-    places["head"].cluster.lead(lead(9), 0.0)
+    places["head"].cluster.receive_model(lead(9), 0.0)
     now = live_until(places, lambda: len(places["head"].tickets) == 3)
     for place in places.values():
         place.cluster.enter(group(3, "one"), now)
-    places["one"].cluster.lead(lead(12), now)
+    places["one"].cluster.receive_model(lead(12), now)
     live_until(places, lambda: bool(places["one"].cluster.outbox), now)
     [result] = places["one"].cluster.outbox
     assert {range_of(ticket) for ticket, _, _ in result.merged} == {3}
@@ -150,7 +150,7 @@ def test_members_go_on_although_their_head_is_silent(places: dict[str, Place]) -
     assert one.cluster.due() < 4.2  # it tries again
     one.cluster.enter(group(3, "two"), 4.0)
     places["two"].cluster.enter(group(3, "two"), 4.0)
-    places["two"].cluster.lead(lead(9), 4.0)
+    places["two"].cluster.receive_model(lead(9), 4.0)
     live_until({"one": one, "two": places["two"]}, lambda: len(places["two"].tickets) >= 2, 4.0)
 
 
@@ -158,7 +158,7 @@ def test_a_head_is_told_who_is_no_member_any_more(places: dict[str, Place]) -> N
     for place in places.values():
         place.cluster.enter(group(2, "head"), 0.0)
     head, one = places["head"], places["one"]
-    head.cluster.lead(lead(9), 0.0)
+    head.cluster.receive_model(lead(9), 0.0)
     both = {"head": head, "one": one}
     now = live_until(both, lambda: len(head.tickets) >= 2)
     now = live_until(both, lambda: one.device.state.value == "idle", now)
@@ -171,7 +171,7 @@ def test_a_head_is_told_who_is_no_member_any_more(places: dict[str, Place]) -> N
 def test_what_went_into_a_result_that_is_given_up_is_told_as_lost(tmp_path: Path) -> None:
     head = Place("head", tmp_path, 0, up=Direction(drop=0.999999), on_drop="give_up")
     head.cluster.enter(group(2, "head", quorum=1, members=("head",)), 0.0)
-    head.cluster.lead(lead(9), 0.0)
+    head.cluster.receive_model(lead(9), 0.0)
     live_until({"head": head}, lambda: any(isinstance(event, trace.Lost) for event in head.events))
     [lost] = [event for event in head.events if isinstance(event, trace.Lost)]
     assert [(lost.device, lost.ticket)] == head.tickets

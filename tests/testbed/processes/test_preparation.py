@@ -14,15 +14,15 @@ from testbed.host.cores import CorePlan
 from testbed.host.survey import Survey
 from testbed.loading import profile_loader
 from testbed.processes import preparation
-from testbed.processes.template import Answer, Order
+from testbed.processes.template import TemplateAnswer, TemplateRequest
 from tests.testbed.examples import write_profile
 
 
-def order(folder: Path, devices: str, cores: tuple[int, ...] = (1,)) -> Order:
+def order(folder: Path, devices: str, cores: tuple[int, ...] = (1,)) -> TemplateRequest:
     task = 'task = { name = "digits", split.name = "dirichlet", split.alpha = 0.25 }'
     text = f'name = "mine"\nseed = 9\nmodel_seed = 4\nstrategy = "fedavg"\n{task}\n{devices}'
     plan = CorePlan(aggregator=0, evaluator=0, devices=cores)
-    return preparation.order(profile_loader.load(write_profile(folder, text)), plan)
+    return preparation.template_request(profile_loader.load(write_profile(folder, text)), plan)
 
 
 def test_an_order_tells_what_to_load_and_for_whom(tmp_path: Path) -> None:
@@ -64,14 +64,14 @@ def test_flops_are_asked_for_where_a_speed_needs_them(tmp_path: Path, key: str, 
 # ---- answers
 
 
-def answered(monkeypatch: pytest.MonkeyPatch, said: Answer | None) -> Survey | None:
+def answered(monkeypatch: pytest.MonkeyPatch, said: TemplateAnswer | None) -> Survey | None:
     monkeypatch.setattr(preparation, "wait_for_template", lambda private, interrupted: said)
     return preparation.answer(Path(), lambda: False)
 
 
 def test_a_survey_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     survey = Survey(parameters=3)
-    assert answered(monkeypatch, Answer(survey=survey)) is survey
+    assert answered(monkeypatch, TemplateAnswer(survey=survey)) is survey
 
 
 def test_an_interrupted_template_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,12 +80,12 @@ def test_an_interrupted_template_has_no_answer(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_problem_that_a_user_can_mend_is_told_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="use fewer devices"):
-        answered(monkeypatch, Answer(problem="3 samples cannot be split; use fewer devices"))
+        answered(monkeypatch, TemplateAnswer(problem="3 samples cannot be split; use fewer devices"))
 
 
 def test_any_other_problem_keeps_its_details(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(preparation.TemplateFailed, match="the task failed") as caught:
-        answered(monkeypatch, Answer(problem="the task failed", details="Traceback …"))
+        answered(monkeypatch, TemplateAnswer(problem="the task failed", details="Traceback …"))
     assert caught.value.details == "Traceback …"
 
 

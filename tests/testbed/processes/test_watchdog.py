@@ -345,7 +345,7 @@ def test_signals_are_handed_on_to_the_aggregator_the_first_one_gently(tmp_path: 
 
 def test_the_host_is_metered_from_when_the_run_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counter = zone(tmp_path, "intel-rapl:0", "package-0", counter=100_000)
-    monkeypatch.setattr(rapl, "Meter", functools.partial(rapl.RaplMeter, root=tmp_path))
+    monkeypatch.setattr(rapl, "RaplMeter", functools.partial(rapl.RaplMeter, root=tmp_path))
     scene = Scene(tmp_path)
     clock, scene.watch._clock = scene.watch._clock, None
     scene.watch._meter_host()

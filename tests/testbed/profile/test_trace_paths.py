@@ -167,7 +167,7 @@ def test_a_device_is_away_by_its_trace_and_offset(folder: Path) -> None:
 
 def test_the_template_is_told_which_traces_to_share(folder: Path) -> None:
     group = 'link = { up = { trace = "rate.csv" }, down = { trace = "rate.csv" } }\navailability = "there.csv"'
-    order = preparation.order(load(folder, group), CorePlan(aggregator=0, evaluator=0, devices=(0,)))
+    order = preparation.template_request(load(folder, group), CorePlan(aggregator=0, evaluator=0, devices=(0,)))
     assert (order.rates, order.availability) == ((str(folder / "rate.csv"),), (str(folder / "there.csv"),))
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from aggregator.engine.engine import Engine
 from aggregator.strategies.eafl.eafl import EAFL
+from aggregator.strategies.eafl.head_strategy import HeadStrategy
 from aggregator.strategy import DeviceInfo
-from devices.cluster.head_engine import ClusterEngine, HeadStrategy, Merged
+from devices.cluster.head_engine import ClusterEngine, Merged
 from testbed.history import trace
 from testbed.wire.messages import CLUSTER_JOBS, Job, JoinCluster, Train, Update, Vector, first_ticket, range_of
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vector

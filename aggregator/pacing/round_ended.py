@@ -1,0 +1,18 @@
+"""The order that records the end of a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aggregator.strategy.orders import EngineActions, Order
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEnded(Order):
+    """A round, as the paper counts them, has ended: its devices, and the seconds that each computed."""
+
+    executions: Sequence[tuple[str, float]]
+
+    def before_dispatch(self, engine: EngineActions) -> None:
+        engine.end_round(self.executions)

@@ -1,0 +1,78 @@
+"""The orders of a strategy with clusters, and of the strategy of a cluster head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aggregator.strategies.eafl.clustering import purity
+from aggregator.strategy.orders import EngineActions, Order
+from testbed.history.events.version_events import Clustered
+from testbed.wire.messages import Job, Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouping:
+    """A cluster as it is from now on. With another head it starts over, and its open work is lost."""
+
+    cluster: int
+    head: str
+    members: tuple[str, ...]
+    """The head among them."""
+    quorum: int
+    damped: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DissolveClusters(Order):
+    """There are no clusters any more: what their members do is superseded."""
+
+    def before_dispatch(self, engine: EngineActions) -> None:
+        engine.dissolve_clusters()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordClusters(Order):
+    """Record the clusters that a clustering found, and how pure they are."""
+
+    clusters: Sequence[Sequence[str]]
+
+    def before_dispatch(self, engine: EngineActions) -> None:
+        truth = engine.true_groups
+        pure = purity(self.clusters, truth) if truth is not None else None
+        found = [list(members) for members in self.clusters]
+        engine.record(Clustered(t=engine.now, version=engine.version, clusters=found, purity=pure))
+
+
+@dataclass(frozen=True, slots=True)
+class Regroup(Order):
+    """Clusters that have changed. Their devices are told before any model is sent."""
+
+    groups: Sequence[Grouping]
+
+    def before_dispatch(self, engine: EngineActions) -> None:
+        for group in self.groups:
+            engine.join_cluster(group.cluster, group.head, group.members, group.quorum, damped=group.damped)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainClusters(Order):
+    """Send the current model to these heads, for their clusters."""
+
+    jobs: Mapping[str, Job]
+
+    def after_dispatch(self, engine: EngineActions) -> None:
+        for head, job in self.jobs.items():
+            engine.dispatch(head, job, for_cluster=True)
+
+
+@dataclass(frozen=True, slots=True)
+class PassUp(Order):
+    """A head has enough updates: what they add up to goes to the aggregator."""
+
+    delta: Vector
+    weights: Mapping[int, float]
+    """Ticket → weight of each update that is in it."""
+
+    def before_dispatch(self, engine: EngineActions) -> None:
+        engine.pass_up(self.delta, self.weights)
