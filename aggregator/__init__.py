@@ -1,9 +1,10 @@
-"""The aggregator: an engine that acts, strategies that decide. Here are the names that a strategy of your own needs."""
+"""The aggregator: strategies decide, the engine acts. This package exports what a strategy of your own needs."""
 
 from aggregator.pacing import DelaySpread, EveryK, EveryRound, EveryTick, EveryUpdate, KMixed
 from aggregator.strategy import Decision, DeviceInfo, Reject, Server, Strategy
 from testbed.common.parameters import ParameterError, param
-from testbed.wire.messages import Job, Update, Vector
+from testbed.wire.messages import Update, Vector
+from testbed.wire.training_job import Job
 
 __all__ = [
     "Decision",

@@ -1,1 +1,1 @@
-"""The engine: tickets, present devices and models; it carries out what a strategy decides. No I/O."""
+"""The engine: it keeps the accounts of tickets, devices and models, and carries out a strategy's decisions. No I/O."""

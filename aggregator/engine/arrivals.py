@@ -1,4 +1,4 @@
-"""Updates, and requests for grants, that are here before they are due: the emulated uplink has not delivered them."""
+"""Updates and requests for grants that have been received before they are due: the emulated uplink is still busy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from testbed.wire.messages import Ask, Update
 
 
 class Arrivals:
-    """Keeps updates until they are due, and gives them out in that order."""
+    """Keeps updates and requests until they are due, and returns them in that order."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Update | Ask, float]] = []
@@ -17,7 +17,7 @@ class Arrivals:
         self._keys: set[tuple[type, str, int]] = set()
 
     def has(self, update: Update | Ask) -> bool:
-        """Whether the same is here already: one for each device and ticket is enough."""
+        """Whether a message of this kind, device and ticket is waiting already."""
         return _key(update) in self._keys
 
     def add(self, update: Update | Ask, received: float) -> None:
@@ -27,12 +27,13 @@ class Arrivals:
 
     @property
     def next_due(self) -> float:
+        """Moment of the next update; infinity if there is none."""
         return self._heap[0][0] if self._heap else math.inf
 
     def pop(self, now: float, wake_at: float) -> tuple[Update | Ask, float, float] | None:
-        """The next update that is due by ``now``, when it was received, and the moment from which it counts.
+        """Return the next update that is due by ``now``, when it was received, and the moment from which it counts.
 
-        None if the wake comes first: that is after the updates of its moment.
+        Return None if there is none, or if the wake comes first. Updates that are due at ``wake_at`` precede the wake.
         """
         if self.next_due > min(now, wake_at):
             return None
@@ -40,11 +41,12 @@ class Arrivals:
         self._keys.discard(_key(update))
         return update, received, max(due, received)
 
-    # nobody waits for his turn here: see aggregator.process.recorded_order
+    # ---- the interface of aggregator.process.recorded_order.RecordedOrder, where no order is prescribed
 
     consumed = 0
+    next_arrival = None
 
-    def holds(self, device: str, ticket: int) -> bool:
+    def has_waiting(self, device: str, ticket: int) -> bool:
         return False
 
     def allows_wake(self, moment: float) -> bool:
@@ -56,11 +58,7 @@ class Arrivals:
     def is_over(self, wakes: int, wake_at: float) -> bool:
         return False
 
-    def settled(self, device: str, ticket: int) -> None:
-        return None
-
-    @property
-    def turn(self) -> None:
+    def take_outdated(self, device: str, ticket: int) -> None:
         return None
 
 

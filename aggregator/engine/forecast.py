@@ -1,4 +1,4 @@
-"""What can be known of uploads before they happen: the cell, its channels, and how long devices compute."""
+"""Forecasts for strategies that grant rates: the radio cell, its channels and how long devices compute."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from testbed.emulation.faults import fading
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.radio import Cell
 from testbed.profile.schema import Direction
-from testbed.wire.messages import Job, Update
+from testbed.wire.messages import Update
+from testbed.wire.training_job import Job
 
 
 class CellForecast:
-    """Devices in a radio cell. The channel of a round is drawn by its number: every rule meets the same.
+    """The forecast for devices in a radio cell.
 
-    How fast a device computes is what its profile says until its first update comes, and then what its last one took:
-    a device that has slowed down is noticed with the next update, and one that hung is thought slow once.
+    The channel of a round is drawn by the number of the round, so it is the same under every strategy. Computing is
+    estimated from the profile until the first update of a device arrives, and from its last update after that. So a
+    slower device is noticed with its next update, and a suspension makes a device look slow for one job.
     """
 
     def __init__(self, cell: Cell, seed: int, fleet: Mapping[str, DeviceSpec], samples: Mapping[str, int], size: int):
-        """``size``: bytes of a model."""
+        """``samples``: device → its samples. ``size``: bytes of a model."""
         self._cell, self._seed, self._fleet, self._samples, self._size = cell, seed, fleet, samples, size
         self._step_seconds: dict[str, float] = {}
 
@@ -41,12 +43,13 @@ class CellForecast:
             computing = job.samples_after(steps, samples) * (spec.seconds_per_sample or 0.0)
         return _seconds(spec.down, self._size) + computing
 
-    def heard(self, update: Update) -> None:
+    def observe(self, update: Update) -> None:
+        """Take the computing time of an update as the estimate for the next job of its device."""
         self._step_seconds[update.device] = max(0.0, update.finished - update.started) / max(1, update.steps)
 
 
 class NoForecast:
-    """Where there is no cell. Rules that grant rates are refused there, so that nobody asks."""
+    """Stands for the forecast where there is no cell. Strategies that grant rates are refused there."""
 
     bandwidth = 0.0
 
@@ -56,10 +59,10 @@ class NoForecast:
     def seconds(self, device: str, job: Job) -> float:
         raise LookupError(f"{device} is in no radio cell")
 
-    def heard(self, update: Update) -> None:
-        """Nobody asks."""
+    def observe(self, update: Update) -> None:
+        """Does nothing."""
 
 
 def _seconds(link: Direction, size: int) -> float:
-    """A transfer without noise; over a link that follows a trace, its delay only."""
+    """Return the seconds of a transfer without noise. For a link that follows a trace, only its delay."""
     return link.delay + (8 * size / (link.mbit * 1e6) if link.mbit is not None else 0.0)

@@ -1,9 +1,10 @@
-"""The books of cluster heads, as far as they have told: whose tickets are open, and what becomes of them.
+"""Accounts of the tickets that cluster heads gave out, as far as the heads have reported them (ADR 16).
 
-A head gives out tickets of a book of its own and tells what becomes of them. Each is settled once, like all others:
-by the head (rejected, lost, superseded), together with the head's own ticket which its update went into (applied, or
-lost with it), or when the book is closed because the head has gone, was replaced, or there are no clusters any more.
-What a head tells of a book that is closed is too late: it has been settled.
+A head gives out tickets of its own ticket range and reports what became of them. Each ticket ends once, like any
+other: the head reports it as rejected, lost or superseded; or its update is merged into a result of the head and is
+applied or lost together with the head's own ticket; or its ledger is closed, because the head has gone or was
+replaced, or because there are no clusters any more. A report about a closed ledger comes too late: all its tickets have
+ended.
 """
 
 from __future__ import annotations
@@ -15,28 +16,33 @@ from typing import Any
 
 from aggregator.engine.tickets import Tally
 from testbed.history import trace
-from testbed.wire.messages import Update, range_of
+from testbed.wire.messages import Update
+from testbed.wire.ticket_ranges import range_of
 
 _GONE = "its head has gone"
 _REPLACED = "its head was replaced"
-_NOT_USED = "what its head made of it was not used"
+_NOT_USED = "the result of its head was not used"
 
 
 @dataclass(slots=True, kw_only=True)
-class _HeadLedger:
+class HeadLedger:
+    """The account of one head."""
+
     number: int
+    """Its ticket range."""
     cluster: int
     head: str
     members: set[str] = field(default_factory=set)
-    """All that it ever had: of one that has left, there may be something left to tell."""
+    """All members so far: the head may still report on one that has left."""
     last: int = 0
+    """The largest ticket that the head has reported."""
     open: dict[int, str] = field(default_factory=dict)
     """Ticket → device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Brought:
-    """What went into the update of a head that is not settled itself."""
+class Brought:
+    """The tickets whose updates are merged in a result of a head. They end together with the head's own ticket."""
 
     head: str
     tickets: Mapping[int, tuple[str, float, int]]
@@ -44,75 +50,77 @@ class _Brought:
 
 
 class HeadLedgers:
-    """Of all heads. ``count_job`` is told of each job that a head gives out."""
+    """The ledgers of all heads. ``count_job`` is called with the device of each job that a head gives out."""
 
-    KEPT = ("tally", "_ledgers", "_heads", "_brought")
-    """What a checkpoint keeps of it."""
+    KEPT = ("tally", "ledgers", "head_of_range", "brought")
+    """What a checkpoint keeps."""
 
     def __init__(self, record: Callable[[trace.Event], None], count_job: Callable[[str], None]) -> None:
-        self._tell, self._count_job = record, count_job
+        self._write, self._count_job = record, count_job
         self.tally = Tally()
-        """Of the tickets of heads. Those of the aggregator itself are not among them."""
-        self._ledgers: dict[int, _HeadLedger] = {}
-        """Cluster → the book that is kept for it now."""
-        self._heads: list[str] = [""]
-        """Who keeps, or kept, which book; those of the aggregator itself are nobody's."""
-        self._brought: dict[int, _Brought] = {}
+        """Counts of the tickets of heads, without those of the aggregator itself."""
+        self.ledgers: dict[int, HeadLedger] = {}
+        """Cluster → its present ledger."""
+        self.head_of_range: list[str] = [""]
+        """The head, present or past, of each ticket range; "" for the ranges of the aggregator itself."""
+        self.brought: dict[int, Brought] = {}
+        """Open ticket of a head → what is merged in its result."""
 
     @property
     def in_flight(self) -> int:
-        kept = sum(len(ledger.open) for ledger in self._ledgers.values())
-        return kept + sum(len(brought.tickets) for brought in self._brought.values())
+        """Tickets of heads that have not ended."""
+        reported = sum(len(ledger.open) for ledger in self.ledgers.values())
+        return reported + sum(len(brought.tickets) for brought in self.brought.values())
 
     def open(self, cluster: int, head: str, members: Collection[str], now: float) -> int:
-        """The book of a cluster: a new one if it has another head now."""
-        ledger = self._ledgers.get(cluster)
+        """Return the ticket range of a cluster: a new one if the cluster is new or has another head."""
+        ledger = self.ledgers.get(cluster)
         if ledger is None or ledger.head != head:
             if ledger is not None:
                 self._close(ledger, now, _REPLACED)
-            self._heads.append(head)
-            ledger = self._ledgers[cluster] = _HeadLedger(number=len(self._heads) - 1, cluster=cluster, head=head)
+            self.head_of_range.append(head)
+            number = len(self.head_of_range) - 1
+            ledger = self.ledgers[cluster] = HeadLedger(number=number, cluster=cluster, head=head)
         ledger.members.update(members)
         return ledger.number
 
-    def close_of(self, head: str, now: float) -> None:
-        """A device has gone; if it was a head, with all that it held."""
-        for ledger in [ledger for ledger in self._ledgers.values() if ledger.head == head]:
+    def close_of(self, device: str, now: float) -> None:
+        """Close the ledgers of a device that has gone, if it was a head. Their open tickets are lost."""
+        for ledger in [ledger for ledger in self.ledgers.values() if ledger.head == device]:
             self._close(ledger, now, _GONE)
 
     def close_all(self, now: float) -> int:
-        """There are no clusters any more. Gives the aggregator a new book: its tickets are to be larger than theirs."""
-        for ledger in list(self._ledgers.values()):
+        """End all clusters: open tickets are superseded. Return a new ticket range for the aggregator itself."""
+        for ledger in list(self.ledgers.values()):
             self._close(ledger, now, None)
-        self._heads.append("")
-        return len(self._heads) - 1
+        self.head_of_range.append("")
+        return len(self.head_of_range) - 1
 
     def enter(self, device: str, number: int, tables: Sequence[Mapping[str, Any]]) -> None:
-        """What a head tells of its book. Raises TraceError for what it may not tell; then nothing is entered."""
-        if not 0 < number < len(self._heads) or self._heads[number] != device:
-            raise trace.TraceError("a Ledger of a cluster that this device does not head")
+        """Enter the events of a head report. Raises TraceError if the head may not report one; then none is entered."""
+        if not 0 < number < len(self.head_of_range) or self.head_of_range[number] != device:
+            raise trace.TraceError("a HeadReport of a cluster that this device does not head")
         events = [trace.head_event(table) for table in tables]
-        ledger = next((ledger for ledger in self._ledgers.values() if ledger.number == number), None)
+        ledger = next((ledger for ledger in self.ledgers.values() if ledger.number == number), None)
         if ledger is None:
             return
         if any(range_of(event.ticket) != number or event.device not in ledger.members for event in events):
-            raise trace.TraceError("a Ledger about tickets or devices of others")
+            raise trace.TraceError("a HeadReport about tickets or devices of another cluster")
         _check(ledger, events)
         for event in events:
             self._enter(ledger, event)
 
     def bring(self, update: Update) -> None:
-        """The update of a head has come; what went into it shares its fate."""
-        self._brought[update.ticket] = _Brought(head=update.device, tickets=self._take_out(update))
+        """Note what is merged in the result of a head, which awaits a decision now."""
+        self.brought[update.ticket] = Brought(head=update.device, tickets=self._take_out(update))
 
-    def waste(self, update: Update, now: float) -> None:
-        """An update has come that nobody waits for. If it is of a head, what went into it is lost."""
-        for ticket, (device, _, _) in self._take_out(update).items():
-            self._record(trace.Lost(t=now, device=device, ticket=ticket, reason=_NOT_USED))
+    def lose_merged(self, update: Update, now: float) -> None:
+        """End what is merged in an update that is ignored, if its device is a head."""
+        self._lose(self._take_out(update), now)
 
     def _take_out(self, update: Update) -> dict[int, tuple[str, float, int]]:
-        """What went into the update of a head, as far as it is open in its book."""
-        ledger = next((ledger for ledger in self._ledgers.values() if ledger.head == update.device), None)
+        """Remove from the ledger of a head, and return, the open tickets that are merged in its update."""
+        ledger = next((ledger for ledger in self.ledgers.values() if ledger.head == update.device), None)
         if ledger is None:
             return {}
         return {
@@ -122,13 +130,12 @@ class HeadLedgers:
         }
 
     def settle(self, head_ticket: int, now: float, *, applied: bool) -> None:
-        """The ticket of a head is settled."""
-        brought = self._brought.pop(head_ticket, None)
+        """End what is merged in the result of a head whose own ticket has ended."""
+        brought = self.brought.pop(head_ticket, None)
         if brought is None or not brought.tickets:
             return
         if not applied:
-            for ticket, (device, _, _) in brought.tickets.items():
-                self._record(trace.Lost(t=now, device=device, ticket=ticket, reason=_NOT_USED))
+            self._lose(brought.tickets, now)
             return
         self._record(
             trace.Merged(
@@ -141,11 +148,15 @@ class HeadLedgers:
             )
         )
 
-    def _enter(self, ledger: _HeadLedger, event: trace.HeadEvent) -> None:
+    def _lose(self, tickets: Mapping[int, tuple[str, float, int]], now: float) -> None:
+        for ticket, (device, _, _) in tickets.items():
+            self._record(trace.Lost(t=now, device=device, ticket=ticket, reason=_NOT_USED))
+
+    def _enter(self, ledger: HeadLedger, event: trace.HeadEvent) -> None:
         match event:
             case trace.Dispatched():
                 if event.ticket <= ledger.last:
-                    return  # it has told of it before
+                    return  # it was reported before
                 ledger.last, ledger.open[event.ticket] = event.ticket, event.device
                 self._count_job(event.device)
             case trace.Rejected() | trace.Lost() | trace.Superseded():
@@ -156,8 +167,8 @@ class HeadLedgers:
                 pass
         self._record(event)
 
-    def _close(self, ledger: _HeadLedger, now: float, reason: str | None) -> None:
-        del self._ledgers[ledger.cluster]
+    def _close(self, ledger: HeadLedger, now: float, reason: str | None) -> None:
+        del self.ledgers[ledger.cluster]
         for ticket, device in ledger.open.items():
             if reason is None:
                 self._record(trace.Superseded(t=now, device=device, ticket=ticket))
@@ -178,22 +189,22 @@ class HeadLedgers:
                 self.tally.superseded += 1
             case _:
                 pass
-        self._tell(event)
+        self._write(event)
 
 
-def _check(ledger: _HeadLedger, events: Sequence[trace.HeadEvent]) -> None:
-    """What no head can have done: then it is none of ours."""
+def _check(ledger: HeadLedger, events: Sequence[trace.HeadEvent]) -> None:
+    """Raises TraceError for events that no head can cause: then the report does not come from a head of ours."""
     running, last = dict(ledger.open), ledger.last
     for event in events:
         match event:
             case trace.Dispatched():
                 if event.for_cluster or event.steps < 1:
-                    raise trace.TraceError("a Ledger about a job that a head does not give out")
+                    raise trace.TraceError("a HeadReport about a job that a head does not give out")
                 if event.ticket > last:
                     last, running[event.ticket] = event.ticket, event.device
             case trace.Arrived() | trace.Resent():
                 if running.get(event.ticket) != event.device:
-                    raise trace.TraceError("a Ledger about a ticket that is not open")
+                    raise trace.TraceError("a HeadReport about a ticket that is not open")
             case trace.Rejected() | trace.Lost() | trace.Superseded():
                 if running.get(event.ticket) == event.device:
                     del running[event.ticket]

@@ -1,4 +1,4 @@
-"""Versions of the model, as far as somebody still needs them."""
+"""The current model and the past models that are still needed, with reference counts."""
 
 from __future__ import annotations
 
@@ -6,28 +6,34 @@ from testbed.wire.messages import Vector
 
 
 class PastModels:
-    """The current model, and the past ones that an open ticket is based on. Memory is bounded by the tickets."""
+    """Keeps the current model and each past one that an open ticket or a device is based on.
+
+    The number of models is bounded by the number of open tickets and devices, not by the length of the run.
+    """
 
     def __init__(self, model: Vector, version: int = 0) -> None:
         self.version, self.model = version, model
         self.models = {version: model}
-        self._holders = {version: 0}
+        self.holders = {version: 0}
+        """Version → how many open tickets and devices need its model."""
 
     def append(self, model: Vector, version: int | None = None) -> None:
-        """``version``: a later one, where somebody else makes them; unless it is told, the next."""
+        """Make ``model`` the current one. ``version`` is its number; None means the next one."""
         previous = self.version
         self.version, self.model = previous + 1 if version is None else version, model
-        self.models[self.version], self._holders[self.version] = model, 0
-        if self._holders[previous] == 0:
+        self.models[self.version], self.holders[self.version] = model, 0
+        if self.holders[previous] == 0:
             self._drop(previous)
 
     def hold(self, version: int) -> None:
-        self._holders[version] += 1
+        """Keep the model of this version until a matching ``release``."""
+        self.holders[version] += 1
 
     def release(self, version: int) -> None:
-        self._holders[version] -= 1
-        if self._holders[version] == 0 and version != self.version:
+        """Undo one ``hold``. The model is dropped with its last holder, unless it is the current one."""
+        self.holders[version] -= 1
+        if self.holders[version] == 0 and version != self.version:
             self._drop(version)
 
     def _drop(self, version: int) -> None:
-        del self.models[version], self._holders[version]
+        del self.models[version], self.holders[version]

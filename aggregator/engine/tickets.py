@@ -1,4 +1,4 @@
-"""What the engine remembers of dispatches that are not settled, and of the devices that are present."""
+"""What the engine keeps about each open ticket and each present device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.wire.messages import Grant, Train
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """dispatched = applied + rejected + lost + superseded + delivered + in flight, always."""
+    """Counts of tickets. Always: dispatched = applied + rejected + lost + superseded + delivered + in flight."""
 
     dispatched: int = 0
     applied: int = 0
@@ -19,44 +19,50 @@ class Tally:
     superseded: int = 0
     delivered: int = 0
 
+    @property
+    def ended(self) -> int:
+        """Tickets that are no longer in flight."""
+        return self.applied + self.rejected + self.lost + self.superseded + self.delivered
+
 
 @dataclass(slots=True, kw_only=True)
 class Ticket:
-    """A dispatch that is not settled yet."""
+    """A dispatch that has not ended yet."""
 
     number: int
     device: str
     train: Train
     base: int
-    """Version that its update is based on: the one that was sent, or, if that was lost, the one the device had."""
-    delivered: bool = False
+    """Version that its update is based on: the one that was sent or, if that was lost, the one the device had."""
+    arrived: bool = False
+    """Its update has arrived and awaits a decision of the strategy."""
     asked: bool = False
-    """It is computed, and its device waits for a grant."""
+    """Its job is computed, and its device has asked for a grant."""
     granted: Grant | None = None
     progress: tuple[float, float] | None = None
-    """When the last heartbeat told of its computing, and which part of it was done."""
+    """Moment of the last heartbeat that reported progress, and the part of the job that was done by then."""
 
     @property
-    def waits(self) -> bool:
-        """Whether nothing comes of it until the rule grants a rate."""
+    def waits_for_grant(self) -> bool:
+        """Whether its device does nothing until the strategy grants a rate."""
         return self.asked and self.granted is None
 
 
 @dataclass(slots=True, kw_only=True)
 class PresentDevice:
-    """A device that is present."""
+    """A device that is connected and alive."""
 
     info: DeviceInfo
     ticket: Ticket | None = None
     base_version: int | None = None
-    """Version of the model that a device which keeps its base has had; kept for it."""
+    """The last version that a device with ``keeps_base`` has trained on. Its model is kept for this device."""
     trains_sent: int = 0
-    beats_behind: int = 0
-    """Heartbeats in a row that know of fewer Trains than were sent."""
-    beats_waiting: int = 0
-    """Heartbeats in a row that know nothing of the grant."""
+    heartbeats_behind: int = 0
+    """Heartbeats in a row that report fewer Train messages than were sent."""
+    heartbeats_waiting: int = 0
+    """Heartbeats in a row that report waiting for a grant that was sent."""
 
     @property
     def at_work(self) -> bool:
-        """Whether something of it can still come without a decision."""
-        return self.ticket is not None and not self.ticket.waits
+        """Whether the device can send a result without a further decision."""
+        return self.ticket is not None and not self.ticket.waits_for_grant

@@ -1,9 +1,9 @@
-"""What a rule sees of the run, and what else others ask of the engine: who is present, who is busy, on which model."""
+"""The state of an engine, as a strategy and the aggregator process read it: devices, tickets, models, time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,18 +13,19 @@ from aggregator.engine.ticket_register import TicketRegister
 from aggregator.engine.tickets import PresentDevice, Tally
 from aggregator.strategy import DeviceInfo, Forecast, Strategy
 from testbed.common.statefile import pick, put
-from testbed.wire.messages import Job, Update, Vector
+from testbed.wire.messages import Update, Vector
+from testbed.wire.training_job import Job
 
 _LEAST_REMAINING = 1e-6
-"""Seconds: a device that has not asked is not ready, however long ago it should have been."""
+"""Seconds. A device that has not asked for a grant is not ready, even if its time is over."""
 
 
 class BadDecision(RuntimeError):
-    """A rule decided, or asked for, something that cannot be."""
+    """A strategy decided, or asked for, something impossible."""
 
 
 class ServerView:
-    """The state of an engine. To a rule, it is a ``Server``."""
+    """The state of an engine. A strategy sees it as a ``Server``."""
 
     def __init__(
         self,
@@ -40,23 +41,23 @@ class ServerView:
         self.known: dict[str, DeviceInfo] = {}
         self.now = 0.0
         self.made = 0.0
-        """When the current version came to be."""
+        """Moment at which the current version was made."""
         self.wake_at: float | None = None
         self.wakes = 0
-        """How often the rule was woken."""
+        """Number of wakes so far."""
 
     @property
     def grants(self) -> bool:
-        """Whether devices upload only when they are granted a rate."""
+        """Whether devices upload only after a grant."""
         return self._strategy.grants
 
     @property
     def version(self) -> int:
-        return self._register.history.version
+        return self._register.past_models.version
 
     @property
     def model(self) -> Vector:
-        return self._register.history.model
+        return self._register.past_models.model
 
     @property
     def devices(self) -> Mapping[str, DeviceInfo]:
@@ -67,20 +68,20 @@ class ServerView:
         return {name: present.ticket.base for name, present in self._present.items() if present.ticket is not None}
 
     def model_at(self, version: int) -> Vector:
-        return self._register.history.models[version]
+        return self._register.past_models.models[version]
 
     def staleness(self, update: Update) -> int:
         return self.version - update.version
 
-    def remaining(self, device: str, *, by_beats: bool = False) -> float:
+    def remaining(self, device: str, *, by_heartbeats: bool = False) -> float:
         ticket = self._present[device].ticket
         if ticket is None or ticket.train.job is None:
-            raise BadDecision(f"{self._name} wants to know how long {device} will compute, which does not")
+            raise BadDecision(f"{self._name} asked for the remaining seconds of {device}, which does not compute")
         if ticket.asked:
             return 0.0
         seconds = self.forecast.seconds(device, ticket.train.job)
         left = ticket.train.sent + seconds - self.now
-        if by_beats and ticket.progress is not None:
+        if by_heartbeats and ticket.progress is not None:
             moment, progress = ticket.progress
             left = moment + (1 - progress) * seconds - self.now
         return max(left, _LEAST_REMAINING)
@@ -91,31 +92,33 @@ class ServerView:
 
     @property
     def head_ledgers(self) -> HeadLedgers:
-        """Of the cluster heads."""
+        """Accounts of the tickets that cluster heads gave out."""
         return self._register.head_ledgers
 
     @property
     def in_flight(self) -> int:
+        """Tickets of the aggregator that have not ended."""
         return len(self._register.open)
 
     @property
     def models_kept(self) -> int:
-        return len(self._register.history.models)
+        """Models in memory: the current one and the past ones that are still needed."""
+        return len(self._register.past_models.models)
 
     def is_present(self, device: str) -> bool:
         return device in self._present
 
     def jobs_of(self, device: str) -> int:
-        """Jobs that a device has been sent so far, in all its lives."""
+        """Jobs that a device has been sent in this run, restarts included."""
         return self._register.jobs[device]
 
     def ticket_of(self, device: str) -> int:
-        """The ticket that a device is working on, 0 if it is idle or not there."""
+        """The ticket that a device works on; 0 if it is idle or not present."""
         present = self._present.get(device)
         return present.ticket.number if present is not None and present.ticket is not None else 0
 
     def base_of(self, device: str) -> int | None:
-        """Version a device is training on, None if it is idle."""
+        """The version that a device trains on; None if it is idle or not present."""
         present = self._present.get(device)
         return present.ticket.base if present is not None and present.ticket is not None else None
 
@@ -125,15 +128,15 @@ class ServerView:
 
     # ---- checkpoints
 
-    _KEPT = ("_present", "known", "random", "now", "made", "wake_at", "wakes")
+    _KEPT: ClassVar[tuple[str, ...]] = ("_present", "known", "random", "now", "made", "wake_at", "wakes")
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint (``testbed.common.statefile``): all that a run goes on from, the rule's own state included."""
+        """Return what a checkpoint keeps, the strategy's own state included (``testbed.common.statefile``)."""
         own = pick(self, self._KEPT)
         return own | {"register": self._register.state(), "strategy": dict(vars(self._strategy))}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Be as the engine was whose state this is. Devices are to be told: see ``Engine.resume``."""
+        """Continue from what ``state`` returned. ``Engine.resume`` then sends the open tickets again."""
         put(self._strategy, state.pop("strategy"))
         self._register.restore(state.pop("register"))
         put(self, state)

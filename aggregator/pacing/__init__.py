@@ -1,7 +1,7 @@
-"""When to aggregate. A rule inherits its pace from here and says only what happens then.
+"""Paces: when to aggregate. A strategy inherits its pace from here and defines only its aggregation rule.
 
-Liveness is the contract that breaks: a rule must never wait for more than can still come. So handlers only record,
-one private ``_…_if_due`` decides, and *every* event calls it.
+A strategy must never wait for more updates than can still arrive, or the run stalls. So the event handlers only record,
+one private method ``_…_if_due`` decides, and *every* handler calls it.
 """
 
 from aggregator.pacing.every_few import EveryK, EveryTick, KMixed, idle_devices, normalised

@@ -1,4 +1,4 @@
-"""Semi-asynchronous and interval iterations: updates are kept, and then one version is made of them."""
+"""Semi-asynchronous and interval paces: updates are collected, and one version is made of several."""
 
 from __future__ import annotations
 
@@ -13,41 +13,40 @@ import numpy as np
 from aggregator.strategy import Decision, Server, Strategy
 from aggregator.strategy.vectors import add_scaled
 from testbed.common.parameters import ParameterError, param
-from testbed.wire.messages import Job, Update, Vector
+from testbed.wire.messages import Update, Vector
+from testbed.wire.training_job import Job
 
 
 @dataclass(kw_only=True)
 class Collecting(Strategy):
-    """Base of the paces that keep updates and then make one version of them."""
+    """Base of the paces that collect updates and make one version of them."""
 
-    unused: ClassVar[str] = "the rule left it out"
-    """Why an update that came was not used, for the trace."""
+    unused: ClassVar[str] = "the strategy left it out"
+    """Why an update that arrived was not used, for the trace."""
 
-    _gathered: list[Update] = field(default_factory=list, init=False, repr=False)
+    _collected: list[Update] = field(default_factory=list, init=False, repr=False)
 
     def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
-        """Weight of each update in x ← x + Σ weight·Δ; their mean, if nothing else is said.
+        """Return the weight of each update in x ← x + Σ weight·Δ; by default, their mean.
 
-        Rules that need more override :meth:`new_model`. There may be no update: an empty tick is an iteration too.
+        Strategies with another formula override :meth:`new_model`. There may be no update: an empty tick is an
+        iteration too.
         """
         return [1 / len(updates) for _ in updates]
 
     def new_model(self, updates: Sequence[Update], server: Server) -> tuple[Vector, dict[int, float]]:
-        """The next model out of what was gathered, and ticket → weight of each update in it.
-
-        A ticket that is not named was not used: it is rejected.
-        """
+        """Return the next model and ticket → weight of each update in it. Other collected updates are rejected."""
         weights = self.weights(updates, server)
         model = server.model.copy()
         for weight, update in zip(weights, updates, strict=True):
             add_scaled(model, weight, update.delta)
         return model, weighed(updates, weights)
 
-    def _gather_latest(self, update: Update) -> dict[int, str]:
-        """Keep it, in place of an older one of the same device: that one was restarted since. Gives what to reject."""
-        older = [each for each in self._gathered if each.device == update.device]
-        self._gathered = [*(each for each in self._gathered if each.device != update.device), update]
-        return {each.ticket: "its device was restarted, and has sent another" for each in older}
+    def _collect_latest(self, update: Update) -> dict[int, str]:
+        """Collect an update in place of an older one of the same device. Return the older ticket, to be rejected."""
+        older = [each for each in self._collected if each.device == update.device]
+        self._collected = [*(each for each in self._collected if each.device != update.device), update]
+        return {each.ticket: "its device was restarted and sent a newer update" for each in older}
 
     def on_join(self, device: str, server: Server) -> Decision:
         return self._aggregate_if_due(server, [device])
@@ -60,11 +59,11 @@ class Collecting(Strategy):
 
     @abc.abstractmethod
     def _aggregate_if_due(self, server: Server, start: list[str]) -> Decision:
-        """Decide, and dispatch to the devices in ``start`` in any case."""
+        """Make a version if it is due. Dispatch to the devices in ``start`` in any case."""
 
     def _aggregate(self, server: Server) -> tuple[Decision, list[str]]:
-        """Makes the version; what was gathered is used up. Gives also whom it came from."""
-        updates, self._gathered = self._gathered, []
+        """Make a version of all collected updates. Return the decision and the devices of these updates."""
+        updates, self._collected = self._collected, []
         model, applied = self.new_model(updates, server)
         rejected = {update.ticket: self.unused for update in updates if update.ticket not in applied}
         return Decision(model=model, applied=applied, rejected=rejected), [update.device for update in updates]
@@ -72,7 +71,7 @@ class Collecting(Strategy):
 
 @dataclass(kw_only=True)
 class EveryK(Collecting):
-    """Semi-asynchronous: wait for K updates, make a version, send it to the devices they came from."""
+    """Semi-asynchronous: wait for K updates, make a version, send it to the devices of these updates."""
 
     k: int = param(2, "K: updates per version", at_least=1)
 
@@ -83,32 +82,32 @@ class EveryK(Collecting):
             )
 
     def quorum(self, server: Server) -> int:
-        """How many updates to wait for. Override for an adaptive K."""
+        """Return the number of updates to wait for. Override it for an adaptive K."""
         return self.k
 
-    def holds(self, update: Update, server: Server) -> bool:
-        """Whether the device waits for the version that its update goes into. Override to let it go on at once."""
+    def device_waits(self, update: Update, server: Server) -> bool:
+        """Whether the device waits for the version with its update. Override it to start the device at once."""
         return True
 
     def interrupts(self, server: Server) -> Iterable[str]:
-        """Busy devices that are restarted on the version that is just being made (``server.version`` + 1)."""
+        """Return busy devices to be restarted on the new version (``server.version`` + 1)."""
         return ()
 
     def on_start(self, server: Server) -> Decision:
         return Decision(train={device: self.job(device, server) for device in server.devices})
 
     def on_update(self, update: Update, server: Server) -> Decision:
-        if not self.holds(update, server):
-            self._gathered.append(update)
+        if not self.device_waits(update, server):
+            self._collected.append(update)
             return self._aggregate_if_due(server, [update.device])
-        replaced = self._gather_latest(update)
+        replaced = self._collect_latest(update)
         decision = self._aggregate_if_due(server, [])
         return msgspec.structs.replace(decision, rejected={**decision.rejected, **replaced})
 
     def _aggregate_if_due(self, server: Server, start: list[str]) -> Decision:
-        # never wait for more than can still come: those at work, and those started just now
-        can_come = len(self._gathered) + len(server.busy) + len(start)
-        if not self._gathered or len(self._gathered) < min(self.quorum(server), can_come):
+        # never wait for more updates than can arrive: those of busy devices and of devices that are started now
+        can_come = len(self._collected) + len(server.busy) + len(start)
+        if not self._collected or len(self._collected) < min(self.quorum(server), can_come):
             return Decision(train={device: self.job(device, server) for device in start})
         decision, contributors = self._aggregate(server)
         started = [*start, *idle_devices(contributors, server), *self.interrupts(server)]
@@ -117,9 +116,9 @@ class EveryK(Collecting):
 
 @dataclass(kw_only=True)
 class KMixed(EveryK):
-    """Of K local models x_i: x ← (1 − α)·x + α·Σ ρ_i x_i, with ρ_i ∝ n_i·s(τ_i) and Σρ = 1."""
+    """Mixes K local models x_i: x ← (1 − α)·x + α·Σ ρ_i x_i, with ρ_i ∝ n_i·s(τ_i) and Σρ = 1."""
 
-    alpha: float = param(0.6, "α: mixing rate", above=0, at_most=1)
+    alpha: float = param(0.6, "α: mixing weight", above=0, at_most=1)
 
     @abc.abstractmethod
     def s(self, tau: int) -> float:
@@ -140,9 +139,9 @@ class KMixed(EveryK):
 
 @dataclass(kw_only=True)
 class EveryTick(Collecting):
-    """Interval iterations: the clock ticks and nobody waits. A tick that received nothing is an iteration too.
+    """Interval iterations: a version is made at every tick. A tick without updates is an iteration too.
 
-    The next tick comes from the schedule, not from now: a late wake does not move the ones after it.
+    Ticks are multiples of the interval: a late wake does not delay the next tick.
     """
 
     interval: float = param(meaning="seconds per iteration", above=0)
@@ -151,11 +150,11 @@ class EveryTick(Collecting):
     _tick: int = field(default=0, init=False, repr=False)
 
     def share(self, device: str, server: Server) -> float:
-        """What λ_i is proportional to."""
+        """Return a number that λ_i is proportional to."""
         return 1.0 if self.weighting == "equal" else float(server.known[device].samples)
 
     def total_share(self, server: Server) -> float:
-        """Of every device that there ever was, so that their λ add up to 1."""
+        """Return the sum over every known device, so that their λ add up to 1."""
         return sum(self.share(device, server) for device in server.known)
 
     def on_start(self, server: Server) -> Decision:
@@ -163,9 +162,9 @@ class EveryTick(Collecting):
         return Decision(train=train, wake_at=self._next_tick())
 
     def on_update(self, update: Update, server: Server) -> Decision:
-        # the tick first: an interval is half-open, so that one try per interval is one arrival per interval
+        # the tick comes first: an interval is half-open, so one attempt per interval is one arrival per interval
         decision = self._aggregate_if_due(server, [])
-        replaced = self._gather_latest(update)
+        replaced = self._collect_latest(update)
         return msgspec.structs.replace(decision, rejected={**decision.rejected, **replaced})
 
     def on_wake(self, server: Server) -> Decision:
@@ -185,8 +184,8 @@ class EveryTick(Collecting):
 
 
 def idle_devices(contributors: Iterable[str], server: Server) -> list[str]:
-    """Those that are present and idle: one may have left since it delivered, or be back and at work again."""
-    devices, busy = server.devices, server.busy  # made anew at each access
+    """Return those that are present and idle: one may have left since, or have returned and be busy again."""
+    devices, busy = server.devices, server.busy  # each access builds a new mapping
     return [device for device in contributors if device in devices and device not in busy]
 
 
@@ -196,6 +195,6 @@ def weighed(updates: Sequence[Update], weights: Sequence[float]) -> dict[int, fl
 
 
 def normalised(shares: Sequence[float]) -> list[float]:
-    """The same proportions with the sum 1; equal ones where all of them are too small for a float."""
+    """Return the shares scaled to the sum 1; equal shares if their sum is 0."""
     total = sum(shares)
     return [share / total for share in shares] if total > 0 else [1 / len(shares)] * len(shares)

@@ -1,4 +1,4 @@
-"""Synchronous."""
+"""The synchronous pace: rounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from testbed.wire.messages import Update, Vector
 class EveryRound(Strategy):
     """Synchronous: choose devices, wait for all of them or for the deadline, make a version, choose again.
 
-    The version is x + Σ share·Δ / Σ share. The sum is kept, not the updates: memory does not grow with the fleet.
+    The version is x + Σ share·Δ / Σ share. Only the sum is kept, so memory does not grow with the fleet.
     """
 
     fraction: float = param(1.0, "C: share of the devices chosen for a round", above=0, at_most=1)
@@ -30,19 +30,19 @@ class EveryRound(Strategy):
 
     _awaited: set[str] = field(default_factory=set, init=False, repr=False)
     _opened: int | None = field(default=None, init=False, repr=False)
-    """Version that the round in progress trains on; None between rounds, when nobody is there."""
+    """Version that the devices of the open round train on; None if no device is present."""
     _closes_at: float | None = field(default=None, init=False, repr=False)
     _sum: Vector | None = field(default=None, init=False, repr=False)
     _shares: dict[int, float] = field(default_factory=dict, init=False, repr=False)
     _spread: DelaySpread = field(default_factory=DelaySpread, init=False, repr=False)
 
     def choose(self, server: Server) -> Iterable[str]:
-        """The devices of the next round, out of those present (at least one): max(⌊C·N⌋, 1) at random."""
+        """Return the devices of the next round, chosen from the present ones: max(⌊C·N⌋, 1) at random."""
         return sample(server.devices, fraction_of(self.fraction, len(server.devices)), server.random)
 
     @abc.abstractmethod
     def share(self, update: Update, server: Server) -> float:
-        """Weight of an update relative to the others of its round."""
+        """Return the weight of an update relative to the others of its round."""
 
     def on_start(self, server: Server) -> Decision:
         return self._open(server, server.version)
@@ -76,7 +76,7 @@ class EveryRound(Strategy):
     def _close_if_due(self, server: Server) -> Decision:
         overdue = self._closes_at is not None and server.now >= self._closes_at
         if self._opened is not None and self._awaited and (self._sum is None or not overdue):
-            # a round that has nothing stays open past its deadline: closing it would restart everyone, for ever
+            # a round without an update stays open after its deadline: else all devices would be restarted for ever
             return Decision(wake_at=None if overdue else self._closes_at)
         if self._sum is None:
             return self._open(server, server.version)

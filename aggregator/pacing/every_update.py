@@ -1,4 +1,4 @@
-"""Fully asynchronous."""
+"""The fully asynchronous pace."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ from aggregator.pacing.round_ended import RoundEnded
 from aggregator.pacing.spread import Executions
 from aggregator.strategy import Decision, Reject, Server, Strategy
 from aggregator.strategy.vectors import plus_scaled
-from testbed.wire.messages import Job, Update, Vector
+from testbed.wire.messages import Update, Vector
+from testbed.wire.training_job import Job
 
 
 @dataclass(kw_only=True)
 class EveryUpdate(Strategy):
-    """Fully asynchronous: each update makes a version, and its device goes on with that version.
+    """Fully asynchronous: each update makes a version, and its device continues with that version.
 
-    Override :meth:`weight` if the rule is x ← x + weight·Δ, else :meth:`new_model`. Either may raise ``Reject``.
+    Override :meth:`weight` if the aggregation rule is x ← x + weight·Δ, else :meth:`new_model`. Both may raise
+    ``Reject``.
     """
 
     def weight(self, update: Update, server: Server) -> float:
         return 1.0
 
     def new_model(self, update: Update, server: Server) -> tuple[Vector, float]:
-        """The next model, and the weight that the update has in it."""
+        """Return the next model and the weight of the update in it."""
         weight = self.weight(update, server)
         return plus_scaled(server.model, weight, update.delta), weight
 
     def choose(self, free: Iterable[str], server: Server) -> Iterable[str]:
-        """Who is started, now that these are free. Override where not all devices are in flight."""
+        """Return the devices to start, given that these are free. Override it if not all devices shall be busy."""
         return free
 
     def ended_round(self, update: Update, server: Server) -> Executions | None:
-        """What the round was that ends with this update, if one does. Override where the paper counts rounds."""
+        """Return the round that ends with this update, or None. Override it if the paper counts rounds."""
         return None
 
     def on_start(self, server: Server) -> Decision:

@@ -10,7 +10,7 @@ from aggregator.strategy.orders import EngineActions, Order
 
 @dataclass(frozen=True, slots=True)
 class RoundEnded(Order):
-    """A round, as the paper counts them, has ended: its devices, and the seconds that each computed."""
+    """Records a round as the paper counts it: its devices, and the seconds that each computed."""
 
     executions: Sequence[tuple[str, float]]
 

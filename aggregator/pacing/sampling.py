@@ -16,7 +16,7 @@ def fraction_of(fraction: float, devices: int) -> int:
 
 
 def sample(devices: Iterable[str], size: int, random: np.random.Generator) -> list[str]:
-    """So many of them, without replacement; whoever takes all of them uses up no randomness."""
+    """Return ``size`` devices without replacement. If all are chosen, ``random`` is not used."""
     names = sorted(devices)
     if size >= len(names):
         return names

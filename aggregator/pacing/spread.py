@@ -1,21 +1,21 @@
-"""How far apart the devices of a round are (Forootani and Iervolino 2025, section VI)."""
+"""The spread of execution times in a round (Forootani and Iervolino 2025, section VI)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from testbed.wire.messages import Job, Update
+from testbed.wire.messages import Update
+from testbed.wire.training_job import Job
 
 Executions = list[tuple[str, float]]
-"""Device and execution time, in the order of arrival; a fast device may come twice."""
+"""Device and execution time, in the order of arrival; a fast device may appear twice."""
 
 
 @dataclass(slots=True)
 class DelaySpread:
-    """Collects the execution times τ_c of a round, and keeps τ_t = max τ_c − min τ_c of the last one that ended.
+    """Collects the execution times τ_c of a round, and keeps τ_t = max τ_c − min τ_c of the last round that ended.
 
-    τ_c is what the device took from having the model to having the result, suspensions included: the links are not
-    execution.
+    τ_c is the time from the received model to the finished result, with suspensions and without transfers.
     """
 
     seconds: float = 0.0
@@ -29,12 +29,12 @@ class DelaySpread:
         self._round.append((update.device, update.finished - update.started))
 
     def close(self) -> Executions:
-        """The round has ended: gives what was collected."""
+        """End the round. Return what was collected."""
         ended, self._round = self._round, []
         times = [seconds for _, seconds in ended]
         self.seconds = max(times, default=0.0) - min(times, default=0.0)
         return ended
 
     def slowed(self, job: Job, alpha: float) -> Job:
-        """Local rate γ0 / (√(e + 1) · (1 + α·τ_t)) in local epoch e; γ0 is the rate that the job has."""
+        """Return the job with learning rate γ0 / (√(e + 1) · (1 + α·τ_t)) in local epoch e; γ0 is its present rate."""
         return replace(job, lr=job.lr / (1 + alpha * self.seconds), lr_schedule="inverse-sqrt")

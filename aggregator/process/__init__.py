@@ -1,1 +1,1 @@
-"""The aggregator process: sockets, presence, evaluation, checkpoints and the end of a run, around the engine."""
+"""The aggregator process around the engine: intake, evaluation, checkpoints and the end of a run."""

@@ -12,12 +12,12 @@ from testbed.wire.credentials import AllowList
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """A run that was interrupted is to go on from its checkpoint."""
+    """How an interrupted run continues from its checkpoint."""
 
     at: float
-    """Emulated seconds: how far it had come by then."""
+    """Emulated seconds of the checkpoint."""
     dead: frozenset[str] = frozenset()
-    """Whom the script had killed by then: nobody waits for them."""
+    """Devices that the script had killed by then. The run starts without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +27,15 @@ class AggregatorConfig:
     dilation: float
     """Host seconds per emulated second."""
     demand: float
-    """Share asked for of the core that is asked for most."""
+    """Share of the busiest core that the run needs."""
     pressure: float | None
-    """Share of the time in which a process waited for a core (PSI), just before the run."""
+    """Share of the time in which processes waited for a core (PSI), just before the run."""
     canaries: tuple[str, ...]
     core: int
     endpoint: str
     run_folder: str
     status_file: str
     allow: AllowList | None = None
-    """None: anybody is who he says that he is."""
+    """None disables authentication."""
     replay: PreparedReplay | None = None
     resume: Resumption | None = None

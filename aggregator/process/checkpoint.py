@@ -1,8 +1,8 @@
-"""Checkpoints: all that a run goes on from, in one file that is replaced as a whole.
+"""Checkpoints and their restoration: the state of the aggregator in one file, which is replaced as a whole (ADR 19).
 
-The state is taken down between two messages, in a moment, and written by a thread meanwhile: models and updates are
-never written to again, so only sums in the making are copied. The trace is not part of it: a checkpoint tells how long
-the trace was, and what was appended since is set aside when a run goes on from there.
+The state is copied between two messages, which takes milliseconds, and written by a thread while the run goes on.
+Models and updates are never modified, so only sums that are still growing are copied. The trace is not part of a
+checkpoint: it contains the length of the trace, and ``resume`` sets aside what was appended after that.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from testbed.common.statefile import StateError
 from testbed.history.rollback import TRACE, unpacked
 from testbed.profile import schema
 from testbed.profile.schema import Checkpoint
-from testbed.wire import messages
+from testbed.wire import messages, training_job
 
 CHECKPOINT = "checkpoints/latest.safetensors"
 FORMAT = "2"
-"""Changes when the classes of a run's state move or change: an older checkpoint is refused."""
-MODULES = (aggregator.__name__, messages.__name__, schema.__name__)
-"""Of which objects may be in a checkpoint, beside those of a user's own rule."""
+"""Changes when the classes of a run's state move or change. A checkpoint of another format is refused."""
+MODULES = (aggregator.__name__, messages.__name__, training_job.__name__, schema.__name__)
+"""Modules whose classes a checkpoint may contain, besides the module of a user's own strategy."""
 _SHARE = 0.1
-"""Writing takes no more than this share of the time: a large model is written less often than was asked for."""
+"""Largest share of the time for writing: checkpoints of a large model are less frequent than configured."""
 
 
 class Checkpoints:
-    """Of one run, whose rule is of the module ``own``. ``clock`` tells host seconds, ``sync`` has what there is of the
-    trace on the disk.
+    """Writes the checkpoints of one run.
+
+    ``clock`` returns host seconds, ``sync`` brings the trace to the disk, ``own`` is the module of the strategy.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Checkpoints:
         self._modules = (*MODULES, own)
         self._taken_at, self._version = 0.0, 0
         self._not_before = 0.0
-        """Host seconds."""
+        """Host seconds before which no checkpoint is written."""
         self._thread: threading.Thread | None = None
         self._problem = ""
 
@@ -58,11 +59,11 @@ class Checkpoints:
         return by_time or (versions is not None and version - self._version >= versions)
 
     def begin_from(self, now: float, version: int) -> None:
-        """The next one is due so much later than this."""
+        """Count the time and the versions until the next checkpoint from here."""
         self._taken_at, self._version = now, version
 
     def take(self, now: float, version: int, trace_bytes: int, state: Mapping[str, Any]) -> None:
-        """Take the state down, and have it written."""
+        """Copy the state, and write it in a thread."""
         self.begin_from(now, version)
         try:
             draft = statefile.draft(state, self._modules)
@@ -74,7 +75,7 @@ class Checkpoints:
         self._thread.start()
 
     def take_last(self, now: float, version: int, trace_bytes: int, state: Callable[[], Mapping[str, Any]]) -> None:
-        """The run is over: whatever the schedule says, and wait until it is written."""
+        """Write the last checkpoint of a run, unless checkpoints are disabled, and wait until it is written."""
         self.wait()
         if not self._when.never:
             self.take(now, version, trace_bytes, state())
@@ -94,25 +95,25 @@ class Checkpoints:
             self._sync()
             draft.write(self._path, notes)
         except (OSError, StateError) as error:
-            self._report(f"a checkpoint cannot be written: {error}; it is tried again when the next one is due")
+            self._report(f"a checkpoint cannot be written: {error}; the next one is tried when it is due")
         took = self._clock() - began
         self._not_before = began + took / _SHARE
 
     def _report(self, problem: str) -> None:
-        """Each once: a disk that is full stays full for a while, and a log on it would not help."""
+        """Print a problem unless it is the same as the last one: a full disk may stay full for long."""
         if problem != self._problem:
             print(problem, file=sys.stderr, flush=True)
         self._problem = problem
 
 
 def read(path: Path, own: str) -> Any:
-    """The state in a checkpoint. ``own``: the module of the rule."""
+    """Return the state in a checkpoint. ``own`` is the module of the strategy. Raises StateError."""
     return statefile.read(path, (*MODULES, own))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """What a checkpoint says of itself."""
+    """The notes of a checkpoint file."""
 
     path: Path
     at: float
@@ -122,7 +123,7 @@ class Saved:
 
 
 def saved(folder: Path) -> Saved:
-    """The checkpoint of a run folder. Raises UserError where there is none to go on from."""
+    """Return the notes of a run's checkpoint. Raises UserError if there is none that a run can continue from."""
     path = folder / CHECKPOINT
     try:
         notes = statefile.notes_of(path)
@@ -136,12 +137,12 @@ def saved(folder: Path) -> Saved:
         )
     except FileNotFoundError:
         raise UserError(
-            f"{folder}: has no checkpoint; the run was killed before its first (checkpoint.seconds), wanted none, or"
-            " has a rule whose state is on the devices (memory = light): run it again"
+            f"{folder}: has no checkpoint; the run was killed before the first one (checkpoint.seconds), wrote none"
+            " (checkpoint.never), or its strategy keeps state on the devices (memory = light): run it again"
         ) from None
     except (StateError, KeyError, ValueError) as error:
         raise UserError(f"{path}: cannot be read: {error}; run the experiment again") from None
     size = unpacked(folder).stat().st_size
     if size < found.trace_bytes:
-        raise UserError(f"{folder}/{TRACE}: is shorter than it was at the checkpoint: it is not this run's own")
+        raise UserError(f"{folder}/{TRACE}: is shorter than at the checkpoint; run the experiment again")
     return found

@@ -1,4 +1,4 @@
-"""Which versions the evaluator is asked to score: at most one at a time, not too often, and the last one always."""
+"""Which versions the evaluator scores: one at a time, not more often than configured, and always the last one."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from testbed.wire.messages import Score, Snapshot, Vector
 
 
 class EvaluationQueue:
-    """The aggregator's side of the evaluator. No I/O: gives the snapshot to send, is told the score."""
+    """Decides which snapshot to send to the evaluator, and keeps the scores. No I/O."""
 
     def __init__(self, every: float) -> None:
         self._every = every
         self._asked = -1
         self._asked_at = -math.inf
         self._snapshot: Snapshot | None = None
-        """That the evaluator is asked for. It is kept until the score is there: an evaluator may die over it."""
+        """The snapshot that is being scored. It is kept until its score arrives, because the evaluator may die."""
         self.scored = -1
-        """The last version whose score is known."""
+        """The last version with a score."""
         self.latest: Score | None = None
 
     @property
     def pending(self) -> bool:
+        """Whether the evaluator has not answered yet."""
         return self.scored != self._asked
 
     def next(self, version: int, made: float, model: Vector, now: float) -> Snapshot | None:
-        """A snapshot to send now, if the evaluator is free, the version is new and the last one long enough ago."""
+        """Return a snapshot to send now; None if the evaluator is busy, the version was sent, or it is too early."""
         if self.pending or now - self._asked_at < self._every:
             return None
         return self.last(version, made, model, now)
 
     def last(self, version: int, made: float, model: Vector, now: float) -> Snapshot | None:
-        """A snapshot to send however short ago the one before was; None if that version has been asked for."""
+        """Return a snapshot to send, even if the last one was sent just before; None if this version was sent."""
         if version == self._asked:
             return None
         self._asked, self._asked_at = version, now
@@ -39,19 +40,18 @@ class EvaluationQueue:
         return self._snapshot
 
     def restore(self, latest: Score | None) -> None:
-        """The run goes on from where this score was the last that was known."""
+        """Continue after a checkpoint with ``latest`` as the last score."""
         if latest is not None:
             self.scored = self._asked = latest.version
             self.latest = latest
 
-    def again(self) -> Snapshot | None:
-        """There is a new evaluator: the snapshot that the one before it owes a score for, if it does."""
+    @property
+    def owed(self) -> Snapshot | None:
+        """The snapshot that was sent and has no score yet. A restarted evaluator is sent it again."""
         return self._snapshot
 
     def take(self, score: Score) -> bool:
-        """Whether that is news. The score of an evaluator that has died may still be on its way when it is asked for
-        again, and is then known twice.
-        """
+        """Accept a score. Return False if it is known: an evaluator that died may have sent it before, late."""
         if not self.pending or score.version != self._asked:
             return False
         self.scored, self.latest, self._snapshot = score.version, score, None

@@ -1,4 +1,4 @@
-"""How busy the aggregator is: what it writes into the trace about itself, about once a host second."""
+"""How busy the aggregator is: it reports its own load in the trace about once per host second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SPAN_SECONDS = 1.0
 
 
 class LoadMeter:
-    """Adds up waiting and serving between two reports. Times are host seconds of any one clock."""
+    """Adds up the seconds of waiting and of serving between two reports. Times are host seconds of one clock."""
 
     def __init__(self, now: float, usage: Callable[[], Usage | None], pressure: Callable[[], float | None]) -> None:
         self._read_usage, self._read_pressure = usage, pressure
@@ -20,11 +20,11 @@ class LoadMeter:
         self._begin(now)
 
     def waited(self, seconds: float) -> None:
-        """It had nothing to do."""
+        """Add seconds without anything to do."""
         self._idle += seconds
 
     def served(self, seconds: float, updates: int = 1) -> None:
-        """It dealt with an update, or (without one) with a wake, from taking it up to the last answer sent."""
+        """Add the seconds from handling an update, or (``updates=0``) a wake, to the last answer sent."""
         self._served += updates
         self._service += seconds
         self._longest = max(self._longest, seconds)
@@ -33,7 +33,7 @@ class LoadMeter:
         return now - self._began >= _SPAN_SECONDS
 
     def report(self, now: float, t: float) -> Load:
-        """What has added up, at emulated time ``t``; the next stretch begins."""
+        """Return what has added up since the last report, as an event at emulated time ``t``."""
         usage, pressure, span = self._read_usage(), self._read_pressure(), now - self._began
         was, pressed = self._usage, self._pressure
         load = Load(

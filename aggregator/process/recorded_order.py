@@ -1,4 +1,4 @@
-"""Updates in the order of a recorded run: a strict replay."""
+"""Updates in the order of a recorded run: a strict replay (ADR 13)."""
 
 from __future__ import annotations
 
@@ -12,81 +12,85 @@ from testbed.wire.messages import Ask, Update
 
 
 class RecordedOrder:
-    """Stands where :class:`~aggregator.engine.arrivals.Arrivals` stands. Gives an update out when it is its turn, at the
-    moment at which it counted when it was recorded, however early or late it is now.
+    """Takes the place of :class:`~aggregator.engine.arrivals.Arrivals` in a strict replay.
 
-    The same rule with the same seed asks the same devices in the same order, so that tickets have the numbers that
-    they had. Until an update that is late has come, the run stands still at the moment of its turn.
+    It returns updates in the recorded order, each at the moment from which it counted in the recorded run, however
+    early or late it is received now. The same strategy with the same seed dispatches to the same devices in the same
+    order, so tickets have their recorded numbers. While the next update is missing, the run stands still at its moment.
     """
 
-    def __init__(self, turns: Sequence[RecordedArrival], wakes: int) -> None:
-        """``wakes``: how often the rule was woken."""
-        self._turns, self._next, self._wakes = turns, 0, wakes
-        self._here: dict[str, tuple[Update, float]] = {}
+    def __init__(self, arrivals: Sequence[RecordedArrival], wakes: int) -> None:
+        """``wakes``: number of wakes in the recorded run."""
+        self._arrivals, self._next, self._wakes = arrivals, 0, wakes
+        self._received: dict[str, tuple[Update, float]] = {}
+        """Device → its update that waits for its recorded arrival, and when it was received."""
 
     @property
     def consumed(self) -> int:
-        """Turns that are over."""
+        """Recorded arrivals that are over. Set it to resume from a checkpoint."""
         return self._next
 
     @consumed.setter
-    def consumed(self, turns: int) -> None:
-        self._next = turns
+    def consumed(self, arrivals: int) -> None:
+        self._next = arrivals
+
+    @property
+    def next_arrival(self) -> RecordedArrival | None:
+        """The next recorded arrival; None after the last one."""
+        return self._arrivals[self._next] if self._next < len(self._arrivals) else None
 
     def has(self, update: Update | Ask) -> bool:
-        """Whether the same is here already."""
-        return self.holds(update.device, update.ticket)
+        """Whether an update of this device and ticket is waiting already."""
+        return self.has_waiting(update.device, update.ticket)
 
     def add(self, update: Update | Ask, received: float) -> None:
-        assert isinstance(update, Update)  # rules that grant rates are not replayed strictly
-        self._here[update.device] = update, received
+        assert isinstance(update, Update)  # strategies that grant rates cannot be replayed strictly
+        self._received[update.device] = update, received
 
     @property
     def next_due(self) -> float:
-        """Infinity while the update whose turn it is has not come."""
-        turn = self.turn
-        if turn is None or not self.holds(turn.device, turn.ticket):
+        """Moment of the next update; infinity while it has not been received."""
+        arrival = self.next_arrival
+        if arrival is None or not self.has_waiting(arrival.device, arrival.ticket):
             return math.inf
-        return max(turn.t, self._here[turn.device][0].due)
+        return max(arrival.t, self._received[arrival.device][0].due)
 
     def pop(self, now: float, wake_at: float) -> tuple[Update, float, float] | None:
-        """The update whose turn has come by ``now``, when it was received, and the moment from which it counts.
+        """Return the next update if it is due by ``now``, when it was received, and the moment from which it counts.
 
-        None if the wake comes first, or if it is not here.
+        Return None if it has not been received, or if the wake comes first.
         """
-        turn = self.turn
-        if turn is None or turn.t > wake_at or self.next_due > now:
+        arrival = self.next_arrival
+        if arrival is None or arrival.t > wake_at or self.next_due > now:
             return None
         self._next += 1
-        update, received = self._here.pop(turn.device)
-        if turn.started is not None and turn.finished is not None:
-            update = msgspec.structs.replace(update, started=turn.started, finished=turn.finished)
-        return update, received, turn.t
+        update, received = self._received.pop(arrival.device)
+        if arrival.started is not None and arrival.finished is not None:
+            update = msgspec.structs.replace(update, started=arrival.started, finished=arrival.finished)
+        return update, received, arrival.t
 
-    def settled(self, device: str, ticket: int) -> Update | None:
-        """Take out an update that is here for another ticket than the device's present one: it has no turn."""
-        if device not in self._here or self.holds(device, ticket):
+    def take_outdated(self, device: str, ticket: int) -> Update | None:
+        """Remove and return a waiting update whose ticket is not ``ticket``, the present one of its device.
+
+        Its ticket has ended, so it has no recorded arrival.
+        """
+        if device not in self._received or self.has_waiting(device, ticket):
             return None
-        return self._here.pop(device)[0]
+        return self._received.pop(device)[0]
 
-    def holds(self, device: str, ticket: int) -> bool:
-        """Whether the update is here and waits for its turn."""
-        return device in self._here and self._here[device][0].ticket == ticket
+    def has_waiting(self, device: str, ticket: int) -> bool:
+        """Whether the update of this ticket has been received and waits for its recorded arrival."""
+        return device in self._received and self._received[device][0].ticket == ticket
 
     def allows_wake(self, moment: float) -> bool:
-        """Whether nothing that was recorded before this moment, or at it, is missing."""
-        turn = self.turn
-        return turn is None or turn.t > moment
+        """Whether no recorded arrival before or at this moment is missing."""
+        arrival = self.next_arrival
+        return arrival is None or arrival.t > moment
 
     def until(self, now: float) -> float:
-        """How far the run has come: not beyond the next turn."""
-        return now if self.turn is None else min(now, self.turn.t)
+        """Return the moment that the run has reached: ``now``, but not beyond the next recorded arrival."""
+        return now if self.next_arrival is None else min(now, self.next_arrival.t)
 
     def is_over(self, wakes: int, wake_at: float) -> bool:
-        """Whether all turns were taken, and the rule has been woken as often as it was, or does not want to be."""
-        return self.turn is None and (wakes >= self._wakes or wake_at == math.inf)
-
-    @property
-    def turn(self) -> RecordedArrival | None:
-        """The next one."""
-        return self._turns[self._next] if self._next < len(self._turns) else None
+        """Whether all arrivals are over, and the strategy has had all recorded wakes or wants no more."""
+        return self.next_arrival is None and (wakes >= self._wakes or wake_at == math.inf)

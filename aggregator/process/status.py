@@ -1,4 +1,4 @@
-"""The state of the run for the live view: a small file, replaced atomically, so that no reader can slow us down."""
+"""The status file for the live view. It is small and replaced atomically, so that no reader delays the aggregator."""
 
 from __future__ import annotations
 
@@ -20,21 +20,12 @@ def write(
     clock: WallClock,
     engine: Engine,
     evaluation: EvaluationQueue,
-    beats: Mapping[str, Heartbeat],
+    heartbeats: Mapping[str, Heartbeat],
     fleet: Iterable[str],
     problem: str = "",
 ) -> None:
-    devices = {}
-    for name in fleet:
-        beat = beats.get(name)
-        base = engine.base_of(name)
-        state = beat.state if beat is not None else "idle"
-        if not engine.is_present(name) or state == KILLED:  # the rule may not know it yet, a spectator does
-            state = "gone"
-        elif state == "idle" and base is not None:
-            state = "dispatched"  # as far as we know: its download is under way, or was lost
-        progress = beat.progress if beat is not None and state == "training" else None
-        devices[name] = [state, base, beat.drops if beat is not None else 0, progress]
+    """Replace the status file. Raises OSError if it cannot be written."""
+    devices = {name: _device(name, engine, heartbeats.get(name)) for name in fleet}
     status = {
         "t": now,
         "dilation": clock.dilation,
@@ -51,3 +42,15 @@ def write(
     draft = path.with_suffix(".new")
     draft.write_text(json.dumps(status), encoding="utf-8")
     os.replace(draft, path)
+
+
+def _device(name: str, engine: Engine, heartbeat: Heartbeat | None) -> list[object]:
+    """Return state, base version, drops and progress of a device."""
+    base = engine.base_of(name)
+    state = heartbeat.state if heartbeat is not None else "idle"
+    if not engine.is_present(name) or state == KILLED:  # shown at once, although the strategy may not know it yet
+        state = "gone"
+    elif state == "idle" and base is not None:
+        state = "dispatched"  # its download is under way, or was lost
+    progress = heartbeat.progress if heartbeat is not None and state == "training" else None
+    return [state, base, heartbeat.drops if heartbeat is not None else 0, progress]

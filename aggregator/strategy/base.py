@@ -1,8 +1,8 @@
-"""What an aggregation rule sees and may answer.
+"""The base class of a strategy.
 
-A strategy is deterministic and knows no socket and no clock: same events in, same decisions out. Two sentences
-carry the semantics: **a device absent from** ``Decision.train`` **keeps doing what it does** (an idle one stays
-held), and **a busy device named in it is restarted**.
+A strategy is deterministic and uses no socket and no clock: the same events lead to the same decisions. Two sentences
+define the meaning of a decision: **a device that is not in** ``Decision.train`` **continues what it does** (an idle one
+stays idle), and **a busy device that is in it is restarted**.
 """
 
 from __future__ import annotations
@@ -12,32 +12,33 @@ from typing import ClassVar
 
 from aggregator.strategy.decision import Decision
 from aggregator.strategy.server import Server
-from testbed.wire.messages import Job, Update
+from testbed.wire.messages import Update
+from testbed.wire.training_job import Job
 
 
 class Strategy(abc.ABC):
-    """Base of all rules. Parameters are dataclass fields made with ``testbed.common.parameters.param``."""
+    """Base of all strategies. Parameters are dataclass fields made with ``testbed.common.parameters.param``."""
 
-    hands_out_final_model: ClassVar[bool] = False
+    broadcasts_final_model: ClassVar[bool] = False
     """Whether the run ends only when every device has the final model."""
     grants: ClassVar[bool] = False
-    """Whether devices upload only when, and as fast as, the rule says (``GrantRates``): it needs a radio cell."""
+    """Whether devices upload only after a grant, at its rate (``GrantRates``). This needs a radio cell."""
     unrepeatable: ClassVar[str] = ""
-    """Why a strict replay, which repeats the order of updates at the aggregator, would not do; empty: it would."""
+    """Why a strict replay, which repeats the order of updates, cannot repeat a run; empty if it can."""
     keeps_old_base: ClassVar[bool] = True
-    """Whether its devices may go on with the model that they have, where a download is lost."""
+    """Whether its devices may train on the model that they have if a download is lost."""
 
     @property
     def resumable(self) -> bool:
-        """Whether a run can go on from a checkpoint, which has nothing of what is on the devices."""
+        """Whether a run can resume from a checkpoint, which contains no state of the devices."""
         return True
 
     @classmethod  # noqa: B027  most strategies need only numpy
     def preload(cls) -> None:
-        """Import what takes seconds to import. Called once, in the process that all others are forked from."""
+        """Import what takes seconds to import. Called once, in the template."""
 
-    def check(self, devices: int) -> None:  # noqa: B027  most rules fit every fleet
-        """Raise ``testbed.common.parameters.ParameterError`` for what does not fit a fleet of so many devices."""
+    def check(self, devices: int) -> None:  # noqa: B027  most strategies fit every fleet
+        """Raise ``testbed.common.parameters.ParameterError`` if a parameter does not fit this number of devices."""
 
     @abc.abstractmethod
     def on_start(self, server: Server) -> Decision:
@@ -45,26 +46,26 @@ class Strategy(abc.ABC):
 
     @abc.abstractmethod
     def on_join(self, device: str, server: Server) -> Decision:
-        """A device came, or came back."""
+        """A device has joined, for the first time or again."""
 
     @abc.abstractmethod
     def on_leave(self, device: str, server: Server) -> Decision:
-        """A device is gone; what it was doing is lost."""
+        """A device has left; its job is lost."""
 
     @abc.abstractmethod
     def on_update(self, update: Update, server: Server) -> Decision:
-        """An update with a valid ticket arrived; its device is idle now."""
+        """An update with a valid ticket has arrived; its device is idle now."""
 
     @abc.abstractmethod
     def on_ready(self, device: str, server: Server) -> Decision:
-        """A device is idle without having delivered: its update was given up, or was not fit to be used."""
+        """A device is idle, but its update was given up or cannot be used."""
 
     def on_ask(self, device: str, server: Server) -> Decision:
-        """A device has computed and waits for a grant."""
+        """A device has finished computing and waits for a grant."""
         return Decision()
 
     def last_applied(self, device: str) -> int | None:
-        """The last ticket of a device that went into the model (0: none), where it uploads differences to that."""
+        """Return the last applied ticket of a device, 0 for none; None unless devices upload differences to it."""
         return None
 
     def on_wake(self, server: Server) -> Decision:
@@ -72,5 +73,5 @@ class Strategy(abc.ABC):
         return Decision()
 
     def job(self, device: str, server: Server) -> Job:
-        """Local work for the next dispatch to ``device``. Override for adaptive local work."""
+        """Return the job for the next dispatch to ``device``. Override it for adaptive local work."""
         return server.job

@@ -1,8 +1,8 @@
-"""Orders: what only some strategies want of the engine, beside the fields of a ``Decision``.
+"""Orders: actions that only some strategies need, in addition to the fields of a ``Decision``.
 
-An order is defined beside the strategy that gives it. The engine calls ``before_dispatch`` when the new version is made
-and rejected updates are settled, and ``after_dispatch`` when the models in ``Decision.train`` are sent. An order acts by
-the methods of :class:`EngineActions` and by nothing else.
+An order is defined next to the strategy that uses it. The engine calls ``before_dispatch`` after the new version is
+made and updates are rejected, and ``after_dispatch`` after the models in ``Decision.train`` are sent. An order acts
+only through the methods of :class:`EngineActions`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol
 
 from testbed.history.events.event import Event
-from testbed.wire.messages import Job, Vector
+from testbed.wire.messages import Vector
+from testbed.wire.training_job import Job
 
 
 class EngineActions(Protocol):
@@ -27,13 +28,13 @@ class EngineActions(Protocol):
 
     @property
     def true_groups(self) -> Mapping[str, Hashable] | None:
-        """Device → the cluster it should be in, where the data tells; for the trace only."""
+        """Device → the cluster that it should be in, or None where the data does not show it. For the trace only."""
 
     def record(self, event: Event) -> None:
         """Append an event to the trace."""
 
     def dispatch(self, device: str, job: Job | None, *, for_cluster: bool = False) -> None:
-        """Send the current model, with a job or (the final one) without; ``for_cluster``: to a head, for its members."""
+        """Send the current model with a job, or (the final one) without. ``for_cluster``: to a head as such."""
 
     def end_round(self, executions: Sequence[tuple[str, float]]) -> None:
         """Record a round: its devices, and the seconds that each computed."""
@@ -42,13 +43,13 @@ class EngineActions(Protocol):
         """Let a busy device upload at ``rate`` bits per second, which is ``share`` of the band."""
 
     def dissolve_clusters(self) -> None:
-        """End all clusters: what their members do is superseded."""
+        """End all clusters. Open tickets of their heads are superseded."""
 
     def join_cluster(self, cluster: int, head: str, members: Sequence[str], quorum: int, *, damped: bool) -> None:
-        """Tell devices that they belong to this cluster. With another head it starts over: open work is lost."""
+        """Send devices their cluster. If its head is another one than before, open tickets of the old head are lost."""
 
     def pass_up(self, delta: Vector, weights: Mapping[int, float]) -> None:
-        """Of a cluster head: send the aggregator what these tickets add up to."""
+        """Send the result of a cluster, made of these tickets, to the aggregator. Only a head can do this."""
 
 
 class Order:
@@ -58,4 +59,4 @@ class Order:
         """Act before models are sent."""
 
     def after_dispatch(self, engine: EngineActions) -> None:
-        """Act when models have been sent: tickets made by this decision exist."""
+        """Act after models are sent: the tickets of this decision exist."""

@@ -8,7 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from testbed.wire.messages import Job, Update, Vector
+from testbed.wire.messages import Update, Vector
+from testbed.wire.training_job import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,11 +19,11 @@ class DeviceInfo:
     name: str
     samples: int
     keeps_base: bool = False
-    """Whether it goes on with the model that it had, where a download is lost."""
+    """Whether it trains on the model that it has if a download is lost."""
 
 
 class Forecast(Protocol):
-    """What is known of the radio cell, and of jobs that have not begun yet."""
+    """What is known about the radio cell, and about jobs in advance."""
 
     @property
     def bandwidth(self) -> float:
@@ -32,10 +33,10 @@ class Forecast(Protocol):
         """p·h/σ² of a device in the round that follows this version."""
 
     def seconds(self, device: str, job: Job) -> float:
-        """What download and computing of a job will take, if nothing goes wrong."""
+        """Seconds of download and computing of a job, without faults."""
 
-    def heard(self, update: Update) -> None:
-        """For the engine: an update has come, and tells what its computing took."""
+    def observe(self, update: Update) -> None:
+        """Learn from the computing time of an update. The engine calls this."""
 
 
 class Server(Protocol):
@@ -59,32 +60,32 @@ class Server(Protocol):
 
     @property
     def known(self) -> Mapping[str, DeviceInfo]:
-        """Every device that has ever been present, gone or not."""
+        """Every device that has been present so far."""
 
     @property
     def busy(self) -> Mapping[str, int]:
-        """Device → version that it is training on, for those whose update can still come."""
+        """Device → version that it trains on, for the devices whose update can still arrive."""
 
     @property
     def job(self) -> Job:
-        """Local training as the profile asks for it."""
+        """Local training as the profile describes it."""
 
     @property
     def random(self) -> np.random.Generator:
-        """The only source of chance a strategy may use."""
+        """The only random generator that a strategy may use."""
 
     def model_at(self, version: int) -> Vector:
-        """A past model. Kept as long as a device trains on it, or an update based on it awaits a decision."""
+        """A past model. It is kept while a device trains on it or an update based on it awaits a decision."""
 
     def staleness(self, update: Update) -> int:
         """τ: versions made since the update's device downloaded its model. 0 is fresh."""
 
     @property
     def forecast(self) -> Forecast:
-        """For rules that grant rates."""
+        """For strategies that grant rates."""
 
-    def remaining(self, device: str, *, by_beats: bool = False) -> float:
-        """T^rem: seconds that a busy device will compute yet; 0 if it has asked for a grant, and else above it.
+    def remaining(self, device: str, *, by_heartbeats: bool = False) -> float:
+        """T^rem: seconds that a busy device will still compute; 0 if it has asked for a grant, else above 0.
 
-        ``by_beats``: reckoned from the progress in its last heartbeat, which comes when the host pleases.
+        ``by_heartbeats``: estimated from the progress in its last heartbeat, whose moment depends on the host.
         """

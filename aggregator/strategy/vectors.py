@@ -1,8 +1,8 @@
-"""Arithmetic on flat vectors.
+"""Arithmetic on flat vectors, block by block.
 
-Block by block, so that what is in the making stays in the cache and nothing but the result is allocated: beyond 32 MB
-glibc maps each allocation anew, and a temporary of a large model costs more in page faults than in arithmetic. A small
-model is one block.
+Intermediate results stay in the cache, and only the result is allocated. Beyond 32 MB glibc maps the memory of each
+allocation again, so a temporary copy of a large model costs more page faults than arithmetic. A small model is one
+block.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy.typing as npt
 from testbed.wire.messages import Vector
 
 Sum: TypeAlias = npt.NDArray[np.float64]
-"""A sum that is carried on for the whole run: in double precision, since what rounding leaves behind stays in it."""
+"""A sum that grows during the whole run. It is in double precision because rounding errors add up."""
 
 _BLOCK = 65536
-"""Numbers; 256 KB, a good part of a core's own cache."""
+"""Numbers; 256 KB, which fits into a core's own cache."""
 
 
 @functools.lru_cache(maxsize=8)
 def _blocks(size: int, kind: np.dtype[Any]) -> tuple[tuple[slice, npt.NDArray[Any]], ...]:
-    """The parts of a vector, each with a place for what is in the making. The place is used again and again."""
+    """Return the parts of a vector, each with a scratch buffer. All parts and all calls share the buffer."""
     scratch = np.empty(min(size, _BLOCK), kind)
     parts = (slice(start, min(start + _BLOCK, size)) for start in range(0, size, _BLOCK))
     return tuple((part, scratch[: part.stop - part.start]) for part in parts)
@@ -77,14 +77,14 @@ def norm(vector: Vector) -> float:
 
 @np.errstate(over="ignore")
 def cosine(a: Vector, b: Vector) -> float:
-    """Of the angle between two vectors; 0 where one has no direction."""
+    """Cosine of the angle between two vectors; 0 if one of them is zero or its norm is not finite."""
     lengths = norm(a) * norm(b)
     return max(-1.0, min(1.0, float(a.dot(b)) / lengths)) if 0 < lengths < math.inf else 0.0
 
 
 @np.errstate(over="ignore")
 def distance(a: Vector, b: Vector) -> float:
-    """Euclidean distance; infinity where its square is beyond float32."""
+    """Euclidean distance; infinity if its square exceeds float32."""
     total = 0.0
     for part, difference in _blocks(a.size, a.dtype):
         np.subtract(a[part], b[part], out=difference)
@@ -94,8 +94,8 @@ def distance(a: Vector, b: Vector) -> float:
 
 @np.errstate(over="ignore", invalid="ignore")
 def is_finite(vector: Vector) -> bool:
-    """Whether all numbers are finite. One pass: a NaN or an infinity cannot leave the sum of squares finite.
+    """Whether all numbers are finite. One pass: with a NaN or an infinity, the sum of squares is not finite.
 
-    The square root of the largest float32 counts as too large, too: such a delta is not an update.
+    A vector whose sum of squares exceeds float32 counts as not finite: such a delta is no usable update.
     """
     return math.isfinite(float(vector.dot(vector)))

@@ -1,8 +1,8 @@
-"""A fleet of imaginary devices on a manual clock: drives a real engine with a real rule, without processes.
+"""A fleet of imaginary devices on a manual clock: drives a real engine with a real strategy, without processes.
 
-Device i minimises ½‖x − c_i‖² by local SGD from the model it was sent. It loses downloads, gives uploads up, dies,
-comes back, and beats, as a real one does. What happens next is the earliest of a queue of (moment, sequence, action)
-and the rule's wake, so a run is a function of its arguments.
+Device i minimises ½‖x − c_i‖² by local SGD from the model that it was sent. It loses downloads, gives uploads up, dies,
+comes back and sends heartbeats, as a real one does. The next event is the earliest of a queue of (moment, sequence,
+action) and the wake of the strategy, so a run depends only on its arguments.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from aggregator.strategy import DeviceInfo, Strategy
 from devices.baseline import Baseline
 from testbed.common.clock import ManualClock
 from testbed.history import trace
-from testbed.wire.messages import Ask, Grant, Heartbeat, Job, JoinCluster, Train, Update, Vector
-from tests.aggregator.strategies.by_hand import PlainOutlook, check_conservation
+from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, Train, Update, Vector
+from testbed.wire.training_job import Job
+from tests.aggregator.strategies.by_hand import PlainForecast, check_conservation, validated
 
 TRANSPORT_SECONDS = 0.01
-"""A Train is that long on its way, so beats cross it."""
+"""A Train takes this long, so heartbeats cross it."""
 
 MOST_AT_ONE_MOMENT = 1000
-"""Events; a rule that asks to be woken in the past, again and again, would hang the test."""
+"""Events. A strategy that asks for a wake in the past, again and again, would block the test."""
 
 
 @dataclass(kw_only=True)
 class ImaginaryDevice:
-    """What a device is like, and where it stands. Trains and jobs are counted from 1, over all its lives."""
+    """The properties and the state of a device. Trains and jobs are counted from 1, restarts included."""
 
     name: str
     optimum: Vector
@@ -44,29 +45,29 @@ class ImaginaryDevice:
     given_up: Collection[int] = ()
     """Numbers of the jobs whose upload is given up."""
     repeats: bool = False
-    """Sends every update twice."""
+    """Whether it sends every update twice."""
 
     trains_ever: int = field(default=0, init=False)
     jobs_ever: int = field(default=0, init=False)
-    life: int = field(default=0, init=False)
-    """What was begun in an earlier life does not go on."""
+    restarts: int = field(default=0, init=False)
+    """Actions that were scheduled before the last restart have no effect."""
     trains: int = field(default=0, init=False)
     downloading: int = field(default=0, init=False)
     working: int = field(default=0, init=False)
     finished: int = field(default=0, init=False)
     grant: Grant | None = field(default=None, init=False)
     waiting: Update | None = field(default=None, init=False)
-    """For a grant."""
-    memory: Baseline | None = field(default=None, init=False)
-    """What the server has of it; kept from life to life."""
+    """The update that waits for a grant."""
+    baseline: Baseline | None = field(default=None, init=False)
+    """Kept over restarts."""
 
-    def begin_life(self) -> None:
-        self.life += 1
+    def reset(self) -> None:
+        self.restarts += 1
         self.trains = self.downloading = self.working = self.finished = 0
         self.grant = self.waiting = None
 
     def result(self, train: Train) -> Vector:
-        """The delta of local SGD with momentum and proximal term, as the job asks."""
+        """Return the delta of local SGD with the momentum and the proximal term of the job."""
         base, job = train.model.astype(np.float64), train.job
         x, velocity = base.copy(), np.zeros_like(base)
         for _ in range(job.steps_over(self.samples)):
@@ -75,8 +76,8 @@ class ImaginaryDevice:
         return (x - base).astype(np.float32)
 
 
-class _Known(PlainOutlook):
-    """Of the devices in a fleet, what a job will take."""
+class _ExactForecast(PlainForecast):
+    """Knows how long each job of the fleet will take."""
 
     def __init__(self, bandwidth: float, devices: Mapping[str, ImaginaryDevice]) -> None:
         super().__init__(bandwidth=bandwidth)
@@ -88,7 +89,7 @@ class _Known(PlainOutlook):
 
 
 class Fleet:
-    """Runs a rule on imaginary devices. ``trace`` holds all events; conservation is checked after each."""
+    """Runs a strategy on imaginary devices. ``trace`` contains all events; the engine is validated after each."""
 
     def __init__(
         self,
@@ -97,22 +98,24 @@ class Fleet:
         *,
         seed: int = 0,
         job: Job | None = None,
-        beat_seconds: float = 1.0,
+        heartbeat_seconds: float = 1.0,
         bandwidth: float = 1000.0,
     ) -> None:
         self.devices = {device.name: device for device in devices}
         self.clock = ManualClock()
         self.trace: list[trace.Event] = []
-        self.engine = Engine(
-            strategy,
-            np.zeros(devices[0].optimum.size, np.float32),
-            job=job or Job(steps=5, lr=0.2),
-            random=np.random.default_rng(seed),
-            send=self._send,
-            record=self.trace.append,
-            forecast=_Known(bandwidth, self.devices),
+        self.engine = validated(
+            Engine(
+                strategy,
+                np.zeros(devices[0].optimum.size, np.float32),
+                job=job or Job(steps=5, lr=0.2),
+                random=np.random.default_rng(seed),
+                send=self._send,
+                record=self.trace.append,
+                forecast=_ExactForecast(bandwidth, self.devices),
+            )
         )
-        self._beat_seconds = beat_seconds
+        self._heartbeat_seconds = heartbeat_seconds
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = itertools.count()
         for device in devices:
@@ -121,23 +124,23 @@ class Fleet:
 
     @property
     def optimum(self) -> Vector:
-        """Where Σ n_i·½‖x − c_i‖² is smallest."""
+        """The minimum of Σ n_i·½‖x − c_i‖²."""
         samples = [device.samples for device in self.devices.values()]
         mean: Vector = np.average([device.optimum for device in self.devices.values()], axis=0, weights=samples)
         return mean
 
     def distance(self) -> float:
-        """From the model to the optimum."""
+        """Distance of the model from the optimum."""
         return float(np.linalg.norm(self.engine.model - self.optimum))
 
     # ---- running
 
     def at(self, moment: float, action: Callable[[str], None], device: str) -> None:
-        """Let something befall a device: ``fleet.at(3.0, fleet.kill, "a")``."""
+        """Schedule something for a device: ``fleet.at(3.0, fleet.kill, "a")``."""
         self._schedule(moment, lambda: action(device))
 
     def run(self, until: float, check: Callable[[Engine], None] = lambda _: None) -> None:
-        """Everything up to the moment ``until``; both checks follow every event."""
+        """Run up to the moment ``until``. ``check`` is called after every event."""
         engine, at_this_moment = self.engine, 0
         while (moment := self._next()) <= until:
             at_this_moment = at_this_moment + 1 if moment == self.clock.now() else 0
@@ -160,39 +163,39 @@ class Fleet:
         heapq.heappush(self._queue, (moment, next(self._sequence), action))
 
     def _later(self, seconds: float, device: ImaginaryDevice, action: Callable[[], None]) -> None:
-        """Unless the device dies before."""
-        life = device.life
-        self._schedule(self.clock.now() + seconds, lambda: action() if device.life == life else None)
+        """Schedule an action that has no effect if the device dies before."""
+        restarts = device.restarts
+        self._schedule(self.clock.now() + seconds, lambda: action() if device.restarts == restarts else None)
 
-    # ---- what befalls devices
+    # ---- faults
 
     def kill(self, name: str) -> None:
-        """The device dies, and the aggregator sees it at once."""
-        self.devices[name].begin_life()
-        self._tell_gone(name)
+        """Let a device die; the aggregator notices it at once."""
+        self.devices[name].reset()
+        self._drop(name)
 
     def restart(self, name: str) -> None:
-        """The device begins anew, whether the aggregator saw it die or not."""
+        """Start a device again, whether the aggregator noticed its death or not."""
         device = self.devices[name]
-        device.begin_life()
+        device.reset()
         self._join(device)
-        self._later(self._beat_seconds, device, lambda: self._beat(device))
+        self._later(self._heartbeat_seconds, device, lambda: self._send_heartbeat(device))
 
     def silence(self, name: str) -> None:
-        """The aggregator takes the device for gone; it works on, and is back with its next message."""
-        self._tell_gone(name)
+        """Let the aggregator drop a device that works on. Its next message brings it back."""
+        self._drop(name)
 
-    def _tell_gone(self, name: str) -> None:
+    def _drop(self, name: str) -> None:
         if self.engine.is_present(name):
             self.engine.leave(name, "it is gone", self.clock.now())
 
     def _join(self, device: ImaginaryDevice) -> None:
         self.engine.join(DeviceInfo(name=device.name, samples=device.samples), self.clock.now(), device.trains)
 
-    # ---- the life of a job
+    # ---- jobs
 
     def _send(self, name: str, message: Train | Grant | JoinCluster) -> None:
-        """(A head among them plays its cluster alone.)"""
+        """Deliver a message. (A head computes alone for its cluster.)"""
         device = self.devices[name]
         if isinstance(message, Grant):
             self._later(TRANSPORT_SECONDS, device, lambda: self._receive_grant(device, message))
@@ -208,7 +211,7 @@ class Fleet:
         device.trains += 1
         device.trains_ever += 1
         if train.ticket in (device.downloading, device.working):
-            return  # sent again although it has it
+            return  # sent again although it has arrived
         device.downloading = train.ticket
         lost = device.trains_ever in device.lost_downloads
         self._later(device.down, device, lambda: self._end_download(device, train, lost))
@@ -218,13 +221,13 @@ class Fleet:
             return  # a newer Train replaced it
         device.downloading = 0
         if lost:
-            return  # the old work, if any, goes on
+            return  # an older job goes on, if there is one
         device.working, device.waiting = train.ticket, None
         device.jobs_ever += 1
         given_up = device.jobs_ever in device.given_up
         if train.baseline is not None:
-            device.memory = device.memory or Baseline(device.optimum.size)
-            device.memory.told(train.baseline)
+            device.baseline = device.baseline or Baseline(device.optimum.size)
+            device.baseline.confirm(train.baseline)
         started = self.clock.now()
         seconds = device.seconds_per_step * train.job.steps_over(device.samples)
         self._later(seconds, device, lambda: self._end_training(device, train, started, given_up))
@@ -234,8 +237,8 @@ class Fleet:
             return
         device.finished = train.ticket
         delta, since = device.result(train), 0
-        if train.baseline is not None and device.memory is not None:
-            delta, since = device.memory.difference(train.ticket, delta)
+        if train.baseline is not None and device.baseline is not None:
+            delta, since = device.baseline.difference(train.ticket, delta)
         update = Update(
             device=device.name,
             ticket=train.ticket,
@@ -260,7 +263,7 @@ class Fleet:
             self.engine.ask(Ask(device=device.name, ticket=train.ticket, due=self.clock.now()), self.clock.now())
 
     def _upload(self, device: ImaginaryDevice, update: Update) -> None:
-        """At the rate that was granted."""
+        """Upload at the granted rate."""
         if device.grant is None or device.grant.ticket != update.ticket:
             return
         device.waiting = None
@@ -273,19 +276,19 @@ class Fleet:
             return
         device.working = 0
         if given_up:
-            return  # the next beat tells
+            return  # the next heartbeat shows it
         for _ in range(2 if device.repeats else 1):
             self._return_if_gone(device)
             self.engine.update(update, self.clock.now())
 
-    def _beat(self, device: ImaginaryDevice) -> None:
+    def _send_heartbeat(self, device: ImaginaryDevice) -> None:
         self._return_if_gone(device)
-        base_version = device.downloading or device.working
-        beat = Heartbeat(
-            device=device.name, state="", ticket=base_version, finished=device.finished, trains=device.trains
+        ticket = device.downloading or device.working
+        self.engine.heartbeat(
+            Heartbeat(device=device.name, state="", ticket=ticket, finished=device.finished, trains=device.trains),
+            self.clock.now(),
         )
-        self.engine.beat(beat, self.clock.now())
-        self._later(self._beat_seconds, device, lambda: self._beat(device))
+        self._later(self._heartbeat_seconds, device, lambda: self._send_heartbeat(device))
 
     def _return_if_gone(self, device: ImaginaryDevice) -> None:
         if not self.engine.is_present(device.name):

@@ -40,7 +40,7 @@ def taken(arrivals: Arrivals, now: float) -> list[int]:
     return tickets
 
 
-def test_nobody_arrives_where_nobody_is_expected() -> None:
+def test_nothing_arrives_if_nothing_was_added() -> None:
     assert Arrivals().next_due == math.inf
     assert Arrivals().pop(1e9, math.inf) is None
 
@@ -49,7 +49,7 @@ def test_updates_arrive_in_the_order_in_which_they_are_due() -> None:
     assert taken(waiting(3.0, 1.0, 2.0), now=5.0) == [2, 3, 1]
 
 
-def test_updates_that_are_due_together_arrive_in_the_order_in_which_they_came() -> None:
+def test_updates_that_are_due_together_arrive_in_the_order_of_their_receipt() -> None:
     assert taken(waiting(2.0, 1.0, 2.0, 1.0, 2.0), now=2.0) == [2, 4, 1, 3, 5]
 
 
@@ -63,7 +63,7 @@ def test_nothing_arrives_before_it_is_due() -> None:
     assert taken(arrivals, now=2.0) == [1]
 
 
-def test_an_update_that_comes_later_may_arrive_earlier() -> None:
+def test_an_update_that_is_received_later_may_arrive_earlier() -> None:
     arrivals = waiting(2.0)
     arrivals.add(update(9, 1.5), received=0.5)
     assert arrivals.next_due == 1.5
@@ -72,7 +72,7 @@ def test_an_update_that_comes_later_may_arrive_earlier() -> None:
 
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.floats(0, 10), max_size=30), st.lists(st.floats(0, 12), max_size=10))
-def test_whenever_one_looks_what_is_due_and_only_that_has_arrived(dues: list[float], looks: list[float]) -> None:
+def test_at_any_moment_exactly_what_is_due_has_arrived(dues: list[float], looks: list[float]) -> None:
     arrivals, tickets = waiting(*dues), []
     for now in sorted(looks):
         tickets += taken(arrivals, now)
@@ -80,7 +80,7 @@ def test_whenever_one_looks_what_is_due_and_only_that_has_arrived(dues: list[flo
     assert [dues[ticket - 1] for ticket in tickets] == sorted(dues[ticket - 1] for ticket in tickets)
 
 
-def test_an_update_remembers_when_it_was_received() -> None:
+def test_the_moment_of_receipt_is_kept() -> None:
     arrivals = waiting(1.0)
     found = arrivals.pop(2.0, math.inf)
     assert found is not None
@@ -101,15 +101,15 @@ def test_a_wake_comes_after_the_updates_of_its_moment(wake_at: float, arrives: b
     assert (waiting(1.0).pop(2.0, wake_at) is not None) == arrives
 
 
-def test_nobody_waits_for_his_turn() -> None:
+def test_without_a_recording_no_order_is_prescribed() -> None:
     arrivals = waiting(1.0)
-    assert (arrivals.holds("a", 1), arrivals.turn, arrivals.until(9.0)) == (False, None, 9.0)
-    assert arrivals.settled("a", 2) is None
+    assert (arrivals.has_waiting("a", 1), arrivals.next_arrival, arrivals.until(9.0)) == (False, None, 9.0)
+    assert arrivals.take_outdated("a", 2) is None
     assert arrivals.allows_wake(1e9)
     assert not arrivals.is_over(9, math.inf)
 
 
-def test_one_update_is_held_for_each_device_and_ticket_until_it_is_given_out() -> None:
+def test_one_update_is_kept_for_each_device_and_ticket_until_it_arrives() -> None:
     arrivals, same = Arrivals(), update(1, 0.5)
     assert not arrivals.has(same)
     arrivals.add(same, 0.0)

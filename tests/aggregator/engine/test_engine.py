@@ -1,4 +1,4 @@
-"""The engine: tickets, resending, losses, decisions that cannot be carried out, and the models it keeps."""
+"""The engine: tickets, resends, losses, impossible decisions, and the models that it keeps."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from aggregator.pacing.round_ended import RoundEnded
 from aggregator.strategies.fedasync import FedAsync
 from aggregator.strategy import Decision, Server, Strategy
 from testbed.history import trace
-from testbed.wire.messages import Job, Update, Vector
+from testbed.wire.messages import Update, Vector
+from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, check_memory, vector
 
 Answer = Callable[[Server], Decision]
 
 
 class Scripted(Strategy):
-    """Answers the next event as the test says, and notes what it was told. Else it adds deltas and starts the idle."""
+    """Gives the answer that the test sets to the next event. Else it adds deltas and starts idle devices."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.answer: Answer | None = None
 
     def _decide(self, event: str, server: Server, update: Update | None = None) -> Decision:
-        self.told.append(event)
+        self.events.append(event)
         if self.answer is not None:
             answer, self.answer = self.answer, None
             return answer(server)
@@ -55,14 +56,14 @@ class Scripted(Strategy):
 
 
 class Scene:
-    """Devices a and b at work on version 0 under a scripted rule."""
+    """Devices a and b are busy on version 0 under a scripted strategy."""
 
     def __init__(self) -> None:
         self.strategy = Scripted()
         self.hand = ByHand(self.strategy)
         self.hand.start(a=1, b=1)
         self.hand.dispatched()
-        self.strategy.told.clear()
+        self.strategy.events.clear()
 
     def answer(self, answer: Answer) -> None:
         self.strategy.answer = answer
@@ -96,32 +97,32 @@ def test_devices_that_join_before_the_start_are_started_by_it() -> None:
     hand.join("a")
     hand.join("b")
     hand.leave("b")
-    assert (strategy.told, hand.sent) == ([], [])
+    assert (strategy.events, hand.sent) == ([], [])
     hand.engine.start(0.0)
-    assert (strategy.told, hand.dispatched()) == (["start"], ["a"])
+    assert (strategy.events, hand.dispatched()) == (["start"], ["a"])
 
 
-def test_an_update_is_taken_once(scene: Scene) -> None:
+def test_an_update_is_accepted_once(scene: Scene) -> None:
     first = scene.hand.train("a")
     scene.hand.update("a", 1.0)
     scene.hand.update("a", 1.0, train=first)
     assert scene.hand.model == [1.0]
-    assert scene.strategy.told == ["update a"]
+    assert scene.strategy.events == ["update a"]
     assert [(event.device, event.ticket) for event in scene.hand.events(trace.Ignored)] == [("a", first.ticket)]
     assert scene.hand.engine.tally.dispatched == 3
 
 
-def test_the_ticket_of_another_device_is_worth_nothing(scene: Scene) -> None:
+def test_the_ticket_of_another_device_is_ignored(scene: Scene) -> None:
     scene.hand.update("a", 1.0, train=scene.hand.train("b"))
-    assert scene.strategy.told == []
+    assert scene.strategy.events == []
     assert [event.device for event in scene.hand.events(trace.Ignored)] == ["a"]
 
 
-def test_an_update_of_a_device_that_is_not_there_is_ignored(scene: Scene) -> None:
+def test_an_update_of_a_device_that_is_not_present_is_ignored(scene: Scene) -> None:
     train = scene.hand.train("a")
     scene.hand.leave("a")
     scene.hand.update("a", 1.0, train=train)
-    assert scene.strategy.told == ["leave a"]
+    assert scene.strategy.events == ["leave a"]
     assert [event.ticket for event in scene.hand.events(trace.Ignored)] == [train.ticket]
 
 
@@ -139,20 +140,20 @@ def test_a_busy_device_that_is_named_again_is_restarted(scene: Scene) -> None:
     check_conservation(scene.hand.engine)
 
 
-def test_a_held_device_stays_idle_and_an_update_may_wait_for_its_verdict(scene: Scene) -> None:
+def test_a_device_may_stay_idle_while_its_update_awaits_a_decision(scene: Scene) -> None:
     scene.answer(lambda server: Decision())
     scene.hand.update("a", 1.0)
     engine = scene.hand.engine
     assert (scene.hand.dispatched(), dict(engine.busy), engine.in_flight) == ([], {"b": 0}, 2)
-    assert (engine.base_of("a"), engine.base_of("b"), engine.base_of("nobody")) == (None, 0, None)
+    assert (engine.base_of("a"), engine.base_of("b"), engine.base_of("unknown")) == (None, 0, None)
     scene.answer(lambda server: Decision(rejected={1: "too late"}, train={"b": server.job}, model=vector(1.0)))
     scene.hand.update("b", 1.0)
     assert scene.reasons(trace.Rejected) == [("a", "too late")]
-    assert engine.in_flight == 2  # ticket 2 has no verdict yet, ticket 3 is under way
+    assert engine.in_flight == 2  # ticket 2 awaits a decision, ticket 3 is computed
     check_conservation(engine)
 
 
-def test_an_update_that_was_settled_may_go_into_a_later_version_but_counts_once(scene: Scene) -> None:
+def test_an_applied_update_may_be_used_again_in_a_later_version_but_counts_once(scene: Scene) -> None:
     scene.hand.update("a", 1.0)
     scene.answer(lambda server: Decision(model=vector(9.0), applied={1: 0.5, 2: 0.5}, train={"b": server.job}))
     scene.hand.update("b", 1.0)
@@ -166,117 +167,117 @@ def test_an_update_that_was_settled_may_go_into_a_later_version_but_counts_once(
 
 def test_a_lost_download_is_sent_again(scene: Scene) -> None:
     scene.hand.now += 2.5
-    scene.hand.beat("a", ticket=0, trains=1)
+    scene.hand.heartbeat("a", ticket=0, trains=1)
     first, again = (train for name, train in scene.hand.sent if name == "a")
     assert again.model is first.model
     assert (again.ticket, again.version, again.job) == (first.ticket, first.version, first.job)
-    assert again.sent == first.sent + 2.5  # its way over the link begins anew
+    assert again.sent == first.sent + 2.5  # its download starts again
     assert [(event.device, event.ticket) for event in scene.hand.events(trace.Resent)] == [("a", first.ticket)]
     assert scene.hand.engine.tally.dispatched == 2
-    assert scene.strategy.told == []
+    assert scene.strategy.events == []
 
 
 def test_a_train_that_is_still_on_its_way_is_not_sent_again(scene: Scene) -> None:
-    scene.hand.beat("a", ticket=0, trains=0)
+    scene.hand.heartbeat("a", ticket=0, trains=0)
     assert scene.hand.dispatched() == []
 
 
-def test_a_train_that_does_not_arrive_for_many_beats_was_lost_by_the_transport(scene: Scene) -> None:
+def test_a_train_that_does_not_arrive_for_many_heartbeats_was_lost_by_the_transport(scene: Scene) -> None:
     sent = []
     for _ in range(8):
-        scene.hand.beat("a", ticket=0, trains=0)
+        scene.hand.heartbeat("a", ticket=0, trains=0)
         sent.append(len(scene.hand.dispatched()))
-    # five beats of patience, then again, then patience anew
+    # a resend after five heartbeats of patience, then patience again
     assert sent == [0, 0, 0, 0, 0, 1, 0, 0]
 
 
-def test_beats_that_cross_a_train_now_and_then_are_no_reason_to_send_it_again(scene: Scene) -> None:
-    for number in range(1, 13):  # the Trains that a has been sent
-        scene.hand.beat("a", trains=number - 1)
-        scene.hand.beat("a", ticket=scene.hand.train("a").ticket, trains=number)
+def test_heartbeats_that_cross_a_train_do_not_cause_a_resend(scene: Scene) -> None:
+    for number in range(1, 13):  # the Trains that were sent to a
+        scene.hand.heartbeat("a", trains=number - 1)
+        scene.hand.heartbeat("a", ticket=scene.hand.train("a").ticket, trains=number)
         scene.hand.update("a", 1.0)
     assert scene.hand.events(trace.Resent) == []
     assert scene.hand.dispatched() == ["a"] * 12
 
 
-def test_a_beat_of_an_idle_device_that_knows_every_train_ends_a_row_of_beats_that_do_not(scene: Scene) -> None:
-    for number in range(1, 13):  # its jobs are shorter than the time between beats: they find it idle
-        scene.hand.beat("a", trains=number - 1)
+def test_a_heartbeat_of_an_idle_device_that_has_every_train_resets_the_count(scene: Scene) -> None:
+    for number in range(1, 13):  # its jobs are shorter than the time between heartbeats: they report it as idle
+        scene.hand.heartbeat("a", trains=number - 1)
         scene.answer(lambda server: Decision())
         scene.hand.update("a", 1.0)
-        scene.hand.beat("a", finished=scene.hand.train("a").ticket, trains=number)
-        scene.hand.update("b", 1.0)  # which starts a, too
+        scene.hand.heartbeat("a", finished=scene.hand.train("a").ticket, trains=number)
+        scene.hand.update("b", 1.0)  # this starts a too
     assert scene.hand.events(trace.Resent) == []
 
 
-def test_a_train_that_six_beats_in_a_row_do_not_know_was_lost_whatever_came_before_them(scene: Scene) -> None:
+def test_a_train_is_lost_after_six_heartbeats_in_a_row_without_it(scene: Scene) -> None:
     for _ in range(4):
-        scene.hand.beat("a", trains=0)
-    scene.hand.beat("a", ticket=1, trains=1)  # the row begins anew
+        scene.hand.heartbeat("a", trains=0)
+    scene.hand.heartbeat("a", ticket=1, trains=1)  # this resets the count
     scene.hand.update("a", 1.0)
     scene.hand.dispatched()
     sent = []
     for _ in range(6):
-        scene.hand.beat("a", finished=1, trains=1)
+        scene.hand.heartbeat("a", finished=1, trains=1)
         sent += scene.hand.dispatched()
     assert sent == ["a"]
     assert [event.ticket for event in scene.hand.events(trace.Resent)] == [scene.hand.train("a").ticket]
 
 
-def test_a_resend_is_on_its_way_too(scene: Scene) -> None:
+def test_a_resend_is_not_repeated_while_it_is_on_its_way(scene: Scene) -> None:
     for trains, sent in ((1, ["a"]), (1, []), (2, ["a"]), (2, []), (3, ["a"])):
-        scene.hand.beat("a", trains=trains)
+        scene.hand.heartbeat("a", trains=trains)
         assert scene.hand.dispatched() == sent
 
 
-def test_a_device_that_holds_its_job_is_left_alone(scene: Scene) -> None:
+def test_a_device_that_works_on_its_ticket_is_left_alone(scene: Scene) -> None:
     ticket = scene.hand.train("a").ticket
-    scene.hand.beat("a", ticket=ticket, trains=1)
-    scene.hand.beat("a", ticket=ticket, finished=ticket, trains=1)  # it is uploading
-    assert (scene.hand.dispatched(), scene.strategy.told) == ([], [])
+    scene.hand.heartbeat("a", ticket=ticket, trains=1)
+    scene.hand.heartbeat("a", ticket=ticket, finished=ticket, trains=1)  # it is uploading
+    assert (scene.hand.dispatched(), scene.strategy.events) == ([], [])
 
 
-def test_a_device_that_goes_on_with_superseded_work_gets_the_new_job_again(scene: Scene) -> None:
+def test_a_device_that_continues_a_superseded_job_is_sent_the_new_job_again(scene: Scene) -> None:
     old = scene.hand.train("b")
     scene.answer(lambda server: Decision(train={"a": server.job, "b": server.job}, rejected={1: "-"}))
     scene.hand.update("a", 1.0)
     scene.hand.dispatched()
-    scene.hand.beat("b", ticket=old.ticket, trains=1)
+    scene.hand.heartbeat("b", ticket=old.ticket, trains=1)
     assert scene.hand.dispatched() == []
-    scene.hand.beat("b", ticket=old.ticket, finished=old.ticket, trains=2)
+    scene.hand.heartbeat("b", ticket=old.ticket, finished=old.ticket, trains=2)
     assert scene.hand.dispatched() == ["b"]
     assert scene.hand.events(trace.Lost) == []
 
 
-def test_an_idle_device_and_a_stranger_may_beat(scene: Scene) -> None:
+def test_heartbeats_of_an_idle_and_of_an_unknown_device_have_no_effect(scene: Scene) -> None:
     scene.answer(lambda server: Decision())
     scene.hand.update("a", 1.0)
-    scene.hand.beat("a", finished=1, trains=1)
-    scene.hand.beat("nobody", trains=7)
-    assert (scene.hand.dispatched(), scene.strategy.told) == ([], ["update a"])
+    scene.hand.heartbeat("a", finished=1, trains=1)
+    scene.hand.heartbeat("unknown", trains=7)
+    assert (scene.hand.dispatched(), scene.strategy.events) == ([], ["update a"])
 
 
 def test_an_upload_that_was_given_up_is_lost_and_its_device_ready(scene: Scene) -> None:
     ticket = scene.hand.train("a").ticket
-    scene.hand.beat("a", ticket=0, finished=ticket, trains=1)
-    assert scene.strategy.told == ["ready a"]
+    scene.hand.heartbeat("a", ticket=0, finished=ticket, trains=1)
+    assert scene.strategy.events == ["ready a"]
     assert scene.reasons(trace.Lost) == [("a", "its upload was given up")]
     assert scene.hand.dispatched() == ["a"]
     assert scene.hand.train("a").ticket > ticket
     check_conservation(scene.hand.engine)
 
 
-def test_a_returning_device_is_not_taken_to_have_lost_what_is_still_on_its_way(scene: Scene) -> None:
+def test_a_train_that_is_on_its_way_to_a_returning_device_is_not_lost(scene: Scene) -> None:
     scene.hand.leave("a")
     scene.hand.join("a", trains=5)
     scene.hand.dispatched()
-    scene.hand.beat("a", trains=5)
+    scene.hand.heartbeat("a", trains=5)
     assert scene.hand.dispatched() == []
-    scene.hand.beat("a", trains=6)
+    scene.hand.heartbeat("a", trains=6)
     assert scene.hand.dispatched() == ["a"]
 
 
-# ---- updates that are not fit
+# ---- unfit updates
 
 
 @pytest.mark.parametrize(
@@ -294,29 +295,29 @@ def test_an_unfit_update_is_rejected_and_its_device_ready(
 ) -> None:
     scene.hand.update("a", *delta, **claims)  # type: ignore[arg-type]
     assert scene.reasons(trace.Rejected) == [("a", reason)]
-    assert scene.strategy.told == ["ready a"]
+    assert scene.strategy.events == ["ready a"]
     assert (scene.hand.engine.version, scene.hand.dispatched()) == (0, ["a"])
     assert scene.hand.events(trace.Arrived) == []
     check_conservation(scene.hand.engine)
 
 
-# ---- coming and going
+# ---- joining and leaving
 
 
-def test_what_a_leaving_device_was_doing_is_lost(scene: Scene) -> None:
+def test_the_ticket_of_a_leaving_device_is_lost(scene: Scene) -> None:
     scene.hand.leave("a")
     assert scene.reasons(trace.Left) == scene.reasons(trace.Lost) == [("a", "it is gone")]
     assert set(scene.hand.engine.devices) == set(scene.hand.engine.busy) == {"b"}
     check_conservation(scene.hand.engine)
 
 
-def test_a_device_that_joins_although_it_is_there_has_left_before(scene: Scene) -> None:
+def test_a_device_that_joins_twice_leaves_in_between(scene: Scene) -> None:
     scene.hand.join("a", samples=7)
-    assert scene.strategy.told == ["leave a", "join a"]
+    assert scene.strategy.events == ["leave a", "join a"]
     assert scene.reasons(trace.Lost) == [("a", "it was restarted")]
     assert scene.hand.engine.devices["a"].samples == 7
     assert scene.hand.dispatched() == ["a"]
-    scene.hand.beat("a", trains=1)  # the count begins anew
+    scene.hand.heartbeat("a", trains=1)  # the count starts at 0 again
     assert scene.hand.dispatched() == ["a"]
     check_conservation(scene.hand.engine)
 
@@ -330,7 +331,7 @@ def test_a_device_that_has_left_is_still_known(scene: Scene) -> None:
     assert (engine.known["a"].samples, engine.known["c"].samples) == (7, 4)
 
 
-def test_the_delivered_update_of_a_device_that_left_can_still_be_applied(scene: Scene) -> None:
+def test_an_update_can_be_applied_after_its_device_has_left(scene: Scene) -> None:
     scene.answer(lambda server: Decision())
     scene.hand.update("a", 1.0)
     scene.hand.leave("a")
@@ -344,7 +345,7 @@ def test_the_delivered_update_of_a_device_that_left_can_still_be_applied(scene: 
 def test_a_device_that_cannot_be_reached_leaves(scene: Scene) -> None:
     scene.hand.unreachable = {"a"}
     scene.hand.update("a", 1.0)
-    assert scene.strategy.told == ["update a", "leave a"]
+    assert scene.strategy.events == ["update a", "leave a"]
     assert scene.reasons(trace.Lost) == [("a", "it cannot be reached")]
     assert not scene.hand.engine.is_present("a")
     check_conservation(scene.hand.engine)
@@ -352,13 +353,13 @@ def test_a_device_that_cannot_be_reached_leaves(scene: Scene) -> None:
 
 def test_a_device_that_cannot_be_reached_for_a_resend_leaves_at_once(scene: Scene) -> None:
     scene.hand.unreachable = {"a"}
-    scene.hand.beat("a", trains=1)
-    assert scene.strategy.told == ["leave a"]
+    scene.hand.heartbeat("a", trains=1)
+    assert scene.strategy.events == ["leave a"]
     assert not scene.hand.engine.is_present("a")
 
 
 def test_a_large_fleet_may_become_unreachable_all_at_once() -> None:
-    names = [f"d{number}" for number in range(1500)]  # deeper than Python nests calls
+    names = [f"d{number}" for number in range(1500)]  # more than the depth of Python calls
     hand = ByHand(FedAsync())
     hand.unreachable = set(names)
     hand.start(**dict.fromkeys(names, 1))
@@ -368,22 +369,22 @@ def test_a_large_fleet_may_become_unreachable_all_at_once() -> None:
     assert hand.dispatched() == ["d0"]
 
 
-def test_the_rule_may_turn_to_another_device_that_cannot_be_reached_either(scene: Scene) -> None:
+def test_a_strategy_may_dispatch_to_a_second_unreachable_device(scene: Scene) -> None:
     scene.answer(lambda server: Decision())
     scene.hand.update("a", 1.0)
     scene.hand.unreachable = {"a"}
-    scene.hand.leave("b")  # the scripted rule now starts a, which is idle
-    assert scene.strategy.told == ["update a", "leave b", "leave a"]
+    scene.hand.leave("b")  # the scripted strategy now starts a, which is idle
+    assert scene.strategy.events == ["update a", "leave b", "leave a"]
     assert not scene.hand.engine.devices
 
 
-# ---- decisions that cannot be carried out
+# ---- impossible decisions
 
 
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (lambda server: Decision(train={"nobody": server.job}), "dispatched to nobody, which is not present"),
+        (lambda server: Decision(train={"unknown": server.job}), "dispatched to unknown, which is not present"),
         (lambda server: Decision(applied={1: 1.0}), "applied updates without a new model, after update of a"),
         (lambda server: Decision(rejected={2: "-"}), "rejected ticket 2, which awaits no decision"),
         (lambda server: Decision(rejected={99: "-"}), "rejected ticket 99, which awaits no decision"),
@@ -393,7 +394,7 @@ def test_the_rule_may_turn_to_another_device_that_cannot_be_reached_either(scene
         (lambda server: Decision(model=np.zeros(1)), r"made a model of float64\[1\]"),
     ],
 )
-def test_a_decision_that_cannot_be_carried_out_names_its_rule(scene: Scene, answer: Answer, problem: str) -> None:
+def test_the_error_for_an_impossible_decision_names_the_strategy(scene: Scene, answer: Answer, problem: str) -> None:
     scene.answer(answer)
     with pytest.raises(BadDecision, match=f"Scripted {problem}"):
         scene.hand.update("a", 1.0)
@@ -402,7 +403,7 @@ def test_a_decision_that_cannot_be_carried_out_names_its_rule(scene: Scene, answ
 # ---- waking
 
 
-def test_a_wish_to_be_woken_stands_until_it_is_replaced_or_fulfilled(scene: Scene) -> None:
+def test_a_wake_stays_set_until_it_is_replaced_or_has_happened(scene: Scene) -> None:
     wishes = []
     for wish in (5.0, None, 3.0, None):
         scene.answer(lambda server, wish=wish: Decision(wake_at=wish, rejected={}, train={"a": server.job}))  # type: ignore[misc]
@@ -410,10 +411,10 @@ def test_a_wish_to_be_woken_stands_until_it_is_replaced_or_fulfilled(scene: Scen
         wishes.append(scene.hand.engine.wake_at)
     assert wishes == [5.0, 5.0, 3.0, 3.0]
     scene.hand.wake()
-    assert (scene.hand.engine.now, scene.hand.engine.wake_at, scene.strategy.told[-1]) == (3.0, None, "wake")
+    assert (scene.hand.engine.now, scene.hand.engine.wake_at, scene.strategy.events[-1]) == (3.0, None, "wake")
 
 
-def test_a_rule_that_will_be_woken_may_leave_everyone_idle(scene: Scene) -> None:
+def test_a_strategy_that_has_set_a_wake_may_leave_all_devices_idle(scene: Scene) -> None:
     scene.hand.leave("b")
     scene.answer(lambda server: Decision(wake_at=5.0))
     scene.hand.update("a", 1.0)
@@ -425,7 +426,7 @@ def test_a_rule_that_will_be_woken_may_leave_everyone_idle(scene: Scene) -> None
 # ---- rounds
 
 
-def test_rounds_are_counted_from_one_and_told_as_the_rule_has_them(scene: Scene) -> None:
+def test_rounds_are_numbered_from_one_and_recorded_as_the_strategy_reports_them(scene: Scene) -> None:
     rounds = ([("a", 1.5), ("b", 2.25), ("a", 1.0)], None, [("b", 0.5)])
     for moment, ended in enumerate(rounds, 1):
         scene.hand.now = float(moment)
@@ -444,7 +445,7 @@ def test_rounds_are_counted_from_one_and_told_as_the_rule_has_them(scene: Scene)
 # ---- the models
 
 
-def test_nobody_may_write_to_a_model(scene: Scene) -> None:
+def test_a_model_is_read_only(scene: Scene) -> None:
     made: list[Vector] = []
 
     def answer(server: Server) -> Decision:
@@ -459,7 +460,7 @@ def test_nobody_may_write_to_a_model(scene: Scene) -> None:
             model += 1.0
 
 
-def test_the_history_keeps_exactly_the_versions_that_are_held() -> None:
+def test_exactly_the_versions_that_are_needed_are_kept() -> None:
     hand = ByHand(Scripted())
     hand.start(a=1, b=1, c=1)
 
@@ -478,7 +479,7 @@ def test_the_history_keeps_exactly_the_versions_that_are_held() -> None:
     assert kept() == [0]
     hand.update("a", 1.0)
     hand.update("a", 1.0)
-    assert kept() == [0, 2]  # nobody is on 1 any more
+    assert kept() == [0, 2]  # no device trains on 1 any more
     hand.update("b", 1.0)
     assert kept() == [0, 2, 3]
     hand.leave("c")
@@ -489,7 +490,7 @@ def test_the_history_keeps_exactly_the_versions_that_are_held() -> None:
     assert kept() == [4]
 
 
-def test_the_base_of_an_update_is_kept_until_its_verdict(scene: Scene) -> None:
+def test_the_base_of_an_update_is_kept_until_it_is_decided_on(scene: Scene) -> None:
     scene.answer(lambda server: Decision())
     scene.hand.update("a", 1.0)  # based on 0, waits
     scene.hand.update("b", 1.0)  # starts a as well, which was idle
@@ -524,7 +525,7 @@ def test_staleness_counts_versions_since_the_download(scene: Scene) -> None:
     assert [event.staleness for event in scene.hand.events(trace.Aggregated)] == [[0], [0], [0], [3]]
 
 
-def test_a_dispatch_tells_the_steps_that_its_job_takes_on_that_device() -> None:
+def test_a_dispatch_records_the_steps_of_its_job_on_that_device() -> None:
     hand = ByHand(Scripted(), job=Job(epochs=2, batch=4))
     hand.start(a=10, b=3)
     # 10 samples are 3 batches of at most 4, two epochs 6 steps; 3 samples are 1 batch

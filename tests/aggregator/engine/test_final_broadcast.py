@@ -1,4 +1,4 @@
-"""The final model: every device is sent it until it is there, and nothing more is asked of the rule."""
+"""The final model: it is sent to every device until it arrives, and the strategy is not called any more."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def scene() -> Scene:
     scene = Scene()
     scene.answer(lambda server: Decision(model=vector(1.5), applied={1: 1.0}))
     scene.hand.update("a", 1.5)
-    scene.strategy.told.clear()
+    scene.strategy.events.clear()
     scene.hand.now = 5.0
     return scene
 
 
 def broadcast_final(scene: Scene) -> dict[str, Train]:
-    """What each device was sent."""
+    """The messages that each device was sent."""
     scene.hand.dispatched()
     scene.hand.engine.broadcast_final(scene.hand.now)
     return {device: scene.hand.train(device) for device in scene.hand.dispatched()}
@@ -31,7 +31,7 @@ def broadcast_final(scene: Scene) -> dict[str, Train]:
 
 def has_it(scene: Scene, device: str, trains: int) -> None:
     """The heartbeat of a device that has the final model."""
-    scene.hand.beat(device, finished=scene.hand.train(device).ticket, trains=trains)
+    scene.hand.heartbeat(device, finished=scene.hand.train(device).ticket, trains=trains)
 
 
 # ---- sending it
@@ -47,7 +47,7 @@ def test_every_device_busy_or_idle_is_sent_the_last_model_without_a_job(scene: S
     assert [(event.device, event.version, event.steps) for event in last] == [("a", 1, 0), ("b", 1, 0)]
 
 
-def test_what_a_busy_device_was_doing_is_superseded(scene: Scene) -> None:
+def test_the_job_of_a_busy_device_is_superseded(scene: Scene) -> None:
     old = scene.hand.train("b")
     broadcast_final(scene)
     assert [(event.device, event.ticket) for event in scene.hand.events(trace.Superseded)] == [("b", old.ticket)]
@@ -55,31 +55,31 @@ def test_what_a_busy_device_was_doing_is_superseded(scene: Scene) -> None:
     check_conservation(scene.hand.engine)
 
 
-def test_nothing_is_handed_out_to_nobody(scene: Scene) -> None:
+def test_without_devices_nothing_is_broadcast(scene: Scene) -> None:
     scene.hand.leave("a")
     scene.hand.leave("b")
     assert broadcast_final(scene) == {}
     assert scene.hand.engine.pending_final == 0
 
 
-# ---- nothing more is asked of the rule
+# ---- the strategy is not called any more
 
 
-def test_nothing_more_is_asked_of_the_rule(scene: Scene) -> None:
+def test_the_strategy_is_not_called_any_more(scene: Scene) -> None:
     old = scene.hand.train("b")
     broadcast_final(scene)
     scene.hand.update("b", 1.0, train=old)
-    scene.hand.beat("b", finished=old.ticket, trains=2)  # in a run: its upload was given up
+    scene.hand.heartbeat("b", finished=old.ticket, trains=2)  # in a run: its upload was given up
     scene.hand.leave("a")
     scene.hand.join("a")
     scene.hand.join("b")  # restarted
     scene.hand.unreachable = {"c"}
     scene.hand.join("c")
     has_it(scene, "a", trains=1)
-    assert scene.strategy.told == []
+    assert scene.strategy.events == []
 
 
-def test_a_wake_that_the_rule_had_asked_for_is_forgotten(scene: Scene) -> None:
+def test_the_wake_of_the_strategy_is_cancelled(scene: Scene) -> None:
     scene.answer(lambda server: Decision(wake_at=9.0, train={"b": server.job}))
     scene.hand.update("b", float("nan"))
     assert scene.hand.engine.wake_at == 9.0
@@ -87,7 +87,7 @@ def test_a_wake_that_the_rule_had_asked_for_is_forgotten(scene: Scene) -> None:
     assert scene.hand.engine.wake_at is None
 
 
-def test_an_update_that_comes_then_is_ignored(scene: Scene) -> None:
+def test_an_update_after_the_broadcast_is_ignored(scene: Scene) -> None:
     old = scene.hand.train("b")
     broadcast_final(scene)
     scene.hand.update("b", 1.0, train=old)
@@ -97,9 +97,7 @@ def test_an_update_that_comes_then_is_ignored(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("delta", [1.0, float("nan")])
-def test_an_update_under_the_ticket_of_the_final_model_which_asked_for_none_is_not_given_to_the_rule(
-    scene: Scene, delta: float
-) -> None:
+def test_an_update_for_the_ticket_of_the_final_model_is_ignored(scene: Scene, delta: float) -> None:
     final = broadcast_final(scene)["b"]
     scene.hand.engine.update(
         Update(
@@ -116,12 +114,12 @@ def test_an_update_under_the_ticket_of_the_final_model_which_asked_for_none_is_n
         ),
         scene.hand.now,
     )
-    assert scene.strategy.told == []
+    assert scene.strategy.events == []
     assert (scene.hand.engine.version, scene.hand.engine.pending_final) == (1, 2)
     check_conservation(scene.hand.engine)
 
 
-def test_an_update_that_awaited_its_verdict_stays_in_flight(scene: Scene) -> None:
+def test_an_update_that_awaits_a_decision_stays_in_flight(scene: Scene) -> None:
     scene.answer(lambda server: Decision(train={"a": server.job}))
     scene.hand.update("b", 1.0)
     broadcast_final(scene)
@@ -134,7 +132,7 @@ def test_an_update_that_awaited_its_verdict_stays_in_flight(scene: Scene) -> Non
 # ---- delivery
 
 
-def test_a_heartbeat_that_has_finished_the_ticket_settles_it_as_delivered(scene: Scene) -> None:
+def test_a_heartbeat_that_reports_the_ticket_as_finished_ends_it_as_delivered(scene: Scene) -> None:
     final = broadcast_final(scene)["a"]
     scene.hand.now = 6.25
     has_it(scene, "a", trains=2)
@@ -148,7 +146,7 @@ def test_a_heartbeat_that_has_finished_the_ticket_settles_it_as_delivered(scene:
     check_conservation(engine)
 
 
-def test_what_was_delivered_counts_once_however_often_it_is_said(scene: Scene) -> None:
+def test_a_delivery_counts_once_however_often_it_is_reported(scene: Scene) -> None:
     broadcast_final(scene)
     for _ in range(3):
         has_it(scene, "a", trains=2)
@@ -156,21 +154,21 @@ def test_what_was_delivered_counts_once_however_often_it_is_said(scene: Scene) -
     check_conservation(scene.hand.engine)
 
 
-def test_a_device_that_downloads_it_is_left_alone(scene: Scene) -> None:
+def test_a_device_that_downloads_the_final_model_is_left_alone(scene: Scene) -> None:
     final = broadcast_final(scene)["a"]
-    scene.hand.beat("a", ticket=0, finished=1, trains=1)  # it is on its way
-    scene.hand.beat("a", ticket=final.ticket, finished=1, trains=2)
+    scene.hand.heartbeat("a", ticket=0, finished=1, trains=1)  # it is on its way
+    scene.hand.heartbeat("a", ticket=final.ticket, finished=1, trains=2)
     assert (scene.hand.dispatched(), scene.hand.engine.pending_final) == ([], 2)
 
 
 @pytest.mark.parametrize("device", ["a", "b"])
-def test_a_final_model_that_was_lost_on_its_way_is_sent_again(scene: Scene, device: str) -> None:
+def test_a_lost_final_model_is_sent_again(scene: Scene, device: str) -> None:
     old = scene.hand.train(device)
     final = broadcast_final(scene)[device]
-    in_hand = old.ticket if device == "b" else 0  # the idle one has nothing, the busy one goes on with its old work
+    in_hand = old.ticket if device == "b" else 0  # a is idle, b continues its old job
     for number in (1, 2):
         scene.hand.now += 1.0
-        scene.hand.beat(device, ticket=in_hand, finished=0 if in_hand else old.ticket, trains=1 + number)
+        scene.hand.heartbeat(device, ticket=in_hand, finished=0 if in_hand else old.ticket, trains=1 + number)
         assert scene.hand.dispatched() == [device]
         again = scene.hand.train(device)
         assert (again.ticket, again.version, again.job) == (final.ticket, 1, None)
@@ -182,10 +180,10 @@ def test_a_final_model_that_was_lost_on_its_way_is_sent_again(scene: Scene, devi
     check_conservation(scene.hand.engine)
 
 
-# ---- coming and going
+# ---- joining and leaving
 
 
-def test_a_device_that_joins_meanwhile_gets_it_too(scene: Scene) -> None:
+def test_a_device_that_joins_during_the_broadcast_is_sent_the_final_model(scene: Scene) -> None:
     broadcast_final(scene)
     scene.hand.join("c")
     assert scene.hand.dispatched() == ["c"]
@@ -198,7 +196,7 @@ def test_a_device_that_joins_meanwhile_gets_it_too(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("had_it", [False, True])
-def test_a_device_that_is_restarted_meanwhile_gets_it_again(scene: Scene, had_it: bool) -> None:
+def test_a_device_that_restarts_during_the_broadcast_is_sent_the_final_model_again(scene: Scene, had_it: bool) -> None:
     first = broadcast_final(scene)["a"]
     if had_it:
         has_it(scene, "a", trains=2)
@@ -209,7 +207,7 @@ def test_a_device_that_is_restarted_meanwhile_gets_it_again(scene: Scene, had_it
     check_conservation(scene.hand.engine)
 
 
-def test_a_device_that_leaves_is_not_waited_for_any_more(scene: Scene) -> None:
+def test_a_device_that_leaves_is_not_awaited(scene: Scene) -> None:
     broadcast_final(scene)
     scene.hand.leave("a")
     assert scene.hand.engine.pending_final == 1
@@ -219,21 +217,21 @@ def test_a_device_that_leaves_is_not_waited_for_any_more(scene: Scene) -> None:
     check_conservation(scene.hand.engine)
 
 
-def test_a_device_that_cannot_be_reached_leaves_and_the_others_get_it(scene: Scene) -> None:
+def test_an_unreachable_device_leaves_and_the_others_are_sent_the_final_model(scene: Scene) -> None:
     scene.hand.unreachable = {"a"}
     assert list(broadcast_final(scene)) == ["b"]
     assert scene.reasons(trace.Left) == [("a", "it cannot be reached")]
     assert (scene.hand.engine.is_present("a"), scene.hand.engine.pending_final) == (False, 1)
-    assert scene.strategy.told == []
+    assert scene.strategy.events == []
     check_conservation(scene.hand.engine)
 
 
 def test_a_device_that_cannot_be_reached_for_the_next_attempt_leaves(scene: Scene) -> None:
     broadcast_final(scene)
     scene.hand.unreachable = {"a"}
-    scene.hand.beat("a", finished=1, trains=2)
+    scene.hand.heartbeat("a", finished=1, trains=2)
     assert (scene.hand.engine.is_present("a"), scene.hand.engine.pending_final) == (False, 1)
-    assert scene.strategy.told == []
+    assert scene.strategy.events == []
     check_conservation(scene.hand.engine)
 
 

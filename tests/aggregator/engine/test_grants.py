@@ -1,4 +1,4 @@
-"""Requests and grants in the engine: who waits, what is sent again, and what a rule may not do."""
+"""Requests and grants in the engine: waiting, resending, and decisions that are not allowed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from aggregator.strategy import Decision, Server, Strategy
 from testbed.history import trace
 from testbed.profile.radio import Cell
 from testbed.profile.schema import Direction
-from testbed.wire.messages import Job, Update
+from testbed.wire.messages import Update
+from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vector
 from tests.testbed.examples import device_spec
 
@@ -36,7 +37,7 @@ def plan(*devices: str) -> GrantRates:
 
 @dataclass(kw_only=True)
 class OnRequest(Strategy):
-    """Starts everyone, and grants when it is told to: at a request, or at once."""
+    """Starts all devices, and grants a rate at a request or at once, as the test sets it."""
 
     grants: ClassVar[bool] = True
     at_once: tuple[str, ...] = ()
@@ -78,14 +79,14 @@ def test_a_request_is_traced_and_answered() -> None:
     assert (device, grant.ticket, grant.sent) == ("a", hand.train("a").ticket, 2.0)
 
 
-def test_who_waits_for_a_grant_that_nobody_gives_is_not_at_work() -> None:
+def test_a_device_that_waits_for_a_grant_is_not_at_work() -> None:
     hand = started(at_request=False)
     hand.ask("a")
     with pytest.raises(Stalled, match="OnRequest stalled after request of b"):
         hand.ask("b")
 
 
-def test_an_update_without_a_grant_is_rejected_and_its_device_begins_anew() -> None:
+def test_an_update_without_a_grant_is_rejected_and_its_device_starts_again() -> None:
     hand = started()
     ticket = hand.train("a").ticket
     hand.update("a", 1.0)
@@ -108,7 +109,7 @@ def test_a_request_for_an_old_ticket_or_a_second_one_is_ignored() -> None:
     assert len(hand.events(trace.Asked)) == 1
 
 
-def test_a_request_of_a_device_whose_rule_grants_nothing_is_ignored() -> None:
+def test_a_request_under_a_strategy_without_grants_is_ignored() -> None:
     class Plain(OnRequest):
         grants: ClassVar[bool] = False
 
@@ -119,8 +120,8 @@ def test_a_request_of_a_device_whose_rule_grants_nothing_is_ignored() -> None:
     assert not hand.train("a").grant
 
 
-@pytest.mark.parametrize("who", [("a", "a"), ("nobody",)])
-def test_a_grant_to_somebody_who_waits_for_none_is_a_bad_decision(who: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("who", [("a", "a"), ("unknown",)])
+def test_a_grant_to_a_device_that_waits_for_none_is_a_bad_decision(who: tuple[str, ...]) -> None:
     with pytest.raises(BadDecision, match=f"granted a rate to {who[0]}, which does not wait for one"):
         started(at_once=who)
 
@@ -129,7 +130,7 @@ def test_a_grant_that_does_not_arrive_is_sent_again_as_it_was() -> None:
     hand = started(at_once=("a",))
     hand.now = 9.0
     for _ in range(6):
-        hand.beat("a", ticket=hand.train("a").ticket, trains=1, state="waiting")
+        hand.heartbeat("a", ticket=hand.train("a").ticket, trains=1, state="waiting")
     [first, second] = hand.granted
     assert first == second
     assert len(hand.events(trace.Granted)) == 1
@@ -138,21 +139,21 @@ def test_a_grant_that_does_not_arrive_is_sent_again_as_it_was() -> None:
 def test_a_grant_is_not_sent_again_while_the_device_uploads() -> None:
     hand = started(at_once=("a",))
     for state in ("waiting", "uploading") * 5:
-        hand.beat("a", ticket=hand.train("a").ticket, trains=1, state=state)
+        hand.heartbeat("a", ticket=hand.train("a").ticket, trains=1, state=state)
     assert len(hand.granted) == 1
 
 
-def test_a_device_that_cannot_be_reached_with_its_grant_has_left() -> None:
+def test_a_device_that_cannot_be_reached_for_its_grant_leaves() -> None:
     hand = started()
     hand.unreachable.add("a")
     hand.ask("a")
     assert [event.device for event in hand.events(trace.Left)] == ["a"]
 
 
-# ---- how long a device computes yet
+# ---- how long a device will still compute
 
 
-def test_what_remains_is_counted_from_the_dispatch_and_is_nothing_only_for_who_has_asked() -> None:
+def test_the_remaining_seconds_count_from_the_dispatch_and_are_zero_only_after_a_request() -> None:
     hand = started()  # jobs take 1 s
     hand.engine.now = 0.25
     assert hand.engine.remaining("a") == 0.75
@@ -163,30 +164,32 @@ def test_what_remains_is_counted_from_the_dispatch_and_is_nothing_only_for_who_h
     assert hand.engine.remaining("a") == 0.0
 
 
-def test_what_remains_may_be_reckoned_from_heartbeats() -> None:
+def test_the_remaining_seconds_can_be_estimated_from_heartbeats() -> None:
     hand = started()
     hand.now = 3.0
-    hand.beat("a", ticket=hand.train("a").ticket, trains=1, state="training", progress=0.25)
+    hand.heartbeat("a", ticket=hand.train("a").ticket, trains=1, state="training", progress=0.25)
     hand.engine.now = 3.5
-    assert hand.engine.remaining("a", by_beats=True) == 0.25
-    assert hand.engine.remaining("b", by_beats=True) == pytest.approx(1e-6)
+    assert hand.engine.remaining("a", by_heartbeats=True) == 0.25
+    assert hand.engine.remaining("b", by_heartbeats=True) == pytest.approx(1e-6)
     hand.now = 6.0
-    hand.beat("a", ticket=hand.train("a").ticket, trains=1, state="suspended", progress=0.5)
-    assert hand.engine.remaining("a", by_beats=True) == 0.5  # it hangs; by its dispatch, it would be done
+    hand.heartbeat("a", ticket=hand.train("a").ticket, trains=1, state="suspended", progress=0.5)
+    assert (
+        hand.engine.remaining("a", by_heartbeats=True) == 0.5
+    )  # it is suspended; counted from the dispatch, it would be finished
 
 
-def test_what_remains_of_a_job_that_was_sent_again_is_counted_from_then() -> None:
+def test_the_remaining_seconds_of_a_resent_job_count_from_the_resend() -> None:
     hand = started()
     hand.now = 3.0
-    hand.beat("a", trains=10**6)
+    hand.heartbeat("a", trains=10**6)
     assert hand.events(trace.Resent)
     assert hand.engine.remaining("a") == 1.0
 
 
-def test_what_remains_of_nothing_is_not_asked() -> None:
+def test_an_idle_device_has_no_remaining_seconds() -> None:
     hand = ByHand(OnRequest())
     hand.join("b")
-    with pytest.raises(BadDecision, match="how long b will compute, which does not"):
+    with pytest.raises(BadDecision, match="remaining seconds of b, which does not compute"):
         hand.engine.remaining("b")
 
 
@@ -206,14 +209,14 @@ def in_cell(seconds_per_sample: float | None = 0.5, seed: int = 0) -> CellForeca
     return CellForecast(Cell(), seed, fleet, {"a": 10}, 4)
 
 
-def test_a_job_takes_its_download_and_its_computing() -> None:
+def test_the_forecast_of_a_job_is_its_download_and_its_computing() -> None:
     # 0.25 s of delay, 4 bytes at 8 bit/s, two steps of 10 samples of 0.5 s
     assert in_cell().seconds("a", Job(steps=2)) == 0.25 + 4.0 + 10.0
 
 
-def test_after_an_update_a_step_takes_what_it_took() -> None:
+def test_after_an_update_the_forecast_uses_its_seconds_per_step() -> None:
     for forecast in (in_cell(), in_cell(seconds_per_sample=None)):
-        forecast.heard(
+        forecast.observe(
             Update(
                 device="a",
                 ticket=1,
@@ -230,14 +233,14 @@ def test_after_an_update_a_step_takes_what_it_took() -> None:
         assert forecast.seconds("a", Job(steps=2)) == 4.25 + 1.0
 
 
-def test_a_channel_fades_by_seed_device_and_round_and_by_nothing_else() -> None:
+def test_fading_depends_only_on_seed_device_and_round() -> None:
     snrs = [in_cell().snr("a", version) for version in range(2000)]
     assert snrs[7] == in_cell().snr("a", 7) != in_cell(seed=1).snr("a", 7)
     assert len(set(snrs)) == len(snrs)
     assert sum(snrs) / len(snrs) == pytest.approx(160.0, rel=0.1)  # at 250 m: four times the 40 of the edge
 
 
-def test_where_there_is_no_cell_nobody_asks() -> None:
+def test_without_a_cell_there_is_no_forecast() -> None:
     for question in (lambda: NoForecast().snr("a", 0), lambda: NoForecast().seconds("a", Job())):
         with pytest.raises(LookupError, match="a is in no radio cell"):
             question()

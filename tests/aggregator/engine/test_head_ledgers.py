@@ -1,4 +1,4 @@
-"""The books of cluster heads: each ticket is settled once, and nobody keeps another's book."""
+"""The ledgers of cluster heads: each ticket ends once, and no device reports on the cluster of another head."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from aggregator.engine.head_ledgers import HeadLedgers
 from aggregator.engine.tickets import Tally
 from testbed.history import trace
-from testbed.wire.messages import Update, first_ticket
+from testbed.wire.messages import Update
+from testbed.wire.ticket_ranges import first_ticket
 from tests.aggregator.strategies.by_hand import vector
 
 
@@ -23,7 +24,7 @@ class Kept:
         self.ticket_range = self.head_ledgers.open(0, "h", ["h", "m"], 0.0)
         self.first = first_ticket(self.ticket_range) + 1
 
-    def tell(self, *events: trace.Event, device: str = "h", ticket_range: int | None = None) -> None:
+    def report(self, *events: trace.Event, device: str = "h", ticket_range: int | None = None) -> None:
         tables = [trace.as_table(event) for event in events]
         self.head_ledgers.enter(device, self.ticket_range if ticket_range is None else ticket_range, tables)
 
@@ -75,9 +76,9 @@ def lost(ticket: int, device: str = "m") -> trace.Lost:
     return trace.Lost(t=2.0, device=device, ticket=ticket, reason="gave up")
 
 
-def test_what_a_head_tells_is_recorded_and_its_jobs_are_counted() -> None:
+def test_the_events_of_a_head_report_are_recorded_and_its_jobs_are_counted() -> None:
     kept = Kept()
-    kept.tell(sent(kept.first), sent(kept.first + 1, "h"), lost(kept.first))
+    kept.report(sent(kept.first), sent(kept.first + 1, "h"), lost(kept.first))
     assert (kept.kinds(), kept.jobs, kept.head_ledgers.in_flight) == (
         ["Dispatched", "Dispatched", "Lost"],
         ["m", "h"],
@@ -85,24 +86,24 @@ def test_what_a_head_tells_is_recorded_and_its_jobs_are_counted() -> None:
     )
 
 
-def test_an_arrival_may_be_told_with_its_job_or_later() -> None:
+def test_an_arrival_may_be_reported_with_its_job_or_later() -> None:
     kept = Kept()
-    kept.tell(sent(kept.first), came(kept.first), sent(kept.first + 1))
-    kept.tell(trace.Resent(t=1.0, device="m", ticket=kept.first + 1), came(kept.first + 1))
+    kept.report(sent(kept.first), came(kept.first), sent(kept.first + 1))
+    kept.report(trace.Resent(t=1.0, device="m", ticket=kept.first + 1), came(kept.first + 1))
     assert kept.kinds() == ["Dispatched", "Arrived", "Dispatched", "Resent", "Arrived"]
 
 
-def test_what_is_told_twice_counts_once() -> None:
+def test_an_event_that_is_reported_twice_counts_once() -> None:
     kept = Kept()
-    kept.tell(sent(kept.first), sent(kept.first), lost(kept.first), lost(kept.first), sent(kept.first))
+    kept.report(sent(kept.first), sent(kept.first), lost(kept.first), lost(kept.first), sent(kept.first))
     assert (kept.kinds(), kept.jobs, kept.head_ledgers.in_flight) == (["Dispatched", "Lost"], ["m"], 0)
 
 
-def test_what_went_into_an_update_shares_its_fate() -> None:
+def test_merged_tickets_end_together_with_the_ticket_of_the_head() -> None:
     kept = Kept()
-    kept.tell(sent(kept.first), sent(kept.first + 1), sent(kept.first + 2))
+    kept.report(sent(kept.first), sent(kept.first + 1), sent(kept.first + 2))
     kept.bring(7, kept.first, kept.first + 1)
-    kept.bring(8, kept.first, kept.first + 2)  # the first has been brought before
+    kept.bring(8, kept.first, kept.first + 2)  # the first was merged before
     assert kept.head_ledgers.in_flight == 3
     kept.head_ledgers.settle(7, 3.0, applied=True)
     kept.head_ledgers.settle(8, 4.0, applied=False)
@@ -110,7 +111,7 @@ def test_what_went_into_an_update_shares_its_fate() -> None:
     assert isinstance(merged, trace.Merged)
     assert (merged.ticket, merged.tickets, merged.staleness) == (7, [kept.first, kept.first + 1], [1, 1])
     assert isinstance(gone, trace.Lost)
-    assert (gone.ticket, gone.reason) == (kept.first + 2, "what its head made of it was not used")
+    assert (gone.ticket, gone.reason) == (kept.first + 2, "the result of its head was not used")
     assert kept.head_ledgers.in_flight == 0
 
 
@@ -122,44 +123,46 @@ def test_what_went_into_an_update_shares_its_fate() -> None:
         (lambda head_ledgers: head_ledgers.close_all(5.0), None),
     ],
 )
-def test_what_is_open_when_a_book_is_closed_is_settled_and_later_news_are_too_late(ends: Any, fate: str | None) -> None:
+def test_open_tickets_end_when_their_ledger_is_closed_and_later_reports_are_ignored(
+    ends: Any, fate: str | None
+) -> None:
     kept = Kept()
-    kept.tell(sent(kept.first), sent(kept.first + 1))
+    kept.report(sent(kept.first), sent(kept.first + 1))
     kept.bring(7, kept.first + 1)
     ends(kept.head_ledgers)
     [last] = kept.events[2:]
     assert last.ticket == kept.first  # type: ignore[attr-defined]
     assert getattr(last, "reason", None) == fate
-    kept.tell(lost(kept.first), sent(kept.first + 2))
+    kept.report(lost(kept.first), sent(kept.first + 2))
     assert len(kept.events) == 3
-    kept.head_ledgers.settle(7, 6.0, applied=True)  # what had been delivered is used
+    kept.head_ledgers.settle(7, 6.0, applied=True)  # a result that had arrived is used
     assert kept.kinds()[-1] == "Merged"
     assert kept.head_ledgers.in_flight == 0
 
 
-def test_what_went_into_an_update_that_nobody_waits_for_is_lost_but_not_what_was_brought_before() -> None:
+def test_tickets_merged_in_an_ignored_update_are_lost_but_not_those_of_an_earlier_one() -> None:
     kept = Kept()
-    kept.tell(sent(kept.first), sent(kept.first + 1), sent(kept.first + 2))
+    kept.report(sent(kept.first), sent(kept.first + 1), sent(kept.first + 2))
     kept.bring(7, kept.first)
-    kept.head_ledgers.waste(result(7, kept.first, kept.first + 1), 3.0)
-    kept.head_ledgers.waste(result(8, kept.first + 2, device="m"), 3.0)  # it is no head
+    kept.head_ledgers.lose_merged(result(7, kept.first, kept.first + 1), 3.0)
+    kept.head_ledgers.lose_merged(result(8, kept.first + 2, device="m"), 3.0)  # m is no head
     assert [event.ticket for event in kept.events if isinstance(event, trace.Lost)] == [kept.first + 1]
     kept.head_ledgers.settle(7, 4.0, applied=True)
     assert kept.kinds()[-1] == "Merged"
     assert kept.head_ledgers.in_flight == 1
 
 
-def test_what_becomes_of_the_tickets_of_heads_is_counted() -> None:
+def test_the_tickets_of_heads_are_counted() -> None:
     kept = Kept()
-    kept.tell(*(sent(kept.first + number) for number in range(5)), lost(kept.first))
-    kept.tell(trace.Rejected(t=2.0, device="m", ticket=kept.first + 1, reason="bad"))
+    kept.report(*(sent(kept.first + number) for number in range(5)), lost(kept.first))
+    kept.report(trace.Rejected(t=2.0, device="m", ticket=kept.first + 1, reason="bad"))
     kept.bring(7, kept.first + 2, kept.first + 3)
     kept.head_ledgers.settle(7, 3.0, applied=True)
     kept.head_ledgers.close_all(4.0)
     assert kept.head_ledgers.tally == Tally(dispatched=5, applied=2, rejected=1, lost=1, superseded=1)
 
 
-def test_with_the_same_head_the_book_stays_and_with_another_it_is_a_later_one() -> None:
+def test_with_the_same_head_the_ticket_range_stays_and_another_head_has_a_later_one() -> None:
     kept = Kept()
     assert kept.head_ledgers.open(0, "h", ["h", "m", "n"], 1.0) == kept.ticket_range
     assert kept.head_ledgers.open(0, "n", ["m", "n"], 1.0) > kept.ticket_range
@@ -169,26 +172,26 @@ def test_with_the_same_head_the_book_stays_and_with_another_it_is_a_later_one() 
 @pytest.mark.parametrize(
     ("forged", "reason"),
     [
-        (lambda kept: kept.tell(sent(kept.first), device="m"), "does not head"),
-        (lambda kept: kept.tell(sent(kept.first), ticket_range=kept.ticket_range + 1), "does not head"),
-        (lambda kept: kept.tell(sent(1), ticket_range=0), "does not head"),
-        (lambda kept: kept.tell(sent(1)), "of others"),
-        (lambda kept: kept.tell(sent(kept.first, "x")), "of others"),
-        (lambda kept: kept.tell(sent(kept.first), sent(kept.first + 1, "x")), "of others"),
-        (lambda kept: kept.tell(sent(kept.first, for_cluster=True)), "does not give out"),
-        (lambda kept: kept.tell(sent(kept.first, steps=0)), "does not give out"),
-        (lambda kept: kept.tell(came(kept.first)), "not open"),
-        (lambda kept: kept.tell(sent(kept.first), came(kept.first, "h")), "not open"),
-        (lambda kept: kept.tell(sent(kept.first), lost(kept.first), came(kept.first)), "not open"),
-        (lambda kept: kept.tell(trace.Resent(t=1.0, device="m", ticket=kept.first)), "not open"),
-        (lambda kept: kept.tell(trace.Left(t=0.0, device="m", reason="")), "does not report"),
+        (lambda kept: kept.report(sent(kept.first), device="m"), "does not head"),
+        (lambda kept: kept.report(sent(kept.first), ticket_range=kept.ticket_range + 1), "does not head"),
+        (lambda kept: kept.report(sent(1), ticket_range=0), "does not head"),
+        (lambda kept: kept.report(sent(1)), "of another cluster"),
+        (lambda kept: kept.report(sent(kept.first, "x")), "of another cluster"),
+        (lambda kept: kept.report(sent(kept.first), sent(kept.first + 1, "x")), "of another cluster"),
+        (lambda kept: kept.report(sent(kept.first, for_cluster=True)), "does not give out"),
+        (lambda kept: kept.report(sent(kept.first, steps=0)), "does not give out"),
+        (lambda kept: kept.report(came(kept.first)), "not open"),
+        (lambda kept: kept.report(sent(kept.first), came(kept.first, "h")), "not open"),
+        (lambda kept: kept.report(sent(kept.first), lost(kept.first), came(kept.first)), "not open"),
+        (lambda kept: kept.report(trace.Resent(t=1.0, device="m", ticket=kept.first)), "not open"),
+        (lambda kept: kept.report(trace.Left(t=0.0, device="m", reason="")), "does not report"),
         (
             lambda kept: kept.head_ledgers.enter("h", kept.ticket_range, [{"kind": "lost", "t": 0.0}]),
             "ticket|device|missing",
         ),
     ],
 )
-def test_a_forged_ledger_is_refused_and_nothing_of_it_is_entered(forged: Any, reason: str) -> None:
+def test_a_forged_head_report_is_refused_and_no_event_of_it_is_entered(forged: Any, reason: str) -> None:
     kept = Kept()
     with pytest.raises(trace.TraceError, match=reason):
         forged(kept)

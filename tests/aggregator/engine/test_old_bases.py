@@ -1,4 +1,4 @@
-"""Devices that keep their base: where a download is lost, they train on with the model that they had."""
+"""Devices that keep their base: if a download is lost, they train on the model that they have."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rejections(hand: ByHand) -> list[tuple[str, str]]:
     return [(event.device, event.reason) for event in hand.events(trace.Rejected)]
 
 
-# ---- which version is believed
+# ---- which version is accepted
 
 
 def test_an_update_on_the_version_that_the_device_had_before_is_accepted(hand: ByHand) -> None:
@@ -51,11 +51,11 @@ def test_its_staleness_counts_from_that_older_version(hand: ByHand) -> None:
     arrived, aggregated = hand.events(trace.Arrived)[-1], hand.events(trace.Aggregated)[-1]
     assert (arrived.device, arrived.version, arrived.staleness) == ("a", 0, 2)
     assert (aggregated.version, aggregated.tickets, aggregated.staleness) == (3, [arrived.ticket], [2])
-    hand.update("a", 1.0)  # this time the download came through
+    hand.update("a", 1.0)  # this time the download arrived
     assert (hand.events(trace.Arrived)[-1].version, hand.events(trace.Aggregated)[-1].staleness) == (3, [0])
 
 
-def test_the_rule_has_the_model_that_it_is_based_on() -> None:
+def test_the_strategy_can_read_the_model_that_an_update_is_based_on() -> None:
     hand = ByHand(FedAsync(alpha=0.5, damping="constant"), (8.0,))
     join(hand, "a")
     hand.start(b=1)
@@ -66,7 +66,7 @@ def test_the_rule_has_the_model_that_it_is_based_on() -> None:
     assert hand.model == [8.25]
 
 
-def test_the_model_is_there_as_long_as_the_update_awaits_its_verdict(strategy: Scripted, hand: ByHand) -> None:
+def test_the_model_is_kept_while_the_update_awaits_a_decision(strategy: Scripted, hand: ByHand) -> None:
     ticket = hand.train("a").ticket
     strategy.answer = lambda server: Decision(train={"a": server.job})
     hand.update("a", 1.0, version=0)
@@ -89,7 +89,7 @@ def test_a_device_may_stay_on_an_old_version_for_many_jobs(hand: ByHand) -> None
     check_conservation(hand.engine)
 
 
-def test_an_old_version_is_forgotten_with_the_first_update_on_a_newer_one(hand: ByHand) -> None:
+def test_an_old_version_is_dropped_with_the_first_update_on_a_newer_one(hand: ByHand) -> None:
     hand.update("a", 1.0)  # on 1
     hand.update("a", 1.0, version=0)
     assert rejections(hand) == [("a", "it claims version 0, but its ticket is for 3")]
@@ -98,7 +98,7 @@ def test_an_old_version_is_forgotten_with_the_first_update_on_a_newer_one(hand: 
     check_conservation(hand.engine)
 
 
-def test_without_keeping_its_base_a_device_is_bound_to_what_it_was_sent(hand: ByHand) -> None:
+def test_a_device_that_does_not_keep_its_base_must_use_the_version_that_was_sent(hand: ByHand) -> None:
     hand.update("b", 1.0, version=0)
     assert rejections(hand) == [("b", "it claims version 0, but its ticket is for 2")]
     assert hand.engine.version == 2
@@ -127,7 +127,7 @@ def test_a_device_that_is_restarted_has_no_older_version(hand: ByHand) -> None:
     assert rejections(hand) == [("a", "it claims version 0, but its ticket is for 2")]
 
 
-def test_an_unfit_update_on_an_old_version_is_rejected_for_what_is_wrong_with_it(hand: ByHand) -> None:
+def test_an_unfit_update_on_an_old_version_is_rejected_with_its_own_reason(hand: ByHand) -> None:
     hand.update("a", float("nan"), version=0)
     assert rejections(hand) == [("a", "its delta is not finite")]
     hand.update("a", 1.0, version=0)  # the device still has it
@@ -139,7 +139,7 @@ def test_an_unfit_update_on_an_old_version_is_rejected_for_what_is_wrong_with_it
 
 
 def test_the_version_that_a_device_had_is_kept_until_it_leaves(hand: ByHand) -> None:
-    assert hand.engine.model_at(0).tolist() == [0.0]  # nobody trains on it
+    assert hand.engine.model_at(0).tolist() == [0.0]  # no device trains on it
     assert hand.engine.models_kept == 3  # 0 and 1 of a, and 2
     hand.leave("a")
     assert hand.engine.models_kept == 1
@@ -147,7 +147,7 @@ def test_the_version_that_a_device_had_is_kept_until_it_leaves(hand: ByHand) -> 
         hand.engine.model_at(0)
 
 
-def test_the_version_that_was_sent_in_vain_is_not_kept(hand: ByHand) -> None:
+def test_a_version_whose_download_was_lost_is_not_kept(hand: ByHand) -> None:
     hand.update("a", 1.0, version=0)
     assert (hand.engine.version, hand.engine.models_kept) == (3, 3)  # 0 of a, 2 of b, and 3
     with pytest.raises(KeyError):
@@ -179,7 +179,7 @@ def test_no_more_than_two_models_are_kept_for_a_device_whatever_it_loses() -> No
         assert hand.engine.models_kept <= 2 * len(hand.engine.devices) + 1
         check_conservation(hand.engine)
     assert all(reason == "its delta is not finite" for _, reason in rejections(hand))
-    assert most == 2 * len(names)  # who was served last has the current one: there are no more than so many
+    assert most == 2 * len(names)  # the device that was served last has the current version
     for name in list(hand.engine.devices):
         hand.leave(name)
     assert hand.engine.models_kept == 1

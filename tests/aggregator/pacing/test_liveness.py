@@ -1,4 +1,4 @@
-"""No history of events may leave a rule waiting for something that cannot come."""
+"""No history of events may leave a strategy waiting for something that cannot happen."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from aggregator.engine.engine import Stalled
 from aggregator.strategy import Decision, Server, Strategy
 from testbed.wire.messages import Train, Update
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, check_memory
-from tests.aggregator.strategies.test_contract import RULES, every_rule
+from tests.aggregator.strategies.test_contract import CONTRACT_ROWS, every_strategy
 
 NAMES = ("a", "b", "c", "d", "e")
 UNFIT = (float("nan"), float("inf"), 2e19)
 
 
 class History:
-    """Lets one thing after another happen to a fleet. A number picks whom or what, modulo the choice there is."""
+    """Lets events happen to a fleet. A number selects a device or an event, modulo the number of choices."""
 
     def __init__(self, strategy: Strategy, present: int) -> None:
         self.hand = ByHand(strategy, (0.0, 0.0, 0.0))
@@ -62,7 +62,7 @@ class History:
 
     def loses_a_download(self, number: int) -> None:
         if device := self._busy(number):
-            self.hand.beat(device, trains=10**6)
+            self.hand.heartbeat(device, trains=10**6)
 
     def repeats_an_old_ticket(self, number: int) -> None:
         past = [pair for pair in self.hand.sent if not self._is_current(*pair)]
@@ -74,13 +74,13 @@ class History:
         return device in self.hand.engine.busy and self.hand.train(device) is train
 
     def asks(self, number: int) -> None:
-        """Of a rule that grants rates; others take no notice."""
+        """Pass a request for a grant. Strategies without grants ignore it."""
         if device := self._busy(number):
             self.hand.ask(device)
 
     def waits_for_a_grant(self, number: int) -> None:
         if device := self._busy(number):
-            self.hand.beat(device, ticket=self.hand.train(device).ticket, trains=10**6, state="waiting")
+            self.hand.heartbeat(device, ticket=self.hand.train(device).ticket, trains=10**6, state="waiting")
 
     def joins(self, number: int) -> None:
         self.hand.join(NAMES[number % len(NAMES)], samples=1 + number)
@@ -107,11 +107,11 @@ class History:
         engine = self.hand.engine
         check_conservation(engine)
         check_memory(engine)
-        # (who has asked and was granted nothing is busy, and would be so for ever: the engine raises Stalled)
+        # (a device that has asked and gets no grant would be busy for ever: the engine raises Stalled)
         assert engine.busy or engine.wake_at is not None or not engine.devices
 
     def check_that_it_goes_on(self) -> None:
-        """If all that can come comes, a version follows: a rule may wait, but not for ever."""
+        """Let everything happen that can: then a version follows. A strategy may wait, but not for ever."""
         self.hand.unreachable.clear()
         self.hand.join(NAMES[0])
         version = self.hand.engine.version
@@ -124,7 +124,7 @@ class History:
 
 
 HAPPENINGS = (
-    *[History.updates] * 4,  # more often than the others, so that versions are made
+    *[History.updates] * 4,  # more often than others, so that versions are made
     History.brings_nothing,
     History.brings_a_huge_delta,
     History.brings_an_unfit_delta,
@@ -144,10 +144,10 @@ HAPPENINGS = (
 histories = st.lists(st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 7)), min_size=8, max_size=40)
 
 
-@every_rule
+@every_strategy
 @settings(max_examples=500, deadline=None, derandomize=True, database=None)
 @given(present=st.integers(0, 4), happenings=histories)
-def test_it_never_waits_for_what_cannot_come(
+def test_a_strategy_never_waits_for_an_update_that_cannot_arrive(
     make: Callable[[], Strategy], present: int, happenings: list[tuple[Callable[[History, int], None], int]]
 ) -> None:
     history = History(make(), present)
@@ -158,7 +158,7 @@ def test_it_never_waits_for_what_cannot_come(
 
 
 class WaitsForEver(Strategy):
-    """Deliberately wrong: starts everyone once, takes every update, and never starts anyone again."""
+    """Deliberately wrong: starts each device once and never again."""
 
     def on_start(self, server: Server) -> Decision:
         return Decision(train=dict.fromkeys(server.devices, server.job))
@@ -186,7 +186,7 @@ class WaitsForEver(Strategy):
         (lambda hand: hand.join("b"), "leave of b"),
     ],
 )
-def test_a_rule_that_stalls_is_named_with_the_event(happens: Callable[[ByHand], None], event: str) -> None:
+def test_a_strategy_that_stalls_is_named_with_the_event(happens: Callable[[ByHand], None], event: str) -> None:
     hand = ByHand(WaitsForEver())
     hand.start(a=1, b=1)
     hand.update("a", 1.0)
@@ -194,7 +194,7 @@ def test_a_rule_that_stalls_is_named_with_the_event(happens: Callable[[ByHand], 
         happens(hand)
 
 
-def test_a_rule_that_waits_while_nobody_is_there_does_not_stall() -> None:
+def test_a_strategy_that_waits_without_devices_does_not_stall() -> None:
     hand = ByHand(WaitsForEver())
     hand.start(a=1)
     hand.leave("a")
@@ -202,15 +202,15 @@ def test_a_rule_that_waits_while_nobody_is_there_does_not_stall() -> None:
         hand.join("c")
 
 
-def test_a_rule_that_starts_nobody_stalls_at_the_start() -> None:
-    class StartsNobody(WaitsForEver):
+def test_a_strategy_that_starts_no_device_stalls_at_the_start() -> None:
+    class StartsNone(WaitsForEver):
         def on_start(self, server: Server) -> Decision:
             return Decision()
 
-    with pytest.raises(Stalled, match="StartsNobody stalled after start:"):
-        ByHand(StartsNobody()).start(a=1)
+    with pytest.raises(Stalled, match="StartsNone stalled after start:"):
+        ByHand(StartsNone()).start(a=1)
 
 
 def test_the_table_has_all_paces() -> None:
-    bases = {base.__name__ for make in RULES.values() for base in type(make()).__mro__}
-    assert bases >= {"EveryUpdate", "EveryK", "EveryRound", "EveryTick", "Granting"}
+    bases = {base.__name__ for make in CONTRACT_ROWS.values() for base in type(make()).__mro__}
+    assert bases >= {"EveryUpdate", "EveryK", "EveryRound", "EveryTick", "GrantedRounds"}

@@ -1,4 +1,4 @@
-"""The paces: when a version is made, and who is started then."""
+"""The paces: when a version is made, and which devices are started then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.aggregator.strategies.test_contract import MeanOfK, MeanOfTick
 
 
 def tickets(hand: ByHand) -> list[int]:
-    """How many updates went into each version."""
+    """Number of updates in each version."""
     return [len(made.tickets) for made in hand.events(trace.Aggregated)]
 
 
@@ -41,7 +41,7 @@ def test_every_update_makes_a_version_for_its_device_alone() -> None:
     assert (hand.model, hand.engine.version, hand.dispatched()) == ([2.0], 1, ["b"])
 
 
-def test_a_refused_update_makes_no_version_and_its_device_goes_on() -> None:
+def test_a_rejected_update_makes_no_version_and_its_device_continues() -> None:
     hand = ByHand(HalfOfPositive())
     hand.start(a=1)
     hand.update("a", -4.0)
@@ -59,7 +59,7 @@ def of_k(k: int, *names: str) -> ByHand:
     return hand
 
 
-def test_k_updates_make_a_version_for_the_devices_they_came_from() -> None:
+def test_k_updates_make_a_version_for_their_devices() -> None:
     hand = of_k(2, "a", "b", "c")
     hand.update("c", 2.0)
     assert (hand.engine.version, hand.dispatched()) == (0, [])
@@ -71,7 +71,7 @@ def test_k_updates_make_a_version_for_the_devices_they_came_from() -> None:
     assert [made.staleness for made in hand.events(trace.Aggregated)] == [[0, 0], [1, 0]]
 
 
-def test_k_is_no_more_than_the_devices_there_are() -> None:
+def test_k_is_limited_by_the_number_of_devices() -> None:
     hand = of_k(5, "a", "b")
     hand.update("a", 2.0)
     assert hand.engine.version == 0
@@ -87,7 +87,7 @@ def test_a_leave_closes_a_version_that_waited_for_it() -> None:
     assert (hand.model, hand.dispatched()) == ([3.0], ["a", "b"])
 
 
-def test_a_joining_device_can_still_bring_what_is_waited_for() -> None:
+def test_a_joining_device_can_deliver_the_missing_update() -> None:
     hand = of_k(3, "a", "b")
     hand.update("a", 2.0)
     hand.join("c")
@@ -98,7 +98,7 @@ def test_a_joining_device_can_still_bring_what_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("happens", [lambda hand: hand.give_up("b"), lambda hand: hand.update("b", float("nan"))])
-def test_a_device_that_brought_nothing_tries_again_and_is_waited_for(happens: object) -> None:
+def test_a_device_without_an_update_is_started_again_and_awaited(happens: object) -> None:
     hand = of_k(2, "a", "b")
     hand.update("a", 2.0)
     happens(hand)  # type: ignore[operator]
@@ -107,7 +107,7 @@ def test_a_device_that_brought_nothing_tries_again_and_is_waited_for(happens: ob
     assert hand.model == [3.0]
 
 
-def test_what_a_device_delivered_before_it_left_counts_and_it_is_not_started() -> None:
+def test_the_update_of_a_device_that_left_counts_and_the_device_is_not_started() -> None:
     hand = of_k(2, "a", "b")
     hand.update("a", 2.0)
     hand.leave("a")
@@ -115,7 +115,7 @@ def test_what_a_device_delivered_before_it_left_counts_and_it_is_not_started() -
     assert (hand.model, hand.dispatched()) == ([3.0], ["b"])
 
 
-def test_a_device_that_is_back_at_work_is_not_restarted_for_what_it_delivered_before() -> None:
+def test_a_device_that_returned_and_is_busy_is_not_restarted_for_its_earlier_update() -> None:
     hand = of_k(2, "a", "b")
     hand.update("a", 2.0)
     hand.leave("a")
@@ -126,7 +126,7 @@ def test_a_device_that_is_back_at_work_is_not_restarted_for_what_it_delivered_be
     assert hand.engine.tally.superseded == 0
 
 
-def test_the_last_one_to_leave_closes_the_version() -> None:
+def test_the_last_device_that_leaves_closes_the_version() -> None:
     hand = of_k(2, "a", "b")
     hand.update("a", 2.0)
     hand.leave("a")
@@ -141,7 +141,7 @@ def test_the_last_one_to_leave_closes_the_version() -> None:
 
 @pytest.mark.parametrize("strategy", [SAFLWeighted, TWAFL])
 @pytest.mark.parametrize("alpha", [1.0, 0.6, 0.1])
-def test_deltas_of_zero_on_the_model_of_now_leave_it_as_it_is(strategy: type[KMixed], alpha: float) -> None:
+def test_deltas_of_zero_on_the_current_model_leave_it_unchanged(strategy: type[KMixed], alpha: float) -> None:
     hand = ByHand(strategy(k=3, alpha=alpha), (3.0, -5.0))
     hand.start(a=1, b=20, c=7)
     for _ in range(5):
@@ -170,7 +170,7 @@ def of_rounds(*names: str, deadline: float | None = None) -> ByHand:
     return hand
 
 
-def test_a_round_that_everyone_leaves_closes_with_what_it_has() -> None:
+def test_a_round_that_all_devices_leave_closes_with_the_updates_so_far() -> None:
     hand = of_rounds("a", "b")
     hand.update("a", 2.0)
     hand.leave("a")
@@ -178,10 +178,10 @@ def test_a_round_that_everyone_leaves_closes_with_what_it_has() -> None:
     assert (hand.model, hand.engine.in_flight) == ([2.0], 0)
 
 
-def test_rounds_go_on_with_the_first_device_that_joins_an_empty_fleet() -> None:
+def test_rounds_continue_with_the_first_device_that_joins_an_empty_fleet() -> None:
     hand = of_rounds()
     hand.join("a")
-    hand.join("b")  # comes into a round that has begun, and waits for the next
+    hand.join("b")  # joins during a round and waits for the next one
     assert hand.dispatched() == ["a"]
     hand.update("a", 2.0)
     assert (hand.model, hand.dispatched()) == ([2.0], ["a", "b"])
@@ -191,7 +191,7 @@ def test_rounds_go_on_with_the_first_device_that_joins_an_empty_fleet() -> None:
     assert (hand.dispatched(), hand.train("c").version) == (["c"], 1)
 
 
-def test_a_round_of_which_every_upload_was_given_up_begins_anew_without_a_version() -> None:
+def test_a_round_whose_uploads_were_all_given_up_starts_again_without_a_version() -> None:
     hand = of_rounds("a", "b")
     hand.give_up("a")
     assert hand.dispatched() == []
@@ -215,7 +215,7 @@ def test_a_device_that_was_restarted_in_a_round_waits_for_the_next() -> None:
     assert (hand.model, hand.dispatched()) == ([2.0], ["a", "b"])
 
 
-def test_the_deadline_is_counted_from_the_beginning_of_each_round() -> None:
+def test_the_deadline_counts_from_the_beginning_of_each_round() -> None:
     hand = of_rounds("a", "b", deadline=4.0)
     hand.now = 1.0
     hand.update("a", 1.0)
@@ -226,7 +226,7 @@ def test_the_deadline_is_counted_from_the_beginning_of_each_round() -> None:
     assert (hand.engine.version, hand.engine.wake_at) == (2, 9.5)
 
 
-def test_a_deadline_that_stood_from_an_earlier_round_closes_nothing() -> None:
+def test_the_deadline_of_an_earlier_round_has_no_effect() -> None:
     hand = of_rounds("a", deadline=4.0)
     hand.leave("a")
     hand.now = 3.0
@@ -242,7 +242,7 @@ def test_any_event_after_the_deadline_closes_the_round() -> None:
     hand = of_rounds("a", "b", "c", deadline=4.0)
     hand.update("a", 2.0)
     hand.now = 4.0
-    hand.update("b", 4.0)  # before the wake was served: it is in time
+    hand.update("b", 4.0)  # before the wake: it is in time
     assert (hand.model, tickets(hand)) == ([3.0], [2])
 
 
@@ -256,7 +256,7 @@ def of_ticks(*names: str) -> ByHand:
     return hand
 
 
-def test_a_tick_makes_a_version_for_those_whose_update_came() -> None:
+def test_a_tick_makes_a_version_for_the_devices_whose_update_arrived() -> None:
     hand = of_ticks("a", "b", "c")
     hand.now = 0.5
     hand.update("a", 2.0)
@@ -267,7 +267,7 @@ def test_a_tick_makes_a_version_for_those_whose_update_came() -> None:
     assert (hand.model, hand.dispatched(), hand.engine.wake_at) == ([3.0], ["a", "c"], 4.0)
 
 
-def test_a_tick_that_received_nothing_is_an_iteration_too() -> None:
+def test_a_tick_without_updates_is_an_iteration_too() -> None:
     hand = of_ticks("a")
     hand.wake()
     hand.wake()
@@ -277,7 +277,7 @@ def test_a_tick_that_received_nothing_is_an_iteration_too() -> None:
     assert [event.staleness for event in hand.events(trace.Aggregated)] == [[], [], [2]]
 
 
-def test_ticks_go_on_while_nobody_is_there() -> None:
+def test_ticks_continue_without_devices() -> None:
     hand = of_ticks("a")
     hand.leave("a")
     hand.wake()
@@ -306,7 +306,7 @@ def test_missed_ticks_are_made_up_one_wake_each() -> None:
     assert (hand.now, tickets(hand)) == (7.0, [1, 0, 0])
 
 
-def test_who_joins_or_brought_nothing_is_started_at_once_and_not_at_the_tick() -> None:
+def test_a_device_that_joins_or_gave_up_is_started_at_once_and_not_at_the_tick() -> None:
     hand = of_ticks("a", "b")
     hand.now = 1.0
     hand.join("c")
@@ -314,7 +314,7 @@ def test_who_joins_or_brought_nothing_is_started_at_once_and_not_at_the_tick() -
     assert (hand.engine.version, hand.dispatched()) == (0, ["c", "a"])
 
 
-def test_a_tick_does_not_restart_a_device_that_left_and_is_back_at_work() -> None:
+def test_a_tick_does_not_restart_a_device_that_returned_and_is_busy() -> None:
     hand = of_ticks("a", "b")
     hand.update("a", 2.0)
     hand.update("b", 4.0)

@@ -1,4 +1,4 @@
-"""Peers of ours that misbehave: the aggregator's process counts it, tells them, and goes on."""
+"""Known peers that misbehave: the aggregator process refuses, counts and continues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from testbed.history import trace
 from testbed.wire.authentication import CUT_OFF
 from testbed.wire.codec import BadMessage, decode, encode
-from testbed.wire.messages import MOST_EVENTS, Heartbeat, Hello, Refused, Train
+from testbed.wire.fields import MOST_EVENTS
+from testbed.wire.messages import Heartbeat, Hello, Refused, Train
 from tests.aggregator.process.test_main import World, folder, of, prepare, run, time
 from tests.devices.parts import Time
 
@@ -45,27 +46,27 @@ def test_a_hello_of_another_process_is_refused_while_the_first_is_alive(
     world = World(time)
     world.at(0.5, "host-1", Hello(device="host-1", pid=os.getppid(), cores=(1,), samples=5))
     events = run(world, folder, monkeypatch)
-    reason = f"a Hello of another process, and process {os.getpid()} is alive"
+    reason = f"a Hello of another process, while process {os.getpid()} is alive"
     assert [(event.peer, event.reason) for event in of(trace.Refusal, events)] == [("host-1", reason)]
     assert ("host-1", Refused(reason=reason)) in world.said
     assert [event.device for event in of(trace.Joined, events)] == ["host-1", "host-2"]
     assert of(trace.Left, events) == []
 
 
-def test_a_peer_that_says_too_much_is_told_once_a_second_and_counted(
+def test_a_peer_that_sends_too_much_is_answered_once_a_second_and_counted(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time)
     for number in range(100):
-        world.beat("host-1", 0.5 + number * 1e-6)
-        world.beat("host-2", 0.5 + number * 0.01)
-    events = run(world, folder, monkeypatch, "transport.rate=50")
+        world.heartbeat("host-1", 0.5 + number * 1e-6)
+        world.heartbeat("host-2", 0.5 + number * 0.01)
+    events = run(world, folder, monkeypatch, "transport.message_limit=50")
     refused = [(event.peer, event.count) for event in of(trace.Refusal, events) if "more than 50" in event.reason]
-    assert {peer for peer, _ in refused} == {"host-1", "host-2"}  # 100 a second are too many for long, too
+    assert {peer for peer, _ in refused} == {"host-1", "host-2"}  # 100 a second are too many in the long run
     assert sum(count for peer, count in refused if peer == "host-1") == pytest.approx(50, abs=3)
     assert sum(count for peer, count in refused if peer == "host-2") < 10
-    told = [peer for peer, message in world.said if isinstance(message, Refused)]
-    assert told.count("host-1") == 1
+    answered = [peer for peer, message in world.said if isinstance(message, Refused)]
+    assert answered.count("host-1") == 1
     assert of(trace.Stopped, events)[0].reason
 
 
@@ -74,12 +75,12 @@ def test_connections_are_counted_and_those_of_processes_that_have_ended_are_not(
 ) -> None:
     world, strange = World(time), ("stranger/", "a handshake that failed")
     peers = prepare(world, folder, monkeypatch)._peers
-    monkeypatch.setattr("aggregator.process.peers.is_computing", lambda pid: pid != 20)
+    monkeypatch.setattr("aggregator.connections.peers.is_computing", lambda pid: pid != 20)
     for name, pid in (("host-1", 10), ("host-2", 20)):
         peers.read(name, encode(Hello(device=name, pid=pid, cores=(1,), samples=5)))
     news = [Counter({strange: 2, ("host-1", CUT_OFF): 1, ("host-2", CUT_OFF): 1})]
     monkeypatch.setattr(world, "rejected_connections", lambda: news.pop() if news else Counter())
-    # forked anew: what had ended by then was the connection of the process before
+    # forked again: the connection that had ended was that of the earlier process
     peers.read("host-2", encode(Hello(device="host-2", pid=30, cores=(1,), samples=5)))
     assert peers.rejected_connections() == {strange: 2, ("host-1", CUT_OFF): 1}
     assert peers.rejected_connections() == {}

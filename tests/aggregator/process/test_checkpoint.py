@@ -1,4 +1,4 @@
-"""An engine that is written to a file and read back goes on as if nothing had happened, whatever its rule."""
+"""An engine that is written to a file and read back continues as before, under every strategy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from testbed.common import statefile
 from testbed.common.statefile import StateError
 from testbed.history import trace
 from testbed.profile.schema import Checkpoint
-from testbed.wire.messages import Base, Job, Train
+from testbed.wire.messages import Base, Train
+from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vector
 
 FLEET = {"a": 10, "b": 20, "c": 30, "d": 5}
@@ -42,7 +43,7 @@ def strategy(name: str) -> Strategy:
 
 
 def play(hand: ByHand, steps: range) -> None:
-    """Somebody who is busy answers, or the rule is woken: who, and with what, is a function of the step and the job."""
+    """Let a busy device answer, or wake the strategy: the device and its delta depend only on step and job."""
     for step in steps:
         chance, hand.now = np.random.default_rng([7, step]), 0.25 * (step + 1)
         wake_at = hand.engine.wake_at
@@ -51,7 +52,7 @@ def play(hand: ByHand, steps: range) -> None:
             continue
         busy = sorted(hand.engine.busy)
         if not busy:
-            continue  # a rule with ticks waits for the next
+            continue  # a strategy with ticks waits for the next
         device = busy[chance.integers(len(busy))]
         train = hand.train(device)
         noise = np.random.default_rng([ord(device), train.number]).normal(size=len(MODEL))
@@ -72,7 +73,7 @@ def begun(name: str) -> ByHand:
 
 @pytest.mark.parametrize("name", REPEATABLE)
 @pytest.mark.parametrize("cut", [1, 23, 40])
-def test_a_run_that_goes_on_from_a_file_ends_with_the_same_model(name: str, cut: int, tmp_path: Path) -> None:
+def test_a_run_that_resumes_from_a_file_ends_with_the_same_model(name: str, cut: int, tmp_path: Path) -> None:
     whole, first = begun(name), begun(name)
     play(whole, range(80))
     play(first, range(cut))
@@ -89,7 +90,7 @@ def test_a_run_that_goes_on_from_a_file_ends_with_the_same_model(name: str, cut:
 
 
 @pytest.mark.parametrize("name", REPEATABLE)
-def test_everybody_is_sent_what_he_was_working_on(name: str, tmp_path: Path) -> None:
+def test_each_device_is_sent_its_open_ticket_again(name: str, tmp_path: Path) -> None:
     first = begun(name)
     play(first, range(30))
     second = ByHand(strategy(name), MODEL)
@@ -103,7 +104,7 @@ def test_everybody_is_sent_what_he_was_working_on(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_where_devices_know_more_than_the_rule_they_leave_and_join_again(name: str, tmp_path: Path) -> None:
+def test_devices_that_have_part_of_the_state_leave_and_join_again(name: str, tmp_path: Path) -> None:
     first = ByHand(strategy(name), MODEL, job=Job(steps=2))
     first.start(**FLEET)
     for device in sorted(first.engine.busy)[:2]:
@@ -124,12 +125,12 @@ def test_where_devices_know_more_than_the_rule_they_leave_and_join_again(name: s
     check_conservation(second.engine)
 
 
-def test_a_rule_that_has_half_of_its_state_on_the_devices_cannot_be_resumed() -> None:
+def test_a_strategy_with_state_on_the_devices_cannot_be_resumed() -> None:
     assert strategy("asafl").resumable
     assert not STRATEGIES["asafl"](rounds=5, budget=5.0, memory="light").resumable
 
 
-def test_a_device_that_keeps_its_base_is_given_it_back(tmp_path: Path) -> None:
+def test_a_device_that_keeps_its_base_is_sent_it_again(tmp_path: Path) -> None:
     first = begun("audg")
     present = first.engine._present["a"]
     first.update("a", 1.0, 1.0, 1.0)
@@ -143,7 +144,7 @@ def test_a_device_that_keeps_its_base_is_given_it_back(tmp_path: Path) -> None:
     assert (device, base.version, base.model.tolist()) == ("a", 0, list(MODEL))
 
 
-def test_past_models_are_kept_for_those_who_need_them_and_no_longer(tmp_path: Path) -> None:
+def test_past_models_are_kept_only_as_long_as_they_are_needed(tmp_path: Path) -> None:
     first = begun("fedasync")
     for delta in (1.0, 2.0, 3.0):
         first.update("a", delta, delta, delta)
@@ -158,7 +159,7 @@ def test_past_models_are_kept_for_those_who_need_them_and_no_longer(tmp_path: Pa
 
 
 class Scribe:
-    """Checkpoints in a folder, with a clock that is moved by hand."""
+    """Checkpoints in a folder, with a clock that the test sets."""
 
     def __init__(self, folder: Path, **when: object) -> None:
         self.host = 0.0
@@ -182,14 +183,14 @@ def test_a_checkpoint_is_due_after_seconds_or_versions(tmp_path: Path) -> None:
     assert scribe.is_due(20.0, 6)
 
 
-def test_none_is_made_where_none_is_wanted(tmp_path: Path) -> None:
+def test_no_checkpoint_is_written_if_checkpoints_are_disabled(tmp_path: Path) -> None:
     scribe = Scribe(tmp_path, never=True)
     assert not scribe.checkpoints.is_due(1000.0, 1000)
     scribe.checkpoints.take_last(1000.0, 1000, 5, dict)
     assert not scribe.path.exists()
 
 
-def test_it_says_how_far_the_run_was_and_the_trace_is_on_the_disk_first(tmp_path: Path) -> None:
+def test_a_checkpoint_contains_moment_and_version_and_the_trace_is_synced_first(tmp_path: Path) -> None:
     scribe = Scribe(tmp_path)
     scribe.checkpoints.take_last(12.5, 7, 4711, lambda: {"engine": [1, 2]})
     notes = statefile.notes_of(scribe.path)
@@ -210,7 +211,7 @@ def test_writing_takes_a_tenth_of_the_time_at_most(tmp_path: Path) -> None:
     assert scribe.checkpoints.is_due(2.0, 2)
 
 
-def test_a_disk_without_room_is_told_once_and_tried_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_is_reported_once_and_tried_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "checkpoints").write_text("a file where the folder should be")
     scribe = Scribe(tmp_path, versions=1).checkpoints
     for version in (1, 2):
@@ -224,23 +225,23 @@ def test_a_disk_without_room_is_told_once_and_tried_again(tmp_path: Path, capsys
     assert checkpoint.read(tmp_path / CHECKPOINT, "aggregator") == {"engine": 3}
 
 
-def test_a_rule_that_keeps_what_cannot_be_kept_runs_on_without_checkpoints(
+def test_a_strategy_whose_state_cannot_be_written_runs_without_checkpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scribe = Scribe(tmp_path)
-    scribe.checkpoints.take(1.0, 1, 0, {"rule": {"_clock": time.monotonic}})
-    assert "state['rule']['_clock'] is a" in capsys.readouterr().err
+    scribe.checkpoints.take(1.0, 1, 0, {"strategy": {"_clock": time.monotonic}})
+    assert "state['strategy']['_clock'] is a" in capsys.readouterr().err
     assert not scribe.path.exists()
 
 
-def test_a_state_with_objects_of_others_is_refused(tmp_path: Path) -> None:
+def test_a_state_with_classes_of_other_modules_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state"
     statefile.draft([Path("x")], ("pathlib",)).write(path, {})
-    with pytest.raises(StateError, match="no part of a run's state"):
+    with pytest.raises(StateError, match="not allowed in a state file"):
         checkpoint.read(path, "my_rule")
 
 
-def test_a_train_that_is_read_back_is_whole(tmp_path: Path) -> None:
+def test_a_train_is_read_back_completely(tmp_path: Path) -> None:
     path, train = tmp_path / "state", Train(ticket=3, version=2, sent=1.5, job=Job(lr=0.5), model=vector(1.0, 2.0))
     statefile.draft(train, MODULES).write(path, {})
     found = checkpoint.read(path, "aggregator")

@@ -1,4 +1,4 @@
-"""Whether the run is over, and why: time, versions, accuracy, early stopping, and those who ask."""
+"""Whether the run is over, and why: time, versions, accuracy, early stopping and requests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from testbed.profile.schema import StopWhen
 
 
 def scores_taken(when: StopWhen, scores: Sequence[float | Mapping[str, float]]) -> tuple[int, str | None]:
-    """After how many scores the run ends, and why; numbers are losses."""
+    """Return after how many scores the run ends, and why; numbers are losses."""
     ending = Ending(when)
     for number, score in enumerate(scores, 1):
-        ending.look_at_score(score if isinstance(score, Mapping) else {"loss": score})
+        ending.check_score(score if isinstance(score, Mapping) else {"loss": score})
         if ending.reason is not None:
             return number, ending.reason
     return len(scores), None
@@ -27,23 +27,23 @@ def scores_taken(when: StopWhen, scores: Sequence[float | Mapping[str, float]]) 
 def test_a_run_ends_at_its_time_and_not_before() -> None:
     ending = Ending(StopWhen(seconds=2.5))
     assert ending.at == 2.5
-    ending.look_at_time(2.4999)
+    ending.check_time(2.4999)
     assert ending.reason is None
-    ending.look_at_time(2.5)
+    ending.check_time(2.5)
     assert ending.reason == "2.5 seconds are over"
 
 
 def test_a_run_without_a_time_never_ends_by_it() -> None:
     ending = Ending(StopWhen(versions=3))
     assert ending.at == math.inf
-    ending.look_at_time(1e12)
+    ending.check_time(1e12)
     assert ending.reason is None
 
 
 @pytest.mark.parametrize(("version", "ends"), [(2, False), (3, True), (4, True)])
 def test_a_run_ends_with_its_last_version(version: int, ends: bool) -> None:
     ending = Ending(StopWhen(versions=3))
-    ending.look_at_version(version)
+    ending.check_version(version)
     assert ending.reason == ("version 3 is reached" if ends else None)
 
 
@@ -59,15 +59,15 @@ def test_a_run_ends_with_its_last_version(version: int, ends: bool) -> None:
 )
 def test_a_run_ends_with_its_accuracy(metrics: dict[str, float], ends: bool) -> None:
     ending = Ending(StopWhen(target_accuracy=0.9))
-    ending.look_at_score(metrics)
+    ending.check_score(metrics)
     assert ending.reason == ("accuracy 0.9 is reached" if ends else None)
 
 
-def test_what_the_profile_does_not_ask_for_ends_nothing() -> None:
+def test_a_condition_that_is_not_in_the_profile_ends_nothing() -> None:
     ending = Ending(StopWhen(seconds=100.0))
-    ending.look_at_version(10**9)
+    ending.check_version(10**9)
     for _ in range(1000):
-        ending.look_at_score({"accuracy": 1.0, "loss": 5.0})
+        ending.check_score({"accuracy": 1.0, "loss": 5.0})
     assert (ending.reason, ending.over) == (None, False)
 
 
@@ -79,8 +79,8 @@ def test_what_the_profile_does_not_ask_for_ends_nothing() -> None:
     [
         ([5, 4, 3, 2, 1], None),  # it always falls
         ([5, 6, 7, 8], 4),  # three after the lowest
-        ([5, 6, 7, 4, 8, 9, 10], 7),  # the count begins anew with a new lowest
-        ([5, 6, 5, 7], 4),  # as low as the lowest is no new one
+        ([5, 6, 7, 4, 8, 9, 10], 7),  # a new lowest resets the count
+        ([5, 6, 5, 7], 4),  # equal to the lowest is no improvement
         ([5, 9, 8, 7, 6], 4),  # lower than the one before is not enough
         ([5, 6, 7, 4.999, 6, 7], None),
     ],
@@ -131,7 +131,7 @@ def test_a_run_without_patience_is_not_stopped_early() -> None:
     assert scores_taken(StopWhen(seconds=1.0, improvement=0.5), [1.0, 2.0] * 1000)[1] is None
 
 
-def test_the_accuracy_goes_before_the_patience() -> None:
+def test_the_accuracy_precedes_the_patience() -> None:
     when = StopWhen(target_accuracy=0.5, patience=1)
     assert scores_taken(when, [{"loss": 1.0}, {"loss": 2.0, "accuracy": 0.5}]) == (2, "accuracy 0.5 is reached")
 
@@ -141,34 +141,34 @@ def test_the_accuracy_goes_before_the_patience() -> None:
 
 def test_the_first_reason_counts() -> None:
     ending = Ending(StopWhen(seconds=1.0, versions=1, patience=1))
-    ending.ask("a rule failed")
-    ending.look_at_time(2.0)
-    ending.look_at_version(5)
-    ending.look_at_score({})
+    ending.request("a strategy failed")
+    ending.check_time(2.0)
+    ending.check_version(5)
+    ending.check_score({})
     ending.interrupt("Ctrl-C")
-    assert ending.reason == "a rule failed"
+    assert ending.reason == "a strategy failed"
 
 
 # ---- interrupts, and the time after the end
 
 
-def test_an_interrupt_ends_the_run_and_says_that_it_shall_be_at_once() -> None:
+def test_an_interrupt_ends_the_run_at_once() -> None:
     ending = Ending(StopWhen(seconds=1.0))
-    ending.ask("version 3 is reached")
+    ending.request("version 3 is reached")
     assert (ending.over, ending.interrupted) == (True, False)
     ending = Ending(StopWhen(seconds=1.0))
     ending.interrupt("Ctrl-C")
     assert (ending.reason, ending.over, ending.interrupted) == ("Ctrl-C", True, True)
 
 
-def test_a_run_is_not_over_while_the_final_model_is_handed_out() -> None:
+def test_a_run_is_not_over_while_the_final_model_is_broadcast() -> None:
     ending = Ending(StopWhen(seconds=1.0))
     assert ending.over is False
-    ending.look_at_time(1.0)
+    ending.check_time(1.0)
     assert ending.over is True
-    ending.handing_out = True
+    ending.broadcasting = True
     assert (ending.over, ending.reason) == (False, "1 seconds are over")
-    ending.interrupt("Ctrl-C")  # ends the waiting, and changes nothing about why the run ended
+    ending.interrupt("Ctrl-C")  # ends the waiting, but the reason stays
     assert (ending.interrupted, ending.reason) == (True, "1 seconds are over")
-    ending.handing_out = False
+    ending.broadcasting = False
     assert ending.over is True

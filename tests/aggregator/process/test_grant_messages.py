@@ -1,4 +1,4 @@
-"""Requests on their way into the aggregator's process, and messages that a device may not send."""
+"""Requests for grants in the aggregator process, and messages that a device may not send."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def says(world: World, message: Message, at: float = 0.25) -> None:
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (Grant(ticket=1, rate=1e9, sent=0.0), "a Grant that this device may not send"),
-        (Ask(device="host-2", ticket=2, due=0.25), "a Ask that this device may not send"),
+        (Grant(ticket=1, rate=1e9, sent=0.0), "Grant, which this device may not send"),
+        (Ask(device="host-2", ticket=2, due=0.25), "Ask, which this device may not send"),
         (Ask(device="host-1", ticket=1, due=9.0), "a request that is due long after it was sent"),
         (
             Ask(device="host-1", ticket=1, due=0.25, events=({"kind": "granted", "t": 0.0},)),
@@ -36,7 +36,7 @@ def says(world: World, message: Message, at: float = 0.25) -> None:
         ),
     ],
 )
-def test_what_a_device_may_not_say_is_refused_and_traced(
+def test_a_message_that_a_device_may_not_send_is_refused_and_traced(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: Message, reason: str
 ) -> None:
     says(world, message)
@@ -46,13 +46,13 @@ def test_what_a_device_may_not_say_is_refused_and_traced(
     assert of(trace.Granted, events) == of(trace.Asked, events) == []
 
 
-def test_a_request_is_taken_up_when_it_is_due_and_not_before(
+def test_a_request_is_handled_when_it_is_due_and_not_before(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(device: str, train: Train) -> None:
         if device == "host-1" and train.ticket <= 2:
             says(world, Ask(device=device, ticket=train.ticket, due=0.625), at=0.5)
-            world.beat(device, at=0.55, ticket=train.ticket, finished=train.ticket, trains=1, state="waiting")
+            world.heartbeat(device, at=0.55, ticket=train.ticket, finished=train.ticket, trains=1, state="waiting")
 
     world.on_train = answer
     events = run(world, tmp_path, monkeypatch, strategy=OnRequest())
@@ -63,7 +63,7 @@ def test_a_request_is_taken_up_when_it_is_due_and_not_before(
     assert sum(event.served for event in of(trace.Load, events)) == 0  # no update
 
 
-def test_a_request_for_a_ticket_that_is_settled_is_ignored(
+def test_a_request_for_a_ticket_that_has_ended_is_ignored(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     says(world, Ask(device="host-1", ticket=99, due=0.25))

@@ -1,4 +1,4 @@
-"""The aggregator's process, with a scripted transport and a clock that moves only when somebody waits."""
+"""The aggregator process with a scripted transport and a clock that moves only while the process waits."""
 
 from __future__ import annotations
 
@@ -42,18 +42,19 @@ from testbed.wire.messages import (
     Update,
     Welcome,
 )
+from tests.aggregator.strategies.by_hand import validated
 from tests.devices.parts import Time
 from tests.devices.tiny import TinyTask
 
 E = TypeVar("E", bound=trace.Event)
 SOON = 1e-3
-"""What the process itself takes, with a clock that moves a little at every look."""
+"""Seconds that the process itself takes: the clock moves a little at every look."""
 
 
 class World:
-    """Everybody whom the aggregator talks to. They say hello, are told to train, and answer by the script.
+    """All peers of the aggregator. They say hello, receive jobs, and answer by a script.
 
-    ``overslept``: by so many seconds, the process comes back late from waiting for a message.
+    ``overslept``: seconds by which the process returns late from waiting for a message.
     """
 
     endpoint = "nowhere"
@@ -69,7 +70,7 @@ class World:
         self.time, self.dilation, self.overslept = time, dilation, overslept
         self.canaries = ("canary@1",) if canary else ()
         self.said: list[tuple[str, Message]] = []
-        """What the aggregator said, and to whom."""
+        """Peer and message of everything that the aggregator sent."""
         self.on_train: Callable[[str, Train], None] = lambda device, train: None
         self._origin = time.now
         self._queue: list[tuple[float, int, str, list[Buffer]]] = []
@@ -77,7 +78,7 @@ class World:
             self.at(0.0, name, Hello(device=name, pid=os.getpid(), cores=(1,), samples=5))
 
     def at(self, moment: float, peer: str, message: Message) -> None:
-        """Let a peer say something at an emulated moment."""
+        """Let a peer send a message at an emulated moment."""
         host = self._origin + moment * self.dilation
         heapq.heappush(self._queue, (host, len(self.said) + len(self._queue), peer, encode(message)))
 
@@ -101,10 +102,10 @@ class World:
             ),
         )
 
-    def beat(self, device: str, at: float, **changes: Any) -> None:
+    def heartbeat(self, device: str, at: float, **changes: Any) -> None:
         self.at(at, device, msgspec.structs.replace(Heartbeat(device=device, state="idle"), **changes))
 
-    # ---- as the aggregator's end of the transport
+    # ---- the hub, as the aggregator uses it
 
     def send(self, peer: str, frames: Sequence[Buffer]) -> None:
         message = decode(frames, TinyTask.SIZE)
@@ -117,7 +118,7 @@ class World:
         elif isinstance(message, Snapshot):
             self.at(now, peer, Score(version=message.version, made=message.made, metrics={"accuracy": 0.5}))
         elif isinstance(message, Stop):
-            self.beat(peer, now, state=STOPPED)
+            self.heartbeat(peer, now, state=STOPPED)
 
     def receive(self, timeout: float) -> tuple[str, list[Buffer]] | None:
         limit = self.time.now + timeout + (self.overslept if timeout > 0 else 0.0)
@@ -155,16 +156,16 @@ def prepare(
     strategy: Strategy | None = None,
     resume: Resumption | None = None,
 ) -> AggregatorProcess:
-    """The process for a run over two devices that are not throttled, with a rule that takes every update."""
+    """The process for a run with two devices that are not throttled, and a strategy that applies every update."""
     if strategy is not None:
-        monkeypatch.setattr("aggregator.process.main._strategy", lambda experiment: strategy)
+        monkeypatch.setattr("aggregator.process.assembly.strategy_of", lambda experiment: strategy)
     profile = folder / "mine.toml"
     profile.write_text(
         'strategy = "fedasync"\nstop.seconds = 2.0\ndevices = [{ profile = "host", count = 2 }]', encoding="utf-8"
     )
     experiment = load(profile, settings)
     plan = planner.plan(experiment, Survey(samples=(5, 5)), cores.plan([0, 1], 2), world.dilation)
-    monkeypatch.setattr("aggregator.process.peers.Hub", lambda endpoint, max_bytes, allow: world)
+    monkeypatch.setattr("aggregator.connections.peers.Hub", lambda endpoint, max_bytes, allow: world)
     config = AggregatorConfig(
         experiment=experiment,
         devices=plan.devices,
@@ -178,13 +179,15 @@ def prepare(
         status_file=str(folder / "status.json"),
         resume=resume,
     )
-    return AggregatorProcess(config, TinyTask())
+    process = AggregatorProcess(config, TinyTask())
+    validated(process._engine)
+    return process
 
 
 def run(
     world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, strategy: Strategy | None = None
 ) -> list[trace.Event]:
-    """The trace of such a run."""
+    """Return the trace of such a run."""
     prepare(world, folder, monkeypatch, *settings, strategy=strategy).run()
     return list(trace.read(folder / "trace.jsonl"))
 
@@ -196,7 +199,7 @@ def of(kind: type[E], events: Sequence[trace.Event]) -> list[E]:
 # ---- updates are kept until they are due
 
 
-def test_an_update_is_taken_up_when_it_is_due_and_not_before(
+def test_an_update_is_handled_when_it_is_due_and_not_before(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time)
@@ -204,7 +207,9 @@ def test_an_update_is_taken_up_when_it_is_due_and_not_before(
     def answer(device: str, train: Train) -> None:
         if train.version == 0 and device == "host-1":
             world.update(device, train, at=0.5, due=0.625)
-            world.beat(device, at=0.55, ticket=train.ticket, finished=train.ticket, trains=1)  # still on its way
+            world.heartbeat(
+                device, at=0.55, ticket=train.ticket, finished=train.ticket, trains=1
+            )  # the update is still on its way
 
     world.on_train = answer
     [arrived] = of(trace.Arrived, run(world, folder, monkeypatch))
@@ -212,9 +217,7 @@ def test_an_update_is_taken_up_when_it_is_due_and_not_before(
     assert 0.625 <= arrived.t <= 0.625 + SOON
 
 
-def test_an_update_that_is_overdue_is_taken_up_at_once(
-    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_overdue_update_is_handled_at_once(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(time)
     world.on_train = lambda device, train: None if train.version else world.update(device, train, at=0.5, due=0.25)
     arrived = of(trace.Arrived, run(world, folder, monkeypatch))
@@ -222,7 +225,7 @@ def test_an_update_that_is_overdue_is_taken_up_at_once(
     assert arrived[0].t == pytest.approx(0.5, abs=SOON)
 
 
-def test_updates_are_taken_up_in_the_order_in_which_they_are_due(
+def test_updates_are_handled_in_the_order_in_which_they_are_due(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, due = World(time), {"host-1": 0.75, "host-2": 0.625}
@@ -246,7 +249,7 @@ def test_a_heartbeat_does_not_overtake_an_update_that_is_due(
     def answer(device: str, train: Train) -> None:
         if train.version == 0 and device == "host-1":
             world.update(device, train, at=0.5, due=0.625)
-            world.beat(device, at=0.6875, ticket=0, finished=train.ticket, trains=1)  # by itself: it was given up
+            world.heartbeat(device, at=0.6875, ticket=0, finished=train.ticket, trains=1)  # by itself: it was given up
 
     world.on_train = answer
     events = run(world, folder, monkeypatch)
@@ -275,29 +278,31 @@ def test_an_update_that_is_due_in_more_than_a_host_second_is_refused(
     assert any(isinstance(message, Refused) for _, message in world.said) == refused
 
 
-def test_a_request_under_a_rule_that_grants_no_rates_is_refused(
+def test_a_request_under_a_strategy_without_grants_is_refused(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time, 1.0)
     world.at(0.25, "host-1", Ask(device="host-1", ticket=1, due=0.25))
     events = run(world, folder, monkeypatch)
-    assert [event.reason for event in of(trace.Refusal, events)] == ["a request for a rate, and this rule grants none"]
+    assert [event.reason for event in of(trace.Refusal, events)] == [
+        "a request for a rate, but this strategy grants none"
+    ]
 
 
 FORGED = {
-    "a JoinCluster that this device may not send": JoinCluster(
+    "JoinCluster, which this device may not send": JoinCluster(
         ticket_range=1, head="host-1", members=(("host-1", 1, 0),)
     ),
-    "a Train that this device may not send": Train(
+    "Train, which this device may not send": Train(
         ticket=1, version=0, sent=0.0, job=None, model=np.zeros(8, np.float32), for_cluster=True
     ),
-    "a HeadReport that this device may not send": HeadReport(device="host-2", ticket_range=1, events=()),
-    "a Ledger of a cluster that this device does not head": HeadReport(device="host-1", ticket_range=1, events=()),
+    "HeadReport, which this device may not send": HeadReport(device="host-2", ticket_range=1, events=()),
+    "a HeadReport of a cluster that this device does not head": HeadReport(device="host-1", ticket_range=1, events=()),
 }
 
 
 @pytest.mark.parametrize("reason", FORGED)
-def test_what_only_an_aggregator_or_a_cluster_head_may_say_is_refused(
+def test_a_message_that_only_an_aggregator_or_a_head_may_send_is_refused(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     world = World(time)
@@ -313,7 +318,7 @@ def test_what_only_an_aggregator_or_a_cluster_head_may_say_is_refused(
     events = run(world, folder, monkeypatch)
     assert [event.reason for event in of(trace.Refusal, events)] == [reason]
     assert (Refused(reason=reason)) in [message for _, message in world.said]
-    assert len(of(trace.Arrived, events)) == 1  # and the device goes on
+    assert len(of(trace.Arrived, events)) == 1  # and the device continues
     assert of(trace.Grouped, events) == []
 
 
@@ -329,7 +334,7 @@ def test_an_update_that_is_due_after_the_end_is_in_flight(
     assert stopped.t == pytest.approx(2.0, abs=SOON)
 
 
-def test_the_last_version_ends_the_run_before_the_next_update_is_taken_up(
+def test_the_last_version_ends_the_run_before_the_next_update_is_handled(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time)
@@ -344,14 +349,14 @@ def test_the_last_version_ends_the_run_before_the_next_update_is_taken_up(
 
 @dataclass(kw_only=True)
 class Wakeful(EveryUpdate):
-    """Asks for one wake after the other, and writes down what it is given, and at which moment.
+    """Asks for one wake after the other, and notes each event that it gets with its moment.
 
     A wish is a moment, or "again": at once. The first is made at the start, the next at each wake.
     """
 
     wishes: list[float | str]
     after_updates: list[float | str] = field(default_factory=list)
-    """Asked for at the updates, in turn."""
+    """Wakes to ask for, one at each update."""
     given: list[tuple[str, float]] = field(default_factory=list)
 
     def on_start(self, server: Server) -> Decision:
@@ -371,7 +376,7 @@ class Wakeful(EveryUpdate):
 
 
 def first_updates(world: World, **due: float) -> None:
-    """Let devices send the answer to their first model at 0.5, to be due at these moments."""
+    """Let devices send their first update at 0.5, due at these moments."""
 
     def answer(device: str, train: Train) -> None:
         moment = due.pop(device.replace("-", "_"), None)
@@ -390,7 +395,7 @@ def first_updates(world: World, **due: float) -> None:
         (0.8125, ["host-2", "host-1", "wake"]),
     ],
 )
-def test_what_was_due_first_is_given_to_the_rule_first_and_counts_from_then(
+def test_what_was_due_first_reaches_the_strategy_first_and_counts_from_then(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float, wake: float, order: list[str]
 ) -> None:
     world, strategy = World(time, overslept=overslept), Wakeful(wishes=[wake])
@@ -411,7 +416,7 @@ def test_an_update_comes_before_the_wake_of_the_same_moment(
 
 
 @pytest.mark.parametrize("overslept", [0.0, 0.25])
-def test_a_rule_may_be_woken_again_at_the_same_moment_before_anything_later(
+def test_a_strategy_may_be_woken_again_at_the_same_moment_before_anything_later(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, overslept: float
 ) -> None:
     world, strategy = World(time, overslept=overslept), Wakeful(wishes=[0.5625, "again", "again", 0.6875])
@@ -424,22 +429,20 @@ def test_a_message_does_not_overtake_a_wake_that_is_due(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, strategy = World(time, overslept=0.25), Wakeful(wishes=[0.375])
-    first_updates(world, host_1=0.25)  # comes at 0.5, too late to be kept: it counts from then
+    first_updates(world, host_1=0.25)  # received at 0.5, after its due moment: it counts from its receipt
     run(world, folder, monkeypatch, strategy=strategy)
     assert [what for what, _ in strategy.given] == ["wake", "host-1"]
     assert [moment for _, moment in strategy.given] == pytest.approx([0.375, 0.5], abs=SOON)
 
 
-def test_a_wake_that_is_asked_for_in_the_past_does_not_turn_time_back(
-    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wake_in_the_past_does_not_move_time_back(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world, strategy = World(time), Wakeful(wishes=[], after_updates=[0.125])
     first_updates(world, host_1=0.625)
     run(world, folder, monkeypatch, strategy=strategy)
     assert strategy.given == [("host-1", 0.625), ("wake", 0.625)]
 
 
-def test_a_rule_that_asks_for_the_same_moment_for_ever_does_not_keep_the_run_from_ending(
+def test_a_strategy_that_sets_the_same_wake_for_ever_does_not_keep_the_run_from_ending(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @dataclass(kw_only=True)
@@ -456,7 +459,7 @@ def test_a_rule_that_asks_for_the_same_moment_for_ever_does_not_keep_the_run_fro
     assert stopped.t == pytest.approx(2.0, abs=0.02)
 
 
-def test_the_last_version_ends_the_run_before_the_rule_is_woken(
+def test_the_last_version_ends_the_run_before_the_wake(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, strategy = World(time, overslept=0.25), Wakeful(wishes=[0.6875])
@@ -480,7 +483,9 @@ def test_a_run_takes_its_seconds_times_the_dilation(
     assert (header.schema, header.dilation) == (trace.SCHEMA, dilation)
 
 
-def test_a_model_says_when_it_was_sent(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_train_contains_the_moment_at_which_it_was_sent(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = World(time)
     world.on_train = lambda device, train: None if train.version else world.update(device, train, at=0.5, due=0.625)
     run(world, folder, monkeypatch)
@@ -488,10 +493,10 @@ def test_a_model_says_when_it_was_sent(time: Time, folder: Path, monkeypatch: py
     assert sent == pytest.approx([0.0, 0.0, 0.625, 0.625], abs=SOON)
 
 
-# ---- the aggregator about itself
+# ---- the load of the aggregator
 
 
-def test_the_aggregator_tells_how_busy_it_was_about_once_a_host_second(
+def test_the_aggregator_records_its_load_about_once_a_host_second(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time, dilation=2.0)
@@ -506,16 +511,16 @@ def test_the_aggregator_tells_how_busy_it_was_about_once_a_host_second(
 # ---- canaries
 
 
-NOTE = trace.Canary(t=1.0, core=1, asked=0.02, alone=0.02, obtained=0.021)
+SAMPLE = trace.Canary(t=1.0, core=1, asked=0.02, alone=0.02, obtained=0.021)
 
 
-def test_what_a_canary_sings_is_traced_and_it_is_no_device(
+def test_the_samples_of_a_canary_are_traced_and_it_is_no_device(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time, canary=True)
-    world.at(1.0, "canary@1", Heartbeat(device="canary@1", state="singing", events=(as_table(NOTE),)))
+    world.at(1.0, "canary@1", Heartbeat(device="canary@1", state="measuring", events=(as_table(SAMPLE),)))
     events = run(world, folder, monkeypatch)
-    assert of(trace.Canary, events) == [NOTE]
+    assert of(trace.Canary, events) == [SAMPLE]
     assert [event.device for event in of(trace.Joined, events)] == ["host-1", "host-2"]
     assert [type(message) for peer, message in world.said if peer == "canary@1"] == [Welcome, Stop]
 
@@ -524,11 +529,13 @@ def test_what_a_canary_sings_is_traced_and_it_is_no_device(
     "message",
     [
         Heartbeat(device="canary@1", state="", events=(as_table(trace.Resent(t=1.0, device="host-1", ticket=1)),)),
-        Heartbeat(device="canary@1", state="", events=(as_table(NOTE) | {"obtained": float("nan")},)),
+        Heartbeat(device="canary@1", state="", events=(as_table(SAMPLE) | {"obtained": float("nan")},)),
         Stop(reason="me too"),
     ],
 )
-def test_a_canary_may_only_sing(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, message: Message) -> None:
+def test_a_canary_may_only_send_samples(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, message: Message
+) -> None:
     world = World(time, canary=True)
     world.at(1.0, "canary@1", message)
     events = run(world, folder, monkeypatch)
@@ -536,7 +543,7 @@ def test_a_canary_may_only_sing(time: Time, folder: Path, monkeypatch: pytest.Mo
     assert of(trace.Canary, events) == of(trace.Resent, events) == []
 
 
-def test_an_update_that_had_to_queue_counts_from_when_it_was_due_and_so_does_the_answer(
+def test_an_update_that_waited_counts_from_its_due_moment_and_so_does_the_answer(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time)
@@ -553,28 +560,28 @@ def test_an_update_that_had_to_queue_counts_from_when_it_was_due_and_so_does_the
 
 
 @dataclass(kw_only=True)
-class HandsOut(EveryUpdate):
-    """Takes every update, and hands out the final model."""
+class Broadcasts(EveryUpdate):
+    """Applies every update, and broadcasts the final model."""
 
-    hands_out_final_model: ClassVar[bool] = True
+    broadcasts_final_model: ClassVar[bool] = True
 
 
 def finals(world: World) -> list[tuple[str, int]]:
-    """To whom the final model was sent, and its version."""
+    """The devices that were sent the final model, and its version."""
     return [(peer, said.version) for peer, said in world.said if isinstance(said, Train) and said.job is None]
 
 
-def test_a_run_whose_rule_hands_out_the_final_model_ends_when_every_device_has_it(
+def test_a_run_that_broadcasts_the_final_model_ends_when_every_device_has_it(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, moments = World(time), {"host-1": 2.5, "host-2": 3.25}
 
     def answer(device: str, train: Train) -> None:
         if train.job is None:
-            world.beat(device, at=moments[device], finished=train.ticket, trains=2)
+            world.heartbeat(device, at=moments[device], finished=train.ticket, trains=2)
 
     world.on_train = answer
-    events = run(world, folder, monkeypatch, strategy=HandsOut())
+    events = run(world, folder, monkeypatch, strategy=Broadcasts())
     assert finals(world) == [("host-1", 0), ("host-2", 0)]
     delivered = of(trace.Delivered, events)
     assert [event.device for event in delivered] == ["host-1", "host-2"]
@@ -585,7 +592,7 @@ def test_a_run_whose_rule_hands_out_the_final_model_ends_when_every_device_has_i
     assert [type(message) for peer, message in world.said if peer == "host-1"][-2:] == [Train, Stop]
 
 
-def test_a_rule_that_does_not_hand_out_the_final_model_ends_the_run_at_once(
+def test_a_run_without_a_final_broadcast_ends_at_once(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time)
@@ -595,16 +602,18 @@ def test_a_rule_that_does_not_hand_out_the_final_model_ends_the_run_at_once(
 
 
 @pytest.mark.parametrize("patience", [0.5, 1.5])
-def test_devices_that_do_not_get_the_final_model_are_waited_for_so_long_and_no_longer(
+def test_devices_without_the_final_model_are_awaited_for_the_configured_time(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
-    events = run(World(time), folder, monkeypatch, f"stop={{seconds = 2, delivery = {patience}}}", strategy=HandsOut())
+    events = run(
+        World(time), folder, monkeypatch, f"stop={{seconds = 2, delivery = {patience}}}", strategy=Broadcasts()
+    )
     [stopped] = of(trace.Stopped, events)
     assert stopped.t == pytest.approx(2.0 + patience, abs=0.1 + SOON)
     assert (stopped.reason, stopped.in_flight, of(trace.Delivered, events)) == ("2 seconds are over", 2, [])
 
 
-def test_a_device_that_comes_while_the_final_model_is_handed_out_gets_it_too(
+def test_a_device_that_joins_during_the_final_broadcast_gets_the_model(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time)
@@ -612,39 +621,39 @@ def test_a_device_that_comes_while_the_final_model_is_handed_out_gets_it_too(
 
     def answer(device: str, train: Train) -> None:
         if train.job is None and (device == "host-1" or train.sent > 2.25):
-            world.beat(device, at=2.75, finished=train.ticket, trains=2 if device == "host-1" else 1)
+            world.heartbeat(device, at=2.75, finished=train.ticket, trains=2 if device == "host-1" else 1)
 
     world.on_train = answer
-    events = run(world, folder, monkeypatch, strategy=HandsOut())
+    events = run(world, folder, monkeypatch, strategy=Broadcasts())
     assert finals(world) == [("host-1", 0), ("host-2", 0), ("host-2", 0)]
     assert [event.device for event in of(trace.Delivered, events)] == ["host-1", "host-2"]
     assert of(trace.Stopped, events)[0].in_flight == 0
 
 
-def test_what_devices_send_while_the_final_model_is_handed_out_makes_no_version(
+def test_an_update_during_the_final_broadcast_makes_no_version(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time)
 
     def answer(device: str, train: Train) -> None:
         if train.job is None:
-            world.beat(device, at=2.75, finished=train.ticket, trains=2)
+            world.heartbeat(device, at=2.75, finished=train.ticket, trains=2)
         elif device == "host-1":
-            world.update(device, train, at=1.9, due=2.1)  # kept until it is due, and that is too late
+            world.update(device, train, at=1.9, due=2.1)  # due after the end
         else:
             world.update(device, train, at=2.25, due=2.25)
 
     world.on_train = answer
-    events = run(world, folder, monkeypatch, strategy=HandsOut())
+    events = run(world, folder, monkeypatch, strategy=Broadcasts())
     assert of(trace.Arrived, events) == of(trace.Aggregated, events) == []
     assert [event.device for event in of(trace.Superseded, events)] == ["host-1", "host-2"]
     [stopped] = of(trace.Stopped, events)
     assert (stopped.version, stopped.in_flight) == (0, 0)
 
 
-def test_an_interrupted_run_hands_out_nothing(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_broadcasts_nothing(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(time)
-    process = prepare(world, folder, monkeypatch, strategy=HandsOut())
+    process = prepare(world, folder, monkeypatch, strategy=Broadcasts())
     world.on_train = lambda device, train: process.stop("Ctrl-C")
     process.run()
     [stopped] = of(trace.Stopped, list(trace.read(folder / "trace.jsonl")))
@@ -656,7 +665,7 @@ def test_an_interrupt_ends_the_wait_for_devices_that_do_not_have_the_final_model
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time)
-    process = prepare(world, folder, monkeypatch, strategy=HandsOut())
+    process = prepare(world, folder, monkeypatch, strategy=Broadcasts())
     world.on_train = lambda device, train: process.stop("Ctrl-C") if train.job is None else None
     process.run()
     [stopped] = of(trace.Stopped, list(trace.read(folder / "trace.jsonl")))
@@ -668,13 +677,11 @@ def test_an_interrupt_ends_the_wait_for_devices_that_do_not_have_the_final_model
 # ---- early stopping
 
 
-def test_a_run_ends_when_its_scores_do_not_get_better(
-    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_ends_when_its_scores_do_not_improve(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(time)
     world.on_train = lambda device, train: world.update(device, train, at=train.sent + 0.25, due=train.sent + 0.25)
     events = run(world, folder, monkeypatch, "stop={seconds = 30, patience = 3}", "evaluation.every=0.5")
     [stopped] = of(trace.Stopped, events)
-    assert stopped.reason == "the loss has not fallen for 3 scores"  # this evaluator tells no loss at all
+    assert stopped.reason == "the loss has not fallen for 3 scores"  # this evaluator reports no loss
     assert stopped.t < 3.0
     assert len([event for event in of(trace.Scored, events) if event.t <= stopped.t]) == 3

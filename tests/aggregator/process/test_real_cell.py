@@ -1,4 +1,4 @@
-"""ASAFL with real devices and the real engine on one manual clock: rounds take what they were planned to take."""
+"""ASAFL with real devices and the real engine on one manual clock: rounds take their planned seconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Smooth(Together):
 
 
 class Lossy(Together):
-    """As there, and an upload that is lost is given up."""
+    """The same, but a lost upload is given up."""
 
     on_drop = "give_up"
 
@@ -34,7 +34,7 @@ def strategy(control: str = "lyapunov", **changes: object) -> ASAFL:
 
 @pytest.mark.parametrize("allocation", ["optimal", "equal"])
 @pytest.mark.parametrize("control", CONTROLS)
-def test_a_round_takes_what_it_was_planned_to_take(control: str, allocation: str) -> None:
+def test_a_round_takes_its_planned_seconds(control: str, allocation: str) -> None:
     together = Smooth(strategy(control, allocation=allocation), "wait", 0, CELL)
     together.run(until=40.0)
     plans, versions = together.of(trace.Planned), together.of(trace.Aggregated)
@@ -54,7 +54,7 @@ def test_with_optimal_shares_all_uploads_of_a_round_end_together() -> None:
         assert first == pytest.approx(second, abs=1e-6)
 
 
-def test_who_is_not_in_the_round_asks_and_waits() -> None:
+def test_a_device_outside_the_round_asks_and_waits() -> None:
     together = Smooth(strategy("fixed", allocation="equal"), "wait", 0, CELL)
     together.run(until=40.0)
     asked = together.of(trace.Asked)
@@ -65,7 +65,7 @@ def test_who_is_not_in_the_round_asks_and_waits() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_both_memories_make_the_same_model_where_transfers_are_lost_and_given_up(seed: int) -> None:
+def test_both_kinds_of_memory_make_the_same_model_if_transfers_are_lost_and_given_up(seed: int) -> None:
     full, light = (Lossy(strategy(memory=memory), "wait", seed, CELL) for memory in ("full", "light"))
     for together in (full, light):
         together.run(until=90.0)
@@ -76,8 +76,8 @@ def test_both_memories_make_the_same_model_where_transfers_are_lost_and_given_up
     assert light.of(trace.Rejected) == []
 
 
-def test_a_round_meets_the_same_channel_under_any_control() -> None:
-    """Rates per share hang on seed, device and version alone."""
+def test_the_channel_of_a_round_is_the_same_under_any_control() -> None:
+    """Rates per share depend only on seed, device and version."""
 
     def channels(control: str) -> dict[tuple[str, int], float]:
         together = Smooth(strategy(control), "wait", 3, CELL)

@@ -1,4 +1,4 @@
-"""Real devices and the real engine on one manual clock: what the ones say is what the other believes."""
+"""Real devices and the real engine on one manual clock: their accounts agree."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from testbed.emulation.faults import timetable
 from testbed.history import trace
 from testbed.profile.radio import Cell
 from testbed.profile.schema import Direction
-from testbed.wire.messages import Ask, Grant, Job, Train
-from tests.aggregator.strategies.by_hand import E, check_conservation
+from testbed.wire.messages import Ask, Grant, Train
+from testbed.wire.training_job import Job
+from tests.aggregator.strategies.by_hand import E, check_conservation, validated
 from tests.devices.parts import SPEC, FakeTraining
 
-BEAT_SECONDS = 1.0
+HEARTBEAT_SECONDS = 1.0
 SPEEDS = (1 / 640, 1 / 320, 1 / 128, 1 / 64)
-"""Seconds per sample of the devices: a job of two steps takes them from 0.1 to 1 s."""
+"""Seconds per sample of the devices: a job of two steps takes 0.1 to 1 s."""
 
 
 class Together:
@@ -36,7 +37,7 @@ class Together:
     up, down, on_drop = Direction(delay=0.05, drop=1 / 3), Direction(delay=0.05, drop=0.4), "next_tick"
 
     def __init__(self, strategy: Strategy, on_lost_download: str, seed: int, cell: Cell | None = None) -> None:
-        self.now, self._next_beat = 0.0, BEAT_SECONDS
+        self.now, self._next_heartbeat = 0.0, HEARTBEAT_SECONDS
         self.trace: list[trace.Event] = []
         self._mail: list[tuple[str, Train | Grant]] = []
         specs = [
@@ -55,14 +56,16 @@ class Together:
             for index, speed in enumerate(SPEEDS)
         ]
         fleet = {spec.name: spec for spec in specs}
-        self.engine = Engine(
-            strategy,
-            np.zeros(3, np.float32),
-            job=Job(steps=2),
-            random=np.random.default_rng(0),
-            send=lambda device, message: self._mail.append((device, message)),
-            record=self.trace.append,
-            forecast=CellForecast(cell, seed, fleet, dict.fromkeys(fleet, 128), 12) if cell is not None else None,
+        self.engine = validated(
+            Engine(
+                strategy,
+                np.zeros(3, np.float32),
+                job=Job(steps=2),
+                random=np.random.default_rng(0),
+                send=lambda device, message: self._mail.append((device, message)),
+                record=self.trace.append,
+                forecast=CellForecast(cell, seed, fleet, dict.fromkeys(fleet, 128), 12) if cell is not None else None,
+            )
         )
         self.devices: dict[str, Device] = {}
         for spec in specs:
@@ -72,25 +75,25 @@ class Together:
         self.engine.start(0.0)
 
     def run(self, until: float) -> None:
-        """Everything that happens up to a moment."""
+        """Run up to the moment ``until``."""
         while True:
             self._exchange()
             wake = self.engine.wake_at if self.engine.wake_at is not None else math.inf
-            moment = min(wake, self._next_beat, *(device.due() for device in self.devices.values()))
+            moment = min(wake, self._next_heartbeat, *(device.due() for device in self.devices.values()))
             if moment > until:
                 return
             self.now = max(self.now, moment)
             if wake <= self.now:
                 self.engine.wake(self.now)
-            if self._next_beat <= self.now:
-                self._next_beat += BEAT_SECONDS
+            if self._next_heartbeat <= self.now:
+                self._next_heartbeat += HEARTBEAT_SECONDS
                 for device in self.devices.values():
-                    self.engine.beat(device.beat(), self.now)
+                    self.engine.heartbeat(device.heartbeat(), self.now)
             check_conservation(self.engine)
             assert self.engine.models_kept <= 2 * len(self.devices) + 1
 
     def _exchange(self) -> None:
-        """Until nobody has anything more to do or to say at this moment."""
+        """Exchange messages until no device and no strategy has anything left to do at this moment."""
         busy = True
         while busy:
             busy = bool(self._mail)
@@ -130,9 +133,7 @@ every_rule = pytest.mark.parametrize("make", RULES.values(), ids=RULES.keys())
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @every_rule
-def test_an_update_on_an_old_base_is_never_rejected_and_says_which_base_it_has(
-    make: Callable[[], Strategy], seed: int
-) -> None:
+def test_an_update_on_an_old_base_is_never_rejected_and_names_its_base(make: Callable[[], Strategy], seed: int) -> None:
     together = Together(make(), "old_base", seed)
     together.run(until=60.0)
     sent = {event.ticket: event.version for event in together.of(trace.Dispatched)}
@@ -150,7 +151,7 @@ def test_an_update_on_an_old_base_is_never_rejected_and_says_which_base_it_has(
 
 
 @every_rule
-def test_devices_that_wait_are_sent_again_what_they_lost(make: Callable[[], Strategy]) -> None:
+def test_a_lost_model_is_sent_again_to_devices_that_wait(make: Callable[[], Strategy]) -> None:
     together = Together(make(), "wait", seed=0)
     together.run(until=60.0)
     sent = {event.ticket: event.version for event in together.of(trace.Dispatched)}
@@ -177,7 +178,7 @@ def test_the_final_model_reaches_every_device_however_often_it_is_lost(make: Cal
         assert sorted(finals.values()) == sorted(together.devices)
         assert {event.ticket for event in after if isinstance(event, trace.Delivered)} == finals.keys()
         for ticket, name in finals.items():
-            beat = together.devices[name].beat()
-            assert (beat.state, beat.ticket, beat.finished) == ("idle", 0, ticket)
+            heartbeat = together.devices[name].heartbeat()
+            assert (heartbeat.state, heartbeat.ticket, heartbeat.finished) == ("idle", 0, ticket)
         resent += sum(isinstance(event, trace.Resent) for event in after)
     assert resent >= 4  # sixteen final models, of which two in five are lost

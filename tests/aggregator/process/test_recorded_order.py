@@ -1,4 +1,4 @@
-"""A strict replay: updates are given to the rule in the recorded order, at the recorded moments."""
+"""A strict replay: the strategy gets updates in the recorded order, at the recorded moments."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def update(device: str, ticket: int = 1, due: float = 0.0) -> Update:
     )
 
 
-def turns(*recorded: tuple[str, float], wakes: int = 0) -> RecordedOrder:
-    """Tickets are numbered by device, from 1."""
+def recorded_order(*recorded: tuple[str, float], wakes: int = 0) -> RecordedOrder:
+    """The tickets of each device are numbered from 1."""
     tickets = Counter[str]()
     found = []
     for device, t in recorded:
@@ -58,7 +58,7 @@ def turns(*recorded: tuple[str, float], wakes: int = 0) -> RecordedOrder:
 
 
 def consumed(waiting: RecordedOrder, now: float) -> list[tuple[str, float]]:
-    """Who has its turn by now, and the moments from which they count."""
+    """The devices whose updates arrive by now, and the moments from which these count."""
     found = []
     while (popped := waiting.pop(now, math.inf)) is not None:
         found.append((popped[0].device, popped[2]))
@@ -68,15 +68,15 @@ def consumed(waiting: RecordedOrder, now: float) -> list[tuple[str, float]]:
 # ---- order
 
 
-def test_updates_are_given_out_in_the_recorded_order_whatever_order_they_come_in() -> None:
-    waiting = turns(("b", 1.0), ("a", 2.0), ("c", 3.0))
+def test_updates_are_returned_in_the_recorded_order_whatever_the_order_of_receipt() -> None:
+    waiting = recorded_order(("b", 1.0), ("a", 2.0), ("c", 3.0))
     for device in ("a", "c", "b"):
         waiting.add(update(device), received=0.5)
     assert consumed(waiting, now=5.0) == [("b", 1.0), ("a", 2.0), ("c", 3.0)]
 
 
-def test_an_update_waits_until_those_before_it_have_come() -> None:
-    waiting = turns(("b", 1.0), ("a", 2.0))
+def test_an_update_waits_until_those_before_it_have_arrived() -> None:
+    waiting = recorded_order(("b", 1.0), ("a", 2.0))
     waiting.add(update("a", due=1.5), received=1.25)
     assert waiting.next_due == math.inf
     assert consumed(waiting, now=100.0) == []
@@ -85,7 +85,7 @@ def test_an_update_waits_until_those_before_it_have_come() -> None:
 
 
 def test_an_update_that_is_early_waits_for_its_recorded_moment() -> None:
-    waiting = turns(("a", 2.0))
+    waiting = recorded_order(("a", 2.0))
     waiting.add(update("a", due=0.5), received=0.25)
     assert waiting.next_due == 2.0
     assert consumed(waiting, now=1.999) == []
@@ -93,23 +93,23 @@ def test_an_update_that_is_early_waits_for_its_recorded_moment() -> None:
 
 
 def test_an_update_that_is_late_counts_from_its_recorded_moment() -> None:
-    waiting = turns(("a", 2.0))
+    waiting = recorded_order(("a", 2.0))
     waiting.add(update("a", due=2.5), received=2.75)
     found = waiting.pop(2.75, math.inf)
     assert found is not None
     assert (found[0].device, found[1], found[2]) == ("a", 2.75, 2.0)
 
 
-def test_an_update_is_not_given_out_before_its_uplink_has_delivered_it() -> None:
-    waiting = turns(("a", 2.0))
+def test_an_update_is_not_returned_before_it_is_due() -> None:
+    waiting = recorded_order(("a", 2.0))
     waiting.add(update("a", due=2.5), received=2.25)
     assert waiting.next_due == 2.5
     assert consumed(waiting, now=2.499) == []
     assert consumed(waiting, now=2.5) == [("a", 2.0)]
 
 
-def test_a_device_has_as_many_turns_as_it_had() -> None:
-    waiting = turns(("a", 1.0), ("a", 2.0))
+def test_a_device_has_as_many_arrivals_as_were_recorded() -> None:
+    waiting = recorded_order(("a", 1.0), ("a", 2.0))
     waiting.add(update("a", ticket=1), received=0.5)
     assert consumed(waiting, now=5.0) == [("a", 1.0)]
     waiting.add(update("a", ticket=2), received=1.5)
@@ -118,32 +118,32 @@ def test_a_device_has_as_many_turns_as_it_had() -> None:
     assert consumed(waiting, now=100.0) == []
 
 
-def test_an_update_for_another_ticket_has_no_turn() -> None:
-    """It was restarted in its upload: what it sent before belongs to a ticket that is settled."""
+def test_an_update_for_another_ticket_has_no_recorded_arrival() -> None:
+    """The device was restarted during its upload: the ticket of the earlier update has ended."""
     waiting = RecordedOrder([RecordedArrival("a", 2, 2.0)], wakes=0)
     waiting.add(update("a", ticket=1), received=0.5)
     assert (waiting.next_due, consumed(waiting, now=5.0)) == (math.inf, [])
-    assert (waiting.holds("a", 1), waiting.holds("a", 2)) == (True, False)
+    assert (waiting.has_waiting("a", 1), waiting.has_waiting("a", 2)) == (True, False)
     waiting.add(update("a", ticket=2), received=1.5)
     found = waiting.pop(2.0, math.inf)
     assert found is not None
     assert found[0].ticket == 2
 
 
-# ---- who waits, and for whom
+# ---- waiting for the next arrival
 
 
-def test_a_device_is_held_while_its_update_waits_for_its_turn() -> None:
-    waiting = turns(("b", 1.0), ("a", 2.0))
+def test_an_update_is_reported_as_waiting_until_its_recorded_arrival() -> None:
+    waiting = recorded_order(("b", 1.0), ("a", 2.0))
     waiting.add(update("a"), received=0.5)
-    assert (waiting.holds("a", 1), waiting.holds("b", 1)) == (True, False)
+    assert (waiting.has_waiting("a", 1), waiting.has_waiting("b", 1)) == (True, False)
     waiting.add(update("b"), received=1.0)
     consumed(waiting, now=5.0)
-    assert (waiting.holds("a", 1), waiting.holds("b", 1)) == (False, False)
+    assert (waiting.has_waiting("a", 1), waiting.has_waiting("b", 1)) == (False, False)
 
 
-def test_the_run_stands_still_at_a_turn_until_it_is_taken() -> None:
-    waiting = turns(("b", 1.0), ("a", 2.0))
+def test_the_run_stands_still_at_a_recorded_arrival_until_it_is_over() -> None:
+    waiting = recorded_order(("b", 1.0), ("a", 2.0))
     assert [waiting.until(now) for now in (0.5, 1.0, 1.5, 9.0)] == [0.5, 1.0, 1.0, 1.0]
     waiting.add(update("b"), received=1.25)
     assert waiting.until(9.0) == 1.0
@@ -158,16 +158,16 @@ def test_the_run_stands_still_at_a_turn_until_it_is_taken() -> None:
 
 
 @pytest.mark.parametrize(("moment", "allowed"), [(0.5, True), (0.999, True), (1.0, False), (1.5, False)])
-def test_a_wake_comes_before_a_turn_only_if_it_did_when_it_was_recorded(moment: float, allowed: bool) -> None:
-    """That of the same moment comes after the update."""
-    waiting = turns(("a", 1.0), ("b", 2.0))
+def test_a_wake_precedes_an_arrival_only_if_it_did_in_the_recorded_run(moment: float, allowed: bool) -> None:
+    """A wake of the same moment comes after the update."""
+    waiting = recorded_order(("a", 1.0), ("b", 2.0))
     assert waiting.allows_wake(moment) == allowed
     waiting.add(update("a"), received=0.5)
     assert waiting.allows_wake(moment) == allowed
 
 
-def test_a_wake_between_two_turns_comes_when_the_first_has_been_taken() -> None:
-    waiting = turns(("a", 1.0), ("b", 2.0))
+def test_a_wake_between_two_arrivals_comes_after_the_first() -> None:
+    waiting = recorded_order(("a", 1.0), ("b", 2.0))
     waiting.add(update("a"), received=0.5)
     assert not waiting.allows_wake(1.5)
     consumed(waiting, now=1.0)
@@ -178,20 +178,18 @@ def test_a_wake_between_two_turns_comes_when_the_first_has_been_taken() -> None:
 @pytest.mark.parametrize(
     ("woken", "wake", "over"), [(0, 1.5, False), (1, 1.5, False), (2, 1.5, True), (3, 1.5, True), (0, math.inf, True)]
 )
-def test_a_recording_is_over_when_all_had_their_turn_and_the_rule_was_woken_as_often(
-    woken: int, wake: float, over: bool
-) -> None:
-    """Moments do not tell: a run may end between two wakes of one moment, and notice it some time after."""
-    waiting = turns(("a", 1.0), wakes=2)
+def test_a_recording_is_over_after_all_arrivals_and_wakes(woken: int, wake: float, over: bool) -> None:
+    """Moments do not show it: a run may end between two wakes of one moment, and notice it some time after."""
+    waiting = recorded_order(("a", 1.0), wakes=2)
     waiting.add(update("a"), received=0.5)
     assert not waiting.is_over(woken, wake)
     consumed(waiting, now=1.0)
     assert waiting.is_over(woken, wake) == over
 
 
-def test_a_recording_without_an_end_is_over_with_its_last_turn() -> None:
-    """The recorded run was killed: nobody knows which wakes came after it."""
-    waiting = turns(("a", 1.0))
+def test_a_recording_without_an_end_is_over_with_its_last_arrival() -> None:
+    """The recorded run was killed: it is unknown which wakes would have followed."""
+    waiting = recorded_order(("a", 1.0))
     assert not waiting.is_over(0, 1.5)
     waiting.add(update("a"), received=0.5)
     consumed(waiting, now=1.0)
@@ -204,15 +202,15 @@ def test_a_recording_without_an_end_is_over_with_its_last_turn() -> None:
 def test_a_run_may_end_when_the_recording_of_a_device_is_used_up() -> None:
     ending = Ending(StopWhen(seconds=5.0), {"a": 2, "b": 1})
     for jobs in ({"a": 1}, {"a": 2, "b": 1, "stranger": 9}):
-        ending.look_at_jobs(Counter(jobs).__getitem__)
+        ending.check_jobs(Counter(jobs).__getitem__)
         assert ending.reason is None
-    ending.look_at_jobs(Counter({"a": 3, "b": 1}).__getitem__)
+    ending.check_jobs(Counter({"a": 3, "b": 1}).__getitem__)
     assert ending.reason == "the recording of a is used up"
 
 
-def test_a_run_whose_recordings_begin_anew_does_not_end_with_them() -> None:
+def test_a_run_whose_recordings_start_again_does_not_end_with_them() -> None:
     ending = Ending(StopWhen(seconds=5.0))
-    ending.look_at_jobs(lambda device: 100)
+    ending.check_jobs(lambda device: 100)
     assert ending.reason is None
 
 
@@ -235,7 +233,7 @@ class Replayed(World):
 
     def receive(self, timeout: float) -> Any:
         self.looks += 1
-        assert self.looks < 10_000, "the aggregator goes round and round"
+        assert self.looks < 10_000, "the aggregator loops without waiting"
         assert self.time.now < self._began + 500.0, "the run does not end"
         received = super().receive(timeout)
         if received is None and timeout == 0:
@@ -244,10 +242,10 @@ class Replayed(World):
 
 
 Recorded = tuple[str, float] | tuple[str, float, int]
-"""Whose turn, when, and its ticket: without one, the first of that device."""
+"""Device, moment and ticket of an arrival; without a ticket, the first one of that device."""
 
 
-def _turn(device: str, t: float, ticket: int | None = None) -> RecordedArrival:
+def _arrival(device: str, t: float, ticket: int | None = None) -> RecordedArrival:
     return RecordedArrival(device, int(device.removeprefix("host-")) if ticket is None else ticket, t)
 
 
@@ -264,10 +262,10 @@ def process(
     strategy: Strategy | None = None,
     settings: Sequence[str] = (),
 ) -> AggregatorProcess:
-    """The process of test_process, with a recording in which arrivals came at these moments."""
-    file = folder / "turns"
-    file.write_bytes(b"".join(msgspec.json.encode(_turn(*turn)) + b"\n" for turn in recorded))
-    prepared = PreparedReplay(recordings={}, jobs=jobs or {}, turns=str(file), wakes=wakes)
+    """The process of test_main, with a recording that has these arrivals."""
+    file = folder / "arrivals"
+    file.write_bytes(b"".join(msgspec.json.encode(_arrival(*each)) + b"\n" for each in recorded))
+    prepared = PreparedReplay(recordings={}, jobs=jobs or {}, arrivals=str(file), wakes=wakes)
     make = test_main.AggregatorConfig
 
     def config(**given: Any) -> Any:
@@ -290,7 +288,7 @@ def arrivals(events: Sequence[trace.Event]) -> list[tuple[str, float]]:
     return [(event.device, event.t) for event in of(trace.Arrived, events)]
 
 
-def turns_of(events: Sequence[trace.Event]) -> list[Recorded]:
+def arrivals_of(events: Sequence[trace.Event]) -> list[Recorded]:
     return [(event.device, event.t, event.ticket) for event in of(trace.Arrived, events)]
 
 
@@ -299,12 +297,12 @@ def ended(events: Sequence[trace.Event]) -> str:
     return stopped.reason
 
 
-def test_turns_are_read_as_they_were_written(tmp_path: Path) -> None:
-    (tmp_path / "turns").write_text('["a-1",1,0.5]\n["b-2",4,1.25]\n', encoding="utf-8")
-    assert read_arrivals(tmp_path / "turns") == [RecordedArrival("a-1", 1, 0.5), RecordedArrival("b-2", 4, 1.25)]
+def test_recorded_arrivals_are_read_as_they_were_written(tmp_path: Path) -> None:
+    (tmp_path / "arrivals").write_text('["a-1",1,0.5]\n["b-2",4,1.25]\n', encoding="utf-8")
+    assert read_arrivals(tmp_path / "arrivals") == [RecordedArrival("a-1", 1, 0.5), RecordedArrival("b-2", 4, 1.25)]
 
 
-def test_the_header_tells_the_mode_and_the_end_tells_the_hash_of_the_model(
+def test_the_header_contains_the_mode_and_the_last_event_the_hash_of_the_model(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = Replayed(time)
@@ -316,7 +314,7 @@ def test_the_header_tells_the_mode_and_the_end_tells_the_hash_of_the_model(
     assert (stopped.version, stopped.model) == (1, hashlib.sha256(models[-1].tobytes()).hexdigest())
 
 
-def test_an_ordinary_run_says_that_it_is_none_and_has_a_hash_too(
+def test_an_ordinary_run_has_no_replay_mode_but_a_hash(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time)
@@ -328,7 +326,7 @@ def test_an_ordinary_run_says_that_it_is_none_and_has_a_hash_too(
 
 
 @pytest.mark.parametrize("overslept", [0.0, 0.25])
-def test_the_rule_is_given_updates_in_the_recorded_order_at_the_recorded_moments(
+def test_the_strategy_gets_updates_in_the_recorded_order_at_the_recorded_moments(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overslept: float
 ) -> None:
     world, strategy = Replayed(time, overslept=overslept), Wakeful(wishes=[])
@@ -339,23 +337,23 @@ def test_the_rule_is_given_updates_in_the_recorded_order_at_the_recorded_moments
     assert [event.t for event in of(trace.Dispatched, events)] == [0.0, 0.0, 0.875, 0.9375]
 
 
-def test_an_update_that_is_late_is_given_to_the_rule_at_its_recorded_moment(
+def test_a_late_update_reaches_the_strategy_at_its_recorded_moment(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = Replayed(time)
-    first_updates(world, host_1=0.5)  # it comes at 0.5
+    first_updates(world, host_1=0.5)  # received at 0.5
     events = run(world, tmp_path, monkeypatch, ("host-1", 0.25))
     assert arrivals(events) == [("host-1", 0.25)]
     [arrived] = of(trace.Arrived, events)
     assert arrived.received == pytest.approx(0.5, abs=SOON)
 
 
-def test_what_others_say_meanwhile_does_not_move_an_update_that_is_late(
+def test_messages_of_other_devices_do_not_move_a_late_update(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = Replayed(time)
     first_updates(world, host_1=0.5)
-    world.beat("host-2", at=0.375, ticket=2, trains=1)
+    world.heartbeat("host-2", at=0.375, ticket=2, trains=1)
     assert arrivals(run(world, tmp_path, monkeypatch, ("host-1", 0.25))) == [("host-1", 0.25)]
 
 
@@ -381,50 +379,50 @@ def test_a_recording_in_which_nothing_arrived_is_over_at_once(
     assert of(trace.Stopped, events)[0].t < 0.2
 
 
-def test_a_heartbeat_of_a_device_whose_update_waits_for_its_turn_does_not_tell_of_an_upload_that_was_given_up(
+def test_a_heartbeat_does_not_give_up_an_upload_that_waits_for_its_recorded_arrival(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = Replayed(time)
     first_updates(world, host_1=0.5)
     for moment in (0.625, 0.75, 0.875):
-        world.beat("host-1", at=moment, ticket=0, finished=1, trains=1)
+        world.heartbeat("host-1", at=moment, ticket=0, finished=1, trains=1)
     events = run(world, tmp_path, monkeypatch, ("host-1", 1.0))
     assert of(trace.Lost, events) == []
     assert arrivals(events) == [("host-1", 1.0)]
 
 
-def test_a_device_that_has_gone_when_it_is_its_turn_ends_the_run_with_a_reason(
+def test_a_replay_ends_with_a_reason_if_the_next_device_has_gone(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aggregator.process.intake.is_computing", lambda pid: False)
+    monkeypatch.setattr("aggregator.connections.lost_devices.is_computing", lambda pid: False)
     world = Replayed(time)
     first_updates(world, host_1=0.5)
     for moment in range(1, 12):
-        world.beat("host-1", at=float(moment), ticket=3, trains=2)
+        world.heartbeat("host-1", at=float(moment), ticket=3, trains=2)
     events = run(world, tmp_path, monkeypatch, ("host-1", 0.5), ("host-2", 0.75), settings=["presence.timeout=4"])
     assert [event.device for event in of(trace.Left, events)] == ["host-2"]
-    assert ended(events) == "host-2 has gone, and it is its turn"
+    assert ended(events) == "the recording has ticket 2 of host-2 next, but the device has gone"
     assert of(trace.Stopped, events)[0].t == pytest.approx(4.0, abs=0.5)
 
 
-def test_a_device_that_has_gone_after_its_last_turn_is_not_missed(
+def test_a_device_that_has_gone_after_its_last_recorded_arrival_does_not_end_the_replay(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aggregator.process.intake.is_computing", lambda pid: False)
+    monkeypatch.setattr("aggregator.connections.lost_devices.is_computing", lambda pid: False)
     world = Replayed(time)
     first_updates(world, host_2=0.5)
     world.update("host-1", Train(ticket=1, version=0, sent=0.0, job=None, model=TinyTask().initial()), at=8.0, due=8.0)
     for moment in range(1, 8):
-        world.beat("host-1", at=float(moment), ticket=1, trains=1)
+        world.heartbeat("host-1", at=float(moment), ticket=1, trains=1)
     events = run(world, tmp_path, monkeypatch, ("host-2", 0.5), ("host-1", 0.75), settings=["presence.timeout=4"])
     assert [event.device for event in of(trace.Left, events)] == ["host-2"]
     assert ended(events) == "the recording is over"
 
 
-def test_a_device_that_has_nothing_to_do_when_it_is_its_turn_ends_the_run_with_a_reason(
+def test_a_replay_ends_with_a_reason_if_the_next_device_has_no_job(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rule is another than when it was recorded, by a parameter: this device will never send anything."""
+    """The strategy has another parameter than in the recorded run: this device will never send an update."""
 
     @dataclass(kw_only=True)
     class OnlyTheFirst(EveryUpdate):
@@ -435,17 +433,17 @@ def test_a_device_that_has_nothing_to_do_when_it_is_its_turn_ends_the_run_with_a
     first_updates(world, host_1=0.5)
     for moment in range(1, 450):
         for device, ticket in (("host-1", 1), ("host-2", 0)):
-            world.beat(device, at=float(moment), ticket=ticket, finished=ticket, trains=ticket)
+            world.heartbeat(device, at=float(moment), ticket=ticket, finished=ticket, trains=ticket)
     events = run(world, tmp_path, monkeypatch, ("host-2", 0.75), ("host-1", 1.0), strategy=OnlyTheFirst())
     assert "host-2" in ended(events)
 
 
-# ---- tickets that are settled
+# ---- tickets that have ended
 
 
 @dataclass(kw_only=True)
 class Restarting(EveryUpdate):
-    """Restarts host-1 whenever host-2 delivers, although it is at work."""
+    """Restarts host-1 at each update of host-2, although it is busy."""
 
     def on_update(self, update: Update, server: Server) -> Decision:
         decision = super().on_update(update, server)
@@ -455,9 +453,9 @@ class Restarting(EveryUpdate):
 
 
 def restarted(world: World, *, lost: bool = False, late: float = 0.0) -> None:
-    """host-2 delivers at 0.5, so that host-1 is restarted; what it had made before comes at 0.625 all the same.
+    """host-2 delivers at 0.5, so host-1 is restarted; its earlier update is still received and due at 0.625.
 
-    Its second job is there at 1, or ``late``. If its model was ``lost``, that has to be sent again first.
+    Its second update is due at 1, or ``late`` seconds later. If its model is ``lost``, that is sent again first.
     """
     sent: list[int] = []
 
@@ -469,14 +467,14 @@ def restarted(world: World, *, lost: bool = False, late: float = 0.0) -> None:
         elif device == "host-1":
             sent.append(train.ticket)
             if lost and len(sent) == 1:
-                world.beat(device, at=0.75, ticket=0, finished=1, trains=2)  # the new model has not come
+                world.heartbeat(device, at=0.75, ticket=0, finished=1, trains=2)  # the new model has not arrived
             else:
                 world.update(device, train, at=0.9375 + late, due=1.0 + late)
 
     world.on_train = answer
 
 
-def test_an_update_of_a_settled_ticket_is_ignored_as_it_was_when_it_was_recorded(
+def test_an_update_of_an_ended_ticket_is_ignored_as_in_the_recorded_run(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = Replayed(time)
@@ -489,11 +487,11 @@ def test_an_update_of_a_settled_ticket_is_ignored_as_it_was_when_it_was_recorded
     time.now = 200.0
     world = Replayed(time)
     restarted(world)
-    again = run(world, tmp_path / "again", monkeypatch, *turns_of(ordinary), strategy=Restarting())
+    again = run(world, tmp_path / "again", monkeypatch, *arrivals_of(ordinary), strategy=Restarting())
     assert arrivals(again) == arrivals(ordinary)
 
 
-def test_an_update_of_a_settled_ticket_does_not_take_the_turn_of_the_one_that_is_late(
+def test_an_update_of_an_ended_ticket_does_not_replace_a_late_one(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = Replayed(time)
@@ -502,7 +500,7 @@ def test_an_update_of_a_settled_ticket_does_not_take_the_turn_of_the_one_that_is
     assert arrivals(events) == [("host-2", 0.5), ("host-1", 1.0)]
 
 
-def test_a_device_whose_settled_update_is_here_is_heard_when_its_next_model_was_lost(
+def test_an_outdated_update_does_not_hide_the_loss_of_the_next_model(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = Replayed(time)
@@ -512,8 +510,10 @@ def test_a_device_whose_settled_update_is_here_is_heard_when_its_next_model_was_
     assert arrivals(events) == [("host-2", 0.5), ("host-1", 1.0)]
 
 
-def test_an_update_that_is_not_fit_has_a_turn_too(time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rule is not given it, so that the recording has no arrival; but it learns that its device is free again."""
+def test_an_unfit_update_has_a_recorded_arrival_too(
+    time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The strategy does not get it, so the recording has no arrived event, but it learns that the device is idle."""
 
     def answer(device: str, train: Train) -> None:
         if device != "host-1":
@@ -547,7 +547,7 @@ def test_an_update_that_is_not_fit_has_a_turn_too(time: Time, tmp_path: Path, mo
     time.now = 200.0
     world = Replayed(time)
     world.on_train = answer
-    recorded = [(turn.device, turn.t, turn.ticket) for turn in read_arrivals(Path(prepared.turns))]
+    recorded = [(each.device, each.t, each.ticket) for each in read_arrivals(Path(prepared.arrivals))]
     assert recorded == [("host-1", 0.5, 1), ("host-1", 1.0, 3)]
     events = run(world, again, monkeypatch, *recorded, wakes=prepared.wakes)
     assert arrivals(events) == [("host-1", 1.0)]
@@ -556,7 +556,7 @@ def test_an_update_that_is_not_fit_has_a_turn_too(time: Time, tmp_path: Path, mo
 
 
 def prepared_again(folder: Path, seconds: float) -> tuple[Path, PreparedReplay]:
-    """A folder for the replay of the run in ``folder``, and what its trace gives."""
+    """Return a folder for the replay of the run in ``folder``, and what was prepared from its trace."""
     again = folder / "again"
     again.mkdir()
     options = [f'replay={{trace = "{folder / "trace.jsonl"}", mode = "strict"}}', f"stop.seconds={seconds}"]
@@ -576,7 +576,7 @@ def prepared_again(folder: Path, seconds: float) -> tuple[Path, PreparedReplay]:
         (0.8125, ["host-2", "host-1", "wake"]),
     ],
 )
-def test_a_wake_comes_between_the_turns_where_it_came(
+def test_a_wake_comes_between_the_same_arrivals_as_in_the_recorded_run(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overslept: float, wake: float, order: list[str]
 ) -> None:
     world, strategy = Replayed(time, overslept=overslept), Wakeful(wishes=[wake])
@@ -586,11 +586,11 @@ def test_a_wake_comes_between_the_turns_where_it_came(
     assert strategy.given == [(what, moments[what]) for what in order]
 
 
-def test_a_wake_waits_for_the_update_that_came_before_it_when_it_was_recorded(
+def test_a_wake_waits_for_the_update_that_preceded_it_in_the_recorded_run(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, strategy = Replayed(time), Wakeful(wishes=[0.375])
-    first_updates(world, host_1=0.375)  # it comes at 0.5
+    first_updates(world, host_1=0.375)  # received at 0.5
     run(world, tmp_path, monkeypatch, ("host-1", 0.25), wakes=1, strategy=strategy)
     assert strategy.given == [("host-1", 0.25), ("wake", 0.375)]
 
@@ -598,7 +598,7 @@ def test_a_wake_waits_for_the_update_that_came_before_it_when_it_was_recorded(
 def test_the_process_sleeps_while_a_wake_waits_for_an_update(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A core that goes round and round is missing elsewhere."""
+    """A busy loop would take the core from other processes."""
     world, strategy = Replayed(time), Wakeful(wishes=[0.375])
     first_updates(world, host_1=0.375)
     run(world, tmp_path, monkeypatch, ("host-1", 0.25), wakes=1, strategy=strategy)
@@ -606,10 +606,10 @@ def test_the_process_sleeps_while_a_wake_waits_for_an_update(
 
 
 @pytest.mark.parametrize("due", [0.625, 0.75])
-def test_an_update_that_is_due_after_a_wake_and_was_not_when_it_was_recorded_comes_before_it(
+def test_an_update_that_is_due_after_a_wake_but_was_recorded_before_it_precedes_it(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, due: float
 ) -> None:
-    """It is late by its own account, since a step was. Neither may wait for the other for ever."""
+    """It is due late because a step was late. Neither of the two may wait for the other for ever."""
     world, strategy = Replayed(time), Wakeful(wishes=[0.5625])
     first_updates(world, host_1=due)
     events = run(world, tmp_path, monkeypatch, ("host-1", 0.53125), wakes=1, strategy=strategy)
@@ -618,7 +618,7 @@ def test_an_update_that_is_due_after_a_wake_and_was_not_when_it_was_recorded_com
 
 
 @pytest.mark.parametrize("wakes", [0, 1, 2, 3])
-def test_after_the_last_turn_the_rule_is_woken_as_often_as_it_was(
+def test_after_the_last_arrival_the_strategy_has_all_recorded_wakes(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wakes: int
 ) -> None:
     world, strategy = Replayed(time), Wakeful(wishes=[0.75, 1.0, 1.5, 2.0])
@@ -629,22 +629,22 @@ def test_after_the_last_turn_the_rule_is_woken_as_often_as_it_was(
     assert of(trace.Stopped, events)[0].wakes == wakes
 
 
-# ---- a rule that hands out the final model
+# ---- the final broadcast
 
 
 @dataclass(kw_only=True)
-class TicksAndHandsOut(Wakeful):
-    hands_out_final_model: ClassVar[bool] = True
+class TicksAndBroadcasts(Wakeful):
+    broadcasts_final_model: ClassVar[bool] = True
     wishes: list[float | str] = field(default_factory=lambda: [0.25 * tick for tick in range(1, 100)])
 
 
 def slow_finals(world: World, *, pending: bool = False) -> None:
-    """host-1 delivers at 0.5; each gets the final model at 4, and host-2 delivers, if ``pending``, before that."""
+    """host-1 delivers at 0.5. Both have the final model at 4. If ``pending``, host-2 delivers before that."""
 
     def answer(device: str, train: Train) -> None:
         if train.job is None:
             for moment in (4.0, 5.0):
-                world.beat(device, at=moment, finished=train.ticket, trains=3 if device == "host-1" else 2)
+                world.heartbeat(device, at=moment, finished=train.ticket, trains=3 if device == "host-1" else 2)
         elif device == "host-1" and train.ticket == 1:
             world.update(device, train, at=0.5, due=0.5)
         elif pending and device == "host-2":
@@ -653,11 +653,11 @@ def slow_finals(world: World, *, pending: bool = False) -> None:
     world.on_train = answer
 
 
-def test_the_time_in_which_the_final_model_was_handed_out_is_not_played_again(
+def test_the_time_of_the_final_broadcast_is_not_replayed(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The recorded run ended at 2, and its trace at 4, when everybody had the model. The rule was woken until 2."""
-    world, strategy = Replayed(time), TicksAndHandsOut()
+    """The recorded run ended at 2, and its trace at 4, when all devices had the model. Wakes came until 2."""
+    world, strategy = Replayed(time), TicksAndBroadcasts()
     slow_finals(world)
     ordinary = test_main.run(world, tmp_path, monkeypatch, strategy=strategy)
     [stopped] = of(trace.Stopped, ordinary)
@@ -665,16 +665,16 @@ def test_the_time_in_which_the_final_model_was_handed_out_is_not_played_again(
 
     again, prepared = prepared_again(tmp_path, 2.0)
     time.now = 200.0
-    world, second = Replayed(time), TicksAndHandsOut()
+    world, second = Replayed(time), TicksAndBroadcasts()
     slow_finals(world)
-    run(world, again, monkeypatch, *turns_of(ordinary), wakes=prepared.wakes, strategy=second)
+    run(world, again, monkeypatch, *arrivals_of(ordinary), wakes=prepared.wakes, strategy=second)
     assert second.given == strategy.given
 
 
-def test_a_device_whose_update_has_no_turn_left_is_heard_when_it_has_the_final_model(
+def test_an_update_without_a_recorded_arrival_does_not_hide_the_delivery_of_the_final_model(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, strategy = Replayed(time), TicksAndHandsOut()
+    world, strategy = Replayed(time), TicksAndBroadcasts()
     slow_finals(world, pending=True)
     events = run(world, tmp_path, monkeypatch, ("host-1", 0.5), strategy=strategy)
     assert [event.device for event in of(trace.Delivered, events)] == ["host-1", "host-2"]
@@ -684,7 +684,7 @@ def test_a_device_whose_update_has_no_turn_left_is_heard_when_it_has_the_final_m
 # ---- mode schedule
 
 
-def test_a_schedule_orders_nothing_and_ends_as_the_profile_says(
+def test_a_schedule_prescribes_no_order_and_ends_as_the_profile_says(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = Replayed(time)
@@ -714,7 +714,7 @@ def test_a_schedule_may_end_with_the_recording_of_a_device(
 def test_a_job_whose_upload_was_given_up_is_a_job_of_the_recording_too(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There are three recorded jobs: the run ends with the third, however many of them were delivered."""
+    """There are three recorded jobs: the run ends after the third, however many updates arrived."""
     world = Replayed(time)
 
     def answer(device: str, train: Train) -> None:
@@ -722,7 +722,7 @@ def test_a_job_whose_upload_was_given_up_is_a_job_of_the_recording_too(
             return
         jobs = sum(peer == device and isinstance(message, Train) for peer, message in world.said)
         if jobs == 2:
-            world.beat(device, at=train.sent + 0.25, ticket=0, finished=train.ticket, trains=jobs)
+            world.heartbeat(device, at=train.sent + 0.25, ticket=0, finished=train.ticket, trains=jobs)
         else:
             world.update(device, train, at=train.sent + 0.25, due=train.sent + 0.25)
 
@@ -733,11 +733,11 @@ def test_a_job_whose_upload_was_given_up_is_a_job_of_the_recording_too(
     assert [t for _, t in arrivals(events)] == pytest.approx([0.25, 0.75], abs=SOON)
 
 
-# ---- what a fresh pair of eyes found
+# ---- found in review
 
 
-def test_an_update_is_told_with_the_times_of_its_recorded_computing() -> None:
-    """AFL reckons with them: another late step must not change what it does."""
+def test_an_update_has_the_times_of_its_recorded_computing() -> None:
+    """AFL uses them: a late step in the replay must not change its decisions."""
     waiting = RecordedOrder([RecordedArrival("a", 1, 2.0, 0.25, 1.75)], wakes=0)
     waiting.add(update("a"), received=0.5)
     found = waiting.pop(2.0, math.inf)
@@ -745,17 +745,17 @@ def test_an_update_is_told_with_the_times_of_its_recorded_computing() -> None:
     assert (found[0].started, found[0].finished) == (0.25, 1.75)
 
 
-def test_an_update_that_was_superseded_while_it_waited_is_ignored_and_told(
+def test_an_update_that_was_superseded_while_it_waited_is_ignored_and_recorded(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It had come early; in the recorded run it came when its ticket was settled."""
+    """It was received early; in the recorded run it was received after its ticket had ended."""
     world = Replayed(time)
 
     def answer(device: str, train: Train) -> None:
         if train.version == 0:
             world.update(device, train, at=0.25, due=0.25)
         elif device == "host-1":
-            world.beat(device, at=0.75, ticket=train.ticket, finished=1, trains=2)
+            world.heartbeat(device, at=0.75, ticket=train.ticket, finished=1, trains=2)
             world.update(device, train, at=0.9375, due=1.0)
 
     world.on_train = answer
@@ -764,14 +764,14 @@ def test_an_update_that_was_superseded_while_it_waited_is_ignored_and_told(
     assert arrivals(events) == [("host-2", 0.5), ("host-1", 1.0)]
 
 
-def test_when_a_replay_has_come_off_what_follows_counts_from_now(
+def test_after_a_replay_has_left_the_recording_events_count_from_now(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aggregator.process.intake.is_computing", lambda pid: False)
-    world, strategy = Replayed(time), TicksAndHandsOut()
+    monkeypatch.setattr("aggregator.connections.lost_devices.is_computing", lambda pid: False)
+    world, strategy = Replayed(time), TicksAndBroadcasts()
     slow_finals(world)
     for moment in range(1, 40):
-        world.beat("host-1", at=float(moment), ticket=0, finished=99, trains=9)
+        world.heartbeat("host-1", at=float(moment), ticket=0, finished=99, trains=9)
     events = run(
         world,
         tmp_path,
@@ -781,7 +781,7 @@ def test_when_a_replay_has_come_off_what_follows_counts_from_now(
         strategy=strategy,
         settings=["presence.timeout=4"],
     )
-    told = [event.t for event in of(trace.Dispatched, events) + of(trace.Left, events) + of(trace.Delivered, events)]
-    late = [moment for moment in told if moment > 1.0]
-    assert ended(events) == "host-2 has gone, and it is its turn"
+    moments = [event.t for event in of(trace.Dispatched, events) + of(trace.Left, events) + of(trace.Delivered, events)]
+    late = [moment for moment in moments if moment > 1.0]
+    assert ended(events) == "the recording has ticket 2 of host-2 next, but the device has gone"
     assert late == sorted(late)

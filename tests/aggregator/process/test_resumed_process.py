@@ -1,4 +1,4 @@
-"""The aggregator's process of a run that goes on: with a scripted transport and a clock that is moved by waiting."""
+"""The aggregator process of a run that resumes, with a scripted transport and a clock that moves while it waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KILLED_EARLY = 'events=[{at = 0.5, device = "host-1", do = "kill"}]'
 
 
 def answering(world: World) -> World:
-    """Every job is done a quarter of a second after it was sent; heartbeats tell of it."""
+    """Let every job be finished a quarter of a second after it was sent; heartbeats report it."""
 
     def answer(device: str, train: Train) -> None:
         world.update(device, train, at=train.sent + 0.25, due=train.sent + 0.25)
@@ -32,7 +32,9 @@ def going_on(folder: Path, dead: frozenset[str] = frozenset()) -> Resumption:
     return Resumption(at=checkpoint.saved(folder).at, dead=dead)
 
 
-def test_it_goes_on_with_versions_tickets_and_time(time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_continues_versions_tickets_and_time(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = run(answering(World(time)), folder, monkeypatch, "checkpoint.versions=1")
     prepare(answering(World(time)), folder, monkeypatch, "stop.seconds=4.0", resume=going_on(folder)).run()
     events = list(trace.read(folder / "trace.jsonl"))
@@ -50,17 +52,17 @@ def test_it_goes_on_with_versions_tickets_and_time(time: Time, folder: Path, mon
     } - {ticket for event in of(trace.Aggregated, before) for ticket in event.tickets}
 
 
-def test_whom_the_script_had_killed_is_missed_by_silence(
+def test_a_device_that_the_script_had_killed_is_dropped_after_its_silence(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = (KILLED_EARLY, "presence.timeout=1.0", "presence.beat=0.1", "checkpoint.versions=1")
     world = World(time)  # both are busy, and stay so
     for tenth in range(1, 7):
-        world.beat("host-2", tenth / 10, state="training", ticket=2, trains=1)
+        world.heartbeat("host-2", tenth / 10, state="training", ticket=2, trains=1)
     run(world, folder, monkeypatch, *settings, "stop.seconds=0.7", "checkpoint.seconds=0.1")
     without = World(time, devices=("host-2",))
     for tenth in range(7, 30):
-        without.beat("host-2", tenth / 10, state="training", ticket=2, trains=1)
+        without.heartbeat("host-2", tenth / 10, state="training", ticket=2, trains=1)
     resume = going_on(folder, dead=frozenset({"host-1"}))
     prepare(without, folder, monkeypatch, *settings, "stop.seconds=3.0", resume=resume).run()
     left = of(trace.Left, list(trace.read(folder / "trace.jsonl")))
@@ -68,7 +70,7 @@ def test_whom_the_script_had_killed_is_missed_by_silence(
     assert left[0].t > resume.at + 0.9
 
 
-def test_one_that_is_interrupted_before_it_goes_on_leaves_everything_as_it_was(
+def test_a_run_that_is_interrupted_before_it_resumes_changes_nothing(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(answering(World(time)), folder, monkeypatch)
@@ -80,24 +82,24 @@ def test_one_that_is_interrupted_before_it_goes_on_leaves_everything_as_it_was(
     assert not list(folder.glob("undone*"))
 
 
-def test_a_checkpoint_of_another_rule_is_refused_and_nothing_undone(
+def test_a_checkpoint_of_another_strategy_is_refused_and_nothing_is_rolled_back(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(answering(World(time)), folder, monkeypatch)
     before = (folder / "trace.jsonl").read_bytes()
     resume = going_on(folder)
     (folder / checkpoint.CHECKPOINT).write_bytes(b"no state at all")
-    with pytest.raises(UserError, match="no state of a run"):
+    with pytest.raises(UserError, match="not a state file"):
         prepare(answering(World(time)), folder, monkeypatch, resume=resume)
     assert (folder / "trace.jsonl").read_bytes() == before
 
 
-def test_who_is_thought_dead_and_speaks_without_a_hello_is_refused(
+def test_a_device_that_counts_as_dead_and_sends_without_a_hello_is_refused(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(answering(World(time)), folder, monkeypatch)
     world = answering(World(time, devices=("host-2",)))
-    world.beat("host-1", 2.5)
+    world.heartbeat("host-1", 2.5)
     resume = going_on(folder, dead=frozenset({"host-1"}))
     prepare(world, folder, monkeypatch, "stop.seconds=4.0", resume=resume).run()
     refused = of(trace.Refusal, list(trace.read(folder / "trace.jsonl")))

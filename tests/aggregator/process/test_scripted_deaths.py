@@ -1,4 +1,4 @@
-"""Devices that the script kills and brings back, as the aggregator sees them."""
+"""Devices that the script kills and lets rejoin, as the aggregator sees them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.process.scripted_deaths import ScriptedDeaths
+from aggregator.connections.scripted_deaths import ScriptedDeaths
 from testbed.history import trace
 from testbed.history.trace import as_table
 from testbed.profile.schema import ScriptedEvent
@@ -28,23 +28,23 @@ def script(*events: tuple[float, str]) -> str:
 
 
 def lively(world: World, *, until: float) -> None:
-    """Heartbeats of both devices, each in its first job; those of host-1 end early."""
+    """Send heartbeats of both devices, each in its first job; those of host-1 end early."""
     for name, end, ticket in (("host-1", until, 1), ("host-2", 2.0, 2)):
         for tenth in range(1, int(end * 10) + 1):
-            world.beat(name, tenth / 10 - 0.01, state="training", ticket=ticket, trains=1)
+            world.heartbeat(name, tenth / 10 - 0.01, state="training", ticket=ticket, trains=1)
 
 
-def test_a_killed_device_is_told_at_its_moment_and_missed_when_it_has_been_silent_for_too_long(
+def test_a_scripted_kill_is_recorded_at_its_moment_and_the_device_is_dropped_after_the_timeout(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time)
     lively(world, until=0.4)
     spent = trace.Abandoned(t=0.5, device="host-1", ticket=1, steps=3, seconds=0.25, checks=0, misses=[])
-    world.beat("host-1", 0.5, state=KILLED, events=(as_table(spent),))
+    world.heartbeat("host-1", 0.5, state=KILLED, events=(as_table(spent),))
     events = run(world, folder, monkeypatch, script((0.5, "kill")), *PRESENCE)
     assert of(trace.Scripted, events) == [trace.Scripted(t=0.5, device="host-1", do="kill")]
     assert of(trace.Abandoned, events) == [spent]
-    # its last sign of life was at 0.39, although its process still runs: it has not been ended yet
+    # its last message was at 0.39; its process still runs
     [left] = of(trace.Left, events)
     assert (left.device, left.reason) == ("host-1", "it was silent for too long")
     assert left.t == pytest.approx(0.89, abs=0.11)
@@ -54,12 +54,12 @@ def test_a_killed_device_is_told_at_its_moment_and_missed_when_it_has_been_silen
     assert (stopped.in_flight, stopped.silent) == (1, [])
 
 
-def test_a_device_that_is_dead_at_the_end_is_not_missed(
+def test_a_device_that_is_dead_at_the_end_is_not_reported_as_silent(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time)
     lively(world, until=1.8)
-    world.beat("host-1", 1.9, state=KILLED)
+    world.heartbeat("host-1", 1.9, state=KILLED)
     events = run(world, folder, monkeypatch, script((1.9, "kill")), *PRESENCE)
     assert [event.do for event in of(trace.Scripted, events)] == ["kill"]
     [stopped] = of(trace.Stopped, events)
@@ -67,18 +67,20 @@ def test_a_device_that_is_dead_at_the_end_is_not_missed(
 
 
 @pytest.mark.parametrize("last_word", [True, False])
-def test_a_device_that_rejoins_goes_on_with_the_number_of_the_next_job(
+def test_a_device_that_rejoins_continues_with_the_number_of_the_next_job(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, last_word: bool
 ) -> None:
     world = World(time)
     lively(world, until=0.4)
     if last_word:
-        world.beat("host-1", 0.5, state=KILLED)
-    monkeypatch.setattr("aggregator.process.peers.is_computing", lambda pid: False)  # the processes are ours, and alive
+        world.heartbeat("host-1", 0.5, state=KILLED)
+    monkeypatch.setattr(
+        "aggregator.connections.peers.is_computing", lambda pid: False
+    )  # the processes are ours, and alive
     world.at(0.75, "host-1", Hello(device="host-1", pid=os.getppid(), cores=(1,), samples=5))
     events = run(world, folder, monkeypatch, script((0.5, "kill"), (0.75, "rejoin")), "presence.timeout=10")
-    told = [(type(event).__name__, getattr(event, "device", None), event.t) for event in events]
-    kinds = [kind for kind, device, moment in told if device == "host-1" and moment > 0]
+    seen = [(type(event).__name__, getattr(event, "device", None), event.t) for event in events]
+    kinds = [kind for kind, device, moment in seen if device == "host-1" and moment > 0]
     assert kinds == ["Scripted", "Scripted", "Left", "Lost", "Joined", "Dispatched"]
     killed, rejoined = of(trace.Scripted, events)
     assert (killed.do, killed.t, rejoined.do) == ("kill", 0.5, "rejoin")
@@ -88,13 +90,13 @@ def test_a_device_that_rejoins_goes_on_with_the_number_of_the_next_job(
     assert [said.number for peer, said in world.said if peer == "host-1" and isinstance(said, Train)] == [0, 1]
 
 
-def test_what_is_sent_to_a_killed_device_is_lost_on_the_way_and_nobody_tells(
+def test_a_message_to_a_killed_device_is_lost_without_an_error(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The transport on one host would know at once; a network would not."""
+    """On one host the transport reports it at once; a network would not."""
     world = World(time)
     lively(world, until=0.4)
-    world.beat("host-1", 0.5, state=KILLED)
+    world.heartbeat("host-1", 0.5, state=KILLED)
     send = world.send
 
     def unreachable(peer: str, frames: list[bytes]) -> None:
@@ -103,7 +105,7 @@ def test_what_is_sent_to_a_killed_device_is_lost_on_the_way_and_nobody_tells(
         send(peer, frames)
 
     monkeypatch.setattr(world, "send", unreachable)
-    # a rule with rounds sends to both when the one that lives has answered
+    # a strategy with rounds sends to both after the living device has answered
     first: list[Message] = []
 
     def answer(device: str, train: Train) -> None:
@@ -117,41 +119,41 @@ def test_what_is_sent_to_a_killed_device_is_lost_on_the_way_and_nobody_tells(
     assert reasons == {"it was silent for too long"}
 
 
-# ---- the clerk
+# ---- ScriptedDeaths alone
 
 
 def deaths(*events: tuple[float, str], device: str = "a-1") -> tuple[ScriptedDeaths, list[trace.Event]]:
-    spec, told = device_spec(device), list[trace.Event]()
+    spec, recorded = device_spec(device), list[trace.Event]()
     own = tuple(ScriptedEvent(at=at, device=device, do=do) for at, do in events)
     object.__setattr__(spec, "script", own)
-    return ScriptedDeaths([spec], told.append), told
+    return ScriptedDeaths([spec], recorded.append), recorded
 
 
-def test_a_death_is_told_when_it_is_due_and_seen() -> None:
-    clerk, told = deaths((5.0, "kill"), (9.0, "rejoin"), (20.0, "kill"))
-    clerk.look(4.0, lambda device: True)  # it has died by itself: that was not wanted yet
-    clerk.look(6.0, lambda device: False)
-    assert told == []
-    clerk.look(6.5, lambda device: True)
-    clerk.look(7.0, lambda device: True)
-    assert told == [trace.Scripted(t=5.0, device="a-1", do="kill")]
-    clerk.rejoined("a-1", 9.25)
-    assert told[1:] == [trace.Scripted(t=9.25, device="a-1", do="rejoin")]
-    clerk.look(30.0, lambda device: True)
-    assert [event.t for event in told] == [5.0, 9.25, 20.0]
+def test_a_kill_is_recorded_when_it_is_due_and_has_happened() -> None:
+    deaths_of_script, recorded = deaths((5.0, "kill"), (9.0, "rejoin"), (20.0, "kill"))
+    deaths_of_script.record_kills(4.0, lambda device: True)  # it has died by itself before the scripted kill
+    deaths_of_script.record_kills(6.0, lambda device: False)
+    assert recorded == []
+    deaths_of_script.record_kills(6.5, lambda device: True)
+    deaths_of_script.record_kills(7.0, lambda device: True)
+    assert recorded == [trace.Scripted(t=5.0, device="a-1", do="kill")]
+    deaths_of_script.record_rejoin("a-1", 9.25)
+    assert recorded[1:] == [trace.Scripted(t=9.25, device="a-1", do="rejoin")]
+    deaths_of_script.record_kills(30.0, lambda device: True)
+    assert [event.t for event in recorded] == [5.0, 9.25, 20.0]
 
 
-def test_a_death_that_nobody_has_seen_is_told_when_the_device_is_back() -> None:
-    clerk, told = deaths((5.0, "kill"), (5.5, "rejoin"))
-    clerk.rejoined("a-1", 5.75)
-    assert [(event.t, event.do) for event in told if isinstance(event, trace.Scripted)] == [
+def test_a_kill_that_was_not_noticed_is_recorded_when_the_device_rejoins() -> None:
+    deaths_of_script, recorded = deaths((5.0, "kill"), (5.5, "rejoin"))
+    deaths_of_script.record_rejoin("a-1", 5.75)
+    assert [(event.t, event.do) for event in recorded if isinstance(event, trace.Scripted)] == [
         (5.0, "kill"),
         (5.75, "rejoin"),
     ]
 
 
-def test_a_device_without_a_script_may_come_back_as_often_as_it_likes() -> None:
-    clerk, told = deaths()
-    clerk.rejoined("a-1", 5.75)
-    clerk.rejoined("stranger", 5.75)
-    assert told == []
+def test_a_device_without_a_script_may_rejoin_at_any_time() -> None:
+    deaths_of_script, recorded = deaths()
+    deaths_of_script.record_rejoin("a-1", 5.75)
+    deaths_of_script.record_rejoin("stranger", 5.75)
+    assert recorded == []

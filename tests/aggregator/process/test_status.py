@@ -1,4 +1,4 @@
-"""What the live view is told."""
+"""The status file for the live view."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from aggregator.process.evaluation import EvaluationQueue
 from aggregator.strategies.eafl.eafl import EAFL
 from testbed.common.clock import WallClock
 from testbed.history import trace
-from testbed.wire.messages import first_ticket
+from testbed.wire.ticket_ranges import first_ticket
 from tests.aggregator.strategies.by_hand import ByHand
 
 
 def test_tickets_of_cluster_heads_are_counted_with_the_others(tmp_path: Path) -> None:
     hand = ByHand(EAFL(clusters=1), (0.0,))
     hand.start(a=1)
-    hand.update("a", 1.0)  # for the clustering; a is head, and is sent the model
+    hand.update("a", 1.0)  # for the clustering; a becomes head and is sent the model
     [group] = hand.events(trace.Grouped)
     ticket = first_ticket(group.ticket_range) + 1
     sent = trace.Dispatched(t=0.0, device="a", ticket=ticket, version=0, steps=1)
@@ -25,5 +25,5 @@ def test_tickets_of_cluster_heads_are_counted_with_the_others(tmp_path: Path) ->
     hand.engine.head_ledgers.enter("a", group.ticket_range, [trace.as_table(sent), trace.as_table(lost)])
     path = tmp_path / "status.json"
     status.write(path, 1.0, WallClock.starting_now(), hand.engine, EvaluationQueue(1.0), {}, ["a"])
-    told = json.loads(path.read_text(encoding="utf-8"))["tally"]
-    assert told == {"dispatched": 3, "applied": 0, "rejected": 1, "lost": 1, "superseded": 0, "delivered": 0}
+    tally = json.loads(path.read_text(encoding="utf-8"))["tally"]
+    assert tally == {"dispatched": 3, "applied": 0, "rejected": 1, "lost": 1, "superseded": 0, "delivered": 0}

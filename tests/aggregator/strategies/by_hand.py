@@ -1,19 +1,25 @@
-"""A real engine whose devices are played by hand: the test says what arrives, and reads what was sent."""
+"""A real engine without devices: the test passes in what arrives and reads what was sent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from aggregator.engine.engine import Engine
 from aggregator.strategy import DeviceInfo, Strategy
 from testbed.history import trace
-from testbed.wire.messages import Ask, Grant, Heartbeat, Job, JoinCluster, Train, Update, Vector
+from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, Train, Update, Vector
+from testbed.wire.training_job import Job
 
 E = TypeVar("E", bound=trace.Event)
+G = TypeVar("G", bound=Engine)
+
+EVENTS = ("start", "join", "leave", "update", "ask", "heartbeat", "wake", "broadcast_final", "resume")
+"""Methods of an engine that take an event."""
 
 
 def vector(*numbers: float) -> Vector:
@@ -21,10 +27,34 @@ def vector(*numbers: float) -> Vector:
 
 
 def check_conservation(engine: Engine) -> None:
-    """Every ticket is settled exactly once, or is in flight."""
+    """Every ticket has ended exactly once or is in flight, and all other accounts agree."""
     tally = engine.tally
-    settled = tally.applied + tally.rejected + tally.lost + tally.superseded + tally.delivered
-    assert tally.dispatched == settled + engine.in_flight
+    ended = tally.applied + tally.rejected + tally.lost + tally.superseded + tally.delivered
+    assert tally.dispatched == ended + engine.in_flight
+    engine.validate()
+
+
+def validated(engine: G) -> G:
+    """Let an engine check its invariants after every event. An event within another one is not checked by itself."""
+    depth = 0
+
+    def checked(event: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(event)
+        def take(*args: Any, **kwargs: Any) -> None:
+            nonlocal depth
+            depth += 1
+            try:
+                event(*args, **kwargs)
+            finally:
+                depth -= 1
+            if depth == 0:
+                engine.validate()
+
+        return take
+
+    for name in EVENTS:
+        setattr(engine, name, checked(getattr(engine, name)))
+    return engine
 
 
 def check_memory(engine: Engine) -> None:
@@ -33,8 +63,8 @@ def check_memory(engine: Engine) -> None:
 
 
 @dataclass(kw_only=True)
-class PlainOutlook:
-    """A cell whose channels do not fade, and devices that take as long as is written here: 1, if nothing is."""
+class PlainForecast:
+    """A cell without fading. A device computes for the seconds in ``computing``, or for 1."""
 
     bandwidth: float = 64.0
     snrs: Mapping[str, float] = field(default_factory=dict)
@@ -46,12 +76,12 @@ class PlainOutlook:
     def seconds(self, device: str, job: Job) -> float:
         return self.computing.get(device, 1.0)
 
-    def heard(self, update: Update) -> None:
-        """It knows already."""
+    def observe(self, update: Update) -> None:
+        """Does nothing: the seconds are given."""
 
 
 class ByHand:
-    """Joins, updates, beats and leaves at the moment ``now``, which the test sets."""
+    """Passes events to an engine at the moment ``now``, which the test sets. The engine is validated after each."""
 
     def __init__(
         self,
@@ -60,7 +90,7 @@ class ByHand:
         *,
         job: Job | None = None,
         seed: int = 0,
-        forecast: PlainOutlook | None = None,
+        forecast: PlainForecast | None = None,
     ) -> None:
         self.now = 0.0
         self.sent: list[tuple[str, Train]] = []
@@ -68,14 +98,16 @@ class ByHand:
         self.groups: list[tuple[str, JoinCluster]] = []
         self.trace: list[trace.Event] = []
         self.unreachable: set[str] = set()
-        self.engine = Engine(
-            strategy,
-            vector(*model),
-            job=job or Job(),
-            random=np.random.default_rng(seed),
-            send=self._send,
-            record=self.trace.append,
-            forecast=forecast or PlainOutlook(),
+        self.engine = validated(
+            Engine(
+                strategy,
+                vector(*model),
+                job=job or Job(),
+                random=np.random.default_rng(seed),
+                send=self._send,
+                record=self.trace.append,
+                forecast=forecast or PlainForecast(),
+            )
         )
 
     def _send(self, device: str, message: Train | Grant | JoinCluster) -> None:
@@ -88,10 +120,10 @@ class ByHand:
         else:
             self.sent.append((device, message))
 
-    # ---- what goes in
+    # ---- events
 
     def start(self, **samples: int) -> None:
-        """Device → its samples."""
+        """Let devices join, each with its number of samples, and start the run."""
         for device, count in samples.items():
             self.join(device, count)
         self.engine.start(self.now)
@@ -111,7 +143,7 @@ class ByHand:
         samples: int | None = None,
         seconds: float = 0.0,
     ) -> None:
-        """The device answers the Train it was sent last, or ``train``, on which it has worked for so many seconds."""
+        """Pass the update for ``train``, or for the last Train of the device, which computed for ``seconds``."""
         train = train or self.train(device)
         info = self.engine.devices.get(device)
         self.engine.update(
@@ -132,11 +164,11 @@ class ByHand:
         )
 
     def ask(self, device: str, *, train: Train | None = None) -> None:
-        """The device has computed what it was sent last, or ``train``, and waits for a grant."""
+        """Pass the request of a device that has computed ``train``, or its last Train, and waits for a grant."""
         train = train or self.train(device)
         self.engine.ask(Ask(device=device, ticket=train.ticket, due=self.now), self.now)
 
-    def beat(
+    def heartbeat(
         self,
         device: str,
         *,
@@ -146,28 +178,30 @@ class ByHand:
         state: str = "idle",
         progress: float = 0.0,
     ) -> None:
-        beat = Heartbeat(device=device, state=state, ticket=ticket, finished=finished, trains=trains, progress=progress)
-        self.engine.beat(beat, self.now)
+        self.engine.heartbeat(
+            Heartbeat(device=device, state=state, ticket=ticket, finished=finished, trains=trains, progress=progress),
+            self.now,
+        )
 
     def give_up(self, device: str) -> None:
-        """The device finished its last job and holds it no more."""
+        """Pass the heartbeat of a device that has finished its last job and given its upload up."""
         train = self.train(device)
-        self.beat(device, finished=train.ticket, trains=10**6)
+        self.heartbeat(device, finished=train.ticket, trains=10**6)
 
     def wake(self, *, late: float = 0.0) -> None:
-        """Time goes on to the moment that the rule asked for, or ``late`` seconds more."""
+        """Advance to the wake that the strategy asked for, or ``late`` seconds further, and wake it."""
         assert self.engine.wake_at is not None
         self.now = max(self.now, self.engine.wake_at) + late
         self.engine.wake(self.now)
 
-    # ---- what came out
+    # ---- what was sent
 
     def train(self, device: str) -> Train:
-        """What the device was sent last."""
+        """The last Train of a device."""
         return next(train for name, train in reversed(self.sent) if name == device)
 
     def dispatched(self) -> list[str]:
-        """The devices that were sent something since the last call, in order."""
+        """The devices that were sent a Train since the last call, in order."""
         names = [name for name, _ in self.sent[self._read :]]
         self._read = len(self.sent)
         return names
@@ -175,7 +209,7 @@ class ByHand:
     _read = 0
 
     def grants(self) -> dict[str, float]:
-        """Device → bits per second, of the grants since the last call."""
+        """Device → bits per second that it was granted since the last call."""
         rates = {name: grant.rate for name, grant in self.granted[self._seen :]}
         self._seen = len(self.granted)
         return rates

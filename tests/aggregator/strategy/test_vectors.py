@@ -51,7 +51,7 @@ def test_norm_and_distance_are_euclidean(size: int) -> None:
 
 
 @every_size
-def test_arithmetic_reads_vectors_that_nobody_may_write_to(size: int) -> None:
+def test_arithmetic_works_on_read_only_vectors(size: int) -> None:
     received = np.frombuffer(drawn(size, 1).tobytes(), np.float32) if size else drawn(0, 1)
     target = np.zeros(size, np.float32)
     vectors.add_scaled(target, 1.0, received)
@@ -61,7 +61,7 @@ def test_arithmetic_reads_vectors_that_nobody_may_write_to(size: int) -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("size", [1, 70_001])
-def test_one_number_that_is_not_finite_is_found_anywhere(bad: float, size: int) -> None:
+def test_a_number_that_is_not_finite_is_found_at_any_place(bad: float, size: int) -> None:
     for place in {0, size // 2, size - 1}:
         numbers = drawn(size, 1)
         numbers[place] = bad
@@ -89,12 +89,12 @@ def test_numbers_whose_squares_do_not_sum_to_a_float32_count_as_not_finite(
     assert vectors.is_finite(vector(*numbers)) is finite
 
 
-def test_a_distance_that_is_too_large_is_infinite_and_no_warning() -> None:
+def test_a_distance_that_is_too_large_is_infinite_without_a_warning() -> None:
     assert vectors.distance(vector(3e38), vector(-3e38)) == math.inf
 
 
 @every_size
-def test_mixed_is_a_part_of_the_model_and_a_part_of_the_local_one(size: int) -> None:
+def test_mixed_is_the_weighted_mean_of_global_and_local_model(size: int) -> None:
     model, base, delta = drawn(size, 1), drawn(size, 2), drawn(size, 3)
     for each in (model, base, delta):
         each.flags.writeable = False
@@ -105,7 +105,7 @@ def test_mixed_is_a_part_of_the_model_and_a_part_of_the_local_one(size: int) -> 
 
 
 @every_size
-def test_a_sum_forgets_what_is_taken_out_of_it(size: int) -> None:
+def test_what_is_subtracted_from_a_sum_leaves_no_rounding_error(size: int) -> None:
     total, small, large = vectors.zero_sum(drawn(size, 1)), drawn(size, 2), drawn(size, 3) * np.float32(1e6)
     vectors.add_scaled(total, 3.0, small)
     vectors.add_scaled(total, 7.0, large)
@@ -138,12 +138,12 @@ def test_results_do_not_share_memory_with_each_other() -> None:
         ((0, 0), (1, 2), 0),
     ],
 )
-def test_the_cosine_is_that_of_the_angle_and_zero_without_a_direction(
+def test_the_cosine_is_that_of_the_angle_and_zero_for_a_zero_vector(
     a: tuple[float, float], b: tuple[float, float], expected: float
 ) -> None:
     assert vectors.cosine(vector(*a), vector(*b)) == pytest.approx(expected, abs=1e-6)
     assert -1.0 <= vectors.cosine(vector(*a), vector(*b)) <= 1.0
 
 
-def test_the_cosine_of_lengths_beyond_all_bounds_is_zero() -> None:
+def test_the_cosine_of_infinitely_long_vectors_is_zero() -> None:
     assert vectors.cosine(vector(2e19, 2e19), vector(2e19, 2e19)) == 0.0

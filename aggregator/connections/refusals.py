@@ -1,4 +1,4 @@
-"""What was refused, for the trace: a flood of the same is told once a second, with a count. No I/O."""
+"""Refusals for the trace: repeated ones are recorded once a second, with a count. No I/O."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from testbed.history import trace
 
 _SECONDS = 1.0
 _MOST = 64
-"""Peers and reasons that are told apart at a time: whoever floods may call himself, and fail, as he likes."""
+"""Pairs of peer and reason that are counted separately: a peer that floods may use any number of names."""
 _MANY = ("many", "many reasons")
 _LONGEST_NAME, _LONGEST_REASON = 100, 300
 
 
 class Refusals:
-    """The first of a peer and reason is recorded at once, those that follow within a second together after it."""
+    """Records the first refusal of a peer and reason at once, and those of the following second together."""
 
     def __init__(self, record: Callable[[trace.Event], None]) -> None:
         self._record = record
@@ -22,7 +22,7 @@ class Refusals:
         self._more: dict[tuple[str, str], int] = {}
 
     def add(self, peer: str, reason: str, moment: float, host_now: float, count: int = 1) -> bool:
-        """Whether it is the first within a second. ``moment``: as the trace counts."""
+        """Count a refusal. Return whether it is the first within a second. ``moment`` goes into the trace."""
         key = (peer, reason)
         if key not in self._since and len(self._since) >= _MOST:
             key = _MANY
@@ -33,10 +33,10 @@ class Refusals:
         self._write(key, moment, count)
         return True
 
-    def tell(self, moment: float, host_now: float, *, last: bool = False) -> None:
-        """Record what has gathered for a second; at the ``last``, all of it."""
+    def flush(self, moment: float, host_now: float, *, last: bool = False) -> None:
+        """Record what has been counted for a second; with ``last``, everything."""
         for key, since in list(self._since.items()):
-            if not last and 0.0 <= host_now - since < _SECONDS:  # (the clock begins anew with the run)
+            if not last and 0.0 <= host_now - since < _SECONDS:  # (the clock is reset when the run begins)
                 continue
             count = self._more.pop(key, 0)
             if count:
@@ -47,7 +47,7 @@ class Refusals:
 
     def _write(self, key: tuple[str, str], moment: float, count: int) -> None:
         peer, reason = key
-        printable = peer.encode("ascii", "backslashreplace").decode()  # the name of a stranger may be any bytes
+        printable = peer.encode("ascii", "backslashreplace").decode()  # the name of an unknown peer may be any bytes
         self._record(
             trace.Refusal(t=moment, peer=printable[:_LONGEST_NAME], reason=reason[:_LONGEST_REASON], count=count)
         )

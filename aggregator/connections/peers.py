@@ -1,4 +1,4 @@
-"""Everybody whom the aggregator talks to: who is there, who may say what, and what each last said of itself."""
+"""The peers of the aggregator: which are connected, what each may send, and its last heartbeat."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import contextlib
 import os
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from aggregator.process.aggregator_config import AggregatorConfig
 from testbed.history import trace
 from testbed.host.kernel import is_computing
-from testbed.wire.authentication import CUT_OFF, IMPOSTOR, Account
+from testbed.profile.fleet import DeviceSpec
+from testbed.wire.authentication import CUT_OFF, IMPOSTOR, RejectionCounts
 from testbed.wire.codec import BadMessage, Buffer, decode, encode, largest_frame
+from testbed.wire.credentials import AllowList
 from testbed.wire.messages import (
     EVALUATOR,
     KILLED,
@@ -38,25 +39,35 @@ Events = Sequence[trace.Event]
 
 
 class Peers:
-    """The devices, the canaries and the evaluator, at the other ends of the hub. ``size``: numbers in a model."""
+    """The devices, the canaries and the evaluator, as peers of the hub. ``size``: numbers in a model."""
 
-    def __init__(self, config: AggregatorConfig, size: int) -> None:
-        self.fleet = {device.name: device for device in config.devices}
-        self.canaries = config.canaries
-        self._dead = config.resume.dead if config.resume is not None else frozenset()
+    def __init__(
+        self,
+        devices: Iterable[DeviceSpec],
+        canaries: tuple[str, ...],
+        endpoint: str,
+        size: int,
+        *,
+        allow: AllowList | None = None,
+        dead: frozenset[str] = frozenset(),
+    ) -> None:
+        """``dead``: devices that the script had killed before the checkpoint that the run continues from."""
+        self.fleet = {device.name: device for device in devices}
+        self.canaries, self._dead = canaries, dead
         self.hellos: dict[str, Hello] = {}
-        self.beats: dict[str, Heartbeat] = {}
+        self.heartbeats: dict[str, Heartbeat] = {}
+        """The last heartbeat of each peer."""
         self._size = size
-        self._account: Account = Counter()
+        self._rejected: RejectionCounts = Counter()
         self._cut_off: list[tuple[str, int]] = []
-        """Peers whose connection has ended, and the process behind it."""
-        self._hub = Hub(config.endpoint, max_bytes=largest_frame(size), allow=config.allow)
+        """Peers whose connection has ended, and the process that had it."""
+        self._hub = Hub(endpoint, max_bytes=largest_frame(size), allow=allow)
         self.endpoint = self._hub.endpoint
 
     def close(self) -> None:
         self._hub.close()
 
-    # ---- who is there
+    # ---- which peers are there
 
     @property
     def names(self) -> set[str]:
@@ -64,37 +75,37 @@ class Peers:
 
     @property
     def missing(self) -> set[str]:
-        """Those who have not said hello."""
+        """Peers that have not said hello."""
         return self.names - self.hellos.keys() - self._dead
 
     def has_left(self, name: str) -> bool:
-        """Whether it has said its last word, whoever wanted it so."""
-        return name in self.beats and self.beats[name].state in (STOPPED, KILLED)
+        """Whether a peer has sent its last heartbeat, by the end of the run or by the script."""
+        return name in self.heartbeats and self.heartbeats[name].state in (STOPPED, KILLED)
 
     def is_dead(self, name: str) -> bool:
-        """Whether the script has killed it, by its last word or because its process is gone."""
+        """Whether a device is dead: it has reported its kill, or its process has ended or is frozen."""
         return self._was_killed(name) or name not in self.hellos or not is_computing(self.hellos[name].pid)
 
     def _was_killed(self, name: str) -> bool:
         if name not in self.hellos and name in self._dead:
-            return True  # before the run was interrupted
-        return name in self.beats and self.beats[name].state == KILLED
+            return True  # before the checkpoint that the run continues from
+        return name in self.heartbeats and self.heartbeats[name].state == KILLED
 
-    def wake_the_frozen(self) -> None:
-        """A device that is suspended by SIGSTOP cannot hear that the run is over."""
+    def continue_suspended(self) -> None:
+        """Continue devices that are suspended by SIGSTOP, so that they can receive Stop."""
         for name, device in self.fleet.items():
             if device.suspend_by == "signal" and name in self.hellos:
-                with contextlib.suppress(OSError):  # it has ended, or is not ours
+                with contextlib.suppress(OSError):  # it has ended, or is not our process
                     os.kill(self.hellos[name].pid, signal.SIGCONT)
 
     # ---- messages in
 
     def receive(self, timeout: float) -> Incoming | None:
-        """The next message as it came, and from whom; None if none comes within ``timeout`` host seconds."""
+        """Return the next message and its peer, or None if none comes within ``timeout`` host seconds."""
         return self._hub.receive(timeout)
 
     def read(self, peer: str, frames: list[Buffer]) -> tuple[Message, Events]:
-        """What was said, and the events that it tells of. Raises BadMessage or TraceError if it may not be said."""
+        """Return a message and the events in it. Raises BadMessage or TraceError if this peer may not send it."""
         if peer.startswith(IMPOSTOR):
             raise BadMessage("the key of another device")
         message = decode(frames, self._size)
@@ -106,41 +117,40 @@ class Peers:
         elif peer != EVALUATOR:
             raise BadMessage("unknown device")
         elif not isinstance(message, (Hello, Heartbeat, Score)):
-            raise BadMessage(f"a {type(message).__name__} that an evaluator may not send")
+            raise BadMessage(f"{type(message).__name__}, which an evaluator may not send")
         if isinstance(message, Hello):
             self._greet(peer, message)
-            self.beats.pop(peer, None)  # of an earlier life
+            self.heartbeats.pop(peer, None)  # of an earlier process
         elif peer not in self.hellos:
             raise BadMessage("it has not said hello")
         elif isinstance(message, Heartbeat):
-            self.beats[peer] = message
+            self.heartbeats[peer] = message
         return message, events
 
     def _greet(self, peer: str, hello: Hello) -> None:
         known = self.hellos.get(peer)
         if known is not None and known.pid != hello.pid and self._lives(peer, known.pid):
-            raise BadMessage(f"a Hello of another process, and process {known.pid} is alive")
-        self._note_connections()  # before it is forgotten whose they were
+            raise BadMessage(f"a Hello of another process, while process {known.pid} is alive")
+        self._note_connections()  # while the process of each connection is known
         self.hellos[peer] = hello
 
-    def rejected_connections(self) -> Account:
-        """Of connections that came to nothing, since the last time. That of a process which has ended is none.
+    def rejected_connections(self) -> RejectionCounts:
+        """Return the connections that were rejected or cut off since the last call.
 
-        A connection ends a moment before its process does: what ended just now is told the next time.
+        A connection that ended with its process is not one of them. A connection ends a moment before its process
+        does, so those that have ended since the last call are judged in the next one.
         """
-        rejected_connections: Account = Counter(
-            (peer, CUT_OFF) for peer, pid in self._cut_off if self._lives(peer, pid)
-        )
+        found: RejectionCounts = Counter((peer, CUT_OFF) for peer, pid in self._cut_off if self._lives(peer, pid))
         self._cut_off.clear()
         self._note_connections()
-        rejected_connections.update(self._account)
-        self._account.clear()
-        return rejected_connections
+        found.update(self._rejected)
+        self._rejected.clear()
+        return found
 
     def _note_connections(self) -> None:
         for (peer, reason), count in self._hub.rejected_connections().items():
             if reason != CUT_OFF:
-                self._account[peer, reason] += count
+                self._rejected[peer, reason] += count
             elif peer in self.hellos:
                 self._cut_off += [(peer, self.hellos[peer].pid)] * count
 
@@ -148,13 +158,13 @@ class Peers:
         return is_computing(pid) and not self.has_left(peer)
 
     def refuse(self, peer: str, reason: str) -> None:
-        """Tell a peer that its message was not taken."""
+        """Answer a peer that its message was refused."""
         self.send(peer, Refused(reason=reason[:_LONGEST_REASON]))
 
     # ---- messages out
 
     def send(self, peer: str, message: Message) -> bool:
-        """Whether the transport took it."""
+        """Send a message. Return False if the peer cannot be reached."""
         try:
             self._hub.send(peer, encode(message))
         except PeerUnreachable:
@@ -162,9 +172,9 @@ class Peers:
         return True
 
     def send_to(self, device: str, message: Train | Base | Grant | JoinCluster) -> None:
-        """As the engine wants it: raises ConnectionError if the device cannot be reached.
+        """Send a message of the engine. Raises ConnectionError if the device cannot be reached.
 
-        What is sent to a device that the script has killed is lost on the way: nobody would tell at once on a network.
+        A message to a device that the script has killed is lost without an error, as on a real network (ADR 12).
         """
         if not self.send(device, message) and not self._was_killed(device):
             raise ConnectionError(device)
@@ -172,13 +182,13 @@ class Peers:
 
 def _read_device(peer: str, message: Message) -> Events:
     if not isinstance(message, (Hello, Update, Ask, Heartbeat, HeadReport)) or message.device != peer:
-        raise BadMessage(f"a {type(message).__name__} that this device may not send")
+        raise BadMessage(f"{type(message).__name__}, which this device may not send")
     if isinstance(message, Hello):
         if not message.samples or not message.cores:
             raise BadMessage("a Hello without samples or cores")
         return ()
     if isinstance(message, HeadReport):
-        return ()  # of tickets of others: see aggregator.engine.head_ledgers
+        return ()  # its events are about other devices: aggregator.engine.head_ledgers checks them
     events = [trace.device_event(table) for table in message.events]
     if any(event.device != peer for event in events):
         raise BadMessage("it reports events of another device")
@@ -187,5 +197,5 @@ def _read_device(peer: str, message: Message) -> Events:
 
 def _read_canary(message: Message) -> Events:
     if not isinstance(message, (Hello, Heartbeat)):
-        raise BadMessage(f"a {type(message).__name__} that a canary may not send")
+        raise BadMessage(f"{type(message).__name__}, which a canary may not send")
     return [trace.canary_event(table) for table in message.events] if isinstance(message, Heartbeat) else ()

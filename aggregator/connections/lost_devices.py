@@ -1,0 +1,67 @@
+"""Lost devices: finds the devices to be dropped, because their process has ended or because they are silent (ADR 17).
+
+The kernel reports at once when a process has ended. A device that the script has killed is the exception: on a network
+only its silence would show, so the aggregator waits for the timeout there too (ADR 12). A silent device may be in the
+middle of a local step that takes longer than the timeout. So a silent process is probed before its device is dropped:
+one that computes stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aggregator.connections.peers import Peers
+from aggregator.connections.presence import PROBE_SECONDS, LivenessProbe, PresenceTracker
+from aggregator.connections.scripted_deaths import ScriptedDeaths
+from testbed.common.clock import WallClock
+from testbed.history.events.run_events import PROCESS_ENDED
+from testbed.host.kernel import ExitWatch, is_computing
+
+_SILENT = "it was silent for too long"
+
+
+class LostDevices:
+    """Watches the devices of a run. The caller reports hellos and messages, and asks which devices are lost."""
+
+    def __init__(self, peers: Peers, presence: PresenceTracker, deaths: ScriptedDeaths) -> None:
+        self._peers, self._presence, self._deaths = peers, presence, deaths
+        self._probe, self._exits = LivenessProbe(), ExitWatch()
+        self._ended: set[str] = set()
+        """Devices whose process is known to have ended."""
+
+    def watch(self, device: str, now: float) -> None:
+        """Watch the process that has said hello for this device."""
+        self.note_message(device, now)
+        self._ended.discard(device)
+        self._exits.watch(device, self._peers.hellos[device].pid)
+
+    def note_message(self, device: str, now: float) -> None:
+        """Note that a device has sent something, or give it the whole timeout from now on."""
+        self._presence.note_message(device, now)
+        self._probe.forget(device)
+
+    def has_ended(self, device: str) -> bool:
+        """Whether the process of a device has ended. Messages that it had sent may still arrive."""
+        return device in self._ended
+
+    def find(self, now: float, clock: WallClock) -> Iterator[tuple[str, str]]:
+        """Yield each device that is lost, and the reason."""
+        for device in self._exits.ended():
+            if not self._deaths.has_killed(device, now):
+                self._ended.add(device)
+                yield device, PROCESS_ENDED
+        for device in self._presence.silent(now):
+            if not self._is_computing(device, now, clock):
+                yield device, _SILENT
+
+    def _is_computing(self, device: str, now: float, clock: WallClock) -> bool:
+        """Whether a silent device is computing, or must be probed again before that is known."""
+        hello = self._peers.hellos.get(device)
+        if hello is None or self._peers.has_left(device) or not is_computing(hello.pid):
+            return False
+        computes = self._probe.computes(device, hello.pid, clock.host_seconds(clock.now()))
+        if computes is None:
+            self._presence.recheck_in(device, now, PROBE_SECONDS / clock.dilation)
+        elif computes:
+            self._presence.note_message(device, now)
+        return computes is not False

@@ -1,0 +1,65 @@
+"""Builds the parts of the aggregator process that depend on the experiment: peers, strategy, forecast and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from aggregator.connections.peers import Peers
+from aggregator.engine.arrivals import Arrivals
+from aggregator.engine.forecast import CellForecast
+from aggregator.process.aggregator_config import AggregatorConfig
+from aggregator.process.ending import Ending
+from aggregator.process.recorded_order import RecordedOrder
+from aggregator.strategies import STRATEGIES
+from aggregator.strategy import Strategy
+from testbed.common.parameters import build
+from testbed.emulation.recorded import read_arrivals
+from testbed.learning.tasks.task import Task
+from testbed.profile.fleet import DeviceSpec
+from testbed.profile.schema import Experiment, StopWhen
+
+
+def peers_of(config: AggregatorConfig, size: int) -> Peers:
+    """Return the peers of the run, connected to its endpoint. ``size``: numbers in a model."""
+    dead = config.resume.dead if config.resume is not None else frozenset()
+    return Peers(config.devices, config.canaries, config.endpoint, size, allow=config.allow, dead=dead)
+
+
+def strategy_of(experiment: Experiment) -> Strategy:
+    """Return the strategy of an experiment with its parameters."""
+    cls = STRATEGIES.find(experiment.strategy_name, experiment.name, "strategy")
+    strategy: Strategy = build(cls, experiment.strategy_parameters, experiment.name, "strategy")
+    return strategy
+
+
+def forecast_of(config: AggregatorConfig, task: Task) -> CellForecast | None:
+    """Return the forecast for the radio cell of the experiment; None if it has none."""
+    cell, fleet = config.experiment.cell, {device.name: device for device in config.devices}
+    if cell is None:
+        return None
+    samples = {name: len(task.shards[device.index]) for name, device in fleet.items()}
+    return CellForecast(cell, config.experiment.seed, fleet, samples, 4 * task.size)
+
+
+def arrivals_of(config: AggregatorConfig) -> Arrivals | RecordedOrder:
+    """Return the recorded order for a strict replay, else arrivals in the order of their due moments."""
+    if config.replay is None or config.experiment.replay.mode != "strict":
+        return Arrivals()
+    return RecordedOrder(read_arrivals(Path(config.replay.arrivals)), config.replay.wakes)
+
+
+def ending_of(config: AggregatorConfig) -> Ending:
+    """Return the conditions for the end of the run. A strict replay ends where the recorded run did."""
+    replay, recorded = config.experiment.replay, config.replay
+    if recorded is None:
+        return Ending(config.experiment.stop)
+    if replay.mode == "strict":
+        return Ending(StopWhen())
+    return Ending(config.experiment.stop, recorded.jobs if replay.end == "stop" else None)
+
+
+def true_groups(fleet: Iterable[DeviceSpec], task: Task) -> dict[str, tuple[int, ...]] | None:
+    """Return device → the labels in its data; None if the data has no labels."""
+    labels = task.labels
+    return None if labels is None else {spec.name: labels[spec.index] for spec in fleet}
