@@ -1,4 +1,4 @@
-"""The model that is on its way to a device. There is one at a time: a newer one takes the place of an older."""
+"""The model that is being downloaded to a device, or to a cluster head. There is one: a newer one replaces it."""
 
 from __future__ import annotations
 
@@ -13,60 +13,63 @@ from testbed.wire.messages import Train
 
 
 class Downloads:
-    """``note`` is told of each attempt when it ends."""
+    """Begins and ends downloads, and counts the attempts of a ticket. Each attempt that ends is passed to ``note``."""
 
-    def __init__(self, device: str, ways: Route, note: Callable[[Event], None], begins: float) -> None:
-        self._device, self._ways, self._note = device, ways, note
-        self._under_way: tuple[Train, Transfer] | None = None
-        self._taken = begins
+    def __init__(self, device: str, route: Route, note: Callable[[Event], None], begins: float) -> None:
+        self._device, self._route, self._note = device, route, note
+        self._current: tuple[Train, Transfer] | None = None
+        self._received = begins
+        """When the process received the current Train from the transport."""
         self._attempt = 0
         self._ticket = 0
         self.number = 0
-        """Of the last job that the device was sent."""
+        """The number of the last job that was sent to the device."""
         self.drops = 0
 
     @property
     def train(self) -> Train | None:
-        return self._under_way[0] if self._under_way is not None else None
+        return self._current[0] if self._current is not None else None
 
     @property
     def due(self) -> float:
-        return self._under_way[1].due if self._under_way is not None else math.inf
+        return self._current[1].due if self._current is not None else math.inf
 
-    def begin(self, train: Train, moment: float, now: float, suspension: Suspension | None) -> None:
-        """Its way begins at ``moment``, or when the device is there; ``now`` it was taken from the transport."""
+    def begin(self, train: Train, moment: float, now: float, suspension: Suspension | None = None) -> None:
+        """Begin a download at ``moment``, or at the end of an absence; the process received the Train at ``now``."""
         if train.ticket == self._ticket:
             self._attempt += 1
         else:
             self._ticket, self._attempt = train.ticket, 0
             self.number = train.number
-        way = self._ways.down(train, self.number, self._attempt, self._ways.there(moment))
-        if suspension is not None and way.due <= suspension.started:  # due before it went, and taken up after that
-            way = self._ways.down(train, self.number, self._attempt, suspension.until)
-        self._under_way, self._taken = (train, way), now
+        transfer = self._route.down(train, self.number, self._attempt, self._route.present_from(moment))
+        if suspension is not None and transfer.due <= suspension.started:  # due before it, received during it
+            transfer = self._route.down(train, self.number, self._attempt, suspension.until)
+        self._current, self._received = (train, transfer), now
 
     def end(self, now: float) -> tuple[Train, Transfer]:
-        assert self._under_way is not None
-        (train, way), self._under_way = self._under_way, None
-        if not self._ways.is_own(train):
-            self._note(
-                Downloaded(
-                    t=now,
-                    device=self._device,
-                    ticket=train.ticket,
-                    job=self.number,
-                    attempt=self._attempt,
-                    sent=way.started,
-                    asked=way.asked,
-                    obtained=max(way.due, self._taken) - way.started,
-                    bytes=way.bytes,
-                    dropped=way.dropped,
-                    absent=way.absent or None,
-                )
-            )
-        self.drops += way.dropped
-        return train, way
+        """End the current download, dropped or not."""
+        assert self._current is not None
+        (train, transfer), self._current = self._current, None
+        if not self._route.is_own(train):
+            self._note(self._downloaded(train, transfer, now))
+        self.drops += transfer.dropped
+        return train, transfer
 
     def stop(self) -> None:
-        """Nobody is there any more."""
-        self._under_way = None
+        """Forget the current download."""
+        self._current = None
+
+    def _downloaded(self, train: Train, transfer: Transfer, now: float) -> Downloaded:
+        return Downloaded(
+            t=now,
+            device=self._device,
+            ticket=train.ticket,
+            job=self.number,
+            attempt=self._attempt,
+            sent=transfer.started,
+            asked=transfer.asked,
+            obtained=max(transfer.due, self._received) - transfer.started,
+            bytes=transfer.bytes,
+            dropped=transfer.dropped,
+            absent=transfer.absent or None,
+        )

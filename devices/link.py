@@ -17,19 +17,19 @@ _LEAST_FACTOR = 0.1
 """N(1, σ) is cut off here: a transfer never takes less than a tenth of bytes ÷ rate, and never negative time."""
 
 _ROUNDING = 1e-9
-"""A transfer that ends when the device goes is through."""
+"""Seconds: a transfer that ends when an absence begins has arrived."""
 _NOTHING = 1e-4
 """Bytes, or seconds: less than this is rounding."""
 _ENDLESS = 10_000
-"""After so many presences in a row in which nothing passes, nothing ever will: they fall together with the outages."""
+"""If nothing moves in this many presences in a row, nothing ever will: they all coincide with outages of the link."""
 
 Absences: TypeAlias = Callable[[float], Iterator[Absence]]
-"""When the device is away, in order, from the first absence on that ends after a moment."""
+"""A moment → the absences of the device in order, from the first one that ends after that moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """A transfer under way; ``due`` is when its last byte would arrive."""
+    """A transfer under way; ``due`` is the moment at which its last byte arrives, or would arrive if it is dropped."""
 
     started: float
     due: float
@@ -37,11 +37,11 @@ class Transfer:
     bytes: int
     dropped: bool
     absent: float = 0.0
-    """Of the seconds asked for, those for which the device is away."""
+    """The seconds of ``asked`` that fall into absences."""
 
 
 def next_tick(moment: float, tick: float) -> float:
-    """When the next interval begins."""
+    """Return the moment at which the next interval begins."""
     # (k·tick)/tick may be a little less than k: that would be another attempt in the same interval
     return (math.floor(moment / tick + _ROUNDING) + 1) * tick
 
@@ -54,11 +54,10 @@ def transfer(
     absences: Absences = lambda since: iter(()),
     rates: Sequence[Phase] = (),
 ) -> Transfer:
-    """Begin to move ``size`` bytes at ``now``. A lost transfer takes as long as one that arrives.
+    """Begin to move ``size`` bytes at ``now``. A dropped transfer takes as long as one that arrives.
 
-    While the device is away nothing moves. What that takes must be known now, not when it happens: an update is sent
-    before it is due, and says when that is. ``rates``: from when on the rate is which multiple of what it would be; the
-    delay is that of the last byte, and stays as it is.
+    Nothing moves during an absence. The end of the transfer is computed now, because an update is sent before it is due
+    and carries that moment. ``rates`` scales the rate from certain moments on; the delay does not change.
     """
     seconds, passing, absent = link.delay + abs(fate.delay_noise) * link.jitter, 0.0, 0.0
     if fate.seconds is not None:
@@ -85,7 +84,7 @@ def _transfer(now: float, asked: float, absent: float, size: int, fate: Transfer
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """The bytes that pass a link whose rate follows a trace."""
+    """The bytes that a link moves whose rate follows a trace."""
 
     trace: rate.RateTrace
     offset: float
@@ -97,9 +96,9 @@ class _Recorded:
         return max(start, self.trace.when(start + self.offset, work) - self.offset)
 
 
-def _passing(amount: float, now: float, absences: Absences, course: SpeedCurve) -> tuple[float, float]:
-    """Seconds until all has passed a link whose rate changes; in which the device is away."""
-    passed, absent = _through(now, amount, absences, course.when, course.work)
+def _passing(amount: float, now: float, absences: Absences, curve: SpeedCurve) -> tuple[float, float]:
+    """Return the seconds that ``amount`` needs over a link whose rate changes, and those of them in absences."""
+    passed, absent = _through(now, amount, absences, curve.when, curve.work)
     return passed - now, absent
 
 
@@ -110,9 +109,9 @@ def _through(
     when: Callable[[float, float], float],
     between: Callable[[float, float], float],
 ) -> tuple[float, float]:
-    """When ``amount`` is through that moves only while the device is there; and for how long it is away till then.
+    """Return when ``amount`` has moved, which it does only while the device is present, and the seconds of absence.
 
-    ``when``: the moment at which so much has moved; ``between``: how much moves from one moment to another.
+    ``when`` returns the moment at which an amount has moved, ``between`` the amount that moves between two moments.
     """
     absent, idle = 0.0, 0
     for gone, back in absences(moment):

@@ -1,4 +1,4 @@
-"""The aggregation rules. One small file each, to be read beside its paper."""
+"""The strategies. One small file each, to be read beside its paper."""
 
 from aggregator.strategies.afl import AFL
 from aggregator.strategies.asafl.asafl import ASAFL

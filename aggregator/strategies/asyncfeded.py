@@ -1,4 +1,4 @@
-"""AsyncFedED: staleness as a Euclidean distance sets the global rate, and the local work of each device adapts.
+"""AsyncFedED: staleness as a Euclidean distance sets the global learning rate and the local steps of each device.
 
 Wang, Yang, Wu, Zhang: AsyncFedED: Asynchronous Federated Learning with Euclidean Distance based Adaptive Weight
 Aggregation. 2022, Algorithm 1.
@@ -6,9 +6,9 @@ Aggregation. 2022, Algorithm 1.
 Symbols
     Δ           x_local − x_base, the pseudo-gradient                           (4)
     γ           staleness of an update                                          (6)
-    λ, ε        numerator and offset of the global rate; λ/ε is its maximum
-    γ̄           the staleness that the local work aims at
-    κ           how fast the local work changes
+    λ, ε        numerator and offset of the global learning rate; λ/ε is its maximum
+    γ̄           target of the staleness
+    κ           how fast the local steps change
     K_i         local steps of device i
     Γ           optional bound on γ (Assumption 4)
 
@@ -19,9 +19,9 @@ Rule
     K_i ← max(1, K_i + ⌊(γ̄ − γ)·κ⌋)                  (8)
 
 Departures
-    K has a floor of 1, and a cap (``k_max``): while γ stays below γ̄, (8) raises K without end.
+    K is at least 1 and at most ``k_max``: while γ stays below γ̄, (8) increases K without limit.
     The paper's GMIS keeps every past model; the engine keeps those that a device still trains on.
-    ‖Δ‖ = 0 has no γ: the update is rejected and counted, and so is one with γ > Γ.
+    ‖Δ‖ = 0 has no γ: the update is rejected, as is one with γ > Γ.
     The paper's "epochs" are mini-batch steps (Algorithm 2): K counts steps.
 """
 
@@ -34,17 +34,18 @@ from aggregator.pacing import EveryUpdate
 from aggregator.strategy import Decision, Reject, Server
 from aggregator.strategy.vectors import distance, norm, plus_scaled
 from testbed.common.parameters import param
-from testbed.wire.messages import Job, Update, Vector
+from testbed.wire.messages import Update, Vector
+from testbed.wire.training_job import Job
 
 
 @dataclass(kw_only=True)
 class AsyncFedED(EveryUpdate):
-    """Global rate from Euclidean staleness, adaptive local steps (Wang et al., 2022)."""
+    """Global learning rate from Euclidean staleness, adaptive local steps (Wang et al., 2022)."""
 
-    lam: float = param(1.0, "λ: numerator of the global rate", above=0)
-    eps: float = param(1.0, "ε: offset of the staleness; λ/ε is the largest rate", above=0)
-    gamma_bar: float = param(3.0, "γ̄: staleness that the local work aims at", above=0)
-    kappa: float = param(1.0, "κ: step length of the local work; 0 keeps it fixed", at_least=0)
+    lam: float = param(1.0, "λ: numerator of the global learning rate", above=0)
+    eps: float = param(1.0, "ε: offset of the staleness; λ/ε is the largest learning rate", above=0)
+    gamma_bar: float = param(3.0, "γ̄: target of the staleness", above=0)
+    kappa: float = param(1.0, "κ: how fast K changes; 0 keeps it fixed", at_least=0)
     k_initial: int | None = param(None, "K of a device's first job; unset: training.steps", at_least=1)
     k_max: int = param(100, "largest K", at_least=1)
     gamma_max: float | None = param(None, "Γ: updates staler than this are rejected", above=0)

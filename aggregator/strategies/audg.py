@@ -1,24 +1,24 @@
-"""AUDG: at every tick, the gradients that got through in the interval are applied, however old.
+"""AUDG: at every tick, the gradients that arrived in the interval are applied, however old.
 
 Hao, Cui, Yang, Wu, Feng, Hu: The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity
 for Edge Intelligence. 2025, Algorithms 1 and 2.
 
 Symbols
     t       iteration: one interval of wall-clock time
-    I_t     devices whose upload got through in interval t
+    I_t     devices whose upload arrived in interval t
     λ_i     weight of device i, Σλ = 1 over all N devices
     τ_i(t)  iterations since the model that the gradient was computed on                    (1)
-    φ_i     probability that an upload gets through; tried once per interval (``phi`` of a device)
+    φ_i     probability that an upload arrives; one attempt per interval (``phi`` of a device)
     Δ_i     −η ∇f_i(w^{t−τ_i(t)}), the update of device i
 
 Rule
     w^{t+1} = w^t − η Σ_{i∈I_t} λ_i ∇f_i(w^{t−τ_i(t)})  =  w^t + Σ_{i∈I_t} λ_i Δ_i          (13)
-    only I_t receive w^{t+1}; at the end everyone receives the final model, repeatedly until it is there
+    only I_t receive w^{t+1}; at the end every device receives the final model, repeatedly until it has arrived
 
 Departures
-    The paper takes one gradient step per job; here ``training.steps`` says, and Δ_i is what they add up to.
-    An interval in which nothing arrived is an iteration that changes nothing. A device that was restarted within an
-    interval counts with what it sent last.
+    The paper takes one gradient step per job; here ``training.steps`` sets their number, and Δ_i is their sum.
+    An interval without arrivals is an iteration that changes nothing. If a device was restarted within an interval, its
+    last update counts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from testbed.wire.messages import Update
 class AUDG(EveryTick):
     """Asynchronous updates with delayed gradients, at fixed intervals (Hao et al., 2025)."""
 
-    hands_out_final_model: ClassVar[bool] = True  # Algorithm 2, line 11
+    broadcasts_final_model: ClassVar[bool] = True  # Algorithm 2, line 11
 
     def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
         total = self.total_share(server)

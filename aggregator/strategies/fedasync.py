@@ -1,9 +1,9 @@
-"""FedAsync: every local model is mixed into the global one, the less the staler it is.
+"""FedAsync: every local model is mixed into the global one, with a smaller weight if it is staler.
 
 Xie, Koyejo, Gupta: Asynchronous Federated Optimization. OPT 2020. Equations (40) and (41) of Wang et al. 2022.
 
 Symbols
-    α       mixing rate; it never changes
+    α       mixing weight; it never changes
     τ       staleness in versions, counted from the download; a fresh update has τ = 0
     s(τ)    damping: constant 1; polynomial (τ + 1)^−a; hinge 1 if τ ≤ b, else 1 / (a·(τ − b) + 1)
     x_i     local model of the device = base + Δ
@@ -13,7 +13,7 @@ Rule
     x_{t+1} = (1 − α_t) x_t + α_t x_i                (40)
 
 Departures
-    None. Public implementations often leave out the + 1 of the hinge, or let α_t replace α.
+    None. Public implementations often omit the + 1 of the hinge, or replace α by α_t.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from testbed.wire.messages import Update, Vector
 class FedAsync(EveryUpdate):
     """Mixes each arriving model by its staleness (Xie et al., OPT 2020)."""
 
-    alpha: float = param(0.6, "α: mixing rate", above=0, below=1)
+    alpha: float = param(0.6, "α: mixing weight", above=0, below=1)
     damping: str = param("polynomial", "s(τ)", choices=("constant", "polynomial", "hinge"))
     a: float = param(0.5, "a of the polynomial and the hinge", above=0)
-    b: float = param(4.0, "b of the hinge: staleness up to which nothing is damped", at_least=0)
+    b: float = param(4.0, "b of the hinge: largest staleness that is not damped", at_least=0)
 
     def s(self, tau: int) -> float:
         if self.damping == "polynomial":

@@ -14,7 +14,7 @@ Rule
 
 Departures
     Eq. (38) of the AsyncFedED paper prints a further factor 1/m. It is a misprint: the model would shrink.
-    With ``deadline``, a round closes with what it has; an update that comes later is rejected.
+    With ``deadline``, a round ends with the updates that have arrived; later ones are rejected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""FedBuff: a buffer of K updates, damped by staleness; nobody waits for it.
+"""FedBuff: a buffer of K updates, damped by staleness; no device waits for it.
 
 Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba: Federated Learning with Buffered Asynchronous Aggregation.
 AISTATS 2022, Algorithm 1.
@@ -6,18 +6,18 @@ AISTATS 2022, Algorithm 1.
 Symbols
     K       updates in the buffer when it is used
     τ_i     staleness in versions; a fresh update has τ = 0
-    η_s     server rate
+    η_s     server learning rate
 
 Rule
     s(τ) = 1/√(1 + τ)
     x_{t+1} = x_t + η_s · (1/K) Σ_{i∈buffer} s(τ_i) Δ_i
 
 Departures
-    The paper's server draws another device when one has delivered; here the same one goes on, at once and with the
+    The paper's server draws another device when one has delivered; here the same device continues at once with the
     current model. So a fast device may be in the buffer twice.
     The weights are not normalised, as printed: a stale buffer makes a smaller step.
-    K is at most the number of devices, as for all rules here; the paper bounds it by nothing.
-    When fewer than K can still come, the buffer is used as it is, divided by what is in it.
+    K is at most the number of devices, as in all strategies here; the paper has no limit.
+    When fewer than K updates can still arrive, the buffer is used as it is, divided by the number of updates in it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from testbed.wire.messages import Update
 class FedBuff(EveryK):
     """Buffered asynchronous aggregation (Nguyen et al., AISTATS 2022)."""
 
-    eta: float = param(1.0, "η_s: server rate", above=0)
+    eta: float = param(1.0, "η_s: server learning rate", above=0)
 
-    def holds(self, update: Update, server: Server) -> bool:
+    def device_waits(self, update: Update, server: Server) -> bool:
         return False
 
     def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:

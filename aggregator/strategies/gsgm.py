@@ -1,29 +1,29 @@
-"""GSGM: fast devices are blocked until every device had its turn; the step is a partial average with momentum.
+"""GSGM: fast devices are blocked until every device has delivered; the step is a partial average with momentum.
 
 Wang, Li, Li, Zhou, Li, Xu, Guo: Gradient Scheduling With Global Momentum for Asynchronous Federated Learning in Edge
 Environment. IEEE IoT Journal 9(19), 2022. As the baseline of Zhou et al. 2024 (EAFL), section VI.
 
 Symbols
     white list      devices whose update may be applied
-    s               how many gradients the partial average is over
+    s               gradients in the partial average
     g_i             −Δ_i/η, the gradient of device i, summed over its local steps
     ḡ               mean of the last s applied gradients
     v, β            server momentum and its decay
-    η               rate, as a multiple of ``training.lr``: ``eta``
+    η               server learning rate, as a multiple of ``training.lr``: ``eta``
     N               devices that are present
 
 Rule
-    an update of a listed device is applied, and the device leaves the list; one of another device waits, and that
-    device gets no new model, until the list is empty and is filled again with all devices
+    an update of a listed device is applied, and the device leaves the list; an update of another device waits, and
+    that device gets no new model, until the list is empty and is filled again with all devices
     v ← β v + ḡ
     w ← w − η v
 
 Departures
-    Unless η is given, it is (1 − β)/N: then what momentum makes of the N gradients of a turn adds up to their mean. A
-    rate that does not fall with N makes a large fleet diverge, since each gradient is as old as the turn.
-    Results that waited are applied one by one in the order of their arrival, each with a version of its own.
-    A list never waits for who is not there: a device that dies leaves it. One that joins enters it, unless it had
-    its turn before it left; what a device delivered before it left counts.
+    The default of η is (1 − β)/N: then the momentum steps of the N gradients of one list add up to their mean. With a
+    learning rate that does not fall with N a large fleet diverges, since each gradient is as old as the list.
+    Updates that waited are applied one by one in the order of their arrival, each with a version of its own.
+    A list never waits for an absent device: a device that leaves is removed. One that joins enters the list, unless its
+    update was applied since the list was filled; an update that arrived before its device left counts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from aggregator.pacing import idle_devices
 from aggregator.strategy import Decision, Server, Strategy
 from aggregator.strategy.vectors import add_scaled, plus_scaled
 from testbed.common.parameters import param
-from testbed.wire.messages import Job, Update, Vector
+from testbed.wire.messages import Update, Vector
+from testbed.wire.training_job import Job
 
 
 @dataclass(kw_only=True)
@@ -46,13 +47,13 @@ class GSGM(Strategy):
 
     s: int = param(3, "s: gradients in the partial average", at_least=1)
     beta: float = param(0.5, "β: decay of the momentum", at_least=0, below=1)
-    eta: float | None = param(None, "η: server rate, as a multiple of training.lr; unset: (1 − β)/N", above=0)
+    eta: float | None = param(None, "η: server learning rate, as a multiple of training.lr; unset: (1 − β)/N", above=0)
 
     _served: set[str] = field(default_factory=set, init=False, repr=False)
-    """Who had its turn. The white list holds all others."""
+    """Devices whose updates were applied since the list was filled. The white list has all others."""
     _waiting: deque[Update] = field(default_factory=deque, init=False, repr=False)
     _window: deque[Vector] = field(default_factory=deque, init=False, repr=False)
-    """Δ instead of g throughout: the signs are turned."""
+    """The last s applied updates. Δ is used instead of g, with the opposite sign."""
     _v: Vector | None = field(default=None, init=False, repr=False)
 
     def on_start(self, server: Server) -> Decision:
@@ -80,7 +81,7 @@ class GSGM(Strategy):
             self._served.clear()
 
     def _apply_if_due(self, server: Server, train: dict[str, Job]) -> Decision:
-        """One result whose device is listed, the longest waiting first; if there are more, again at once."""
+        """Apply one update of a listed device, the one that waits longest; if there are more, wake again at once."""
         place = self._next()
         if place is None:
             return Decision(train=train)

@@ -5,18 +5,18 @@ for Edge Intelligence. 2025, Algorithms 1 and 3.
 
 Symbols
     as in AUDG: t, λ_i, τ_i(t), φ_i
-    Δ_i     −η ∇f_i(w^{t−τ_i(t)}), the last update that was received from device i; 0 before the first
+    Δ_i     −η ∇f_i(w^{t−τ_i(t)}), the last update received from device i; 0 before the first
 
 Rule
     w^{t+1} = w^t − η Σ_{i=1}^N λ_i ∇f_i(w^{t−τ_i(t)})  =  w^t + Σ_{i=1}^N λ_i Δ_i          (46)
-    only the devices heard in the interval receive w^{t+1}; at the end everyone receives the final model
+    only the devices that sent in the interval receive w^{t+1}; at the end every device receives the final model
 
 Departures
-    The paper takes one gradient step per job; here ``training.steps`` says, and Δ_i is what they add up to.
-    S = Σ n_i Δ_i is carried on: what a device sent before is taken out of it when the next comes, instead of summing N
-    vectors at each tick. In double precision: what rounding left behind would be applied at every tick.
-    A device that has left goes on counting with its last gradient: that is the rule's idea.
-    Reused gradients are steps that nobody checked: the local rate must be the smaller, the longer the delays.
+    The paper takes one gradient step per job; here ``training.steps`` sets their number, and Δ_i is their sum.
+    S = Σ n_i Δ_i is not summed over N vectors at each tick: at each arrival the device's last gradient is subtracted
+    and the new one added. It is kept in double precision, as rounding errors would be applied at every tick.
+    The last gradient of a device that has left still counts: that is the idea of the strategy.
+    Reused gradients may point in outdated directions: longer delays need a smaller local learning rate.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from testbed.wire.messages import Update, Vector
 class PSURDG(EveryTick):
     """Pseudo-synchronous updates that reuse delayed gradients, at fixed intervals (Hao et al., 2025)."""
 
-    hands_out_final_model: ClassVar[bool] = True  # Algorithm 3, line 11
+    broadcasts_final_model: ClassVar[bool] = True  # Algorithm 3, line 11
 
     _last: dict[str, tuple[float, Update]] = field(default_factory=dict, init=False, repr=False)
-    """Of each device heard: its share when its last update came, and that update."""
+    """Device → its share when its last update arrived, and that update."""
     _sum: Sum | None = field(default=None, init=False, repr=False)
     """S = Σ share_i Δ_i."""
 
@@ -53,7 +53,7 @@ class PSURDG(EveryTick):
             add_scaled(self._sum, share, update.delta)
             self._last[update.device] = share, update
         if not self._last:
-            return server.model, {}  # nobody was heard yet; there may even be nobody
+            return server.model, {}  # no update has arrived yet; perhaps no device has joined
         total = self.total_share(server)  # λ_i = share_i / total
         model = plus_scaled(server.model, 1 / total, self._sum)  # (46)
         return model, {update.ticket: share / total for share, update in self._last.values()}

@@ -6,15 +6,15 @@ Learning with Low Overhead. IEEE Trans. Computers 70(5), 2021.
 
 Symbols
     K       updates per version
-    S_t     the devices whose updates came first
+    S_t     the K devices whose updates arrive first
     g_n     −Δ_n/η, the gradient of device n, summed over its local steps
 
 Rule
     x_{t+1} = x_t − η · (1/K) Σ_{n∈S_t} g_n  =  x_t + (1/K) Σ_{n∈S_t} Δ_n
-    only S_t receive x_{t+1}; the others go on with what they have
+    only S_t receive x_{t+1}; the others continue with the models that they have
 
 Departures
-    When fewer than K can still come, the mean is over those that came.
+    When fewer than K updates can still arrive, the mean is over those that have arrived.
 """
 
 from __future__ import annotations
@@ -28,4 +28,4 @@ from aggregator.pacing import EveryK
 class SAFL(EveryK):
     """Semi-asynchronous, plain mean of K (baseline of Chen et al., 2024)."""
 
-    # x_{t+1} = x_t + (1/K) Σ Δ_n: the mean is what EveryK makes of K updates, unless a rule says otherwise
+    # x_{t+1} = x_t + (1/K) Σ Δ_n: the mean is the default of EveryK

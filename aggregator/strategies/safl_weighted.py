@@ -4,11 +4,11 @@ Zhou, Pang, Wang, Hu, Sun, Ren: Towards Efficient Asynchronous Federated Learnin
 2024 (EAFL), eq. (1).
 
 Symbols
-    V^t     the K devices whose updates came first
+    V^t     the K devices whose updates arrive first
     |D_i|   samples of device i
     τ_i     staleness in versions; a fresh update has τ = 0
     S(τ)    1/(τ + 1)
-    α       mixing rate
+    α       mixing weight
     ρ_i     share of device i in the mean; Σρ = 1
 
 Rule
@@ -16,8 +16,8 @@ Rule
     w^t = (1 − α) w^{t−1} + α Σ_{i∈V^t} ρ_i w_i^t                              (1)
 
 Departures
-    Eq. (1) prints a minus before the sum, and divides by |D^t| alone. Both would lose the model: the minus is a
-    misprint, and weights that do not add up to 1 shrink it. The paper counts a fresh update as τ = 1 and has S = 1/τ.
+    Eq. (1) prints a minus before the sum, and divides by |D^t| alone. Both would destroy the model: the minus is a
+    misprint, and weights that do not add up to 1 shrink it. The paper counts a fresh update as τ = 1, with S = 1/τ.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from aggregator.pacing import KMixed
 
 @dataclass(kw_only=True)
 class SAFLWeighted(KMixed):
-    """Semi-asynchronous, models weighed by samples and staleness (eq. 1 of Zhou et al., 2024)."""
+    """Semi-asynchronous, models weighted by samples and staleness (eq. 1 of Zhou et al., 2024)."""
 
     def s(self, tau: int) -> float:
         return 1 / (tau + 1)

@@ -1,4 +1,4 @@
-"""Sync-FL: the synchronous scheme that AFL is compared with.
+"""Sync-FL: the synchronous baseline of AFL.
 
 Forootani, Iervolino: Asynchronous Federated Learning: A Scalable Approach for Decentralized Machine Learning. 2025,
 section VI, Fig. 6 and 10.
@@ -12,9 +12,9 @@ Rule
     x_{t+1} = (1/|S_t|) Σ_{c∈S_t} x_c
 
 Departures
-    None. The paper does not say which local rate Sync-FL has; the authors' program keeps it constant, and so do we. It
-    moves further per round than AFL, whose rate falls with the local epoch: set ``training.lr_schedule`` to compare
-    like with like.
+    None. The paper does not give the local learning rate of Sync-FL; the authors' program keeps it constant, as does
+    this. So Sync-FL moves further per round than AFL, whose learning rate falls with the local epoch. For a fair
+    comparison set ``training.lr_schedule``.
 """
 
 from __future__ import annotations

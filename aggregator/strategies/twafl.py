@@ -13,7 +13,7 @@ Rule
 
 Departures
     The layerwise part of the paper (shallow layers more often than deep ones) is not part of the baseline.
-    The weights are normalised, as in staleness-weighted SAFL and for the same reason.
+    The weights are normalised, as in staleness-weighted SAFL, for the same reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from aggregator.pacing import KMixed
 
 @dataclass(kw_only=True)
 class TWAFL(KMixed):
-    """Semi-asynchronous, models weighed by (e/2)^−τ (Chen et al., TNNLS 2020)."""
+    """Semi-asynchronous, models weighted by (e/2)^−τ (Chen et al., TNNLS 2020)."""
 
     def s(self, tau: int) -> float:
         return float((math.e / 2) ** -tau)

@@ -1,4 +1,4 @@
-"""WKAFL: of the K fastest updates, those count that point where the fresh ones point.
+"""WKAFL: the K fastest updates count only if their direction is near that of the fresh ones.
 
 Zhou, Li, Ren, Yang: Towards Efficient and Stable K-Asynchronous Federated Learning with Unbounded Stale Gradients on
 Non-IID Data. IEEE TPDS 33(12), 2022. As the baseline of Zhou et al. 2024 (EAFL), section VI.
@@ -9,8 +9,8 @@ Symbols
     B       norm to which gradients are clipped
     p_i     weight by staleness, Σp = 1
     ĝ       estimate of the unbiased gradient
-    θ, β    least cosine; how much more those count that are nearer
-    c       how much staleness lowers the rate
+    θ, β    smallest cosine; how much more nearer gradients count
+    c       how much staleness lowers the learning rate
 
 Rule
     g_i ← g_i · min(1, B/‖g_i‖)                                                clip
@@ -19,8 +19,8 @@ Rule
     x ← x − η_t Σ q_i g_i,   η_t = η/(1 + c·mean τ_i over the kept)
 
 Departures
-    Where the source leaves room (a second clip late in training, the law of the rate) this is the reading of
-    a single clip and the rate above. If no cosine reaches θ, the nearest one is kept, and others that tie with it.
+    The source is not explicit about a second clip late in training and about the learning rate: here there is a single
+    clip, and the learning rate above. If no cosine reaches θ, the largest one is kept, with all that equal it.
     A gradient of norm exactly B is not clipped, and one with cosine exactly θ is kept. A gradient without a direction
     (all zero) has cosine 0. An update that is not kept is rejected.
 """
@@ -46,14 +46,14 @@ class WKAFL(EveryK):
     """Two-stage weighting of the K fastest by staleness and direction (Zhou et al., TPDS 2022)."""
 
     clip: float = param(100.0, "B: largest norm of a gradient", above=0)
-    theta: float = param(0.0, "θ: least cosine to the estimated gradient", at_least=-1, at_most=1)
+    theta: float = param(0.0, "θ: smallest cosine to the estimated gradient", at_least=-1, at_most=1)
     beta: float = param(2.0, "β: how much more nearer gradients count", at_least=0)
-    c: float = param(0.1, "c: how much staleness lowers the rate", at_least=0)
+    c: float = param(0.1, "c: how much staleness lowers the learning rate", at_least=0)
 
-    unused: ClassVar[str] = "it points elsewhere than the estimated gradient"
+    unused: ClassVar[str] = "its direction is too far from the estimated gradient"
 
     def new_model(self, updates: Sequence[Update], server: Server) -> tuple[Vector, dict[int, float]]:
-        # Δ = −η g: the same directions, with the opposite sign; B is for gradients
+        # Δ = −η g has the opposite direction for all devices alike; B limits g
         longest = self.clip * server.job.lr
         scales = [longest / max(norm(update.delta), longest) for update in updates]  # clip
         tau = [server.staleness(update) for update in updates]
@@ -65,10 +65,10 @@ class WKAFL(EveryK):
         least = min(self.theta, max(cosines))
         kept = [i for i, each in enumerate(cosines) if each >= least]
         q = normalised([math.exp(self.beta * cosines[i]) for i in kept])
-        rate = 1 / (1 + self.c * sum(tau[i] for i in kept) / len(kept))  # η_t/η
+        lr_factor = 1 / (1 + self.c * sum(tau[i] for i in kept) / len(kept))  # η_t/η
         model = server.model.copy()
         applied = {}
         for i, weight in zip(kept, q, strict=True):
-            applied[updates[i].ticket] = rate * weight * scales[i]
-            add_scaled(model, rate * weight * scales[i], updates[i].delta)
+            applied[updates[i].ticket] = lr_factor * weight * scales[i]
+            add_scaled(model, lr_factor * weight * scales[i], updates[i].delta)
         return model, applied

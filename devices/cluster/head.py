@@ -1,8 +1,20 @@
 """A device as the head of a cluster: an endpoint of its own, and a small aggregator over the members.
 
-The only file in this package that knows the aggregator's. The head is one of the members itself; what it gives to
-itself goes over no link. It does not judge who is present: a member is there when it is heard, and gone when the
-aggregator says so.
+Theory of operation (ADR 16)
+    Engine: the head runs the same engine as the aggregator, over its members, with a strategy that makes no versions
+    (``HeadStrategy``). Each model for the cluster arrives with one ticket of the aggregator. The engine dispatches it
+    to the members with tickets of the head's own range. When the quorum of updates is there, they are merged into one
+    result, which answers the aggregator's ticket and names the head's tickets in it (``Update.merged``).
+    Start: the engine begins with the first model. Members that were heard before join it then, later ones at once.
+    The head itself is a member; its jobs are handed over in the same process and go over no link.
+    Presence: a member joins when it is heard, and leaves when the aggregator says so (``regroup``). The head does not
+    judge heartbeats; it uses them only to see which tickets a member has.
+    Time: an update arrives before it is due and counts from its due moment, or from the end of a suspension of this
+    device if that is later. Updates that are due come before new messages.
+    Accounts: what becomes of each ticket of the head's range is kept in ``unreported`` until the next *HeadReport*. The
+    tickets in a result that never reaches the aggregator are reported as lost (``lose``); the aggregator records
+    those in a result that it receives.
+    Only this file and ``head_engine.py`` import the aggregator's code.
 """
 
 from __future__ import annotations
@@ -23,7 +35,7 @@ _LEFT = "it is no member any more"
 
 
 class Head:
-    """``give`` hands a job to the device itself; ``result`` takes what the cluster made of the model of a Train."""
+    """``give`` hands a job to the device itself; ``result`` gets the cluster's result for the model of a Train."""
 
     def __init__(
         self,
@@ -37,28 +49,31 @@ class Head:
         self._members: dict[str, int] = {}
         """Name → samples."""
         self._heard: dict[str, int] = {}
-        """Who has been heard → Trains that had reached it by then."""
+        """Each member that has sent a message → Train messages that had reached it by then."""
         self._engine: ClusterEngine | None = None
         self._train: Train | None = None
+        """The last model for the cluster."""
         self._since = 0.0
-        """What the aggregator has sent last, and when it was here."""
+        """When that model arrived."""
         self._arrivals = Arrivals()
         self._early: set[int] = set()
         """Tickets whose updates are here and not due."""
         self._arrived: dict[int, trace.Arrived] = {}
-        """That no result was made of."""
+        """Updates that are in no result yet."""
         self._merged: dict[int, str] = {}
-        """Ticket → device, of what went into the last result."""
-        self.ledger: list[dict[str, object]] = []
-        """What became of tickets, to be told to the aggregator."""
+        """Ticket → device of each update in the last result."""
+        self.unreported: list[dict[str, object]] = []
+        """What became of tickets, for the next HeadReport."""
         self.hub = Hub(endpoint, max_bytes=largest_frame(size))
         self.regroup(group, 0.0)
 
     def close(self) -> None:
         self.hub.close(linger=0)
 
+    # ---- from the aggregator
+
     def regroup(self, group: JoinCluster, now: float) -> None:
-        """The aggregator says who is a member."""
+        """Set the members and the quorum."""
         self._group, self._members = group, {name: samples for name, samples, _ in group.members}
         engine = self._engine
         if engine is None:
@@ -66,11 +81,11 @@ class Head:
         for name in [name for name in engine.devices if name not in self._members]:
             self._heard.pop(name, None)
             engine.leave(name, _LEFT, max(now, engine.now))
-        engine.count_on({name: jobs for name, _, jobs in group.members})
-        engine.want(group.quorum, now)
+        engine.count_jobs({name: jobs for name, _, jobs in group.members})
+        engine.set_quorum(group.quorum, now)
 
     def receive_model(self, train: Train, moment: float) -> None:
-        """The model is here."""
+        """Let the cluster work on a model whose download ended at ``moment``."""
         self._train, self._since = train, moment
         assert train.job is not None
         if self._engine is not None:
@@ -93,17 +108,17 @@ class Head:
                 self._engine.join(self._info(name), moment, trains)
         self._engine.start(moment)
 
-    # ---- what comes from members
+    # ---- from members
 
     def listen(self, now: float, awake_since: float) -> None:
-        """Take what members have said. What is due comes first."""
+        """Handle the messages of members. What is due comes first."""
         while (incoming := self.hub.receive(0)) is not None:
             self.advance(now, awake_since)
             self._hear(*incoming, now)
         self.advance(now, awake_since)
 
     def take(self, update: Update, now: float) -> None:
-        """What a member, perhaps the head itself, has made of a job."""
+        """Accept the update of a member, or of the head itself."""
         engine = self._engine
         if update.ticket in self._early:
             return  # it is here already
@@ -114,23 +129,24 @@ class Head:
             engine.update(update, max(now, engine.now))
 
     def advance(self, now: float, awake_since: float) -> None:
-        """Take up what is due; a head that hung then, when it was back."""
+        """Handle the updates that are due. One that was due in a suspension counts from the end of it."""
         while self._engine is not None and (arrival := self._arrivals.pop(now, math.inf)) is not None:
             update, received, counts_from = arrival
-            assert isinstance(update, Update), "members ask nobody for a rate"
+            assert isinstance(update, Update), "members ask for no rate"
             self._early.discard(update.ticket)
             moment = max(counts_from, awake_since, self._engine.now)
             self._engine.update(update, moment, received=received, handled=now)
 
     @property
     def due(self) -> float:
+        """When :meth:`advance` is wanted."""
         return self._arrivals.next_due
 
     def _hear(self, peer: str, frames: list[Buffer], now: float) -> None:
         try:
             message = decode(frames, self._size)
         except BadMessage:
-            return  # nobody of ours
+            return  # not from a member
         if not isinstance(message, (Update, Heartbeat)) or message.device != peer or peer not in self._members:
             return
         self._heard[peer] = message.trains
@@ -143,13 +159,18 @@ class Head:
         if isinstance(message, Update):
             self.take(message, now)
         elif engine.ticket_of(peer) not in self._early:
-            # (else it would seem to have given its upload up: it may tell of a moment after ``now``)
-            engine.beat(message, moment)
+            # a heartbeat may show a state after ``now``: with the update not yet due, the upload would seem given up
+            engine.heartbeat(message, moment)
 
     def _info(self, name: str) -> DeviceInfo:
         return DeviceInfo(name=name, samples=self._members[name])
 
-    # ---- what goes out
+    # ---- to members and to the aggregator
+
+    def lose(self, result: Update, reason: str, moment: float) -> None:
+        """Report the updates in a result that will not reach the aggregator as lost."""
+        for ticket, _, _ in result.merged:
+            self._record(trace.Lost(t=moment, device=self._merged[ticket], ticket=ticket, reason=reason))
 
     def _send(self, device: str, message: Train | Base | Grant | JoinCluster) -> None:
         if device == self._group.head and isinstance(message, Train):
@@ -164,12 +185,7 @@ class Head:
         if isinstance(event, trace.Arrived):
             self._arrived[event.ticket] = event
         if isinstance(event, trace.HeadEvent):
-            self.ledger.append(trace.as_table(event))
-
-    def lose(self, result: Update, reason: str, moment: float) -> None:
-        """A result will not reach the aggregator: what went into it is lost with it."""
-        for ticket, _, _ in result.merged:
-            self._record(trace.Lost(t=moment, device=self._merged[ticket], ticket=ticket, reason=reason))
+            self.unreported.append(trace.as_table(event))
 
     def _pass_up(self, delta: Vector, merged: Merged) -> None:
         assert self._engine is not None

@@ -1,8 +1,8 @@
-"""What a cluster head does with its members: an engine that makes no versions, and its rule.
+"""The engine of a cluster head: the engine of the aggregator, over the members of one cluster, without versions.
 
-The model comes from above (``adopt``), and what the members made of it goes up. Who is present is not judged here:
-the aggregator says who is a member, and replaces a head that takes too long. So the rule never stalls: it waits for
-somebody else, which is a wake that never comes.
+Models come from the aggregator (``adopt``), and the results of the members go to it (``pass_up``). The aggregator also
+decides which devices are members, and replaces a head that is too slow. So the strategy of a head may wait for ever: it
+asks for a wake at infinity.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from aggregator.engine.engine import Engine, Send
+from aggregator.engine.actions import Send
+from aggregator.engine.engine import Engine
 from aggregator.engine.ticket_register import Record
 from aggregator.strategies.eafl.head_strategy import HeadStrategy
-from testbed.wire.messages import Job, Vector
+from testbed.wire.messages import Vector
+from testbed.wire.training_job import Job
 
 Merged = tuple[tuple[int, float, int], ...]
 """Ticket, weight and staleness of each update."""
 
 
 class ClusterEngine(Engine):
-    """Over the members of one cluster. ``up`` is given what they made of a model."""
+    """``up`` is called with each result: the sum of the merged updates, and their tickets."""
 
     def __init__(
         self,
@@ -50,25 +52,25 @@ class ClusterEngine(Engine):
         self._register.jobs.update(jobs)
 
     def adopt(self, model: Vector, version: int, job: Job, now: float) -> None:
-        """The aggregator has a new model, or (of the same version) wants the cluster to work on this one again."""
+        """Start the cluster on a model of the aggregator: a new one, or the same version once more."""
         self.now, self.job = max(now, self.now), job
         if version != self.version:
-            self._register.history.append(model, version)
+            self._register.past_models.append(model, version)
         self._carry_out(self.strategy.on_model(self), "a model from above")
 
-    def count_on(self, jobs: Mapping[str, int]) -> None:
-        """So many jobs were sent to devices, as far as the aggregator knows."""
+    def count_jobs(self, jobs: Mapping[str, int]) -> None:
+        """Number further jobs from the aggregator's counts on, where those are larger."""
         known = self._register.jobs
         for device, count in jobs.items():
             known[device] = max(count, known[device])
 
-    def want(self, quorum: int, now: float) -> None:
-        """So many updates are wanted from now on."""
+    def set_quorum(self, quorum: int, now: float) -> None:
+        """Wait for ``quorum`` updates from now on."""
         self.now, self.strategy.quorum = max(now, self.now), quorum
         self._carry_out(self.strategy.on_wake(self), "a change of members")
 
     def pass_up(self, delta: Vector, weights: Mapping[int, float]) -> None:
-        """Settle these tickets, and give ``up`` what they add up to: there is no new version here."""
+        """End the tickets of a result as applied, and pass the result to ``up``."""
         merged = []
         for number, weight in weights.items():
             ticket = self._awaiting(number, "merged")

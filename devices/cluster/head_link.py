@@ -1,21 +1,22 @@
-"""The link of a cluster head to the aggregator: models for its cluster come down, and what that made of them goes up.
+"""The link of a cluster head to the aggregator: models for its cluster come down, results of the cluster go up.
 
-Beside the jobs of the device itself, which the head gets from nobody but itself, over no link at all. So there is one
-transfer a time in each direction. What is due counts from the moment before it, as everywhere. No I/O.
+These transfers run beside the jobs of the device itself, which come from the head on the same device and go over no
+link. So there is at most one transfer in each direction. Attempts, drops and retries are those of any device
+(``downloads``, ``upload_retry``). Each thing is due when the thing before it was due plus its duration. No I/O.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from devices.link import Transfer, next_tick
+from devices.downloads import Downloads
 from devices.route import Route
+from devices.upload_retry import PendingUpload, Uploads
 from testbed.emulation.faults import Timetable
-from testbed.history.trace import Downloaded, Event, Uploaded
+from testbed.history.trace import Event
 from testbed.profile.fleet import DeviceSpec
 from testbed.wire.messages import Train, Update
 
@@ -23,27 +24,10 @@ _GIVEN_UP = "its head's upload was given up"
 _TOO_LATE = "its head was sent another model meanwhile"
 
 
-@dataclass(slots=True, kw_only=True)
-class _Download:
-    train: Train
-    attempt: int
-    way: Transfer
-    handled: float
-
-
-@dataclass(slots=True, kw_only=True)
-class _Upload:
-    update: Update
-    number: int
-    way: Transfer
-    attempt: int = 0
-    sent: bool = False
-
-
 class HeadLink:
-    """``lead``: so many seconds before it is due, an update is given to the transport. ``dies_at``: by the script.
+    """Hands each result to the transport ``lead`` seconds before it is due, unless the device is dead by then.
 
-    ``lost`` is told of each result that will not come: why, and when that happened.
+    ``lost`` is called with each result that will not reach the aggregator, the reason and the moment.
     """
 
     def __init__(
@@ -55,133 +39,95 @@ class HeadLink:
         lead: float,
         dies_at: float = math.inf,
     ) -> None:
-        self._spec, self._ways, self._lost, self._lead, self._dies_at = (
-            spec,
-            Route(spec, timetable),
-            lost,
-            lead,
-            dies_at,
-        )
-        self._download: _Download | None = None
-        self._upload: _Upload | None = None
-        self._tried: tuple[int, int] = (0, 0)
-        """The last ticket that was sent to us, and how often before."""
-        self.current = 0
-        """The ticket whose model is here, or on its way, and whose answer is not through. For heartbeats."""
-        self.finished = 0
-        """The ticket whose answer was on its way last. For heartbeats."""
-        self.drops = 0
+        self._lost, self._lead, self._dies_at = lost, lead, dies_at
         self.events: list[Event] = []
         self.outbox: list[Update] = []
+        """Results for the aggregator."""
+        route = Route(spec, timetable)
+        self._downloads = Downloads(spec.name, route, self.events.append, 0.0)
+        self._uploads = Uploads(spec, route, self.events.append)
+        self._result: PendingUpload | None = None
+        self.current = 0
+        """The ticket whose model is here or being downloaded and whose result has not arrived. For heartbeats."""
+        self.finished = 0
+        """The ticket of the last result. For heartbeats."""
+
+    @property
+    def drops(self) -> int:
+        return self._downloads.drops + self._uploads.drops
+
+    def drop(self) -> None:
+        """Stop all transfers: the cluster has ended."""
+        self._downloads.stop()
+        self._result = None
+        self.current = 0
+        self.outbox.clear()
 
     # ---- down
 
     def receive(self, train: Train, now: float) -> None:
-        """A model has reached this end of the transport; its way over the link began when it was sent."""
+        """Accept a Train from the transport. Its transfer over the emulated link began when it was sent."""
         if train.ticket == self.current or train.ticket <= self.finished:
-            return  # sent again although we have it, or had it
-        self.advance(now)  # the answer to a result may be here before we have seen that it is through
-        if self._upload is not None:
-            self._lost(self._upload.update, _TOO_LATE, now)
-        self._tried = (train.ticket, self._tried[1] + 1 if self._tried[0] == train.ticket else 0)
-        self.current, self._upload = train.ticket, None
-        way = self._ways.down(train, train.number, self._tried[1], self._ways.there(train.sent))
-        self._download = _Download(train=train, attempt=self._tried[1], way=way, handled=now)
+            return  # a resend of a ticket that has already arrived
+        self.advance(now)  # this Train may answer a result whose arrival we have not seen yet
+        if self._result is not None and self._result.update is not None:
+            self._lost(self._result.update, _TOO_LATE, now)
+        self.current, self._result = train.ticket, None
+        self._downloads.begin(train, train.sent, now)
 
     def take(self, now: float) -> tuple[Train, float] | None:
-        """A model whose download has ended by now, and when it was due."""
-        download = self._download
-        if download is None or download.way.due > now:
+        """Return a model whose download has ended by now, and when it was due; None if there is none."""
+        if self._downloads.due > now:
             return None
-        self._download, way = None, download.way
-        self.events.append(
-            Downloaded(
-                t=now,
-                device=self._spec.name,
-                ticket=download.train.ticket,
-                job=download.train.number,
-                attempt=download.attempt,
-                sent=way.started,
-                asked=way.asked,
-                obtained=max(way.due, download.handled) - way.started,
-                bytes=way.bytes,
-                dropped=way.dropped,
-                absent=way.absent or None,
-            )
-        )
-        if way.dropped:
-            self.drops += 1
-            self.current = 0  # the next heartbeat shows that it is not here
+        train, transfer = self._downloads.end(now)
+        if transfer.dropped:
+            self.current = 0  # the next heartbeat shows that the model is not here
             return None
-        return download.train, way.due
-
-    # ---- up
-
-    def send(self, update: Update, train: Train, moment: float) -> None:
-        """What the cluster has made of a model sets out."""
-        if update.ticket != self.current:
-            self._lost(update, _TOO_LATE, moment)
-            return
-        self.finished = update.ticket
-        self._upload = _Upload(update=update, number=train.number, way=self._ways.up(update, train.number, 0, moment))
-
-    def drop(self) -> None:
-        """There is no cluster any more: what is on its way is for nobody."""
-        self._download = self._upload = None
-        self.current = 0
-        self.outbox.clear()
-
-    def advance(self, now: float) -> None:
-        """Do what is due on the way up."""
-        while (upload := self._upload) is not None:
-            if self._send_at(upload) <= now:
-                upload.sent = True
-                self.outbox.append(replace(upload.update, due=upload.way.due))
-            if upload.way.due > now:
-                return
-            self._end(upload, now)
+        return train, transfer.due
 
     @property
     def down_due(self) -> float:
         """When :meth:`take` is wanted."""
-        return self._download.way.due if self._download is not None else math.inf
+        return self._downloads.due
+
+    # ---- up
+
+    def send(self, result: Update, train: Train, moment: float) -> None:
+        """Begin to upload what the cluster made of the model in ``train``."""
+        if result.ticket != self.current:
+            self._lost(result, _TOO_LATE, moment)
+            return
+        self.finished = result.ticket
+        self._result = PendingUpload(number=train.number, lead=self._lead, last=self._dies_at, update=result)
+        self._uploads.begin(self._result, moment)
+
+    def advance(self, now: float) -> None:
+        """Do what is due on the way up."""
+        while (result := self._result) is not None:
+            if result.send_at <= now:
+                self._hand_over(result)
+            if result.changes_at > now:
+                return
+            if result.upload is None:
+                self._uploads.begin(result, result.retry_at)
+            elif self._uploads.end(result, now):
+                self._end(result)
 
     @property
     def up_due(self) -> float:
         """When :meth:`advance` is wanted."""
-        return min(self._send_at(self._upload), self._upload.way.due) if self._upload is not None else math.inf
+        return min(self._result.send_at, self._result.changes_at) if self._result is not None else math.inf
 
-    def _send_at(self, upload: _Upload) -> float:
-        if upload.sent or upload.way.dropped or upload.way.due > self._dies_at:
-            return math.inf
-        return upload.way.due - self._lead
+    def _hand_over(self, result: PendingUpload) -> None:
+        assert result.update is not None
+        assert result.upload is not None
+        result.sent = True
+        self.outbox.append(replace(result.update, due=result.upload.due))
 
-    def _end(self, upload: _Upload, now: float) -> None:
-        way = upload.way
-        self.events.append(
-            Uploaded(
-                t=now,
-                device=self._spec.name,
-                ticket=upload.update.ticket,
-                job=upload.number,
-                attempt=upload.attempt,
-                sent=way.started,
-                asked=way.asked,
-                obtained=way.due - way.started,
-                bytes=way.bytes,
-                dropped=way.dropped,
-                absent=way.absent or None,
-            )
-        )
-        self._upload = None
-        if not way.dropped or self._spec.on_drop == "give_up":
-            self.drops += way.dropped
-            self.current = 0  # if it was lost, the next heartbeat shows an answer that is not held any more
-            if way.dropped:
-                self._lost(upload.update, _GIVEN_UP, way.due)
-            return
-        self.drops += 1
-        tick = self._spec.tick if self._spec.on_drop == "next_tick" else None
-        moment = way.due if tick is None else next_tick(way.due, tick)
-        again = self._ways.up(upload.update, upload.number, upload.attempt + 1, moment)
-        self._upload = _Upload(update=upload.update, number=upload.number, way=again, attempt=upload.attempt + 1)
+    def _end(self, result: PendingUpload) -> None:
+        """The result has arrived, or was given up: then the next heartbeat shows that it is not here any more."""
+        assert result.update is not None
+        assert result.upload is not None
+        self._result, self.current = None, 0
+        if result.upload.dropped:
+            self._lost(result.update, _GIVEN_UP, result.upload.due)

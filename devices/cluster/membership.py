@@ -1,6 +1,19 @@
-"""A device's place in a cluster: as a member whose jobs come from a head, as that head, or nowhere.
+"""The place of a device in a cluster: member, head, or none.
 
-Heartbeats and events go to the aggregator as before. To its head, a member says only what an engine needs to know.
+Theory of operation (ADR 16)
+    Roles: the aggregator assigns them. After *JoinCluster* a device is the head if the message names it, else a member.
+    It stays so until it gets another *JoinCluster*, or a Train that is not for a cluster: then it is in no cluster.
+    No role: jobs come from the aggregator, and updates go to it. This module does nothing.
+    Member: jobs come from the head, over the head's own endpoint (``ipc``) and the emulated links of this device.
+    Updates go back the same way. Heartbeats and events still go to the aggregator, which decides who is present; the
+    head gets heartbeats without events, because its engine needs to know which tickets a member has.
+    Head: ``Head`` runs an engine over the members. Models for the cluster (``Train.for_cluster``) come down the
+    emulated link of this device, and the results of the cluster go up (``HeadLink``). The head is also a member; its
+    own jobs go over no link. What became of its tickets goes to the aggregator in *HeadReport* messages.
+    Ticket ranges: the aggregator and each head give out tickets of their own ranges. The range of a ticket shows where
+    an update belongs: the aggregator's range → the aggregator; the range of the current head → that head; the range
+    of an earlier head → nowhere, as the aggregator has ended these tickets. In heartbeats to the aggregator a member
+    shows no ticket, and a head shows the ticket of the model for its cluster.
 """
 
 from __future__ import annotations
@@ -17,37 +30,42 @@ from devices.device_config import DeviceConfig
 from devices.work import State
 from testbed.emulation.faults import timetable
 from testbed.history.trace import as_table
-from testbed.wire.codec import encode, heard, largest_frame
-from testbed.wire.messages import MOST_EVENTS, Ask, HeadReport, Heartbeat, JoinCluster, Train, Update, range_of
+from testbed.wire.codec import decode_or_log, encode, largest_frame
+from testbed.wire.fields import MOST_EVENTS
+from testbed.wire.messages import Ask, HeadReport, Heartbeat, JoinCluster, Train, Update
 from testbed.wire.sockets import Hub, Peer, PeerUnreachable
+from testbed.wire.ticket_ranges import range_of
 
 _RETRY_SECONDS = 0.02
-"""Host seconds: a head may open its endpoint a moment after its members were told of it."""
+"""Host seconds: a head may open its endpoint a moment after its members learn of it."""
 
 
 class Membership:
+    """The role of one device. An update is handed to the transport ``lead`` seconds before it is due."""
+
     def __init__(self, config: DeviceConfig, size: int, device: Device, lead: float) -> None:
         self._config, self._size, self._device = config, size, device
-        self._relay = HeadLink(
-            config.spec, timetable(config.spec, config.seed), self._lost, lead=lead, dies_at=device.dies_at
-        )
+        schedule = timetable(config.spec, config.seed)
+        self._link = HeadLink(config.spec, schedule, self._lost, lead=lead, dies_at=device.dies_at)
         self._group: JoinCluster | None = None
-        self._boss: Peer | None = None
+        self._peer: Peer | None = None
+        """The connection of a member to its head."""
         self._head: Head | None = None
-        self._old: set[int] = set()
-        """Books of heads: what is made for a ticket of one that is not ours any more, nobody wants."""
-        self._for_boss: list[Update] = []
+        self._head_ranges: set[int] = set()
+        """The ticket ranges of all heads so far. An update of a former head's range is discarded."""
+        self._for_head: list[Update] = []
         self._trains = 0
-        """That this head has sent."""
+        """Train messages from the current head."""
         self._greets_at: float | None = None
-        """When to say hello to the head, by a heartbeat; None: that is done."""
+        """When to send the head a first heartbeat; None: that has been done."""
         self._now = 0.0
-        self.outbox = self._relay.outbox
-        """For the aggregator."""
+        self.outbox = self._link.outbox
+        """Results for the aggregator."""
 
-    # ---- what the aggregator says
+    # ---- from the aggregator
 
     def enter(self, group: JoinCluster, now: float) -> None:
+        """Take a role in a cluster. With the same ticket range, only members and quorum have changed."""
         if self._group is not None and self._group.ticket_range == group.ticket_range:
             self._group = group
             if self._head is not None:
@@ -55,105 +73,105 @@ class Membership:
             return
         self.leave()
         self._group, self._trains = group, 0
-        self._old.add(group.ticket_range)
+        self._head_ranges.add(group.ticket_range)
         endpoint, name = f"ipc://{self._config.heads}/head-{group.ticket_range}", self._config.spec.name
         if group.head == name:
-            self._head = Head(group, endpoint, self._size, self._give, self._relay.send)
+            self._head = Head(group, endpoint, self._size, self._give, self._link.send)
             self._device.own_range = group.ticket_range
         else:
-            self._boss = Peer(endpoint, name, max_bytes=largest_frame(self._size))
+            self._peer = Peer(endpoint, name, max_bytes=largest_frame(self._size))
             self._greets_at = now
 
     def leave(self) -> None:
-        """It belongs to no cluster any more; what it has for the head is no use."""
-        if self._boss is not None:
-            self._boss.close(linger=0)
+        """Leave the cluster. Updates for its head are discarded."""
+        if self._peer is not None:
+            self._peer.close(linger=0)
         if self._head is not None:
             self._head.close()
-        self._boss = self._head = self._group = self._greets_at = self._device.own_range = None
-        self._for_boss.clear()
-        self._relay.drop()
+        self._peer = self._head = self._group = self._greets_at = self._device.own_range = None
+        self._for_head.clear()
+        self._link.drop()
 
     def receive_model(self, train: Train, now: float) -> None:
-        """A model for the cluster; not if the aggregator has another head in mind meanwhile. One is to be trained."""
+        """Accept a model for the cluster, unless this device is no longer the head or there is nothing to train."""
         if self._head is not None and train.job is not None:
-            self._relay.receive(train, now)
+            self._link.receive(train, now)
 
-    # ---- meanwhile
+    # ---- between messages
 
     def advance(self, now: float) -> None:
-        """Hear the others of the cluster, and do what is due. A head that hangs serves nobody."""
+        """Receive messages of the cluster, and do what is due. A suspended head does neither."""
         self._now = now
-        if self._boss is not None:
-            self._hear_boss(self._boss, now)
-            self._deliver(self._boss)
+        if self._peer is not None:
+            self._listen_to_head(self._peer, now)
+            self._deliver(self._peer)
         if self._head is not None and self._device.state is not State.SUSPENDED:
             awake_since = self._device.awake_since
             self._head.listen(now, awake_since)
-            model = self._relay.take(now)
+            model = self._link.take(now)
             if model is not None:
                 self._head.receive_model(model[0], max(model[1], awake_since))
-        self._relay.advance(now)
+        self._link.advance(now)
 
     def due(self) -> float:
-        """When :meth:`advance` is next wanted; of a head that hangs, when it is back: its device knows that."""
-        moment = min(self._relay.up_due, math.inf if self._greets_at is None else self._greets_at)
+        """Return when :meth:`advance` is wanted next. The device knows when a suspended head continues."""
+        moment = min(self._link.up_due, math.inf if self._greets_at is None else self._greets_at)
         if self._head is not None and self._device.state is not State.SUSPENDED:
-            moment = min(moment, self._head.due, self._relay.down_due)
+            moment = min(moment, self._head.due, self._link.down_due)
         return moment
 
     @property
     def ends(self) -> Sequence[Hub | Peer]:
-        """Where others of the cluster may be heard."""
-        return [end for end in (self._boss, self._head.hub if self._head is not None else None) if end is not None]
+        """The sockets on which messages of the cluster arrive."""
+        return [end for end in (self._peer, self._head.hub if self._head is not None else None) if end is not None]
 
-    def takes(self, update: Update | Ask) -> bool:
-        """Whether an update is not for the aggregator: it is for the head, or for one that is not ours any more."""
+    def intercept(self, update: Update | Ask) -> bool:
+        """Return whether an update is not for the aggregator. If so, it goes to the head, or is discarded."""
         ticket_range = range_of(update.ticket)
-        if isinstance(update, Ask) or ticket_range not in self._old:
+        if isinstance(update, Ask) or ticket_range not in self._head_ranges:
             return False
         if self._group is not None and ticket_range == self._group.ticket_range:
             if self._head is not None:
                 self._head.take(update, self._now)
-            elif self._boss is not None:
-                self._for_boss.append(update)
-                self._deliver(self._boss)
+            elif self._peer is not None:
+                self._for_head.append(update)
+                self._deliver(self._peer)
         return True
 
-    # ---- heartbeats and books
+    # ---- heartbeats and head reports
 
-    def tell_boss(self) -> None:
-        """A heartbeat, unless it would overtake an update that waits: that would seem to have been given up."""
-        if self._boss is not None and not self._for_boss:
+    def send_heartbeat_to_head(self) -> None:
+        """Send a heartbeat, unless an update waits: the head would see a finished job and take its update for lost."""
+        if self._peer is not None and not self._for_head:
             try:
-                self._boss.send(encode(replace(self._device.standing(), trains=self._trains)))
+                self._peer.send(encode(replace(self._device.heartbeat_without_events(), trains=self._trains)))
             except PeerUnreachable:
                 return
             self._greets_at = None
 
-    def for_aggregator(self, beat: Heartbeat) -> Heartbeat:
-        """What a heartbeat tells the aggregator: of its own tickets only, and those of a head are for its cluster."""
-        relay, events = self._relay, tuple(as_table(event) for event in self._relay.events)
-        self._relay.events.clear()
-        beat = replace(beat, events=beat.events + events, drops=beat.drops + relay.drops)
+    def for_aggregator(self, heartbeat: Heartbeat) -> Heartbeat:
+        """Return a heartbeat with the events of the head's link, and with tickets of the aggregator only."""
+        link, events = self._link, tuple(as_table(event) for event in self._link.events)
+        link.events.clear()
+        heartbeat = replace(heartbeat, events=heartbeat.events + events, drops=heartbeat.drops + link.drops)
         if self._group is None:
-            return beat
+            return heartbeat
         if self._head is None:
-            return replace(beat, ticket=0, finished=0)
-        return replace(beat, ticket=relay.current, finished=relay.finished)
+            return replace(heartbeat, ticket=0, finished=0)
+        return replace(heartbeat, ticket=link.current, finished=link.finished)
 
-    def ledgers(self) -> list[HeadReport]:
-        """What is to be told of the book that is kept here."""
+    def head_reports(self) -> list[HeadReport]:
+        """Return what became of the head's tickets since the last call."""
         if self._head is None or self._group is None:
             return []
-        events, self._head.ledger = self._head.ledger, []
+        events, self._head.unreported = self._head.unreported, []
         name, ticket_range = self._config.spec.name, self._group.ticket_range
         return [
             HeadReport(device=name, ticket_range=ticket_range, events=tuple(events[at : at + MOST_EVENTS]))
             for at in range(0, len(events), MOST_EVENTS)
         ]
 
-    # ---- the head, and what goes to it
+    # ---- between head and member
 
     def _give(self, train: Train) -> None:
         self._device.receive(train, self._now)
@@ -162,21 +180,21 @@ class Membership:
         if self._head is not None:
             self._head.lose(result, reason, moment)
 
-    def _hear_boss(self, boss: Peer, now: float) -> None:
-        while (frames := boss.receive(0)) is not None:
-            message = heard(frames, self._size)
+    def _listen_to_head(self, peer: Peer, now: float) -> None:
+        while (frames := peer.receive(0)) is not None:
+            message = decode_or_log(frames, self._size)
             if isinstance(message, Train):
                 self._trains += 1
                 self._device.receive(message, now)
 
-    def _deliver(self, boss: Peer) -> None:
-        """At once: nobody would wake us for it later. What the transport cannot take is tried again."""
+    def _deliver(self, peer: Peer) -> None:
+        """Send updates to the head at once. What the transport refuses is sent again after ``_RETRY_SECONDS``."""
         try:
-            while self._for_boss:
-                boss.send(encode(replace(self._for_boss[0], trains=self._trains)))
-                del self._for_boss[0]
+            while self._for_head:
+                peer.send(encode(replace(self._for_head[0], trains=self._trains)))
+                del self._for_head[0]
         except PeerUnreachable:
             self._greets_at = self._now
         if self._greets_at is not None and self._greets_at <= self._now:
             self._greets_at = self._now + _RETRY_SECONDS / self._config.dilation
-            self.tell_boss()
+            self.send_heartbeat_to_head()

@@ -1,23 +1,26 @@
-"""Imaginary devices of which some head clusters: a real rule, real engines of heads, and no processes.
+"""Imaginary devices, some of them cluster heads: a real strategy, real engines of heads, and no processes.
 
-What heads tell of their books reaches the aggregator with their heartbeats and results, so that it may be lost with
-them. A head that hangs serves nobody, but its heartbeats go on.
+Head reports reach the aggregator with the heartbeats and results of heads, so they may be lost with them. A suspended
+head does not serve its members, but still sends heartbeats.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from aggregator.strategies.eafl.head_strategy import HeadStrategy
 from aggregator.strategy import DeviceInfo, Strategy
 from devices.cluster.head_engine import ClusterEngine, Merged
 from testbed.history import trace
-from testbed.wire.messages import Heartbeat, JoinCluster, Train, Update, Vector, range_of
+from testbed.wire.messages import Heartbeat, JoinCluster, Train, Update, Vector
+from testbed.wire.ticket_ranges import range_of
 from tests.aggregator.imaginary import TRANSPORT_SECONDS, Fleet, ImaginaryDevice
 
 
 class Place:
-    """Where a device belongs, and what it does there."""
+    """The role of a device in a cluster."""
 
     def __init__(self, group: JoinCluster) -> None:
         self.group = group
@@ -25,8 +28,8 @@ class Place:
         self.engine: ClusterEngine | None = None
         self.for_cluster: Train | None = None
         self.greeted: set[str] = set()
-        self.held = self.finished = 0
-        self.ledger: list[trace.Event] = []
+        self.current = self.finished = 0
+        self.unreported: list[trace.Event] = []
         self.owners: dict[int, str] = {}
         """Ticket → device."""
 
@@ -34,15 +37,15 @@ class Place:
 class ClusteredFleet(Fleet):
     def __init__(self, strategy: Strategy, devices: Sequence[ImaginaryDevice], *, seed: int = 0) -> None:
         self.places: dict[str, Place] = {}
-        self.hanging: set[str] = set()
+        self.suspended: set[str] = set()
         self.from_server: dict[str, int] = {}
         super().__init__(strategy, devices, seed=seed)
 
-    # ---- what befalls devices
+    # ---- incidents
 
     def restart(self, name: str) -> None:
         self.places.pop(name, None)
-        self.hanging.discard(name)
+        self.suspended.discard(name)
         self.from_server[name] = 0
         super().restart(name)
 
@@ -50,12 +53,12 @@ class ClusteredFleet(Fleet):
         self.places.pop(name, None)
         super().kill(name)
 
-    def suspension(self, name: str) -> None:
-        """As a head it serves nobody any more."""
-        self.hanging.add(name)
+    def suspend(self, name: str) -> None:
+        """Stop a device from serving as a head."""
+        self.suspended.add(name)
 
-    def come_back(self, name: str) -> None:
-        self.hanging.discard(name)
+    def resume(self, name: str) -> None:
+        self.suspended.discard(name)
 
     # ---- from the aggregator
 
@@ -72,10 +75,10 @@ class ClusteredFleet(Fleet):
         if not message.for_cluster:
             self.places.pop(device.name, None)
             self._receive(device, message)
-        elif (
-            place is not None and place.group.head == device.name and message.ticket not in (place.held, place.finished)
-        ):
-            place.held = message.ticket
+            return
+        is_head = place is not None and place.group.head == device.name
+        if place is not None and is_head and message.ticket not in (place.current, place.finished):
+            place.current = message.ticket
             device.trains_ever += 1
             lost = device.trains_ever in device.lost_downloads
             self._later(device.down, device, lambda: self._adopt(device, place, message, lost))
@@ -96,23 +99,23 @@ class ClusteredFleet(Fleet):
         for name in [name for name in engine.devices if name not in members]:
             place.greeted.discard(name)
             engine.leave(name, "no member", self.clock.now())
-        engine.want(place.group.quorum, self.clock.now())
+        engine.set_quorum(place.group.quorum, self.clock.now())
 
     def _adopt(self, device: ImaginaryDevice, place: Place, train: Train, lost: bool) -> None:
-        if self.places.get(device.name) is not place or place.held != train.ticket:
+        if self.places.get(device.name) is not place or place.current != train.ticket:
             return
-        if device.name in self.hanging:
+        if device.name in self.suspended:
             self._later(0.5, device, lambda: self._adopt(device, place, train, lost))
         elif lost:
-            place.held = 0
+            place.current = 0
         elif place.engine is not None:
             place.for_cluster = train
             place.engine.adopt(train.model, train.version, train.job, self.clock.now())
         else:
             place.for_cluster = train
-            self._found(device, place, train)
+            self._start_engine(device, place, train)
 
-    def _found(self, device: ImaginaryDevice, place: Place, train: Train) -> None:
+    def _start_engine(self, device: ImaginaryDevice, place: Place, train: Train) -> None:
         group = place.group
         place.engine = engine = ClusterEngine(
             HeadStrategy(group.quorum, group.damped),
@@ -123,7 +126,7 @@ class ClusteredFleet(Fleet):
             job=train.job,
             up=lambda delta, merged: self._pass_up(device, place, delta, merged),
             send=lambda name, message: self._give(place, name, message),
-            record=place.ledger.append,
+            record=place.unreported.append,
         )
         for name in sorted({device.name, *place.greeted}):
             engine.join(self._info(name), self.clock.now())
@@ -134,24 +137,24 @@ class ClusteredFleet(Fleet):
 
     # ---- within a cluster
 
-    def _boss_of(self, device: ImaginaryDevice, ticket_range: int) -> Place | None:
-        """The head of a cluster, if it serves."""
+    def _head_of(self, device: ImaginaryDevice, ticket_range: int) -> Place | None:
+        """Return the place of the device's head, unless the head is suspended or has gone."""
         place = self.places.get(device.name)
-        if place is None or place.group.ticket_range != ticket_range or place.group.head in self.hanging:
+        if place is None or place.group.ticket_range != ticket_range or place.group.head in self.suspended:
             return None
-        boss = self.places.get(place.group.head)
-        return boss if boss is not None and boss.group.ticket_range == ticket_range else None
+        head = self.places.get(place.group.head)
+        return head if head is not None and head.group.ticket_range == ticket_range else None
 
     def _greet(self, device: ImaginaryDevice, ticket_range: int) -> None:
-        place, boss = self.places.get(device.name), self._boss_of(device, ticket_range)
+        place, head = self.places.get(device.name), self._head_of(device, ticket_range)
         if place is None or place.group.ticket_range != ticket_range:
             return
-        if boss is None:
+        if head is None:
             self._later(0.1, device, lambda: self._greet(device, ticket_range))
-        elif device.name in {name for name, _, _ in boss.group.members}:
-            boss.greeted.add(device.name)
-            if boss.engine is not None and not boss.engine.is_present(device.name):
-                boss.engine.join(self._info(device.name), self.clock.now(), place.trains)
+        elif device.name in {name for name, _, _ in head.group.members}:
+            head.greeted.add(device.name)
+            if head.engine is not None and not head.engine.is_present(device.name):
+                head.engine.join(self._info(device.name), self.clock.now(), place.trains)
 
     def _give(self, place: Place, name: str, train: Train | JoinCluster) -> None:
         assert isinstance(train, Train)
@@ -163,7 +166,7 @@ class ClusteredFleet(Fleet):
         place = self.places.get(member.name)
         if place is not None and place.group.ticket_range == range_of(train.ticket):
             place.trains += 1
-            if place.group.head == member.name:  # from itself: over no link, so nothing is lost
+            if place.group.head == member.name:  # from itself: over no link
                 member.downloading = train.ticket
                 self._end_download(member, train, lost=False)
             else:
@@ -191,25 +194,25 @@ class ClusteredFleet(Fleet):
         self._later(device.up, device, lambda: self._arrive(device, place, update, given_up))
 
     def _arrive(self, device: ImaginaryDevice, place: Place, update: Update, given_up: bool) -> None:
-        if place.held == update.ticket:
-            place.held = 0
+        if place.current == update.ticket:
+            place.current = 0
         if not given_up:
             self._return_if_gone(device)
-            self._tell_books(device, place)
+            self._report(device, place)
             self.engine.update(update, self.clock.now())
             return
         now, reason = self.clock.now(), "its head's upload was given up"
-        place.ledger += [
+        place.unreported += [
             trace.Lost(t=now, device=place.owners[ticket], ticket=ticket, reason=reason)
             for ticket, _, _ in update.merged
         ]
 
-    def _tell_books(self, device: ImaginaryDevice, place: Place) -> None:
-        events, place.ledger[:] = list(place.ledger), []
-        told = [trace.as_table(event) for event in events if isinstance(event, trace.HeadEvent)]
-        self.engine.head_ledgers.enter(device.name, place.group.ticket_range, told)
+    def _report(self, device: ImaginaryDevice, place: Place) -> None:
+        events, place.unreported[:] = list(place.unreported), []
+        tables = [trace.as_table(event) for event in events if isinstance(event, trace.HeadEvent)]
+        self.engine.head_ledgers.enter(device.name, place.group.ticket_range, tables)
 
-    # ---- instead of what devices do alone
+    # ---- overridden: devices without clusters
 
     def _end_upload(self, device: ImaginaryDevice, update: Update, given_up: bool) -> None:
         place = self.places.get(device.name)
@@ -217,38 +220,33 @@ class ClusteredFleet(Fleet):
             super()._end_upload(device, update, given_up)
         elif device.working == update.ticket:
             device.working = 0
-            boss = self._boss_of(device, range_of(update.ticket))
-            if boss is not None and boss.engine is not None and (not given_up or device.name == place.group.head):
-                boss.engine.update(update, self.clock.now())
+            head = self._head_of(device, range_of(update.ticket))
+            if head is not None and head.engine is not None and (not given_up or device.name == place.group.head):
+                head.engine.update(update, self.clock.now())
 
     def _join(self, device: ImaginaryDevice) -> None:
         self.engine.join(self._info(device.name), self.clock.now(), self.from_server.get(device.name, 0))
 
-    def _beat(self, device: ImaginaryDevice) -> None:
+    def _send_heartbeat(self, device: ImaginaryDevice) -> None:
         self._return_if_gone(device)
         place, now = self.places.get(device.name), self.clock.now()
-        held, finished, trains = device.downloading or device.working, device.finished, self.from_server[device.name]
-        beat = Heartbeat(device=device.name, state="", ticket=held, finished=finished, trains=trains)
+        ticket, finished, trains = device.downloading or device.working, device.finished, self.from_server[device.name]
+        heartbeat = Heartbeat(device=device.name, state="", ticket=ticket, finished=finished, trains=trains)
         if place is None:
-            self.engine.beat(beat, now)
+            self.engine.heartbeat(heartbeat, now)
         else:
-            self._beat_in_cluster(device, place, beat)
-        self._later(self._beat_seconds, device, lambda: self._beat(device))
+            self._send_heartbeat_in_cluster(device, place, heartbeat)
+        self._later(self._heartbeat_seconds, device, lambda: self._send_heartbeat(device))
 
-    def _beat_in_cluster(self, device: ImaginaryDevice, place: Place, beat: Heartbeat) -> None:
+    def _send_heartbeat_in_cluster(self, device: ImaginaryDevice, place: Place, heartbeat: Heartbeat) -> None:
         now, is_head = self.clock.now(), place.group.head == device.name
         if is_head:
-            self._tell_books(device, place)
-        above = place.held if is_head else 0, place.finished if is_head else 0
-        self.engine.beat(
-            Heartbeat(device=beat.device, state="", ticket=above[0], finished=above[1], trains=beat.trains), now
-        )
-        boss = self._boss_of(device, place.group.ticket_range)
-        if boss is None or is_head:
+            self._report(device, place)
+        current, finished = (place.current, place.finished) if is_head else (0, 0)
+        self.engine.heartbeat(replace(heartbeat, ticket=current, finished=finished), now)
+        head = self._head_of(device, place.group.ticket_range)
+        if head is None or is_head:
             return
         self._greet(device, place.group.ticket_range)
-        if boss.engine is not None:
-            within = Heartbeat(
-                device=beat.device, state="", ticket=beat.ticket, finished=beat.finished, trains=place.trains
-            )
-            boss.engine.beat(within, now)
+        if head.engine is not None:
+            head.engine.heartbeat(replace(heartbeat, trains=place.trains), now)

@@ -1,1 +1,1 @@
-"""ASAFL and what only it needs: shares of the band, the degree of synchrony, reused gradients."""
+"""ASAFL and its parts: shares of the band, the synchronous degree, reused gradients."""

@@ -1,13 +1,13 @@
-"""Gradient calibration: every version uses the latest gradient of all devices, whoever has just been heard.
+"""Gradient calibration: every version uses the latest gradient of all devices, not only of those in the round.
 
 Chen, Yi, Shin, Nallanathan: Adaptive Semi-Asynchronous Federated Learning over Wireless Networks. 2024, Algorithms 1
 and 4, Theorem 2. The device's side of Algorithm 4 is ``devices.baseline``.
 
 Symbols
-    N           all devices, heard or not
-    S_t         those heard in round t
-    G_n         the latest update Δ = −η·g̃ (4) that was received of device n; 0 before the first
-    D_n         the difference of a new one to G_n
+    N           all devices
+    S_t         devices whose updates arrived in round t
+    G_n         the latest update Δ = −η·g̃ (4) that was received from device n; 0 before the first
+    D_n         the new update − G_n
     Ḡ           (1/N) Σ_n G_n
 
 Rule
@@ -16,12 +16,12 @@ Rule
     or, with nothing kept but Ḡ:   Ḡ ← Ḡ + (1/N) Σ_{n∈S_t} D_n                  Algorithm 4, line 7
 
 Departures
-    Both keep N·Ḡ, in double precision: N may change, and what rounding left behind would be applied in every version.
-    Algorithm 4 takes for granted that device and server agree on what G_n is. They do not if an upload is lost, so each
-    difference names the ticket of the update that it is counted from, and the server tells the device which of its
-    tickets it took last. A difference that is counted from anything else would be in the sum for ever: it is refused.
-    A device that has forgotten everything (its process died) can therefore not go on: the server does not have its G_n
-    and could not take it out.
+    Both keep N·Ḡ, in double precision: N may change, and rounding errors would be applied in every version.
+    Algorithm 4 assumes that device and server agree on G_n. They do not after a lost upload, so each difference names
+    the ticket of its baseline, and each model names the last ticket of the device that the server applied. A difference
+    with another baseline would leave an error in the sum for ever: it is rejected.
+    A device that has lost its baseline (its process died) can therefore not continue: the server does not have its G_n
+    and could not subtract it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from testbed.wire.messages import Vector
 
 
 class Mismatch(ValueError):
-    """A difference that is not counted from what the server has; the text says why."""
+    """Raised for a difference whose baseline is not the server's; the text says why."""
 
 
 class Latest:
@@ -41,8 +41,8 @@ class Latest:
         self._sum = zero_sum(model)
         self._latest: dict[str, Vector] = {}
 
-    def take(self, device: str, delta: Vector) -> None:
-        """The vector is kept: it must not change any more."""
+    def replace(self, device: str, delta: Vector) -> None:
+        """Replace the update of a device. The vector is kept and must not change."""
         old = self._latest.get(device)
         if old is not None:
             add_scaled(self._sum, -1.0, old)
@@ -51,11 +51,11 @@ class Latest:
 
     @property
     def total(self) -> Sum:
-        """N·Ḡ. Not to be written to."""
+        """N·Ḡ; read-only."""
         return self._sum
 
     def mean(self, devices: int) -> Vector:
-        """Ḡ of so many devices."""
+        """Return Ḡ of ``devices`` devices."""
         return scaled(self._sum, 1 / devices)
 
 
@@ -64,28 +64,28 @@ class Differences:
 
     def __init__(self, model: Vector) -> None:
         self._sum = zero_sum(model)
-        self._taken: dict[str, int] = {}
+        self._applied: dict[str, int] = {}
 
     def last_applied(self, device: str) -> int:
-        """Ticket of the last update that was taken of this device; 0: none. The device is told with its next Train.
+        """Return the ticket of the last update of this device in the sum; 0: none. The next Train carries it.
 
-        When it is told, nothing of it may be undecided: what is taken later than that, it does not know of.
+        When that Train is sent, no update of the device may be open: the device would not learn that it was applied.
         """
-        return self._taken.get(device, 0)
+        return self._applied.get(device, 0)
 
-    def take(self, device: str, ticket: int, difference: Vector, since: int) -> None:
-        """``since``: ticket of the update that the difference is counted from. Raises Mismatch."""
+    def add(self, device: str, ticket: int, difference: Vector, since: int) -> None:
+        """Add a difference. Raise Mismatch unless ``since``, the ticket of its baseline, is the last one applied."""
         last_applied = self.last_applied(device)
         if since != last_applied:
-            raise Mismatch(f"its difference is counted from ticket {since}, but {last_applied} was taken last")
+            raise Mismatch(f"its baseline is ticket {since}, but {last_applied} was applied last")
         add_scaled(self._sum, 1.0, difference)  # Algorithm 4, line 7
-        self._taken[device] = ticket
+        self._applied[device] = ticket
 
     @property
     def total(self) -> Sum:
-        """N·Ḡ. Not to be written to."""
+        """N·Ḡ; read-only."""
         return self._sum
 
     def mean(self, devices: int) -> Vector:
-        """Ḡ of so many devices."""
+        """Return Ḡ of ``devices`` devices."""
         return scaled(self._sum, 1 / devices)

@@ -1,4 +1,4 @@
-"""The order of a strategy that plans uploads over a radio cell."""
+"""The order of a strategy that plans uploads in a radio cell."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from testbed.history.events.version_events import Planned
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantRates(Order):
-    """The devices that upload in the round that begins, each with its share of the band.
+    """Begin a round: grant each of its devices a rate for its upload.
 
-    They must be busy when the models of the same decision are sent, and have no grant yet.
+    The devices must be busy after the models of the same decision are dispatched, and have no grant yet.
     """
 
     devices: tuple[str, ...]
@@ -20,7 +20,7 @@ class GrantRates(Order):
     """Bits per second."""
     shares: tuple[float, ...]
     remaining: tuple[float, ...]
-    """Seconds that each is expected to compute yet."""
+    """Seconds until each device is expected to finish computing."""
     seconds: float
     """Expected length of the round."""
     queue: float

@@ -1,4 +1,4 @@
-"""Rounds over a shared uplink: who uploads in the next one, and how fast, is decided when it begins.
+"""Rounds over a shared uplink: when a round begins, it is decided which devices upload in it, and at which rates.
 
 Chen, Yi, Shin, Nallanathan: Adaptive Semi-Asynchronous Federated Learning over Wireless Networks. 2024 (ASAFL), section
 IV. The mathematics is in ``bandwidth`` (Algorithm 2) and ``synchrony`` (Algorithm 3).
@@ -21,9 +21,9 @@ from aggregator.strategies.asafl.synchrony import (
     Candidate,
     Candidates,
     Control,
-    CostLine,
     Fixed,
     Greedy,
+    LinearDegree,
     Lyapunov,
     Myopic,
     RoundProgress,
@@ -37,43 +37,46 @@ _ALLOCATE: dict[str, Allocate] = {"optimal": optimal, "equal": equal}
 
 
 @dataclass(kw_only=True)
-class Granting(Collecting):
-    """Semi-asynchronous with planned rounds: K_t devices are granted a part of the band at once, ready or not; a
-    version is made when the last of them that can still come has come. Others that are done wait for a later round.
+class GrantedRounds(Collecting):
+    """Semi-asynchronous with planned rounds: when a round begins, K_t devices, ready or not, are granted shares of the
+    band. A version is made when all updates of the round that can still arrive are there. Other devices that have
+    computed wait for a later round.
 
-    A share that is granted stays as it is until the round ends: an upload under way has said when it is due. What a
-    device leaves unused that gives up is idle until then.
+    A granted share does not change until the round ends, because an upload under way has a fixed end. The share of a
+    device that gives up its upload stays unused until then.
     """
 
     grants: ClassVar[bool] = True
-    unrepeatable: ClassVar[str] = "it reckons with the moments at which devices ask for a grant, which are no updates"
+    unrepeatable: ClassVar[str] = (
+        "its rounds depend on when devices ask for a grant, and a strict replay orders only updates"
+    )
 
-    rounds: int = param(1000, "T: rounds that the time budget is for", at_least=1)
-    budget: float = param(100.0, "T_max: seconds for all of them", above=0)
-    control: str = param("lyapunov", "who decides K_t, the devices of a round", choices=CONTROLS)
+    rounds: int = param(1000, "T: rounds of the time budget", at_least=1)
+    budget: float = param(100.0, "T_max: seconds for all T rounds", above=0)
+    control: str = param("lyapunov", "how K_t, the number of devices in a round, is chosen", choices=CONTROLS)
     mu: float = param(10.0, "μ of lyapunov: how much staleness counts against time", at_least=0)
     weighting: str = param(
         "harmonic", "λ_t of lyapunov: 1/(T − t), 0.95^(T − t − 1), 0.7^(T − t − 1), or t/T", choices=tuple(WEIGHTS)
     )
     degree: int = param(10, "K of fixed", at_least=1)
     low: int = param(1, "the smallest K of ascending and descending", at_least=1)
-    high: int = param(20, "the largest K of ascending and descending; or all devices, if they are fewer", at_least=1)
+    high: int = param(20, "the largest K of ascending and descending, or the fleet if it is smaller", at_least=1)
     allocation: str = param("optimal", "shares of the band: by Algorithm 2, or equal (EBA)", choices=tuple(_ALLOCATE))
     tau_0: int | None = param(
         None,
-        "τ_0: devices that are further behind a new version are restarted on it (SAFL-SC); unset: nobody",
+        "τ_0: devices that are further behind a new version are restarted on it (SAFL-SC); unset: none",
         at_least=0,
     )
     estimate: str = param(
         "updates",
-        "how long a device computes yet: by its profile and last update, or by its heartbeats",
+        "how the rest of a device's computing time is estimated: from its profile and last update, or its heartbeats",
         choices=("updates", "beats"),
     )
 
     _awaited: set[str] = field(default_factory=set, init=False, repr=False)
-    """Devices of the round under way that can still come; empty: none is under way."""
+    """Devices of the current round whose updates can still arrive; empty: there is no round."""
     _opened: float = field(default=0.0, init=False, repr=False)
-    """When the round began: with the version before it."""
+    """When the round began."""
     _progress: RoundProgress = field(default_factory=RoundProgress, init=False, repr=False)
 
     def check(self, devices: int) -> None:
@@ -81,7 +84,7 @@ class Granting(Collecting):
             allowed = f"at most {devices}, the devices of the fleet"
             raise ParameterError("degree", f"is {self.degree}; it must be {allowed}: lower it, or add devices")
         if self.control in ("ascending", "descending") and self.low > min(self.high, devices):
-            allowed = f"at most {min(self.high, devices)}, as high and the fleet are"
+            allowed = f"at most {min(self.high, devices)}, the smaller of high and the fleet"
             raise ParameterError("low", f"is {self.low}; it must be {allowed}: lower it")
 
     def on_start(self, server: Server) -> Decision:
@@ -89,16 +92,17 @@ class Granting(Collecting):
         return self._aggregate_if_due(server, list(server.devices))
 
     @property
-    def outlasts_a_return(self) -> bool:
-        """Whether an update that is gathered still counts when its device has come back before the version is made."""
+    def keeps_update_after_rejoin(self) -> bool:
+        """Whether a collected update still counts if its device rejoins before the version is made."""
         return True
 
     def on_join(self, device: str, server: Server) -> Decision:
-        undecided = [] if self.outlasts_a_return else [each for each in self._gathered if each.device == device]
-        if undecided:
-            self._gathered = [each for each in self._gathered if each.device != device]
+        kept = self.keeps_update_after_rejoin
+        discarded = [] if kept else [each for each in self._collected if each.device == device]
+        if discarded:
+            self._collected = [each for each in self._collected if each.device != device]
         decision = super().on_join(device, server)
-        rejected = {each.ticket: "its device came back, and begins anew" for each in undecided}
+        rejected = {each.ticket: "its device rejoined and starts over" for each in discarded}
         return msgspec.structs.replace(decision, rejected={**decision.rejected, **rejected})
 
     def on_leave(self, device: str, server: Server) -> Decision:
@@ -114,31 +118,31 @@ class Granting(Collecting):
 
     def on_update(self, update: Update, server: Server) -> Decision:
         self._awaited.discard(update.device)
-        replaced = self._gather_latest(update)
+        replaced = self._collect_latest(update)
         decision = self._aggregate_if_due(server, [])
         return msgspec.structs.replace(decision, rejected={**decision.rejected, **replaced})
 
     def _aggregate_if_due(self, server: Server, start: list[str]) -> Decision:
         decision, version, plan = Decision(), server.version, None
         if not self._awaited:
-            if self._gathered:
+            if self._collected:
                 decision, contributors = self._aggregate(server)
                 start, version = [*start, *idle_devices(contributors, server), *self._behind(server)], version + 1
                 self._progress = self._progress.after(server.now - self._opened, self._budget)
                 self._opened = server.now
-            # where nothing was gathered, the round begins anew: the time that it took so far counts
+            # if no update was gathered, the round starts over; its time so far counts
             plan = self._planned(server, version, list(dict.fromkeys(start)))
         train = {device: self.job(device, server) for device in start}
         return msgspec.structs.replace(decision, train=train, orders=() if plan is None else (plan,))
 
     def _behind(self, server: Server) -> list[str]:
-        """Who is restarted on the version that is just being made: busy, and more than τ_0 behind it."""
+        """Return the devices that are restarted on the version being made: busy, and more than τ_0 behind it."""
         if self.tau_0 is None:
             return []
         return [device for device, base in server.busy.items() if server.version + 1 - base > self.tau_0]
 
     def _planned(self, server: Server, version: int, start: list[str]) -> GrantRates | None:
-        """The next round, after ``version``, in which the devices in ``start`` have just been sent it."""
+        """Return the grants of the next round. The devices in ``start`` are sent ``version`` now."""
         candidates = self._candidates(server, version, start)
         if not candidates:
             return None
@@ -162,10 +166,10 @@ class Granting(Collecting):
         )
 
     def _candidates(self, server: Server, version: int, start: Sequence[str]) -> list[Candidate]:
-        """Everybody who computes or waits: of those in ``start`` the engine does not know yet that they do."""
-        bits, forecast, by_beats = 8 * server.model.nbytes, server.forecast, self.estimate == "beats"
+        """Return all devices that compute or wait. Those in ``start`` are not yet busy for the engine."""
+        bits, forecast, by_heartbeats = 8 * server.model.nbytes, server.forecast, self.estimate == "beats"
         found = [
-            (device, server.remaining(device, by_beats=by_beats), version - base)
+            (device, server.remaining(device, by_heartbeats=by_heartbeats), version - base)
             for device, base in server.busy.items()
             if device not in start
         ]
@@ -191,9 +195,9 @@ class Granting(Collecting):
             case "fixed":
                 return Fixed(degree=self.degree)
             case "ascending":
-                return CostLine(rounds=self.rounds, first=self.low, last=high)
+                return LinearDegree(rounds=self.rounds, first=self.low, last=high)
             case "descending":
-                return CostLine(rounds=self.rounds, first=high, last=self.low)
+                return LinearDegree(rounds=self.rounds, first=high, last=self.low)
             case "greedy":
                 return Greedy(budget=self._budget)
             case _:

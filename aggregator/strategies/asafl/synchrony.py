@@ -1,16 +1,16 @@
-"""How many devices a round waits for: the synchronous degree K_t, and who controls it.
+"""How many devices a round waits for: the synchronous degree K_t, and the controls that choose it.
 
 Chen, Yi, Shin, Nallanathan: Adaptive Semi-Asynchronous Federated Learning over Wireless Networks. 2024, section IV.C,
 Algorithm 3; the patterns of section V.B and the benchmarks of section V.C.
 
 Symbols
-    t, T            round, from 0; how many there are to be
+    t, T            round, from 0; number of rounds
     T_t, T_max      seconds of round t; of all rounds together
-    T*(K)           seconds of a round of the first K devices, by Algorithm 2 (``aggregator.strategies.asafl.bandwidth``)
-    τ_{n,t−1}       staleness that an update of device n has if it goes into round t: rounds since it was in one    (41)
-    q_t             virtual queue: by how much the rounds so far were too long; q_0 = 0
-    λ_t             how much staleness counts in round t
-    μ               how much it counts against time
+    T*(K)           seconds of a round of the first K devices, by Algorithm 2 (``bandwidth``)
+    τ_{n,t−1}       staleness of an update of device n in round t: rounds since its last one                        (41)
+    q_t             virtual queue: seconds by which the rounds so far were too long; q_0 = 0
+    λ_t             weight of staleness in round t
+    μ               weight of staleness against time
 
 Rule
     devices in the order of T_n^rem; S(K) is the first K of them                        Algorithm 3, lines 2 to 4
@@ -21,17 +21,18 @@ Rule
     myopic: the largest K with T*(K) ≤ (T_max − Σ_{x<t} T_x)/(T − t)                    section V.C
 
 Readings
-    Of greedy and myopic the paper says how much time a round may take; K is then the largest that fits. It counts
-    rounds from 1 there, and divides by T − t + 1; from 0, the rounds that are left are T − t.
-    Ascending and descending go between 1 and 20 and are 10 on average: K_t is the straight line from 1 in the first
-    round to 20 in the last one, or back, rounded down. (Rounded to the nearest, the mean would be 10.5.)
+    For greedy and myopic the paper gives the time that a round may take; K is then the largest that fits. There the
+    paper counts rounds from 1 and divides by T − t + 1; counted from 0, T − t rounds are left.
+    Ascending and descending go between 1 and 20 with a mean of 10: K_t is the straight line from 1 in the first round
+    to 20 in the last one, or back, rounded down. (Rounded to the nearest, the mean would be 10.5.)
     EBA: Algorithm 3 with the latency that equal shares give in place of T*: ``allocate=bandwidth.equal``.
 
 Departures
-    K is at least 1: a round without anybody would never end. (9d) allows 0, and the proof of (22) reckons with it.
-    K is at most as many as there are.
-    Of devices with the same T^rem, and all that are ready have 0, the stalest comes first: by name, some would starve.
-    Of degrees that are as good as each other, it is the smallest. Behind T, a run goes on as in its last round.
+    K is at least 1: a round without devices would never end. (9d) allows 0, and the proof of (22) uses that.
+    K is at most the number of devices.
+    Devices with the same T^rem, such as all that are ready (0), are ordered by staleness, the stalest first: ordered by
+    name, some would starve.
+    If several degrees are equally good, the smallest is chosen. After T rounds, a run continues as in its last round.
 """
 
 from __future__ import annotations
@@ -58,23 +59,23 @@ class Candidate:
     device: str
     upload: Upload
     staleness: int
-    """τ_{n,t−1}: the version now − the version that it trains on."""
+    """τ_{n,t−1}: the current version − the version that the device trains on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What a degree comes to."""
+    """A possible round: the devices and their shares for one degree."""
 
     devices: tuple[str, ...]
-    """S(K), in the order in which they are done."""
+    """S(K), in the order in which they finish computing."""
     allocation: Allocation
     """In the same order."""
     relieved: int
-    """Σ_{n∈S} (τ_{n,t−1} + 1)²: the staleness that the round does away with."""
+    """Σ_{n∈S} (τ_{n,t−1} + 1)²: the staleness that the round removes."""
 
 
 class Candidates:
-    """The degrees among which a round may choose: 1 … ``len``. What one comes to is reckoned when it is asked for."""
+    """The possible degrees of a round: 1 … ``len``. Each option is computed when :meth:`at` is called."""
 
     def __init__(self, candidates: Sequence[Candidate], bandwidth: float, allocate: Allocate = optimal) -> None:
         if not candidates:
@@ -86,7 +87,7 @@ class Candidates:
         return len(self._ordered)
 
     def at(self, degree: int) -> Option:
-        """The first K devices; all of them, if there are fewer."""
+        """Return the round of the first ``degree`` devices, at least one; of all devices if there are fewer."""
         first = self._ordered[: max(1, degree)]
         return Option(
             devices=tuple(each.device for each in first),
@@ -97,7 +98,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundProgress:
-    """How far a run has come, as Algorithm 3 counts."""
+    """The state of Algorithm 3 after some rounds."""
 
     round: int = 0
     """t."""
@@ -107,7 +108,7 @@ class RoundProgress:
     """q_t."""
 
     def after(self, seconds: float, budget: Budget) -> RoundProgress:
-        """A round has ended that took so long."""
+        """Return the state after one more round, which took ``seconds``."""
         queue = max(self.queue + seconds - budget.seconds / budget.rounds, 0.0)  # (14)
         return RoundProgress(round=self.round + 1, spent=self.spent + seconds, queue=queue)
 
@@ -120,23 +121,23 @@ class Budget:
     seconds: float
 
     def current(self, progress: RoundProgress) -> int:
-        """t, and the last round for those behind it."""
+        """Return t; after T rounds, the last one."""
         return min(progress.round, self.rounds - 1)
 
     def left(self, progress: RoundProgress) -> float:
-        """Seconds; less than 0 where too many were spent."""
+        """Return the seconds that are left; negative if the rounds took too long."""
         return self.seconds - progress.spent
 
 
 class Control(Protocol):
-    """Decides the degree of the next round."""
+    """Chooses the degree of the next round."""
 
     def choose(self, options: Candidates, progress: RoundProgress) -> Option: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lyapunov:
-    """Drift plus penalty: staleness now against time spent so far (Algorithm 3)."""
+    """Drift plus penalty: staleness now against the time spent so far (Algorithm 3)."""
 
     budget: Budget
     mu: float = 10.0
@@ -161,22 +162,22 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostLine:
-    """From one degree in the first round to another in the last: ascending, or descending."""
+class LinearDegree:
+    """A straight line from one degree in the first round to another in the last: ascending or descending."""
 
     rounds: int
     first: int = 1
     last: int = 20
 
     def choose(self, options: Candidates, progress: RoundProgress) -> Option:
-        """In whole numbers: in binary, 1 + 19·(t/(T − 1)) may be a little less than the whole number that it is."""
+        """Use integer arithmetic: in binary, 1 + 19·(t/(T − 1)) may be slightly less than an exact integer."""
         end = max(1, self.rounds - 1)
         return options.at(self.first + (self.last - self.first) * min(progress.round, end) // end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greedy:
-    """As many devices as the whole time that is left allows."""
+    """As many devices as fit into all of the time that is left."""
 
     budget: Budget
 
@@ -186,7 +187,7 @@ class Greedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Myopic:
-    """As many devices as an equal part of the time that is left allows."""
+    """As many devices as fit into an equal part of the time that is left."""
 
     budget: Budget
 
@@ -196,7 +197,7 @@ class Myopic:
 
 
 def _largest(options: Candidates, seconds: float) -> Option:
-    """The largest degree whose round is over in time, else 1."""
+    """Return the option of the largest degree whose round fits into ``seconds``, else of degree 1."""
     fitting = (option for degree in range(len(options), 1, -1) if _fits(option := options.at(degree), seconds))
     return next(fitting, options.at(1))
 

@@ -1,1 +1,1 @@
-"""EAFL and what only it needs: clustering by gradients, and its two-stage aggregation."""
+"""EAFL and its parts: two phases, clustering by gradients, and two-stage aggregation."""

@@ -8,24 +8,25 @@ from dataclasses import dataclass
 from aggregator.strategies.eafl.clustering import purity
 from aggregator.strategy.orders import EngineActions, Order
 from testbed.history.events.version_events import Clustered
-from testbed.wire.messages import Job, Vector
+from testbed.wire.messages import Vector
+from testbed.wire.training_job import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouping:
-    """A cluster as it is from now on. With another head it starts over, and its open work is lost."""
+    """A cluster from now on. With a new head it starts over, and its open work is lost."""
 
     cluster: int
     head: str
     members: tuple[str, ...]
-    """The head among them."""
+    """The head is one of them."""
     quorum: int
     damped: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class DissolveClusters(Order):
-    """There are no clusters any more: what their members do is superseded."""
+    """End all clusters. The open tickets of their members are superseded."""
 
     def before_dispatch(self, engine: EngineActions) -> None:
         engine.dissolve_clusters()
@@ -33,7 +34,7 @@ class DissolveClusters(Order):
 
 @dataclass(frozen=True, slots=True)
 class RecordClusters(Order):
-    """Record the clusters that a clustering found, and how pure they are."""
+    """Record the clusters that a clustering found, and their purity."""
 
     clusters: Sequence[Sequence[str]]
 
@@ -46,7 +47,7 @@ class RecordClusters(Order):
 
 @dataclass(frozen=True, slots=True)
 class Regroup(Order):
-    """Clusters that have changed. Their devices are told before any model is sent."""
+    """Announce clusters that have changed to their devices, before any model is sent."""
 
     groups: Sequence[Grouping]
 
@@ -57,7 +58,7 @@ class Regroup(Order):
 
 @dataclass(frozen=True, slots=True)
 class TrainClusters(Order):
-    """Send the current model to these heads, for their clusters."""
+    """Send the current model to heads, for their clusters."""
 
     jobs: Mapping[str, Job]
 
@@ -68,11 +69,11 @@ class TrainClusters(Order):
 
 @dataclass(frozen=True, slots=True)
 class PassUp(Order):
-    """A head has enough updates: what they add up to goes to the aggregator."""
+    """Send the result of a head to the aggregator."""
 
     delta: Vector
     weights: Mapping[int, float]
-    """Ticket → weight of each update that is in it."""
+    """Ticket → weight of each update in the result."""
 
     def before_dispatch(self, engine: EngineActions) -> None:
         engine.pass_up(self.delta, self.weights)

@@ -1,4 +1,4 @@
-"""The strategy of a cluster head: wait for the fastest members, merge their updates, pass the result up (SAA)."""
+"""The strategy of a cluster head: wait for the fastest members, merge their updates, send the result up (SAA)."""
 
 from __future__ import annotations
 
@@ -12,30 +12,27 @@ from testbed.wire.messages import Update
 
 
 class HeadStrategy(Strategy):
-    """SAA: wait for the fastest ⌈φ·|X_n|⌉ members, and weigh them by samples and staleness.
+    """SAA: wait for the fastest ⌈φ·|X_n|⌉ members, and weight their updates by samples and staleness.
 
-    Updates that come while the head waits for the next model are first in line for the next result; of more than
-    that takes, the others for the one after it. Nobody whose update waits is given another job meanwhile, so all get
-    their turn.
+    Updates that arrive while the head waits for the next model are the first ones in the next result; if they are more
+    than the quorum, the rest goes into the result after it. A device whose update waits gets no further job until the
+    update is used, so every update is used.
     """
 
     def __init__(self, quorum: int, damped: bool) -> None:
         self.quorum, self._damped = quorum, damped
         self._gathered: list[Update] = []
         self._waits = False
-        """For the next model: the last result is on its way."""
+        """Whether the result has been sent and the next model has not arrived."""
 
     def on_start(self, server: Server) -> Decision:
         return self.on_model(server)
 
     def on_model(self, server: Server) -> Decision:
-        """A new model: for those who took part in the last result, and whoever else has nothing to do.
-
-        Not for those whose updates wait: these are used first.
-        """
+        """Send a new model to all idle members, except those whose updates wait: these are used first."""
         self._waits = False
-        done = {update.device for update in self._gathered}
-        idle = [device for device in server.devices if device not in server.busy and device not in done]
+        waiting = {update.device for update in self._gathered}
+        idle = [device for device in server.devices if device not in server.busy and device not in waiting]
         return self._merge_if_due(server, idle)
 
     def on_join(self, device: str, server: Server) -> Decision:
@@ -59,9 +56,9 @@ class HeadStrategy(Strategy):
         if self._waits or len(self._gathered) < max(1, self.quorum):
             return Decision(train=train, wake_at=math.inf)
         count = max(1, self.quorum)
-        taken, self._gathered, self._waits = self._gathered[:count], self._gathered[count:], True
-        samples, staleness = [update.samples for update in taken], [server.staleness(update) for update in taken]
-        result = saa([update.delta for update in taken], samples, staleness, damped=self._damped)
+        merged, self._gathered, self._waits = self._gathered[:count], self._gathered[count:], True
+        samples, staleness = [update.samples for update in merged], [server.staleness(update) for update in merged]
+        result = saa([update.delta for update in merged], samples, staleness, damped=self._damped)
         weights = merge_weights(samples, staleness, damped=self._damped)
-        applied = {update.ticket: weight for update, weight in zip(taken, weights, strict=True)}
+        applied = {update.ticket: weight for update, weight in zip(merged, weights, strict=True)}
         return Decision(train=train, wake_at=math.inf, orders=(PassUp(result, applied),))

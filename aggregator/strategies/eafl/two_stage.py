@@ -1,10 +1,10 @@
-"""SAA and DSA: updates are first aggregated within a cluster, by staleness, and then among clusters, by data.
+"""SAA and DSA: updates are first aggregated within each cluster, by staleness, then among clusters, by samples.
 
 Zhou, Pang, Wang, Hu, Sun, Ren: Towards Efficient Asynchronous Federated Learning in Heterogeneous Edge Environments
 (EAFL). 2024, section V.C, equations (2) to (5).
 
 Symbols
-    X_n, V_n    devices of cluster n; the fastest share φ of them, whose updates have come
+    X_n, V_n    devices of cluster n; the fastest share φ of them, whose updates have arrived
     |D_i|       samples of device i; |D_n^t| of those in V_n, |D_n| of all in X_n, |D| of all clusters
     τ_i         staleness + 1: the paper counts a fresh update as 1
     p_i         weight by staleness
@@ -18,11 +18,11 @@ Rule
 Readings
     (4) is not renormalised: its weights add up to 1 only if all updates are fresh. A cluster of stale updates makes a
     smaller step.
-    (4) evaluates the gradient at w_i^t, the model after local training (2); what is meant is what the device uploads.
+    (4) prints the gradient at w_i^t, the model after local training (2); this is read as the device's upload.
 
 Departures
-    Devices may take several local steps: Δ is what they add up to.
-    ⌈φ·|X_n|⌉ devices are waited for. The paper says only "the fastest φ ratio".
+    Devices may take several local steps: Δ is their sum.
+    A head waits for ⌈φ·|X_n|⌉ devices. The paper says only "the fastest φ ratio".
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ _ROUNDING = 1e-9  # 0.14 · 50 is 7.000000000000001 in binary
 
 
 def quorum(phi: float, members: int) -> int:
-    """⌈φ·|X_n|⌉, at least 1: how many updates a head waits for."""
+    """Return how many updates a head waits for: ⌈φ·|X_n|⌉, at least 1."""
     return max(1, math.ceil(phi * members - _ROUNDING))
 
 
 def saa_weights(samples: Sequence[int], staleness: Sequence[int]) -> list[float]:
-    """Of each update in Δ̄_n; a fresh update has staleness 0."""
+    """Return the weight of each update in Δ̄_n; a fresh update has staleness 0."""
     total = sum(samples)  # |D_n^t|
     return [own / total / (tau + 1) for own, tau in zip(samples, staleness, strict=True)]  # (3), (4)
 
 
 def merge_weights(samples: Sequence[int], staleness: Sequence[int], *, damped: bool) -> list[float]:
-    """By SAA or, without it, of a plain mean."""
+    """Return the weights of SAA or, if not ``damped``, of the plain mean."""
     return saa_weights(samples, staleness) if damped else [1 / len(samples)] * len(samples)
 
 
 def dsa_weights(samples: Sequence[int], total: int | None = None) -> list[float]:
-    """Of the result of each cluster, by the samples of the *whole* cluster.
+    """Return the weight of each cluster's result, by the samples of the *whole* cluster.
 
-    ``total``: |D|, where not all clusters have a result, or heads are asynchronous.
+    ``total`` is |D| if some clusters have no result, as with asynchronous heads.
     """
     everything = sum(samples) if total is None else total
     return [own / everything for own in samples]  # (5)
 
 
 def saa(deltas: Sequence[Vector], samples: Sequence[int], staleness: Sequence[int], *, damped: bool = True) -> Vector:
-    """Δ̄_n of one cluster; not ``damped``: the plain mean."""
+    """Return Δ̄_n of one cluster; if not ``damped``, the plain mean."""
     result = np.zeros_like(deltas[0])
     for weight, delta in zip(merge_weights(samples, staleness, damped=damped), deltas, strict=True):
         add_scaled(result, weight, delta)  # (4)
@@ -72,7 +72,7 @@ def saa(deltas: Sequence[Vector], samples: Sequence[int], staleness: Sequence[in
 
 
 def dsa(model: Vector, deltas: Sequence[Vector], samples: Sequence[int], total: int | None = None) -> Vector:
-    """The next model out of the Δ̄_n of the clusters."""
+    """Return the next model, from the Δ̄_n of the clusters."""
     result = model.copy()
     for weight, delta in zip(dsa_weights(samples, total), deltas, strict=True):
         add_scaled(result, weight, delta)  # (5)

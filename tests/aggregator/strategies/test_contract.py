@@ -1,4 +1,4 @@
-"""What every rule must keep. A new rule is one row of ``RULES``."""
+"""The contract of every strategy. A new strategy is one row of ``CONTRACT_ROWS``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.aggregator.strategies.by_hand import check_memory, vector
 
 @dataclass(kw_only=True)
 class MeanOfK(EveryK):
-    """The least that a rule on EveryK can be."""
+    """The smallest strategy on EveryK."""
 
     def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
         return [1 / len(updates)] * len(updates)
@@ -45,13 +45,13 @@ class MeanOfK(EveryK):
 
 @dataclass(kw_only=True)
 class MeanOfTick(EveryTick):
-    """The least that a rule on EveryTick can be."""
+    """The smallest strategy on EveryTick."""
 
     def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
-        return [1 / len(updates) for _ in updates]  # asked of an empty tick, too
+        return [1 / len(updates) for _ in updates]  # also called for an empty tick
 
 
-RULES: dict[str, Callable[[], Strategy]] = {
+CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "fedavg": FedAvg,
     "fedavg, half of the devices": lambda: FedAvg(fraction=0.5),
     "fedavg, deadline": lambda: FedAvg(deadline=1.5),
@@ -106,11 +106,11 @@ RULES: dict[str, Callable[[], Strategy]] = {
     "every k": lambda: MeanOfK(k=3),
     "every tick": lambda: MeanOfTick(interval=0.5),
 }
-every_rule = pytest.mark.parametrize("make", RULES.values(), ids=RULES.keys())
+every_strategy = pytest.mark.parametrize("make", CONTRACT_ROWS.values(), ids=CONTRACT_ROWS.keys())
 
 FALLS_TO = 0.2
-"""The optima lie within 1.5 of their mean, the mean 12 from the start. Asynchronous rules end among the optima, biased
-to the fast devices; a rule that shrinks the model or applies a delta to the wrong base does not come near."""
+"""The optima lie within 1.5 of their mean, the mean 12 from the start. Asynchronous strategies end among the optima,
+biased towards fast devices; one that shrinks the model or applies a delta to the wrong base does not come near."""
 
 DEVICES = (
     ImaginaryDevice(name="fast", optimum=vector(5, 8, 7), samples=10, seconds_per_step=0.05),
@@ -126,7 +126,7 @@ def fleet_of(make: Callable[[], Strategy], seed: int = 0, **traits: object) -> F
 
 
 def troubled(make: Callable[[], Strategy]) -> Fleet:
-    """A quarter of the downloads and a seventh of the uploads fail for 30 s; devices die, come back and hide."""
+    """A quarter of the downloads and a seventh of the uploads fail for 30 s; devices die, restart and fall silent."""
     fleet = fleet_of(make, lost_downloads=range(2, 60, 4), given_up=range(3, 60, 7))
     fleet.at(2.0, fleet.kill, "plain")
     fleet.at(3.3, fleet.silence, "far")
@@ -139,11 +139,11 @@ def troubled(make: Callable[[], Strategy]) -> Fleet:
     return fleet
 
 
-def test_every_rule_of_the_catalogue_has_a_row() -> None:
-    assert {type(make()) for make in RULES.values()} >= set(STRATEGIES.values())
+def test_every_strategy_of_the_catalogue_has_a_row() -> None:
+    assert {type(make()) for make in CONTRACT_ROWS.values()} >= set(STRATEGIES.values())
 
 
-@every_rule
+@every_strategy
 def test_it_learns_what_the_devices_have_in_common(make: Callable[[], Strategy]) -> None:
     fleet = fleet_of(make)
     before = fleet.distance()
@@ -151,8 +151,8 @@ def test_it_learns_what_the_devices_have_in_common(make: Callable[[], Strategy])
     assert fleet.distance() < FALLS_TO * before
 
 
-@every_rule
-def test_it_decides_the_same_when_the_same_happens(make: Callable[[], Strategy]) -> None:
+@every_strategy
+def test_it_makes_the_same_decisions_for_the_same_events(make: Callable[[], Strategy]) -> None:
     first, second = troubled(make), troubled(make)
     first.run(until=30.0)
     second.run(until=30.0)
@@ -160,7 +160,7 @@ def test_it_decides_the_same_when_the_same_happens(make: Callable[[], Strategy])
     np.testing.assert_array_equal(first.engine.model, second.engine.model)
 
 
-@every_rule
+@every_strategy
 def test_it_survives_lost_messages_and_devices_that_leave_and_return(make: Callable[[], Strategy]) -> None:
     fleet = troubled(make)
     before = fleet.distance()
@@ -174,8 +174,8 @@ def test_it_survives_lost_messages_and_devices_that_leave_and_return(make: Calla
     assert fleet.distance() < FALLS_TO * before
 
 
-@every_rule
-def test_it_starts_when_devices_come_only_later(make: Callable[[], Strategy]) -> None:
+@every_strategy
+def test_it_starts_even_if_devices_join_later(make: Callable[[], Strategy]) -> None:
     fleet = fleet_of(make)
     for name in fleet.devices:
         fleet.kill(name)
@@ -185,7 +185,7 @@ def test_it_starts_when_devices_come_only_later(make: Callable[[], Strategy]) ->
     assert fleet.distance() < FALLS_TO * before
 
 
-@every_rule
+@every_strategy
 def test_it_never_sees_an_old_ticket(make: Callable[[], Strategy]) -> None:
     once, twice = fleet_of(make), fleet_of(make, repeats=True)
     once.run(until=20.0)
@@ -200,18 +200,18 @@ def test_it_never_sees_an_old_ticket(make: Callable[[], Strategy]) -> None:
     np.testing.assert_array_equal(once.engine.model, twice.engine.model)
 
 
-@every_rule
+@every_strategy
 def test_it_keeps_no_model_that_no_device_needs(make: Callable[[], Strategy]) -> None:
     fleet = troubled(make)
     fleet.run(until=120.0, check=check_memory)
-    assert fleet.engine.version > 3 * len(DEVICES)  # else the bound would say little
+    assert fleet.engine.version > 3 * len(DEVICES)  # else the bound would prove little
 
 
-@every_rule
-def test_it_leaves_no_ticket_unsettled_forever(make: Callable[[], Strategy]) -> None:
-    """A gathered update is used or rejected; a rule that forgets one would hold its base model for good."""
+@every_strategy
+def test_it_leaves_no_ticket_open_forever(make: Callable[[], Strategy]) -> None:
+    """A gathered update is used or rejected; a strategy that forgets one would keep its base model for ever."""
     fleet = fleet_of(make)
-    most = 2 * len(DEVICES)  # one in the hands of the device, one in those of the rule
+    most = 2 * len(DEVICES)  # one at the device, one at the strategy
 
     def check(engine: Engine) -> None:
         assert engine.in_flight <= most

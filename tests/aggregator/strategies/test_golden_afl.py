@@ -8,23 +8,23 @@ import pytest
 
 from aggregator.strategies.afl import AFL
 from testbed.history import trace
-from testbed.wire.messages import Job
+from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand
 
 
-def in_turn(hand: ByHand, number: int, delta: float = 0.0, seconds: float = 0.0) -> str:
-    """Of all that was ever sent, number ``number`` is answered. Gives who it was."""
+def answer(hand: ByHand, number: int, delta: float = 0.0, seconds: float = 0.0) -> str:
+    """Send the update for message ``number`` of all that were sent. Return its device."""
     device, train = hand.sent[number]
     hand.update(device, delta, train=train, seconds=seconds)
     return device
 
 
-def test_four_steps_are_the_mean_of_the_latest_model_of_each_device_heard() -> None:
+def test_four_steps_are_the_mean_of_the_latest_models() -> None:
     hand = ByHand(AFL(fraction=1.0), (1.0, 2.0))
     hand.start(a=10, b=30, c=20)
 
     hand.update("a", 2.0, 0.0)
-    # x_a = (1, 2) + (2, 0) = (3, 2), m = 1: neither the first model nor a device not heard yet is in the mean
+    # x_a = (1, 2) + (2, 0) = (3, 2), m = 1: neither the initial model nor a device without an update is in the mean
     assert hand.model == [3.0, 2.0]
 
     hand.update("b", 0.0, 4.0)
@@ -32,7 +32,7 @@ def test_four_steps_are_the_mean_of_the_latest_model_of_each_device_heard() -> N
     assert hand.model == [2.0, 4.0]
 
     hand.update("a", -2.0, 2.0)
-    # x_a = (3, 2) + (−2, 2) = (1, 4), from version 1, instead of the (3, 2) of before; m = 2 still
+    # x_a = (3, 2) + (−2, 2) = (1, 4), from version 1, instead of (3, 2); m is still 2
     # ((1 + 1)/2, (4 + 6)/2) = (1, 5). As a third member it would give (5/3, 4)
     assert hand.model == [1.0, 5.0]
 
@@ -44,7 +44,7 @@ def test_four_steps_are_the_mean_of_the_latest_model_of_each_device_heard() -> N
     assert [event.staleness for event in made] == [[0], [1], [1], [3]]
 
 
-def test_a_device_that_has_left_still_counts_with_what_it_sent_last() -> None:
+def test_the_last_model_of_a_device_that_has_left_still_counts() -> None:
     hand = ByHand(AFL(fraction=1.0))
     hand.start(a=1, b=1)
     hand.update("a", 2.0)
@@ -56,7 +56,7 @@ def test_a_device_that_has_left_still_counts_with_what_it_sent_last() -> None:
     assert hand.model == [7.0]
 
 
-def test_the_bound_rejects_what_is_staler_and_the_device_goes_on() -> None:
+def test_the_bound_rejects_a_staler_update_and_its_device_continues() -> None:
     hand = ByHand(AFL(fraction=1.0, tau_max=2))
     hand.start(fast=1, at=1, above=1)
     hand.update("fast", 1.0)
@@ -75,14 +75,14 @@ def test_the_bound_rejects_what_is_staler_and_the_device_goes_on() -> None:
     assert (hand.dispatched(), hand.train("above").version) == (["above"], 3)
 
     hand.update("above", 3.0)
-    # it is heard for the first time now: x = 3 + 3 = 6, m = 3:  (2 + 4 + 6)/3 = 4
+    # its first update that counts: x = 3 + 3 = 6, m = 3:  (2 + 4 + 6)/3 = 4
     assert hand.model == [4.0]
 
 
-def test_a_rejected_update_frees_its_place_and_is_an_arrival_of_its_round() -> None:
+def test_a_rejected_update_frees_its_place_and_counts_as_an_arrival_of_its_round() -> None:
     hand = ByHand(AFL(fraction=0.5, tau_max=0))
     hand.start(a=1, b=1, c=1, d=1)
-    names = [in_turn(hand, 0, seconds=1.0), in_turn(hand, 1, seconds=4.0)]  # τ = 0, then 1
+    names = [answer(hand, 0, seconds=1.0), answer(hand, 1, seconds=4.0)]  # τ = 0, then 1
     assert (hand.engine.tally.rejected, len(hand.engine.busy), len(hand.sent)) == (1, 2, 4)
     assert [(event.devices, event.seconds) for event in hand.events(trace.Round)] == [(names, [1.0, 4.0])]
 
@@ -91,14 +91,14 @@ def test_a_rejected_update_frees_its_place_and_is_an_arrival_of_its_round() -> N
     ("fraction", "devices", "size"),
     [(1.0, 4, 4), (0.75, 4, 3), (0.5, 5, 2), (0.5, 4, 2), (0.3, 4, 1), (0.01, 4, 1), (0.29, 100, 29)],
 )
-def test_a_fraction_is_in_flight_and_everyone_has_a_turn(fraction: float, devices: int, size: int) -> None:
+def test_a_fraction_is_in_flight_and_every_device_takes_part(fraction: float, devices: int, size: int) -> None:
     def run(seed: int) -> list[str]:
         hand = ByHand(AFL(fraction=fraction), seed=seed)
         hand.start(**{f"d{number}": 1 for number in range(devices)})
         for number in range(10 * devices):
             assert len(hand.engine.busy) == size
-            in_turn(hand, number)
-        assert hand.engine.tally.superseded == 0  # drawn from those that are not in flight
+            answer(hand, number)
+        assert hand.engine.tally.superseded == 0  # drawn from the devices that are not in flight
         return hand.dispatched()
 
     assert len(set(run(0))) == devices
@@ -106,7 +106,7 @@ def test_a_fraction_is_in_flight_and_everyone_has_a_turn(fraction: float, device
     assert (run(0) == run(1)) == (size == devices)
 
 
-def test_the_place_of_a_device_that_is_gone_is_taken() -> None:
+def test_another_device_is_drawn_for_one_that_leaves() -> None:
     hand = ByHand(AFL(fraction=0.5))
     hand.start(a=1, b=1, c=1, d=1, e=1)
     gone = hand.dispatched()[0]
@@ -114,16 +114,16 @@ def test_the_place_of_a_device_that_is_gone_is_taken() -> None:
     assert (len(hand.dispatched()), len(hand.engine.busy)) == (1, 2)
 
 
-def test_the_local_rate_follows_the_spread_of_the_last_round_that_ended() -> None:
+def test_the_local_learning_rate_follows_the_spread_of_the_last_complete_round() -> None:
     hand = ByHand(AFL(fraction=0.5, alpha=0.5), job=Job(lr=0.8, epochs=3))
     hand.start(a=1, b=1, c=1, d=1)
     in_flight = 2
     names = []
     for moment, seconds in enumerate([5.0, 1.0, 100.0, 98.0, 3.0, 3.0]):
         hand.now = 1000.0 * (moment + 1)
-        names.append(in_turn(hand, moment, seconds=seconds))
+        names.append(answer(hand, moment, seconds=seconds))
     # a round is C·N = 2 arrivals. τ_t = 0, then 5 − 1 = 4, then 100 − 98 = 2, then 0
-    # 0.8/1,  0.8/(1 + 0.5·4) = 0.8/3,  0.8/(1 + 0.5·2) = 0.4,  0.8/1; what is sent in mid-round has the rate of before
+    # 0.8/1,  0.8/(1 + 0.5·4) = 0.8/3,  0.8/(1 + 0.5·2) = 0.4,  0.8/1; a job in mid-round has the previous one
     after = [0.8, 0.8 / 3, 0.8 / 3, 0.4, 0.4, 0.8]
     sent = [train.job for _, train in hand.sent]
     assert sent[:in_flight] == [Job(lr=0.8, epochs=3, lr_schedule="inverse-sqrt")] * in_flight
@@ -137,7 +137,7 @@ def test_the_local_rate_follows_the_spread_of_the_last_round_that_ended() -> Non
     ]
 
 
-def test_a_fast_device_may_be_in_a_round_twice() -> None:
+def test_a_fast_device_may_take_part_in_a_round_twice() -> None:
     hand = ByHand(AFL(fraction=1.0, alpha=1.0), job=Job(lr=0.5))
     hand.start(a=1, b=1)
     hand.update("a", 0.0, seconds=1.0)
@@ -146,7 +146,7 @@ def test_a_fast_device_may_be_in_a_round_twice() -> None:
     assert hand.train("a").job.lr == 0.25  # 0.5/(1 + (2 − 1))
 
 
-def test_the_rate_of_a_local_epoch_is_divided_by_the_root_of_its_number() -> None:
+def test_the_learning_rate_of_a_local_epoch_is_divided_by_the_root_of_its_number() -> None:
     job = Job(lr=0.9, batch=4, lr_schedule="inverse-sqrt")
     # 10 samples in batches of 4 are 3 steps an epoch: e = 0 0 0, 1 1 1, 2 2 2, 3 3 3
     expected = [0.9] * 3 + [0.9 / math.sqrt(2)] * 3 + [0.9 / math.sqrt(3)] * 3 + [0.45] * 3

@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.strategies.asyncfeded import AsyncFedED
 from testbed.history import trace
-from testbed.wire.messages import Job
+from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand
 
 
@@ -20,7 +20,7 @@ def steps(hand: ByHand, device: str) -> int:
     return hand.train(device).job.steps
 
 
-def test_three_steps_of_the_rule() -> None:
+def test_three_steps_by_hand() -> None:
     hand = by_hand(AsyncFedED(lam=2.0, eps=0.5, gamma_bar=3.0, kappa=1.0))
     assert (steps(hand, "a"), steps(hand, "b")) == (10, 10)
 
@@ -39,14 +39,14 @@ def test_three_steps_of_the_rule() -> None:
     assert hand.model == [12.0, pytest.approx(24 - 8 / 9)]
     assert steps(hand, "a") == 12
     assert [made.weights for made in hand.events(trace.Aggregated)] == [[4.0], [0.8], [pytest.approx(4 / 9)]]
-    assert steps(hand, "b") == 11  # the work of each device is its own
+    assert steps(hand, "b") == 11  # each device has its own K
 
 
 def stale(gamma: float, **parameters: float) -> ByHand:
-    """Device b has just delivered an update of staleness γ; λ/ε = 1 unless said otherwise."""
+    """Device b has just delivered an update of staleness γ; λ/ε = 1 by default."""
     hand = by_hand(AsyncFedED(**parameters))  # type: ignore[arg-type]
     hand.update("a", gamma, 0.0)  # fresh, η_g = 1: the model moves by γ
-    hand.update("b", 0.0, 1.0)  # of length 1
+    hand.update("b", 0.0, 1.0)  # length 1
     return hand
 
 
@@ -55,7 +55,7 @@ def stale(gamma: float, **parameters: float) -> ByHand:
     [
         (2.0, 1.0, 11),  # 10 + ⌊1⌋
         (2.0, 0.5, 10),  # 10 + ⌊0.5⌋ = 10 + 0
-        (4.0, 0.5, 9),  # 10 + ⌊−0.5⌋ = 10 − 1; cutting towards zero would leave 10
+        (4.0, 0.5, 9),  # 10 + ⌊−0.5⌋ = 10 − 1; truncation would leave 10
         (4.0, 0.05, 9),  # 10 + ⌊−0.05⌋ = 10 − 1
         (3.0, 0.5, 10),  # γ = γ̄: ⌊0⌋
         (12.0, 1.0, 1),  # 10 + ⌊−9⌋ = 1
@@ -64,11 +64,11 @@ def stale(gamma: float, **parameters: float) -> ByHand:
         (40.0, 0.0, 10),  # κ = 0 keeps K
     ],
 )
-def test_the_local_work_moves_by_the_floor_and_stays_above_zero(gamma: float, kappa: float, k: int) -> None:
+def test_the_local_steps_change_by_the_floor_and_stay_above_zero(gamma: float, kappa: float, k: int) -> None:
     assert steps(stale(gamma, gamma_bar=3.0, kappa=kappa), "b") == k
 
 
-def test_the_local_work_grows_to_its_cap_and_not_beyond() -> None:
+def test_the_local_steps_grow_to_their_maximum_and_not_beyond() -> None:
     hand = by_hand(AsyncFedED(gamma_bar=3.0, kappa=0.5, k_max=12))
     seen = []
     for _ in range(4):
@@ -84,7 +84,7 @@ def test_the_first_job_has_the_initial_k_even_if_the_profile_counts_epochs() -> 
     assert hand.train("a").job == Job(steps=7, epochs=0, lr=0.3)  # 4 + ⌊3·1⌋
 
 
-def test_the_rate_of_a_stale_update_counts_the_offset() -> None:
+def test_the_learning_rate_of_a_stale_update_uses_the_offset() -> None:
     # γ = 3/1, η_g = 6/(3 + 1.5) = 4/3. The first update moves by λ/ε = 4 times its length, so γ is 4·0.75 = 3
     hand = by_hand(AsyncFedED(lam=6.0, eps=1.5))
     hand.update("a", 0.75, 0.0)
@@ -92,7 +92,7 @@ def test_the_rate_of_a_stale_update_counts_the_offset() -> None:
     assert hand.model == [3.0, pytest.approx(4 / 3)]
 
 
-def test_a_delta_of_zero_is_rejected_and_its_device_goes_on() -> None:
+def test_a_delta_of_zero_is_rejected_and_its_device_continues() -> None:
     hand = by_hand(AsyncFedED())
     hand.dispatched()
     hand.update("a", 0.0, 0.0)
@@ -102,7 +102,7 @@ def test_a_delta_of_zero_is_rejected_and_its_device_goes_on() -> None:
     assert steps(hand, "a") == 10
 
 
-def test_the_bound_rejects_what_is_staler_and_nothing_else() -> None:
+def test_the_bound_rejects_staler_updates_only() -> None:
     at_bound = stale(2.0, gamma_max=2.0)
     # γ = Γ = 2: η_g = 1/(2 + 1)
     assert at_bound.model == [2.0, pytest.approx(1 / 3)]
@@ -113,10 +113,10 @@ def test_the_bound_rejects_what_is_staler_and_nothing_else() -> None:
         ("b", "its staleness γ is above 2")
     ]
     assert above.train("b").version == 1
-    assert steps(above, "b") == 8  # 10 + ⌊1 − 2.5⌋: less to do, or it would be too stale for ever
+    assert steps(above, "b") == 8  # 10 + ⌊1 − 2.5⌋: fewer steps, or it would be too stale for ever
 
 
-def test_a_model_that_ran_away_is_not_the_end_of_the_run() -> None:
+def test_a_diverged_model_does_not_end_the_run() -> None:
     hand = by_hand(AsyncFedED())
     hand.update("a", 1.5e19, 0.0)
     hand.update("a", 1.5e19, 0.0)

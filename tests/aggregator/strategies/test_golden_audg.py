@@ -12,7 +12,7 @@ def staleness(hand: ByHand) -> list[list[int]]:
     return [made.staleness for made in hand.events(trace.Aggregated)]
 
 
-def test_three_ticks_apply_what_came_in_the_interval_and_nothing_else() -> None:
+def test_three_ticks_apply_only_the_updates_of_their_interval() -> None:
     hand = ByHand(AUDG(interval=2.0), (0.0, 4.0))
     hand.start(a=1, b=3)  # λ = 1/4, 3/4
     hand.dispatched()
@@ -21,13 +21,13 @@ def test_three_ticks_apply_what_came_in_the_interval_and_nothing_else() -> None:
     hand.update("a", 4.0, 0.0)
     assert hand.model == [0.0, 4.0]  # it waits for the tick
     hand.wake()
-    # I = {a}:  (0, 4) + ¼·(4, 0) = (1, 4). The λ of those who came are not scaled up: that would give (4, 4)
+    # I = {a}:  (0, 4) + ¼·(4, 0) = (1, 4). The λ of I are not scaled up: that would give (4, 4)
     assert (hand.now, hand.model, hand.dispatched()) == (2.0, [1.0, 4.0], ["a"])
 
     hand.now = 3.0
     hand.update("b", 0.0, -4.0)
     hand.wake()
-    # I = {b}, on version 0:  (1, 4) + ¾·(0, −4) = (1, 1); what a sent before is used up
+    # I = {b}, on version 0:  (1, 4) + ¾·(0, −4) = (1, 1); the earlier update of a is used up
     assert (hand.now, hand.model, hand.dispatched()) == (4.0, [1.0, 1.0], ["b"])
 
     hand.update("b", 4.0, 8.0)
@@ -39,13 +39,13 @@ def test_three_ticks_apply_what_came_in_the_interval_and_nothing_else() -> None:
     assert staleness(hand) == [[0], [1], [0, 1]]
 
 
-def test_lambda_is_a_share_of_every_device_there_ever_was() -> None:
+def test_lambda_is_a_share_of_all_devices_that_ever_joined() -> None:
     hand = ByHand(AUDG(interval=1.0))
     hand.start(a=1, b=1, c=2)
     hand.leave("c")
     hand.update("a", 8.0)
     hand.wake()
-    # 8·1/(1 + 1 + 2) = 2, though c has left and b is silent
+    # 8·1/(1 + 1 + 2) = 2, although c has left and b is silent
     assert hand.model == [2.0]
 
     hand.join("d", 4)
@@ -81,7 +81,7 @@ def test_an_empty_interval_is_an_iteration_that_changes_nothing() -> None:
     assert (hand.model, staleness(hand)) == ([7.0], [[0], [], [], [3]])
 
 
-def test_an_arrival_at_the_very_tick_belongs_to_the_next_interval() -> None:
+def test_an_arrival_exactly_at_a_tick_belongs_to_the_next_interval() -> None:
     hand = ByHand(AUDG(interval=2.0))
     hand.start(a=1)
     hand.dispatched()
@@ -98,20 +98,20 @@ def test_staleness_is_counted_from_the_model_that_the_device_has() -> None:
     hand.engine.join(DeviceInfo(name="a", samples=1, keeps_base=True), 0.0)
     hand.start(b=3)
     hand.wake()
-    hand.beat("b", trains=1)  # its download was lost: version 0 goes out again
+    hand.heartbeat("b", trains=1)  # its download was lost: version 0 is sent again
     hand.update("a", 4.0)
     hand.update("b", 4.0)
     hand.wake()
     assert (hand.model, staleness(hand)[-1]) == ([4.0], [1, 1])
 
-    hand.update("a", 4.0, version=0)  # version 2 never came: it computed on what it had, τ_i(t) is adjusted
+    hand.update("a", 4.0, version=0)  # version 2 was lost: it trained the model that it had, τ_i(t) is adjusted
     hand.update("b", 4.0)
     hand.wake()
     assert (hand.model, staleness(hand)[-1]) == ([8.0], [2, 0])
 
 
-def test_at_the_end_everyone_is_sent_the_last_model_until_it_is_there() -> None:
-    assert AUDG.hands_out_final_model
+def test_at_the_end_every_device_is_sent_the_final_model_until_it_has_arrived() -> None:
+    assert AUDG.broadcasts_final_model
     hand = ByHand(AUDG(interval=1.0))
     hand.start(a=1, b=1)
     hand.update("a", 2.0)
@@ -120,8 +120,8 @@ def test_at_the_end_everyone_is_sent_the_last_model_until_it_is_there() -> None:
     hand.engine.broadcast_final(hand.now)
     assert (hand.dispatched(), hand.engine.pending_final) == (["a", "b"], 2)
     assert [(hand.train(device).version, hand.train(device).job) for device in ("a", "b")] == [(1, None), (1, None)]
-    hand.give_up("a")  # has it: there was nothing to train
-    hand.beat("b", trains=2)  # had two messages, and does not know this one
+    hand.give_up("a")  # it has arrived: there is nothing to train
+    hand.heartbeat("b", trains=2)  # two messages have reached it, and this one has not
     assert (hand.dispatched(), hand.engine.pending_final) == (["b"], 1)
     hand.give_up("b")
     assert (hand.engine.pending_final, hand.engine.tally.delivered) == (0, 2)

@@ -13,7 +13,7 @@ def weights(hand: ByHand) -> list[float]:
     return [made.weights[0] for made in hand.events(trace.Aggregated)]
 
 
-def test_three_steps_mix_local_models_that_stand_on_their_own_base() -> None:
+def test_three_steps_mix_local_models_made_from_their_own_base() -> None:
     hand = ByHand(FedAsync(alpha=0.5, damping="constant"), (1.0, 2.0))
     hand.start(a=1, b=1)
 
@@ -51,7 +51,7 @@ def test_the_polynomial_damps_by_staleness_since_download_and_alpha_does_not_com
     assert hand.model == [4.046875]
 
     hand.update("fast", 1.0)
-    # τ = 0: α_t is 0.5 again, whatever was damped before. x_i = 4.046875 + 1
+    # τ = 0: α_t is 0.5 again; earlier damping has no effect. x_i = 4.046875 + 1
     # 0.5·4.046875 + 0.5·5.046875 = 4.546875
     assert hand.model == [4.546875]
     assert weights(hand) == [0.5, 0.5, 0.5, 0.125, 0.25, 0.5]
@@ -68,7 +68,7 @@ def test_the_exponent_of_the_polynomial_is_minus_a() -> None:
     assert hand.model == [pytest.approx(0.3)]
 
 
-def test_the_hinge_bends_after_b_and_not_at_it() -> None:
+def test_the_hinge_damps_after_b_and_not_at_b() -> None:
     hand = ByHand(FedAsync(alpha=0.8, damping="hinge", a=2.0, b=2.0), (10.0,))
     hand.start(fast=1, at_b=1, after_b=1, later=1)
     hand.update("fast", 0.0)
@@ -89,7 +89,7 @@ def test_the_hinge_bends_after_b_and_not_at_it() -> None:
     assert weights(hand) == pytest.approx([0.8, 0.8, 0.8, 0.8 / 3, 0.16])
 
 
-def test_a_hinge_between_two_stalenesses_is_measured_from_b_itself() -> None:
+def test_a_hinge_at_a_fraction_is_measured_from_b_itself() -> None:
     hand = ByHand(FedAsync(alpha=0.5, damping="hinge", a=0.5, b=0.5))
     hand.start(fast=1, slow=1)
     hand.update("fast", 0.0)
@@ -98,11 +98,11 @@ def test_a_hinge_between_two_stalenesses_is_measured_from_b_itself() -> None:
     assert hand.model == [pytest.approx(0.4)]
 
 
-def test_a_download_that_had_to_be_repeated_does_not_make_an_update_fresher() -> None:
+def test_a_resent_download_does_not_make_an_update_fresher() -> None:
     hand = ByHand(FedAsync(alpha=0.5, damping="polynomial", a=1.0))
     hand.start(fast=1, slow=1)
     hand.update("fast", 2.0)  # 0.5·2 = 1
-    hand.beat("slow", trains=1)  # its download was lost: version 0 goes out again
+    hand.heartbeat("slow", trains=1)  # its download was lost: version 0 is sent again
     hand.update("slow", 4.0)
     # τ = 1, α_t = 0.25, x_i = 0 + 4:  0.75·1 + 0.25·4 = 1.75
     assert hand.model == [1.75]

@@ -41,7 +41,7 @@ def test_a_round_takes_a_fraction_of_the_devices_and_at_least_one(fraction: floa
             hand.update(device, 1.0)
 
 
-def test_the_weights_of_a_fraction_sum_to_one_over_the_chosen_only() -> None:
+def test_the_weights_of_a_fraction_add_up_to_one_over_the_chosen_devices() -> None:
     samples = {"a": 10, "b": 20, "c": 30, "d": 40}
     hand = ByHand(FedAvg(fraction=0.5))
     hand.start(**samples)
@@ -53,7 +53,7 @@ def test_the_weights_of_a_fraction_sum_to_one_over_the_chosen_only() -> None:
     assert hand.model == [pytest.approx(expected)]
 
 
-def test_every_device_is_chosen_some_time_and_the_seed_says_when() -> None:
+def test_every_device_is_chosen_at_some_time_and_the_seed_decides_when() -> None:
     def chosen(seed: int) -> list[list[str]]:
         hand = ByHand(FedAvg(fraction=0.5), seed=seed)
         hand.start(a=1, b=1, c=1, d=1)
@@ -68,7 +68,7 @@ def test_every_device_is_chosen_some_time_and_the_seed_says_when() -> None:
     assert chosen(0) == chosen(0) != chosen(1)
 
 
-def test_a_round_closes_at_its_deadline_with_what_it_has() -> None:
+def test_a_round_ends_at_its_deadline_with_the_updates_that_have_arrived() -> None:
     hand = ByHand(FedAvg(deadline=5.0))
     hand.start(a=10, b=20, c=10)
     late = hand.train("c")
@@ -81,7 +81,7 @@ def test_a_round_closes_at_its_deadline_with_what_it_has() -> None:
     assert hand.model == [2.0]
     assert hand.engine.wake_at == 10.0
 
-    # c is chosen again, so what it was doing is superseded and its answer comes with an old ticket
+    # c is chosen again: its old job is superseded, and its answer has an old ticket
     assert [event.device for event in hand.events(trace.Superseded)] == ["c"]
     assert hand.train("c").version == 1
     hand.update("c", 100.0, train=late)
@@ -91,7 +91,7 @@ def test_a_round_closes_at_its_deadline_with_what_it_has() -> None:
     assert hand.model == [3.0]
 
 
-def test_an_update_that_comes_after_its_round_is_rejected() -> None:
+def test_an_update_that_arrives_after_its_round_is_rejected() -> None:
     hand = ByHand(FedAvg(fraction=0.67, deadline=5.0))
     hand.start(a=1, b=1, c=1)
     prompt, straggler = hand.dispatched()
@@ -114,8 +114,8 @@ def test_an_update_that_comes_after_its_round_is_rejected() -> None:
     assert hand.model == [pytest.approx(model[0] + 3.0)]
 
 
-def test_a_deadline_that_passes_with_nothing_closes_the_round_with_the_first_update() -> None:
-    # beginning the round anew would restart everyone for ever where no device is as fast as the deadline
+def test_a_round_without_updates_at_its_deadline_ends_with_the_first_update() -> None:
+    # to start the round over would restart all devices for ever if none is as fast as the deadline
     hand = ByHand(FedAvg(deadline=5.0))
     hand.start(a=1, b=1)
     hand.wake()

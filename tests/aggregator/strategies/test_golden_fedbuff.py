@@ -11,20 +11,20 @@ from testbed.history import trace
 from tests.aggregator.strategies.by_hand import ByHand
 
 
-def test_three_buffers_of_which_a_fast_device_fills_the_first_alone() -> None:
+def test_three_buffers_by_hand_the_first_filled_by_one_fast_device() -> None:
     hand = ByHand(FedBuff(k=2), (1.0, 0.0))
     hand.start(a=10, b=30)
     hand.dispatched()
 
     hand.update("a", 4.0, 0.0)
-    # nobody waits: a goes on at once, with the model that there is
+    # no device waits: a continues at once with the current model
     assert (hand.model, hand.dispatched(), hand.train("a").version) == ([1.0, 0.0], ["a"], 0)
     hand.update("a", 8.0, 2.0)
     # both fresh:  (1, 0) + (1/2)·((4, 0) + (8, 2)) = (7, 1); samples do not count
     assert (hand.model, hand.dispatched(), hand.train("a").version) == ([7.0, 1.0], ["a"], 1)
 
     hand.update("b", 0.0, 4.0)
-    # τ = 1; b goes on with version 1, in which its update is not
+    # τ = 1; b continues with version 1, which does not contain its update
     assert (hand.model, hand.dispatched(), hand.train("b").version) == ([7.0, 1.0], ["b"], 1)
     hand.update("a", 2.0, 0.0)
     # (7, 1) + (1/2)·((0, 4)/√2 + (2, 0)) = (8, 1 + √2)
@@ -53,7 +53,7 @@ def test_a_stale_buffer_makes_a_smaller_step(eta: float, moved: float) -> None:
     assert hand.events(trace.Aggregated)[-1].weights == [eta * 0.25, eta * 0.5]
 
 
-def test_a_device_that_is_at_work_when_the_buffer_is_used_is_not_disturbed() -> None:
+def test_a_device_that_is_busy_when_the_buffer_is_used_is_not_restarted() -> None:
     hand = ByHand(FedBuff(k=2))
     hand.start(a=1, b=1, c=1)
     hand.update("a", 1.0)
@@ -74,7 +74,7 @@ def test_one_device_alone_fills_the_buffer() -> None:
     assert (hand.engine.version, hand.model) == (1, [3.0])  # (3 + 6 + 0)/3
 
 
-def test_a_buffer_that_cannot_be_filled_is_divided_by_what_is_in_it() -> None:
+def test_a_buffer_that_cannot_be_filled_is_divided_by_its_number_of_updates() -> None:
     hand = ByHand(FedBuff(k=4))
     hand.start(a=1, b=1)
     hand.update("a", 3.0)

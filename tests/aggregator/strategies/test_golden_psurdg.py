@@ -14,11 +14,11 @@ def test_five_ticks_apply_the_last_gradient_of_every_device_new_or_not() -> None
 
     hand.update("a", 4.0, 0.0)
     hand.wake()
-    # b was never heard, its gradient is 0:  (0, 4) + ¼·(4, 0) = (1, 4)
+    # b has sent nothing, its gradient is 0:  (0, 4) + ¼·(4, 0) = (1, 4)
     assert (hand.model, hand.dispatched()) == ([1.0, 4.0], ["a"])
 
     hand.wake()
-    # nothing came, and the model moves again:  (1, 4) + ¼·(4, 0) = (2, 4)
+    # nothing arrived, and the model moves again:  (1, 4) + ¼·(4, 0) = (2, 4)
     assert (hand.model, hand.dispatched()) == ([2.0, 4.0], [])
 
     hand.update("b", 0.0, -4.0)
@@ -36,7 +36,7 @@ def test_five_ticks_apply_the_last_gradient_of_every_device_new_or_not() -> None
     assert (hand.model, hand.dispatched()) == ([-1.0, -3.0], [])
 
     made = hand.events(trace.Aggregated)
-    # what is used again is named again; staleness is of what is new (a was sent ticket 3 with version 1)
+    # a reused update is named again; staleness is of new updates (a was sent ticket 3 with version 1)
     assert [event.tickets for event in made] == [[1], [1], [1, 2], [3, 2], [3, 2]]
     assert [event.weights for event in made] == [[0.25], [0.25], [0.25, 0.75], [0.25, 0.75], [0.25, 0.75]]
     assert [event.staleness for event in made] == [[0], [], [2], [2], []]
@@ -44,7 +44,7 @@ def test_five_ticks_apply_the_last_gradient_of_every_device_new_or_not() -> None
     check_conservation(hand.engine)
 
 
-def test_nothing_moves_before_anyone_was_heard() -> None:
+def test_the_model_does_not_move_before_the_first_update() -> None:
     hand = ByHand(PSURDG(interval=1.0), (7.0,))
     hand.start(a=1)
     hand.wake()
@@ -53,18 +53,18 @@ def test_nothing_moves_before_anyone_was_heard() -> None:
     assert [event.tickets for event in hand.events(trace.Aggregated)] == [[], []]
 
 
-def test_a_device_that_has_left_goes_on_counting() -> None:
+def test_the_gradient_of_a_device_that_has_left_still_counts() -> None:
     hand = ByHand(PSURDG(interval=1.0))
     hand.start(a=1, b=3)
     hand.update("a", 4.0)
     hand.leave("a")
     hand.wake()  # ¼·4 = 1
     hand.leave("b")
-    hand.wake()  # even if nobody is there
+    hand.wake()  # even without any device
     assert hand.model == [2.0]
 
 
-def test_a_newcomer_takes_its_share_of_lambda_before_it_is_heard() -> None:
+def test_a_new_device_has_its_share_of_lambda_before_its_first_update() -> None:
     hand = ByHand(PSURDG(interval=1.0))
     hand.start(a=1, b=1)
     hand.update("a", 8.0)
@@ -88,7 +88,7 @@ def test_equal_weights_are_one_over_all_devices() -> None:
     assert hand.model == [5.0]
 
 
-def test_of_two_gradients_in_one_interval_the_second_counts() -> None:
+def test_the_second_of_two_gradients_in_one_interval_counts() -> None:
     hand = ByHand(PSURDG(interval=1.0))
     hand.start(a=1, b=1)
     hand.update("a", 100.0)
@@ -101,7 +101,7 @@ def test_of_two_gradients_in_one_interval_the_second_counts() -> None:
     check_conservation(hand.engine)
 
 
-def test_an_arrival_at_the_very_tick_belongs_to_the_next_interval() -> None:
+def test_an_arrival_exactly_at_a_tick_belongs_to_the_next_interval() -> None:
     hand = ByHand(PSURDG(interval=2.0))
     hand.start(a=1)
     hand.now = 2.0
@@ -111,5 +111,5 @@ def test_an_arrival_at_the_very_tick_belongs_to_the_next_interval() -> None:
     assert (hand.now, hand.model) == (4.0, [3.0])
 
 
-def test_the_run_ends_by_handing_out_the_last_model() -> None:
-    assert PSURDG.hands_out_final_model
+def test_the_run_ends_with_a_broadcast_of_the_final_model() -> None:
+    assert PSURDG.broadcasts_final_model

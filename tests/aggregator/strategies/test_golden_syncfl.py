@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aggregator.strategies.syncfl import SyncFL
 from testbed.history import trace
-from testbed.wire.messages import Job
+from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand
 
 
@@ -25,7 +25,7 @@ def test_two_rounds_are_the_plain_mean_of_the_local_models() -> None:
     assert [made.weights for made in hand.events(trace.Aggregated)] == [[0.5, 0.5], [0.5, 0.5]]
 
 
-def test_the_mean_is_over_the_chosen_of_the_round() -> None:
+def test_the_mean_is_over_the_devices_chosen_for_the_round() -> None:
     hand = ByHand(SyncFL(fraction=0.5))
     hand.start(a=1, b=1, c=1, d=1)
     first, second = hand.dispatched()
@@ -34,7 +34,7 @@ def test_the_mean_is_over_the_chosen_of_the_round() -> None:
     assert hand.model == [9.0]  # (6 + 12)/2, not /4
 
 
-def test_the_local_rate_is_the_profiles_whatever_the_delays_are() -> None:
+def test_the_local_learning_rate_is_that_of_the_profile_and_does_not_depend_on_delays() -> None:
     job = Job(lr=0.8, epochs=3)
     hand = ByHand(SyncFL(), job=job)
     hand.start(a=1, b=1)
@@ -44,10 +44,10 @@ def test_the_local_rate_is_the_profiles_whatever_the_delays_are() -> None:
     assert (hand.train("a").job, hand.train("b").job) == (job, job)
 
 
-def test_a_round_tells_who_was_in_it_and_how_long_each_computed() -> None:
+def test_a_round_records_its_devices_and_how_long_each_computed() -> None:
     hand = ByHand(SyncFL())
     hand.start(a=1, b=1, c=1)
-    hand.now = 10.0  # when they arrive has nothing to do with how long they computed
+    hand.now = 10.0  # the moments of arrival do not affect the computing times
     for device, seconds in (("a", 1.0), ("b", 3.0), ("c", 2.0)):
         hand.update(device, 0.0, seconds=seconds)
     hand.now = 20.0
@@ -59,7 +59,7 @@ def test_a_round_tells_who_was_in_it_and_how_long_each_computed() -> None:
     ]
 
 
-def test_who_missed_the_deadline_is_in_no_round() -> None:
+def test_a_device_that_missed_the_deadline_is_in_no_round() -> None:
     hand = ByHand(SyncFL(deadline=5.0))
     hand.start(a=1, b=1, c=1)
     late = hand.train("c")
@@ -73,7 +73,7 @@ def test_who_missed_the_deadline_is_in_no_round() -> None:
     assert [event.seconds for event in hand.events(trace.Round)] == [[1.0, 2.0], [3.0, 3.0, 3.0]]
 
 
-def test_a_round_that_brought_nothing_is_none() -> None:
+def test_a_round_without_updates_is_not_recorded() -> None:
     hand = ByHand(SyncFL())
     hand.start(a=1, b=1)
     hand.update("a", 0.0, seconds=1.0)

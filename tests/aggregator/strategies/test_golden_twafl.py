@@ -11,7 +11,7 @@ from tests.aggregator.strategies.by_hand import ByHand
 E = 2.718281828459045
 
 
-def test_two_steps_mix_local_models_that_stand_on_their_own_base() -> None:
+def test_two_steps_mix_local_models_made_from_their_own_base() -> None:
     hand = ByHand(TWAFL(k=2, alpha=0.5), (8.0, 0.0))
     hand.start(a=1, b=3, c=2)
     hand.dispatched()
@@ -39,7 +39,7 @@ def test_two_steps_mix_local_models_that_stand_on_their_own_base() -> None:
 
 
 @pytest.mark.parametrize("tau", [0, 1, 2, 3])
-def test_a_weight_falls_by_two_over_e_for_each_version(tau: int) -> None:
+def test_a_weight_is_multiplied_by_two_over_e_for_each_version(tau: int) -> None:
     hand = ByHand(TWAFL(k=2, alpha=1.0))
     hand.start(a=1, b=1, slow=1)
     for _ in range(tau):
@@ -52,7 +52,7 @@ def test_a_weight_falls_by_two_over_e_for_each_version(tau: int) -> None:
     assert hand.model == [pytest.approx(s / (s + 1))]
 
 
-def test_shares_add_up_to_one_however_stale_all_of_them_are() -> None:
+def test_shares_add_up_to_one_even_if_all_updates_are_stale() -> None:
     hand = ByHand(TWAFL(k=1, alpha=1.0), (4.0,))
     hand.start(fast=1, slow=1)
     hand.update("fast", 1.0)
@@ -62,7 +62,7 @@ def test_shares_add_up_to_one_however_stale_all_of_them_are() -> None:
     assert hand.model == [12.0]
 
 
-def test_a_staleness_too_large_for_a_float_does_not_lose_the_model() -> None:
+def test_a_staleness_too_large_for_a_float_does_not_destroy_the_model() -> None:
     hand = ByHand(TWAFL(k=1, alpha=1.0), (4.0,))
     hand.start(fast=1, slow=1)
     for _ in range(2500):

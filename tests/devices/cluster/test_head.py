@@ -1,4 +1,4 @@
-"""A cluster head and what its members say, over a real socket; the moments are made up."""
+"""A cluster head and the messages of its members, over a real socket and with invented moments."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ import pytest
 from devices.cluster.head import Head
 from testbed.history import trace
 from testbed.wire.codec import encode, largest_frame
-from testbed.wire.messages import CLUSTER_JOBS, Heartbeat, Job, JoinCluster, Train, Update
+from testbed.wire.messages import Heartbeat, JoinCluster, Train, Update
 from testbed.wire.sockets import Peer, wait_for_any
+from testbed.wire.ticket_ranges import CLUSTER_JOBS
+from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import vector
 
 SIZE = 2
 PATIENCE = 10.0
 
 
-class Cluster:
-    """With head a and member b, which is played by hand."""
+class HeadWithMember:
+    """A cluster of head a and member b; the test plays b."""
 
     def __init__(self, folder: Path, quorum: int) -> None:
         endpoint = f"ipc://{folder}/head"
@@ -33,13 +35,13 @@ class Cluster:
         self.member.close(linger=0)
         self.head.close()
 
-    def say(self, message: Heartbeat | Update, now: float) -> None:
-        """The head hears it, by a clock that was read at ``now``."""
+    def send(self, message: Heartbeat | Update, now: float) -> None:
+        """Let the head receive a message, with a clock that was read at ``now``."""
         self.member.send(encode(message), PATIENCE)
         wait_for_any(PATIENCE, [self.head.hub])
         self.head.listen(now, 0.0)
 
-    def lead(self, ticket: int, version: int, moment: float) -> None:
+    def receive_model(self, ticket: int, version: int, moment: float) -> None:
         train = Train(
             ticket=ticket,
             number=CLUSTER_JOBS,
@@ -53,10 +55,10 @@ class Cluster:
 
     @property
     def events(self) -> list[trace.HeadEvent]:
-        return [trace.head_event(table) for table in self.head.ledger]
+        return [trace.head_event(table) for table in self.head.unreported]
 
     def ticket_of(self, device: str) -> int:
-        """That it was given last."""
+        """Return the last ticket of a device."""
         sent = [event for event in self.events if isinstance(event, trace.Dispatched)]
         return next(event.ticket for event in reversed(sent) if event.device == device)
 
@@ -87,55 +89,55 @@ def idle(finished: int = 0, trains: int = 0) -> Heartbeat:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Its head waits for one update, and has sent its members a model."""
-    made = Cluster(tmp_path, quorum=1)
-    made.say(idle(), 0.0)
+def cluster(tmp_path: Path) -> Iterator[HeadWithMember]:
+    """A cluster whose head waits for one update and has sent a model to its members."""
+    made = HeadWithMember(tmp_path, quorum=1)
+    made.send(idle(), 0.0)
     made.receive_model(5, 0, 0.0)
     yield made
     made.close()
 
 
-def test_no_heartbeat_overtakes_an_update_although_the_clock_was_read_before(cluster: Cluster) -> None:
+def test_a_heartbeat_does_not_overtake_an_update_even_if_the_clock_was_read_before_it(cluster: HeadWithMember) -> None:
     ticket = cluster.ticket_of("b")
-    cluster.say(update("b", ticket, due=1.0), 0.96)
-    cluster.say(idle(finished=ticket, trains=1), 0.999)  # said at 1.0001, when the upload had ended
+    cluster.send(update("b", ticket, due=1.0), 0.96)
+    cluster.send(idle(finished=ticket, trains=1), 0.999)  # sent at 1.0001, when the upload had ended
     assert cluster.fates() == []
     cluster.head.listen(1.01, 0.0)
     assert cluster.fates() == [("Arrived", "b")]
     assert [[merged[0] for merged in result.merged] for result in cluster.results] == [[ticket]]
 
 
-def test_a_heartbeat_tells_of_an_upload_that_was_given_up(cluster: Cluster) -> None:
-    cluster.say(idle(finished=cluster.ticket_of("b"), trains=1), 1.0)
+def test_a_heartbeat_shows_an_upload_that_was_given_up(cluster: HeadWithMember) -> None:
+    cluster.send(idle(finished=cluster.ticket_of("b"), trains=1), 1.0)
     assert cluster.fates() == [("Lost", "b")]
 
 
-def test_of_more_updates_than_are_wanted_each_is_in_one_result(cluster: Cluster) -> None:
+def test_each_of_more_updates_than_the_quorum_is_in_one_result(cluster: HeadWithMember) -> None:
     first, second = cluster.ticket_of("a"), cluster.ticket_of("b")
     cluster.head.take(update("a", first, due=1.0), 1.0)
-    cluster.say(update("b", second, due=1.0), 1.0)
+    cluster.send(update("b", second, due=1.0), 1.0)
     cluster.receive_model(6, 1, 2.0)
     assert [[merged[0] for merged in result.merged] for result in cluster.results] == [[first], [second]]
     assert [(result.ticket, result.samples) for result in cluster.results] == [(5, 10), (6, 30)]
 
 
-def test_what_went_into_a_result_that_was_lost_is_lost_and_nothing_else(cluster: Cluster) -> None:
+def test_only_the_updates_in_a_lost_result_are_lost(cluster: HeadWithMember) -> None:
     first = cluster.ticket_of("a")
     cluster.head.take(update("a", first, due=1.0), 1.0)
-    cluster.say(update("b", cluster.ticket_of("b"), due=1.0), 1.0)
+    cluster.send(update("b", cluster.ticket_of("b"), due=1.0), 1.0)
     cluster.head.lose(cluster.results[0], "it was given up", 1.5)
     [lost] = [event for event in cluster.events if isinstance(event, trace.Lost)]
     assert (lost.t, lost.device, lost.ticket, lost.reason) == (1.5, "a", first, "it was given up")
 
 
-def test_an_update_that_had_come_before_a_result_and_is_not_in_it_is_in_the_next(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, quorum=3)
-    cluster.say(idle(), 0.0)
+def test_an_update_that_arrived_before_a_result_and_is_not_in_it_is_in_the_next_one(tmp_path: Path) -> None:
+    cluster = HeadWithMember(tmp_path, quorum=3)
+    cluster.send(idle(), 0.0)
     cluster.receive_model(5, 0, 0.0)
     first, second = cluster.ticket_of("a"), cluster.ticket_of("b")
     cluster.head.take(update("a", first, due=1.0), 1.0)
-    cluster.say(update("b", second, due=1.0), 1.0)
+    cluster.send(update("b", second, due=1.0), 1.0)
     assert not cluster.results
     cluster.head.regroup(JoinCluster(ticket_range=1, head="a", quorum=1, members=(("a", 10, 1), ("b", 30, 1))), 1.5)
     cluster.receive_model(6, 1, 2.0)

@@ -1,4 +1,4 @@
-"""The link of a cluster head to the aggregator: models come down, results go up, as any transfer."""
+"""The link of a cluster head to the aggregator: models come down and results go up, like any transfer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 
 from devices.cluster.head_link import HeadLink
 from testbed.history.trace import Downloaded, Uploaded
-from testbed.wire.messages import CLUSTER_JOBS, Job, Train, Update
+from testbed.wire.messages import Train, Update
+from testbed.wire.ticket_ranges import CLUSTER_JOBS
+from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import vector
-from tests.devices.parts import LOST, SPEC, Script
+from tests.devices.parts import LOST, SPEC, FixedTimetable
 
 FIRST = CLUSTER_JOBS
 
@@ -21,18 +23,20 @@ Losses = list[tuple[int, str, float]]
 """Ticket, reason and moment."""
 
 
-def relay(
-    script: Script | None = None, dies_at: float = math.inf, lost: Losses | None = None, **traits: Any
+def head_link(
+    script: FixedTimetable | None = None, dies_at: float = math.inf, lost: Losses | None = None, **traits: Any
 ) -> HeadLink:
     def lose(update: Update, reason: str, moment: float) -> None:
         if lost is not None:
             lost.append((update.ticket, reason, moment))
 
-    return HeadLink(dataclasses.replace(SPEC, **traits), script or Script(), lose, lead=0.05, dies_at=dies_at)
+    return HeadLink(dataclasses.replace(SPEC, **traits), script or FixedTimetable(), lose, lead=0.05, dies_at=dies_at)
 
 
 def model(ticket: int = 7, sent: float = 1.0, number: int = FIRST) -> Train:
-    return Train(ticket=ticket, number=number, version=3, sent=sent, job=Job(), model=vector(1.0, 2.0), for_cluster=True)
+    return Train(
+        ticket=ticket, number=number, version=3, sent=sent, job=Job(), model=vector(1.0, 2.0), for_cluster=True
+    )
 
 
 def result(ticket: int = 7) -> Update:
@@ -51,48 +55,48 @@ def result(ticket: int = 7) -> Update:
     )
 
 
-def test_a_model_is_there_when_the_downlink_has_delivered_it() -> None:
-    link = relay()
+def test_a_model_has_arrived_when_its_download_ends() -> None:
+    link = head_link()
     link.receive(model(), 1.01)
-    assert (link.absent, link.down_due, link.take(1.2)) == (7, 1.25, None)
-    taken = link.take(1.3)
-    assert taken is not None
-    assert (taken[0].ticket, taken[1]) == (7, 1.25)
+    assert (link.current, link.down_due, link.take(1.2)) == (7, 1.25, None)
+    arrived = link.take(1.3)
+    assert arrived is not None
+    assert (arrived[0].ticket, arrived[1]) == (7, 1.25)
     [event] = link.events
     assert isinstance(event, Downloaded)
     assert (event.ticket, event.job, event.sent, event.asked) == (7, FIRST, 1.0, 0.25)
 
 
-def test_a_model_that_was_lost_is_not_held_and_taken_when_it_is_sent_again() -> None:
-    link = relay(Script(downloads={(FIRST, 0): LOST}))
+def test_a_model_that_was_lost_arrives_when_it_is_sent_again() -> None:
+    link = head_link(FixedTimetable(downloads={(FIRST, 0): LOST}))
     link.receive(model(), 1.0)
     assert link.take(1.25) is None
-    assert (link.absent, link.drops) == (0, 1)
+    assert (link.current, link.drops) == (0, 1)
     link.receive(model(sent=2.0), 2.0)
-    taken = link.take(2.25)
-    assert taken is not None
-    assert (taken[0].ticket, taken[1], link.absent) == (7, 2.25, 7)
+    arrived = link.take(2.25)
+    assert arrived is not None
+    assert (arrived[0].ticket, arrived[1], link.current) == (7, 2.25, 7)
 
 
-def test_a_model_that_is_sent_again_although_it_is_here_is_ignored() -> None:
-    link = relay()
+def test_a_resend_of_a_model_that_has_arrived_is_ignored() -> None:
+    link = head_link()
     link.receive(model(), 1.0)
     assert link.take(1.25) is not None
     link.receive(model(sent=3.0), 3.0)
     assert link.take(9.0) is None
 
 
-def test_a_result_goes_to_the_transport_before_it_is_due_and_is_held_until_then() -> None:
-    link = relay()
+def test_a_result_is_handed_to_the_transport_before_it_is_due() -> None:
+    link = head_link()
     link.receive(model(), 1.0)
     link.take(1.25)
     link.send(result(), model(), 2.0)
     assert link.up_due == pytest.approx(2.45)
     link.advance(2.46)
     [update] = link.outbox
-    assert (update.due, update.merged, link.absent) == (2.5, ((1, 1.0, 0),), 7)
+    assert (update.due, update.merged, link.current) == (2.5, ((1, 1.0, 0),), 7)
     link.advance(2.5)
-    assert (link.absent, link.finished, link.up_due) == (0, 7, math.inf)
+    assert (link.current, link.finished, link.up_due) == (0, 7, math.inf)
     assert [type(event) for event in link.events] == [Downloaded, Uploaded]
 
 
@@ -101,44 +105,42 @@ def test_a_result_goes_to_the_transport_before_it_is_due_and_is_held_until_then(
 )  # lost at 2.5; ticks of 2 s
 def test_a_result_that_is_lost_is_sent_again_or_given_up(on_drop: str, due: float | None) -> None:
     lost: Losses = []
-    link = relay(Script(uploads={(FIRST, 0): LOST}), lost=lost, on_drop=on_drop)
+    link = head_link(FixedTimetable(uploads={(FIRST, 0): LOST}), lost=lost, on_drop=on_drop)
     link.receive(model(), 1.0)
     link.take(1.25)
     link.send(result(), model(), 2.0)
     link.advance(10.0)
     assert [update.due for update in link.outbox] == ([] if due is None else [due])
-    assert (link.absent, link.finished, link.drops) == (0, 7, 1)
+    assert (link.current, link.finished, link.drops) == (0, 7, 1)
     assert lost == ([(7, "its head's upload was given up", 2.5)] if due is None else [])
 
 
-def test_a_result_for_a_model_that_was_replaced_is_for_nobody() -> None:
+def test_a_result_for_a_model_that_was_replaced_is_lost() -> None:
     lost: Losses = []
-    link = relay(lost=lost)
+    link = head_link(lost=lost)
     link.receive(model(), 1.0)
     link.take(1.25)
     link.receive(model(ticket=8), 1.5)
     link.send(result(ticket=7), model(), 2.0)
-    assert (link.up_due, link.absent) == (math.inf, 8)
+    assert (link.up_due, link.current) == (math.inf, 8)
     assert lost == [(7, "its head was sent another model meanwhile", 2.0)]
 
 
-@pytest.mark.parametrize(("moment", "came_through"), [(2.4, False), (2.5, True)])  # it is due at 2.5
-def test_a_result_that_is_on_its_way_when_another_model_comes_is_lost_unless_it_is_through(
-    moment: float, came_through: bool
-) -> None:
+@pytest.mark.parametrize(("moment", "arrived"), [(2.4, False), (2.5, True)])  # it is due at 2.5
+def test_a_result_that_has_not_arrived_when_another_model_comes_is_lost(moment: float, arrived: bool) -> None:
     lost: Losses = []
-    link = relay(lost=lost)
+    link = head_link(lost=lost)
     link.receive(model(), 1.0)
     link.take(1.25)
     link.send(result(), model(), 2.0)
     link.receive(model(ticket=8, sent=moment), moment)
-    assert (link.absent, link.up_due) == (8, math.inf)
-    assert any(isinstance(event, Uploaded) for event in link.events) == came_through
-    assert lost == ([] if came_through else [(7, "its head was sent another model meanwhile", 2.4)])
+    assert (link.current, link.up_due) == (8, math.inf)
+    assert any(isinstance(event, Uploaded) for event in link.events) == arrived
+    assert lost == ([] if arrived else [(7, "its head was sent another model meanwhile", 2.4)])
 
 
-def test_what_would_be_due_after_its_death_is_never_sent() -> None:
-    link = relay(dies_at=2.4)
+def test_a_result_that_would_be_due_after_the_kill_is_never_sent() -> None:
+    link = head_link(dies_at=2.4)
     link.receive(model(), 1.0)
     link.take(1.25)
     link.send(result(), model(), 2.0)
@@ -146,8 +148,8 @@ def test_what_would_be_due_after_its_death_is_never_sent() -> None:
     assert not link.outbox
 
 
-def test_without_a_cluster_nothing_is_on_its_way() -> None:
-    link = relay()
+def test_all_transfers_stop_when_the_cluster_ends() -> None:
+    link = head_link()
     link.receive(model(), 1.0)
     link.drop()
-    assert (link.take(9.0), link.absent, link.down_due) == (None, 0, math.inf)
+    assert (link.take(9.0), link.current, link.down_due) == (None, 0, math.inf)

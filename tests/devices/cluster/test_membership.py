@@ -16,9 +16,11 @@ from devices.device import Device
 from devices.device_config import DeviceConfig
 from testbed.history import trace
 from testbed.profile.schema import Direction
-from testbed.wire.messages import HeadReport, Job, JoinCluster, Train, first_ticket, range_of
+from testbed.wire.messages import HeadReport, JoinCluster, Train
+from testbed.wire.ticket_ranges import first_ticket, range_of
+from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import vector
-from tests.devices.parts import SPEC, FakeTraining, Script
+from tests.devices.parts import SPEC, FakeTraining, FixedTimetable
 
 PATIENCE = 10.0
 NAMES = ("head", "one", "two")
@@ -26,17 +28,17 @@ JOB = Job(steps=2, batch=32)
 
 
 class Place:
-    """A device, its place in a cluster, and what it has for the aggregator."""
+    """A device, its role in a cluster, and its head reports."""
 
     def __init__(self, name: str, folder: Path, index: int, **traits: Any) -> None:
         plain: dict[str, Any] = {"up": Direction(), "down": Direction()}
         spec = replace(SPEC, name=name, index=index, **plain | traits)
         config = DeviceConfig(
-            spec=spec, core=0, endpoint="", seed=1, dilation=1.0, beat=1.0, job=JOB, heads=str(folder)
+            spec=spec, core=0, endpoint="", seed=1, dilation=1.0, heartbeat_seconds=1.0, job=JOB, heads=str(folder)
         )
-        self.device = Device(spec, Script(), 64, FakeTraining())
+        self.device = Device(spec, FixedTimetable(), 64, FakeTraining())
         self.cluster = Membership(config, 2, self.device, lead=0.0)
-        self.ledgers: list[HeadReport] = []
+        self.reports: list[HeadReport] = []
 
     def live(self, now: float) -> None:
         self.device.advance(now)
@@ -46,14 +48,14 @@ class Place:
             self.device.advance(now)
         self.cluster.advance(now)
         for update in self.device.outbox:
-            assert self.cluster.takes(update)
+            assert self.cluster.intercept(update)
         self.device.outbox.clear()
-        self.cluster.tell_boss()
-        self.ledgers += self.cluster.ledgers()
+        self.cluster.send_heartbeat_to_head()
+        self.reports += self.cluster.head_reports()
 
     @property
     def events(self) -> list[trace.HeadEvent]:
-        return [trace.head_event(table) for ledger in self.ledgers for table in ledger.events]
+        return [trace.head_event(table) for report in self.reports for table in report.events]
 
     @property
     def tickets(self) -> list[tuple[str, int]]:
@@ -74,12 +76,12 @@ def group(ticket_range: int, head: str, quorum: int = 3, members: tuple[str, ...
     )
 
 
-def lead(ticket: int, version: int = 4) -> Train:
+def model_for_cluster(ticket: int, version: int = 4) -> Train:
     return Train(ticket=ticket, number=0, version=version, sent=0.0, job=JOB, model=vector(1.0, 2.0), for_cluster=True)
 
 
 def live_until(places: dict[str, Place], done: Callable[[], bool], now: float = 0.0) -> float:
-    """Emulated time passes, and the sockets are given time."""
+    """Advance the emulated time, and give the sockets time, until ``done`` returns True."""
     limit = time.monotonic() + PATIENCE
     while not done():
         assert time.monotonic() < limit
@@ -93,54 +95,56 @@ def test_a_cluster_works_and_its_head_sends_one_result(places: dict[str, Place])
     for place in places.values():
         place.cluster.enter(group(2, "head"), 0.0)
     head = places["head"]
-    head.cluster.receive_model(lead(9), 0.0)
+    head.cluster.receive_model(model_for_cluster(9), 0.0)
     now = live_until(places, lambda: bool(head.cluster.outbox))
     [result] = head.cluster.outbox
     assert (result.ticket, result.version, result.samples, len(result.merged)) == (9, 4, 3 * 64, 3)
     assert sorted(device for device, _ in head.tickets) == sorted(NAMES)
     assert {range_of(ticket) for _, ticket in head.tickets} == {2}
     assert not places["one"].cluster.outbox
-    # members tell the aggregator nothing of tickets that are none of its own
-    beat = places["one"].cluster.for_aggregator(places["one"].device.beat())
-    assert (beat.ticket, beat.finished) == (0, 0)
-    assert {table["kind"] for table in beat.events} >= {"downloaded", "trained"}
-    # what the head gives itself goes over no link
-    own = {table["kind"] for table in head.cluster.for_aggregator(head.device.beat()).events if table["ticket"] != 9}
+    # heartbeats of members show the aggregator no tickets of the head
+    heartbeat = places["one"].cluster.for_aggregator(places["one"].device.heartbeat())
+    assert (heartbeat.ticket, heartbeat.finished) == (0, 0)
+    assert {table["kind"] for table in heartbeat.events} >= {"downloaded", "trained"}
+    # the head's own jobs go over no link
+    own = {
+        table["kind"] for table in head.cluster.for_aggregator(head.device.heartbeat()).events if table["ticket"] != 9
+    }
     assert own == {"trained"}
 
     head.cluster.outbox.clear()
-    head.cluster.receive_model(lead(10, version=5), now)
+    head.cluster.receive_model(model_for_cluster(10, version=5), now)
     live_until(places, lambda: bool(head.cluster.outbox), now)
     assert len(head.tickets) == 6
 
 
-def test_a_head_is_led_by_models_that_are_to_be_trained_only(places: dict[str, Place]) -> None:
+def test_a_head_ignores_models_without_a_job(places: dict[str, Place]) -> None:
     head = places["head"]
     head.cluster.enter(group(2, "head", quorum=1, members=("head",)), 0.0)
-    head.cluster.receive_model(msgspec.structs.replace(lead(9), job=None), 0.0)
+    head.cluster.receive_model(msgspec.structs.replace(model_for_cluster(9), job=None), 0.0)
     head.live(1.0)
     assert head.tickets == []
-    head.cluster.receive_model(lead(10), 1.0)
+    head.cluster.receive_model(model_for_cluster(10), 1.0)
     live_until({"head": head}, lambda: bool(head.cluster.outbox), 1.0)
     assert [result.ticket for result in head.cluster.outbox] == [10]
 
 
-def test_with_another_head_the_cluster_begins_anew_and_old_work_is_for_nobody(places: dict[str, Place]) -> None:
+def test_with_another_head_the_cluster_starts_over_and_old_updates_are_discarded(places: dict[str, Place]) -> None:
     for place in places.values():
         place.cluster.enter(group(2, "head"), 0.0)
-    places["head"].cluster.receive_model(lead(9), 0.0)
+    places["head"].cluster.receive_model(model_for_cluster(9), 0.0)
     now = live_until(places, lambda: len(places["head"].tickets) == 3)
     for place in places.values():
         place.cluster.enter(group(3, "one"), now)
-    places["one"].cluster.receive_model(lead(12), now)
+    places["one"].cluster.receive_model(model_for_cluster(12), now)
     live_until(places, lambda: bool(places["one"].cluster.outbox), now)
     [result] = places["one"].cluster.outbox
     assert {range_of(ticket) for ticket, _, _ in result.merged} == {3}
     assert not places["head"].cluster.outbox
 
 
-def test_members_go_on_although_their_head_is_silent(places: dict[str, Place]) -> None:
-    """Nothing waits for a head that does not listen: heartbeats to the aggregator do not hang on it."""
+def test_members_continue_although_their_head_is_silent(places: dict[str, Place]) -> None:
+    """A head that does not listen delays nothing, heartbeats to the aggregator included."""
     one = places["one"]
     one.cluster.enter(group(2, "head"), 0.0)
     one.device.receive(Train(ticket=first_ticket(2) + 1, version=0, sent=0.0, job=JOB, model=vector(0.0, 0.0)), 0.0)
@@ -150,15 +154,15 @@ def test_members_go_on_although_their_head_is_silent(places: dict[str, Place]) -
     assert one.cluster.due() < 4.2  # it tries again
     one.cluster.enter(group(3, "two"), 4.0)
     places["two"].cluster.enter(group(3, "two"), 4.0)
-    places["two"].cluster.receive_model(lead(9), 4.0)
+    places["two"].cluster.receive_model(model_for_cluster(9), 4.0)
     live_until({"one": one, "two": places["two"]}, lambda: len(places["two"].tickets) >= 2, 4.0)
 
 
-def test_a_head_is_told_who_is_no_member_any_more(places: dict[str, Place]) -> None:
+def test_a_head_does_not_wait_for_devices_that_are_no_longer_members(places: dict[str, Place]) -> None:
     for place in places.values():
         place.cluster.enter(group(2, "head"), 0.0)
     head, one = places["head"], places["one"]
-    head.cluster.receive_model(lead(9), 0.0)
+    head.cluster.receive_model(model_for_cluster(9), 0.0)
     both = {"head": head, "one": one}
     now = live_until(both, lambda: len(head.tickets) >= 2)
     now = live_until(both, lambda: one.device.state.value == "idle", now)
@@ -168,14 +172,14 @@ def test_a_head_is_told_who_is_no_member_any_more(places: dict[str, Place]) -> N
     assert len(head.cluster.outbox[0].merged) == 2
 
 
-def test_what_went_into_a_result_that_is_given_up_is_told_as_lost(tmp_path: Path) -> None:
+def test_updates_in_a_result_that_is_given_up_are_reported_as_lost(tmp_path: Path) -> None:
     head = Place("head", tmp_path, 0, up=Direction(drop=0.999999), on_drop="give_up")
     head.cluster.enter(group(2, "head", quorum=1, members=("head",)), 0.0)
-    head.cluster.receive_model(lead(9), 0.0)
+    head.cluster.receive_model(model_for_cluster(9), 0.0)
     live_until({"head": head}, lambda: any(isinstance(event, trace.Lost) for event in head.events))
     [lost] = [event for event in head.events if isinstance(event, trace.Lost)]
     assert [(lost.device, lost.ticket)] == head.tickets
     assert lost.reason == "its head's upload was given up"
-    beat = head.cluster.for_aggregator(head.device.beat())
-    assert (beat.ticket, beat.finished) == (0, 9)
+    heartbeat = head.cluster.for_aggregator(head.device.heartbeat())
+    assert (heartbeat.ticket, heartbeat.finished) == (0, 9)
     head.cluster.leave()

@@ -1,4 +1,4 @@
-"""Shares of the band: by hand, against a search that knows nothing of eq. (17), and in general."""
+"""Shares of the band: by hand, against a search that does not use eq. (17), and by properties."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BANDS = st.floats(1e3, 1e9)
 
 def test_the_rate_is_the_share_of_the_band_times_what_a_hertz_carries() -> None:
     assert rate(0.25, 10 * MHZ, 3.0) == pytest.approx(5 * MHZ)  # ¼ · 10 MHz · log2(4)
-    assert rate(0.5, 10 * MHZ, 3.0) == pytest.approx(10 * MHZ)  # twice the share, twice the rate: σ² stays as it is
+    assert rate(0.5, 10 * MHZ, 3.0) == pytest.approx(10 * MHZ)  # twice the share, twice the rate: σ² does not change
 
 
 def test_in_a_deep_fade_there_is_still_a_rate() -> None:
@@ -49,13 +49,13 @@ def test_one_device_has_the_whole_band() -> None:
     assert (found.shares, found.seconds) == ((1.0,), 5.0)  # 3 s, and 2 Mbit at 1 Mbit/s
 
 
-def test_who_sends_twice_as_much_has_twice_the_share() -> None:
+def test_a_device_that_sends_twice_as_much_has_twice_the_share() -> None:
     found = optimal([ready(2e6), ready(1e6)], MHZ)
     assert found.shares == pytest.approx((2 / 3, 1 / 3))
     assert found.seconds == pytest.approx(3.0)  # 3 Mbit at 1 Mbit/s
 
 
-def test_who_is_ready_later_has_the_larger_share() -> None:
+def test_a_device_that_is_ready_later_has_the_larger_share() -> None:
     # a = 1 s each: 1/T + 1/(T − 1.5) = 1 has the solution T = 3: ⅓ + ⅔
     found = optimal([ready(1e6), ready(1e6, after=1.5)], MHZ)
     assert found.shares == pytest.approx((1 / 3, 2 / 3))
@@ -69,7 +69,7 @@ def test_equal_shares_end_with_the_slowest() -> None:
     assert found.seconds == 12.5  # 0.5 + 3/¼; the others take 4, 2 and 4 s
 
 
-def test_where_the_lower_bound_is_before_a_device_is_ready_the_shares_are_still_right() -> None:
+def test_the_shares_are_right_even_if_the_lower_bound_is_before_a_device_is_ready() -> None:
     # (19): 2·1 + 0 = 2 s, but the second is ready after 100 s: at T = 60 eq. (17) gives 1/60 − 1/40 < 0
     uploads = [ready(1e6), ready(1e6, after=100.0)]
     assert bounds(uploads, MHZ) == pytest.approx((2.0, 102.0))
@@ -87,13 +87,13 @@ def test_a_short_upload_after_a_very_long_wait_is_exact() -> None:
     ("bits", "snr", "remaining"),
     [(0, 1, 0), (1, 0, 0), (1, 1, -1), (math.nan, 1, 0), (1, math.inf, 0), (1, 1, math.inf)],
 )
-def test_an_upload_without_bits_link_or_end_is_refused(bits: float, snr: float, remaining: float) -> None:
+def test_an_upload_without_bits_or_link_or_end_is_refused(bits: float, snr: float, remaining: float) -> None:
     with pytest.raises(ValueError, match="an upload whose"):
         Upload(bits=bits, snr=snr, remaining=remaining)
 
 
 @pytest.mark.parametrize("allocate", [optimal, equal, bounds])
-def test_no_band_and_no_devices_are_refused(allocate: object) -> None:
+def test_an_invalid_band_and_an_empty_list_of_uploads_are_refused(allocate: object) -> None:
     for uploads, band in ([ready(1.0)], 0.0), ([ready(1.0)], math.inf), ([], MHZ):
         with pytest.raises(ValueError, match="uploads over a band of"):
             allocate(uploads, band)  # type: ignore[operator]
@@ -103,7 +103,7 @@ def test_no_band_and_no_devices_are_refused(allocate: object) -> None:
 
 
 def best_of_a_grid(uploads: list[Upload], bandwidth: float, grid: np.ndarray) -> float:
-    """Latency of the best point of a grid over the shares of all devices but the last, which has the rest."""
+    """Return the best latency on a grid over the shares of all devices except the last, which has the rest."""
     best = math.inf
     *some, last = uploads
     for given_away in itertools.product(grid, repeat=len(some) - 1):
@@ -124,7 +124,7 @@ FINE = np.unique(np.concatenate([np.geomspace(1e-9, 1, 60_000), 1 - np.geomspace
 
 @pytest.mark.parametrize("snrs", [(1.0, 1.0), (1e-3, 1e3), (40.0, 1e6), (1e-6, 1e6)])
 @pytest.mark.parametrize("remaining", [(0.0, 0.0), (0.0, 0.3), (5.0, 0.0), (2.0, 2.1)])
-def test_of_two_devices_no_shares_on_a_fine_grid_are_better(
+def test_no_shares_of_two_devices_on_a_fine_grid_are_better(
     snrs: tuple[float, float], remaining: tuple[float, float]
 ) -> None:
     uploads = [Upload(bits=629_440, snr=snr, remaining=wait) for snr, wait in zip(snrs, remaining, strict=True)]
@@ -135,7 +135,7 @@ def test_of_two_devices_no_shares_on_a_fine_grid_are_better(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_of_three_devices_no_shares_on_a_grid_are_better(seed: int) -> None:
+def test_no_shares_of_three_devices_on_a_grid_are_better(seed: int) -> None:
     draw = np.random.default_rng(seed)
     drawn = draw.uniform((2e5, 5, 0), (1e6, 200, 0.1), (3, 3)).tolist()
     uploads = [Upload(bits=bits, snr=snr, remaining=remaining) for bits, snr, remaining in drawn]
@@ -145,7 +145,7 @@ def test_of_three_devices_no_shares_on_a_grid_are_better(seed: int) -> None:
     assert found == pytest.approx(searched, rel=1e-3)
 
 
-# ---- in general
+# ---- properties
 
 
 @given(UPLOADS, BANDS)

@@ -1,6 +1,6 @@
 """ASAFL, Algorithms 1 to 4 of Chen et al. 2024, recomputed by hand.
 
-A model of two numbers has 64 bits; the band carries 64 bit/s, so that a_n, an upload with the whole of it, takes 1 s.
+A model of two numbers has 64 bits; the band carries 64 bit/s, so that a_n, an upload with the whole band, takes 1 s.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from aggregator.strategies.asafl.asafl import ASAFL
 from testbed.common.parameters import ParameterError
 from testbed.history import trace
 from tests.aggregator.imaginary import Fleet
-from tests.aggregator.strategies.by_hand import ByHand, PlainOutlook, check_conservation
+from tests.aggregator.strategies.by_hand import ByHand, PlainForecast, check_conservation
 from tests.aggregator.strategies.test_contract import fleet_of
 
 GOLDEN = (1 + math.sqrt(5)) / 2
@@ -22,7 +22,7 @@ GOLDEN = (1 + math.sqrt(5)) / 2
 
 def three(strategy: ASAFL) -> ByHand:
     """Jobs of a take 1 s, those of b 2 s, those of c 4 s."""
-    hand = ByHand(strategy, (0.0, 0.0), forecast=PlainOutlook(computing={"a": 1.0, "b": 2.0, "c": 4.0}))
+    hand = ByHand(strategy, (0.0, 0.0), forecast=PlainForecast(computing={"a": 1.0, "b": 2.0, "c": 4.0}))
     hand.start(a=1, b=1, c=1)
     return hand
 
@@ -32,7 +32,7 @@ def planned(hand: ByHand) -> trace.Planned:
 
 
 def after_one_round(strategy: ASAFL) -> ByHand:
-    """The two that are done first have uploaded: a (3, 0), b (0, 6)."""
+    """The two devices that finish first have uploaded: a (3, 0), b (0, 6)."""
     hand = three(strategy)
     # 1/(T − 1) + 1/(T − 2) = 1  ⟹  T² − 5T + 5 = 0  ⟹  T = (5 + √5)/2 = 2 + φ, with φ = 1.618…
     assert planned(hand).devices == ["a", "b"]
@@ -51,8 +51,8 @@ def test_every_version_uses_the_latest_gradient_of_all_devices() -> None:
     hand = after_one_round(ASAFL(control="fixed", degree=2))
     # (0, 0) + ⅓ [(3, 0) + (0, 6) + c: 0] = (1, 2)
     assert hand.model == pytest.approx([1.0, 2.0])
-    assert sorted(hand.dispatched()) == ["a", "b"]  # c goes on with what it has
-    # c has 4 − 3.618 s to compute yet, a 1 s, b 2 s
+    assert sorted(hand.dispatched()) == ["a", "b"]  # c continues with the model that it has
+    # c has 4 − 3.618 s left to compute, a 1 s, b 2 s
     assert planned(hand).devices == ["c", "a"]
     assert planned(hand).remaining == pytest.approx([2 - GOLDEN, 1.0])
     hand.update("c", -3.0, 3.0)
@@ -73,7 +73,7 @@ def test_without_calibration_it_is_safl() -> None:
     assert hand.model == pytest.approx([3.0, 4.5])  # + ½ [(−3, 3) + (6, 0)]
 
 
-def test_who_is_too_far_behind_is_restarted_on_the_new_version_and_may_be_in_the_next_round() -> None:
+def test_a_device_too_far_behind_is_restarted_on_the_new_version_and_may_be_in_the_next_round() -> None:
     """SAFL-SC in a cell: τ_0 = 1."""
     hand = three(ASAFL(control="fixed", degree=1, calibrated=False, tau_0=1))
     assert planned(hand).devices == ["a"]
@@ -81,21 +81,21 @@ def test_who_is_too_far_behind_is_restarted_on_the_new_version_and_may_be_in_the
     hand.dispatched()
     hand.update("a", 3.0, 0.0)
     assert hand.dispatched() == ["a"]  # b and c are 1 behind, which is τ_0
-    assert planned(hand).devices == ["b"]  # it has computed, while a is at it again
+    assert planned(hand).devices == ["b"]  # it has computed, while a has started again
     hand.now = 3.0
     hand.ask("c")
     old = hand.train("c")
     hand.update("b", 0.0, 6.0)
-    # version 2: c is 2 behind. Though it has computed, and waits, it begins anew and has 4 s to compute; a has none
+    # version 2: c is 2 behind. It has computed and waits, but is restarted and has 4 s to compute; a has none
     assert (hand.model, hand.dispatched()) == ([3.0, 6.0], ["b", "c"])
     assert [(event.device, event.ticket) for event in hand.events(trace.Superseded)] == [("c", old.ticket)]
     assert (hand.train("c").version, planned(hand).devices) == (2, ["a"])
-    hand.update("c", 9.0, 9.0, train=old)  # nobody waits for it
+    hand.update("c", 9.0, 9.0, train=old)  # its ticket has ended
     assert (hand.engine.version, hand.model) == (2, [3.0, 6.0])
     check_conservation(hand.engine)
 
 
-def test_the_light_variant_adds_differences_and_tells_devices_what_was_taken() -> None:
+def test_the_light_variant_adds_differences_and_sends_each_device_its_baseline() -> None:
     hand = after_one_round(ASAFL(control="fixed", degree=2, memory="light"))
     assert hand.model == pytest.approx([1.0, 2.0])
     first = {event.device: event.ticket for event in hand.events(trace.Arrived)}
@@ -118,7 +118,7 @@ def test_equal_shares_take_longer() -> None:
 # ---- Algorithm 3
 
 
-def test_the_degree_weighs_staleness_against_the_time_that_was_spent() -> None:
+def test_the_degree_balances_staleness_against_the_time_spent() -> None:
     """T = 4 rounds in T_max = 4 s, μ = 10; jobs take 1 s."""
     hand = ByHand(ASAFL(rounds=4, budget=4.0), (0.0, 0.0))
     hand.start(a=1, b=1, c=1)
@@ -151,8 +151,8 @@ def test_the_degree_weighs_staleness_against_the_time_that_was_spent() -> None:
     ],
     ids=lambda value: getattr(value, "control", None),
 )
-def test_other_controls_take_as_many_as_they_say(strategy: ASAFL, degrees: list[int]) -> None:
-    """Every round lasts as long as it was planned: 1 + K seconds, if all begin anew."""
+def test_other_controls_choose_their_own_degrees(strategy: ASAFL, degrees: list[int]) -> None:
+    """Every round takes the planned time: 1 + K seconds if all devices start over."""
     hand = ByHand(strategy, (0.0, 0.0))
     hand.start(a=1, b=1, c=1)
     for degree in degrees:
@@ -162,21 +162,21 @@ def test_other_controls_take_as_many_as_they_say(strategy: ASAFL, degrees: list[
             hand.update(device, 1.0, 1.0)
 
 
-# ---- what may go wrong
+# ---- faults
 
 
-def test_a_round_goes_on_without_those_who_leave_or_give_up() -> None:
+def test_a_round_ends_without_the_devices_that_leave_or_give_up() -> None:
     hand = three(ASAFL(control="fixed", degree=3))
     hand.leave("b")
     hand.update("a", 3.0, 0.0)
     assert hand.engine.version == 0
     hand.give_up("c")
-    # (0, 0) + ⅓ (3, 0): b and c have not been heard
+    # (0, 0) + ⅓ (3, 0): b and c have sent nothing
     assert (hand.engine.version, hand.model) == (1, pytest.approx([1.0, 0.0]))
     assert sorted(planned(hand).devices) == ["a", "c"]
 
 
-def test_a_round_of_which_nobody_is_left_begins_anew_and_its_time_counts() -> None:
+def test_a_round_without_any_device_left_starts_over_and_its_time_counts() -> None:
     hand = three(ASAFL(control="fixed", degree=1, rounds=10, budget=10.0))
     hand.now = 1.5
     hand.leave("a")
@@ -195,24 +195,24 @@ def test_a_device_that_joins_is_in_a_later_round() -> None:
     assert hand.model == pytest.approx([0.75, 0.0])  # N is 4 now
 
 
-def test_what_is_undecided_of_a_device_that_comes_back_is_not_taken_by_the_light_variant() -> None:
+def test_the_light_variant_rejects_the_open_update_of_a_device_that_rejoins() -> None:
     hand = three(ASAFL(control="fixed", degree=2, memory="light"))
     hand.update("a", 3.0, 0.0)
     hand.leave("a")
     hand.join("a")
     assert hand.train("a").baseline == 0
     [rejected] = hand.events(trace.Rejected)
-    assert (rejected.device, rejected.reason) == ("a", "its device came back, and begins anew")
+    assert (rejected.device, rejected.reason) == ("a", "its device rejoined and starts over")
     hand.update("b", 0.0, 6.0)
     assert hand.model == pytest.approx([0.0, 2.0])
 
 
-def test_a_difference_to_something_else_is_not_taken() -> None:
+def test_a_difference_with_another_baseline_is_rejected() -> None:
     hand = three(ASAFL(control="fixed", degree=1, memory="light"))
     forgetful = structs.replace(hand.train("a"), baseline=99)
     hand.update("a", 3.0, 0.0, train=forgetful)
     [rejected] = hand.events(trace.Rejected)
-    assert rejected.reason == "its difference is not counted from what the server has"
+    assert rejected.reason == "its difference has another baseline than the server"
     assert hand.model == [0.0, 0.0]
 
 
@@ -225,7 +225,7 @@ def test_a_difference_to_something_else_is_not_taken() -> None:
         (ASAFL(calibrated=False, memory="light"), "memory"),
     ],
 )
-def test_what_does_not_fit_a_fleet_of_three_is_refused(strategy: ASAFL, key: str) -> None:
+def test_parameters_that_do_not_fit_a_fleet_of_three_are_refused(strategy: ASAFL, key: str) -> None:
     with pytest.raises(ParameterError) as caught:
         strategy.check(3)
     assert caught.value.key == key
@@ -244,7 +244,7 @@ def run(memory: str, **traits: object) -> Fleet:
     return fleet
 
 
-def test_both_memories_make_the_same_models_though_transfers_are_lost() -> None:
+def test_both_memories_make_the_same_models_even_if_transfers_are_lost() -> None:
     full, light = (
         run(memory, lost_downloads=range(2, 60, 4), given_up=range(3, 60, 7)) for memory in ("full", "light")
     )
@@ -254,7 +254,7 @@ def test_both_memories_make_the_same_models_though_transfers_are_lost() -> None:
     assert light.engine.model == pytest.approx(full.engine.model, abs=1e-4)
 
 
-def test_both_memories_trace_the_same_but_for_losses_in_the_last_digits() -> None:
+def test_both_memories_plan_grant_and_dispatch_the_same() -> None:
     full, light = run("full"), run("light")
     kinds = (trace.Planned, trace.Granted, trace.Dispatched)
     traced = [[event for event in fleet.trace if isinstance(event, kinds)] for fleet in (full, light)]

@@ -1,4 +1,4 @@
-"""Gradient calibration, Algorithms 1 and 4 of Chen et al. 2024: by hand, and that they are the same (Theorem 2)."""
+"""Gradient calibration, Algorithms 1 and 4 of Chen et al. 2024: by hand, and their equality (Theorem 2)."""
 
 from __future__ import annotations
 
@@ -21,81 +21,81 @@ SIZE = 3
 
 def test_three_rounds_of_algorithm_1_by_hand() -> None:
     server = Latest(vector(0, 0))
-    server.take("a", vector(4, 0))
-    # three of four were never heard, their gradient is 0:  ¼·(4, 0)
+    server.replace("a", vector(4, 0))
+    # three of four have sent nothing, their gradient is 0:  ¼·(4, 0)
     assert server.mean(4).tolist() == [1.0, 0.0]
-    server.take("b", vector(0, 8))
-    server.take("c", vector(4, 4))
-    # ¼·((4, 0) + (0, 8) + (4, 4)): a was not heard, and counts
+    server.replace("b", vector(0, 8))
+    server.replace("c", vector(4, 4))
+    # ¼·((4, 0) + (0, 8) + (4, 4)): a sent nothing in this round, and still counts
     assert server.mean(4).tolist() == [2.0, 3.0]
-    server.take("a", vector(-8, 0))
+    server.replace("a", vector(-8, 0))
     # the new one of a replaces its old one:  ¼·((−8, 0) + (0, 8) + (4, 4))
     assert server.mean(4).tolist() == [-1.0, 3.0]
-    assert server.mean(2).tolist() == [-2.0, 6.0]  # as many devices as there are by now
+    assert server.mean(2).tolist() == [-2.0, 6.0]  # N is the number of devices by now
 
 
 def test_three_rounds_of_algorithm_4_by_hand() -> None:
     server, a, b = Differences(vector(0)), Baseline(1), Baseline(1)
     first, since = a.difference(1, vector(4))
     assert (first.tolist(), since) == ([4.0], 0)  # 4 − 0
-    server.take("a", 1, first, since)
+    server.add("a", 1, first, since)
     assert server.mean(2).tolist() == [2.0]
-    a.told(server.last_applied("a"))
+    a.confirm(server.last_applied("a"))
 
     lost, since = a.difference(3, vector(10))
-    assert (lost.tolist(), since) == ([6.0], 1)  # 10 − 4, and it never gets there
+    assert (lost.tolist(), since) == ([6.0], 1)  # 10 − 4, and it is lost
     other, since = b.difference(2, vector(-2))
-    server.take("b", 2, other, since)
+    server.add("b", 2, other, since)
     assert server.mean(2).tolist() == [1.0]  # ½·(4 − 2)
 
-    a.told(server.last_applied("a"))  # 1, as before: what was lost does not count
+    a.confirm(server.last_applied("a"))  # 1, as before: the lost one does not count
     again, since = a.difference(4, vector(6))
     assert (again.tolist(), since) == ([2.0], 1)  # 6 − 4, and not 6 − 10
-    server.take("a", 4, again, since)
+    server.add("a", 4, again, since)
     assert server.mean(2).tolist() == [2.0]  # ½·(6 − 2)
 
 
-def test_a_difference_that_is_counted_from_something_else_is_refused() -> None:
+def test_a_difference_with_another_baseline_is_refused() -> None:
     server, device = Differences(vector(0)), Baseline(1)
-    server.take("a", 1, *device.difference(1, vector(4)))
-    # the device was not told, and counts from 0 again
-    with pytest.raises(Mismatch, match="counted from ticket 0, but 1 was taken last"):
-        server.take("a", 2, *device.difference(2, vector(5)))
+    server.add("a", 1, *device.difference(1, vector(4)))
+    # the device got no confirmation: its baseline is still 0
+    with pytest.raises(Mismatch, match="its baseline is ticket 0, but 1 was applied last"):
+        server.add("a", 2, *device.difference(2, vector(5)))
     assert server.total.tolist() == [4.0]
 
 
-def test_a_device_that_has_forgotten_everything_is_refused() -> None:
+def test_a_device_that_has_lost_its_baseline_is_refused() -> None:
     server = Differences(vector(0))
     device = Baseline(1)
-    server.take("a", 1, *device.difference(1, vector(4)))
-    born_again = Baseline(1)
-    born_again.told(server.last_applied("a"))
+    server.add("a", 1, *device.difference(1, vector(4)))
+    restarted = Baseline(1)
+    restarted.confirm(server.last_applied("a"))
     with pytest.raises(Mismatch):
-        server.take("a", 2, *born_again.difference(2, vector(5)))
+        server.add("a", 2, *restarted.difference(2, vector(5)))
 
 
-def test_being_told_twice_is_being_told_once() -> None:
+def test_a_repeated_confirmation_changes_nothing() -> None:
     server, device = Differences(vector(0)), Baseline(1)
-    server.take("a", 1, *device.difference(1, vector(4)))
+    server.add("a", 1, *device.difference(1, vector(4)))
     for _ in range(3):
-        device.told(server.last_applied("a"))
+        device.confirm(server.last_applied("a"))
     assert device.difference(2, vector(5))[0].tolist() == [1.0]
 
 
-def test_what_is_sent_does_not_change_afterwards() -> None:
+def test_a_difference_does_not_change_after_it_was_sent() -> None:
     device = Baseline(1)
     sent, _ = device.difference(1, vector(4))
-    device.told(1)
+    device.confirm(1)
     assert sent.tolist() == [4.0]
     with pytest.raises(ValueError, match="read-only"):
         sent += 1
 
 
-# ---- Theorem 2, over any schedule, with losses
+# ---- Theorem 2, for any schedule, with losses
 
 
 class Both:
-    """The same devices under both algorithms. A job ends in one of four ways."""
+    """The same devices under both algorithms. A job ends in one of four ways: see FATES."""
 
     def __init__(self, size: int = SIZE) -> None:
         zero = np.zeros(size, np.float32)
@@ -106,25 +106,25 @@ class Both:
     def job(self, number: int, delta: Vector, fate: str) -> None:
         self.tickets += 1
         name, device = f"device-{number}", self.devices[number]
-        if fate == "restarted":  # before it had anything to send
+        if fate == "restarted":  # before it has an update
             return
-        # a Train begins a job, and says what was taken; one that is lost on its way begins none
-        device.told(self.differences.last_applied(name))
+        # a Train starts a job and names the baseline; a lost one starts none
+        device.confirm(self.differences.last_applied(name))
         sent, since = device.difference(self.tickets, delta)
-        if fate == "taken":
-            self.latest.take(name, delta)
-            self.differences.take(name, self.tickets, sent, since)
-        elif fate == "repeated":  # the second one has no open ticket: the engine ignores it
+        if fate == "applied":
+            self.latest.replace(name, delta)
+            self.differences.add(name, self.tickets, sent, since)
+        elif fate == "repeated":  # the ticket of the second has ended: the engine ignores it
             self.job_repeated(name, delta, sent, since)
 
     def job_repeated(self, name: str, delta: Vector, sent: Vector, since: int) -> None:
-        self.latest.take(name, delta)
-        self.differences.take(name, self.tickets, sent, since)
-        with pytest.raises(Mismatch):  # and if it did not, the server would
-            self.differences.take(name, self.tickets, sent, since)
+        self.latest.replace(name, delta)
+        self.differences.add(name, self.tickets, sent, since)
+        with pytest.raises(Mismatch):  # even if the engine let it pass
+            self.differences.add(name, self.tickets, sent, since)
 
 
-FATES = st.sampled_from(["taken", "taken", "lost", "restarted", "repeated"])
+FATES = st.sampled_from(["applied", "applied", "lost", "restarted", "repeated"])
 WHOLE = st.lists(st.integers(-(2**20), 2**20), min_size=SIZE, max_size=SIZE)
 SINGLE = st.lists(st.floats(-1e3, 1e3, width=32), min_size=SIZE, max_size=SIZE)
 
@@ -140,7 +140,7 @@ def test_both_algorithms_are_equal_bit_for_bit_in_exact_arithmetic(jobs: list[tu
 
 
 @given(st.lists(st.tuples(st.integers(0, DEVICES - 1), SINGLE, FATES), max_size=60))
-def test_both_algorithms_are_equal_but_for_rounding_in_single_precision(
+def test_both_algorithms_are_equal_except_for_rounding_in_single_precision(
     jobs: list[tuple[int, list[float], str]],
 ) -> None:
     both = Both()
@@ -150,14 +150,14 @@ def test_both_algorithms_are_equal_but_for_rounding_in_single_precision(
         np.testing.assert_allclose(both.differences.total, both.latest.total, rtol=0, atol=DEVICES * 2e3 * 2**-24)
 
 
-def test_rounding_does_not_add_up() -> None:
+def test_rounding_errors_do_not_accumulate() -> None:
     draw, both = np.random.default_rng(0), Both(1000)
     naive, last = np.zeros(1000), [np.zeros(1000, np.float32)] * DEVICES
-    for turn in range(2000):
-        number = turn % DEVICES
+    for job in range(2000):
+        number = job % DEVICES
         delta = draw.normal(size=1000).astype(np.float32)
-        both.job(number, delta, "taken")
-        naive += delta - last[number]  # as printed: counted from the last gradient itself
+        both.job(number, delta, "applied")
+        naive += delta - last[number]  # as printed: the baseline is the last gradient itself
         last[number] = delta
     ours = float(np.abs(both.differences.total - both.latest.total).max())
     as_printed = float(np.abs(naive - both.latest.total).max())

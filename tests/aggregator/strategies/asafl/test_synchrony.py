@@ -1,4 +1,4 @@
-"""The synchronous degree: by hand, against a search through all degrees, and in general."""
+"""The synchronous degree: by hand, against a search through all degrees, and by properties."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from aggregator.strategies.asafl.synchrony import (
     Candidate,
     Candidates,
     Control,
-    CostLine,
     Fixed,
     Greedy,
+    LinearDegree,
     Lyapunov,
     Myopic,
     RoundProgress,
@@ -44,21 +44,21 @@ BUDGETS = st.builds(Budget, rounds=st.integers(1, 200), seconds=st.floats(1, 100
 PROGRESS = st.builds(RoundProgress, round=st.integers(0, 250), spent=st.floats(0, 2000), queue=st.floats(0, 100))
 
 
-# ---- what a degree comes to
+# ---- options
 
 
-def test_devices_take_part_in_the_order_in_which_they_are_done() -> None:
+def test_devices_take_part_in_the_order_in_which_they_finish_computing() -> None:
     options = Candidates(FOUR, MBIT)
     assert [options.at(degree).devices for degree in (1, 2, 4)] == [("a",), ("a", "b"), ("a", "b", "c", "d")]
     assert len(options) == 4
 
 
-def test_of_those_that_are_ready_the_stalest_comes_first() -> None:
+def test_the_stalest_of_the_ready_devices_comes_first() -> None:
     options = Candidates([device("a"), device("b", staleness=3), device("c", staleness=1)], MBIT)
     assert options.at(3).devices == ("b", "c", "a")
 
 
-def test_a_degree_relieves_the_staleness_that_its_devices_would_have_else() -> None:
+def test_an_option_relieves_the_staleness_of_its_devices() -> None:
     options = Candidates(FOUR, MBIT)
     # (τ + 1)²: a 1, b 9, c 4, d 1
     assert [options.at(degree).relieved for degree in (1, 2, 3, 4)] == [1, 10, 14, 15]
@@ -71,7 +71,7 @@ def test_the_shares_are_in_the_order_of_the_devices() -> None:
     assert Candidates([device("late", after=1.5), device("early")], MBIT, equal).at(2).allocation.seconds == 3.5
 
 
-def test_there_is_no_degree_below_one_and_none_above_all() -> None:
+def test_a_degree_is_at_least_one_and_at_most_the_number_of_devices() -> None:
     options = Candidates(FOUR, MBIT)
     assert options.at(0) == options.at(-3) == options.at(1)
     assert options.at(99) == options.at(4)
@@ -126,7 +126,7 @@ def test_without_weight_and_without_queue_one_device_is_enough() -> None:
 
 
 def test_two_rounds_by_hand() -> None:
-    """T* of a; of a and b: 1/T + 1/(T − 1.5) = 1; of all with c, which is ready after 3 s and has nearly nothing."""
+    """T* of a; of a and b: 1/T + 1/(T − 1.5) = 1; of all with c, which is ready after 3 s and sends almost nothing."""
     three = [device("a"), device("b", after=1.5, staleness=1), device("c", after=3.0, mbit=1e-9)]
     options = Candidates(three, MBIT)
     assert [options.at(k).allocation.seconds for k in (1, 2, 3)] == pytest.approx([1.0, 3.0, 3.0], abs=1e-3)
@@ -144,7 +144,7 @@ def test_two_rounds_by_hand() -> None:
 @given(
     CANDIDATES, BUDGETS, PROGRESS, st.floats(0.01, 1000), st.sampled_from([*WEIGHTS]), st.sampled_from([optimal, equal])
 )
-def test_no_degree_has_less_drift_plus_penalty(
+def test_no_other_degree_has_less_drift_plus_penalty(
     candidates: list[Candidate], budget: Budget, progress: RoundProgress, mu: float, name: str, allocate: object
 ) -> None:
     options = Candidates(candidates, MBIT, allocate)  # type: ignore[arg-type]
@@ -182,7 +182,7 @@ def test_a_longer_queue_never_waits_for_more_and_a_larger_mu_never_for_fewer(
     assert degree(10.0, progress.queue * factor) <= now <= degree(10.0 * factor, progress.queue)
 
 
-# ---- the others
+# ---- other controls
 
 
 def test_a_fixed_degree_is_fixed() -> None:
@@ -200,7 +200,7 @@ def degrees(control: Control, rounds: int, size: int = 50) -> list[int]:
 
 
 def test_ascending_goes_from_1_to_20_and_is_10_on_average() -> None:
-    found = degrees(CostLine(rounds=1901), 1901)
+    found = degrees(LinearDegree(rounds=1901), 1901)
     assert found == sorted(found)
     assert (found[0], found[99], found[100], found[-2], found[-1]) == (1, 1, 2, 19, 20)
     assert sum(found) / len(found) == pytest.approx(10.0, abs=0.01)
@@ -208,19 +208,19 @@ def test_ascending_goes_from_1_to_20_and_is_10_on_average() -> None:
 
 def test_descending_is_ascending_backwards() -> None:
     for rounds in (1, 2, 7, 20, 100, 333):
-        up, down = CostLine(rounds=rounds), CostLine(rounds=rounds, first=20, last=1)
+        up, down = LinearDegree(rounds=rounds), LinearDegree(rounds=rounds, first=20, last=1)
         if rounds > 1:
             assert degrees(down, rounds) == degrees(up, rounds)[::-1]
         assert degrees(up, rounds)[0] == 1
         assert degrees(down, rounds)[0] == 20
 
 
-def test_a_line_ends_where_it_ends_and_stays_within_the_fleet() -> None:
-    assert degrees(CostLine(rounds=10), 20)[9:] == [20] * 11
-    assert max(degrees(CostLine(rounds=10), 10, size=6)) == 6
+def test_a_line_stays_at_its_last_degree_and_within_the_fleet() -> None:
+    assert degrees(LinearDegree(rounds=10), 20)[9:] == [20] * 11
+    assert max(degrees(LinearDegree(rounds=10), 10, size=6)) == 6
 
 
-def test_greedy_takes_all_the_time_that_is_left_and_myopic_its_part() -> None:
+def test_greedy_uses_all_of_the_time_that_is_left_and_myopic_an_equal_part() -> None:
     budget, options = Budget(rounds=4, seconds=12.0), Candidates(FOUR, MBIT)
     seconds = [options.at(k).allocation.seconds for k in (1, 2, 3, 4)]
     assert seconds[:2] == pytest.approx([1.0, (3 + math.sqrt(5)) / 2])  # 1/T + 1/(T − 1) = 1
@@ -234,12 +234,12 @@ def test_greedy_takes_all_the_time_that_is_left_and_myopic_its_part() -> None:
 
     assert [found(greedy, 0, 0.0), found(greedy, 1, 10.4), found(greedy, 2, 11.5)] == [4, 1, 1]
     assert [found(myopic, 0, 0.0), found(myopic, 1, 2.6), found(myopic, 3, 7.0)] == [2, 2, 3]  # 3, 3.13 and 5 s
-    assert found(greedy, 3, 99.0) == found(myopic, 3, 99.0) == 1  # nothing is left, and a round is made
-    assert found(myopic, 9, 1.0) == 4  # behind the last round: all that is left, 11 s
+    assert found(greedy, 3, 99.0) == found(myopic, 3, 99.0) == 1  # no time is left, but a round has at least one device
+    assert found(myopic, 9, 1.0) == 4  # after the last round: all of the time that is left, 11 s
 
 
 @given(CANDIDATES, BUDGETS, PROGRESS)
-def test_greedy_and_myopic_take_as_many_as_fit(
+def test_greedy_and_myopic_choose_the_largest_degree_that_fits(
     candidates: list[Candidate], budget: Budget, progress: RoundProgress
 ) -> None:
     options = Candidates(candidates, MBIT)
@@ -251,7 +251,7 @@ def test_greedy_and_myopic_take_as_many_as_fit(
 
 
 @given(CANDIDATES, BUDGETS, PROGRESS)
-def test_every_control_chooses_somebody_and_the_first_ones(
+def test_every_control_chooses_at_least_one_device_and_the_first_ones(
     candidates: list[Candidate], budget: Budget, progress: RoundProgress
 ) -> None:
     options = Candidates(candidates, MBIT)
@@ -260,7 +260,7 @@ def test_every_control_chooses_somebody_and_the_first_ones(
         Greedy(budget=budget),
         Myopic(budget=budget),
         Fixed(degree=10),
-        CostLine(rounds=budget.rounds),
+        LinearDegree(rounds=budget.rounds),
     ]
     for control in controls:
         chosen = control.choose(options, progress)

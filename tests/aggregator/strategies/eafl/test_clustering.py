@@ -1,4 +1,4 @@
-"""GDC: planted groups of gradients are found again."""
+"""GDC finds planted groups of gradients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def generator(seed: int = 0) -> np.random.Generator:
 
 
 def planted(labels: int, each: int, size: int, noise: float, seed: int = 0) -> tuple[dict[str, Vector], dict[str, int]]:
-    """Devices whose gradients are that of their label, of some length, and noise. Names do not tell labels.
+    """Devices whose gradients are that of their label, of some length, and noise. Names do not reveal labels.
 
     In few dimensions, two directions that are drawn may be so near that noise mixes the groups.
     """
@@ -37,14 +37,14 @@ def planted(labels: int, each: int, size: int, noise: float, seed: int = 0) -> t
 
 
 @pytest.mark.parametrize(("labels", "each", "size"), [(2, 3, 50), (5, 20, 1000), (10, 10, 21_840), (15, 4, 70_001)])
-def test_groups_with_a_direction_of_their_own_are_found(labels: int, each: int, size: int) -> None:
+def test_groups_with_different_directions_are_found(labels: int, each: int, size: int) -> None:
     gradients, truth = planted(labels, each, size, noise=0.3)
     found = cluster(gradients, labels, generator())
     assert purity(found, truth) == 1.0
     assert [len(members) for members in found] == [each] * labels
 
 
-def test_what_counts_is_the_direction_and_not_the_length() -> None:
+def test_only_the_direction_counts_and_not_the_length() -> None:
     gradients = {"a": vector(1, 0), "b": vector(1e-6, 0), "c": vector(0, 1), "d": vector(0, 1e6), "e": vector(1e3, 1)}
     assert cluster(gradients, 2, generator()) == (("a", "b", "e"), ("c", "d"))
 
@@ -53,13 +53,13 @@ def test_opposite_directions_are_far_apart() -> None:
     assert cluster({"a": vector(1, 1), "b": vector(-1, -1), "c": vector(2, 2)}, 2, generator()) == (("a", "c"), ("b",))
 
 
-def test_updates_do_as_well_as_gradients() -> None:
+def test_updates_and_gradients_give_the_same_clusters() -> None:
     gradients, _ = planted(4, 5, 50, noise=0.5)
     updates = {name: np.float32(-0.01) * gradient for name, gradient in gradients.items()}
     assert cluster(updates, 4, generator()) == cluster(gradients, 4, generator())
 
 
-def test_few_numbers_say_the_same_as_the_gradients_themselves() -> None:
+def test_the_points_have_the_same_distances_as_the_gradients() -> None:
     from sklearn.cluster import KMeans
 
     gradients, _ = planted(4, 6, 300, noise=0.8)
@@ -73,7 +73,7 @@ def test_few_numbers_say_the_same_as_the_gradients_themselves() -> None:
 # ---- order
 
 
-def test_clusters_are_in_the_order_of_their_first_device_however_they_are_given() -> None:
+def test_clusters_are_in_the_order_of_their_first_device() -> None:
     gradients, _ = planted(5, 4, 30, noise=0.4)
     found = cluster(gradients, 5, generator(3))
     assert [members[0] for members in found] == sorted(members[0] for members in found)
@@ -83,7 +83,7 @@ def test_clusters_are_in_the_order_of_their_first_device_however_they_are_given(
 
 
 def test_the_same_generator_gives_the_same_clusters_and_heads() -> None:
-    gradients, _ = planted(5, 10, 20, noise=3.0)  # so much noise that it is not clear what belongs where
+    gradients, _ = planted(5, 10, 20, noise=3.0)  # so much noise that the groups overlap
 
     def drawn(seed: int) -> object:
         random = generator(seed)
@@ -97,7 +97,7 @@ def test_the_same_generator_gives_the_same_clusters_and_heads() -> None:
 # ---- heads
 
 
-def test_heads_are_members_and_every_member_may_be_one() -> None:
+def test_heads_are_members_and_every_member_may_be_head() -> None:
     clusters = (("a", "b", "c"), ("d",), ("e", "f"))
     seen = [heads(clusters, generator(seed)) for seed in range(100)]
     assert {head for head, _, _ in seen} == {"a", "b", "c"}
@@ -105,7 +105,7 @@ def test_heads_are_members_and_every_member_may_be_one() -> None:
     assert {head for _, _, head in seen} == {"e", "f"}
 
 
-# ---- what is not there
+# ---- special cases
 
 
 def test_without_devices_there_are_no_clusters() -> None:
@@ -136,7 +136,7 @@ def test_very_small_and_very_large_gradients_have_directions() -> None:
     assert cluster(gradients, 2, generator()) == (("a", "b"), ("c", "d"))
 
 
-def test_nobody_waits_for_scikit_learn_who_does_not_cluster() -> None:
+def test_scikit_learn_is_imported_only_for_clustering() -> None:
     code = "import sys, aggregator.strategies.eafl.clustering; sys.exit('sklearn' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

@@ -1,4 +1,4 @@
-"""EAFL with heads that are devices: they die, hang and come back at any moment, and the run goes on."""
+"""EAFL with heads that are devices: they die, are suspended and return at any moment, and the run continues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOMENTS = 15.0
 
 
 def fleet_of(clusters: int = 2, trouble: bool = False, **parameters: object) -> ClusteredFleet:
-    """Two groups of three devices, that go different ways."""
+    """Two groups of three devices with different optima."""
     devices = [
         ImaginaryDevice(
             name=name,
@@ -38,8 +38,8 @@ def fleet_of(clusters: int = 2, trouble: bool = False, **parameters: object) -> 
     return ClusteredFleet(strategy, devices)
 
 
-def check_books(events: list[trace.Event]) -> Counter[str]:
-    """No ticket ends twice or without a beginning; what came of them."""
+def check_accounts(events: list[trace.Event]) -> Counter[str]:
+    """Check that no ticket ends twice or without a dispatch. Return how many ended in which way."""
     in_flight: set[int] = set()
     counts: Counter[str] = Counter()
     for event in events:
@@ -66,7 +66,7 @@ def head(fleet: ClusteredFleet) -> str:
     return next(event.head for event in reversed(fleet.trace) if isinstance(event, trace.Grouped))
 
 
-def test_devices_that_go_the_same_way_are_in_one_cluster() -> None:
+def test_devices_with_the_same_optimum_are_in_one_cluster() -> None:
     fleet = fleet_of()
     fleet.run(until=20.0)
     found = [event.clusters for event in fleet.trace if isinstance(event, trace.Clustered)]
@@ -74,7 +74,7 @@ def test_devices_that_go_the_same_way_are_in_one_cluster() -> None:
     assert len(found) >= 2
 
 
-def test_it_learns_from_all_members_although_only_heads_talk_to_the_aggregator() -> None:
+def test_it_learns_from_all_members_although_only_heads_send_to_the_aggregator() -> None:
     fleet = fleet_of(phi=1.0)
     before = fleet.distance()
     fleet.run(until=60.0)
@@ -85,21 +85,21 @@ def test_it_learns_from_all_members_although_only_heads_talk_to_the_aggregator()
     assert {dispatched[ticket].device for ticket in merged} == set(NAMES)  # type: ignore[attr-defined]
 
 
-def test_with_lost_messages_the_books_balance_and_jobs_are_numbered_on() -> None:
+def test_with_lost_messages_the_accounts_balance_and_the_numbers_of_jobs_continue() -> None:
     fleet = fleet_of(trouble=True)
     fleet.run(until=90.0)
-    counts = check_books(fleet.trace)
+    counts = check_accounts(fleet.trace)
     assert counts["lost"] > 0
     assert fleet.engine.version > 10
     assert counts["in_flight"] == fleet.engine.in_flight + fleet.engine.head_ledgers.in_flight
     reasons = Counter(event.reason for event in of_kind(fleet, trace.Lost))  # type: ignore[attr-defined]
     assert reasons["its head's upload was given up"] > 0
-    told = Counter(event.device for event in of_kind(fleet, trace.Dispatched) if not event.for_cluster)  # type: ignore[attr-defined]
-    assert {name: fleet.engine.jobs_of(name) for name in NAMES} == dict(told)
+    jobs = Counter(event.device for event in of_kind(fleet, trace.Dispatched) if not event.for_cluster)  # type: ignore[attr-defined]
+    assert {name: fleet.engine.jobs_of(name) for name in NAMES} == dict(jobs)
 
 
-@pytest.mark.parametrize("fate", [ClusteredFleet.kill, ClusteredFleet.suspension])
-def test_a_head_that_dies_or_hangs_is_replaced_in_time_and_its_members_go_on(
+@pytest.mark.parametrize("fate", [ClusteredFleet.kill, ClusteredFleet.suspend])
+def test_a_head_that_dies_or_is_suspended_is_replaced_in_time_and_its_members_continue(
     fate: Callable[[ClusteredFleet, str], None],
 ) -> None:
     fleet = fleet_of(every=1000)
@@ -113,7 +113,7 @@ def test_a_head_that_dies_or_hangs_is_replaced_in_time_and_its_members_go_on(
     assert fleet.engine.version > version + 5
     reasons = {event.reason for event in fleet.trace if isinstance(event, trace.Lost)}
     assert reasons & {"its head has gone", "its head was replaced"}
-    check_books(fleet.trace)
+    check_accounts(fleet.trace)
 
 
 def test_without_dsa_no_cluster_waits_for_another() -> None:
@@ -125,7 +125,7 @@ def test_without_dsa_no_cluster_waits_for_another() -> None:
     assert all(sum(event.weights) < 1 for event in made)  # type: ignore[arg-type]
 
 
-def test_the_same_happens_again() -> None:
+def test_two_equal_runs_have_equal_traces() -> None:
     first, second = fleet_of(trouble=True), fleet_of(trouble=True)
     first.run(until=40.0)
     second.run(until=40.0)
@@ -133,15 +133,15 @@ def test_the_same_happens_again() -> None:
     np.testing.assert_array_equal(first.engine.model, second.engine.model)
 
 
-BEFALLS = (
+INCIDENTS = (
     ClusteredFleet.kill,
     ClusteredFleet.restart,
     ClusteredFleet.silence,
-    ClusteredFleet.suspension,
-    ClusteredFleet.come_back,
+    ClusteredFleet.suspend,
+    ClusteredFleet.resume,
 )
-happenings = st.lists(
-    st.tuples(st.floats(0.0, MOMENTS), st.sampled_from(BEFALLS), st.sampled_from((*NAMES, "the head"))), max_size=25
+incidents = st.lists(
+    st.tuples(st.floats(0.0, MOMENTS), st.sampled_from(INCIDENTS), st.sampled_from((*NAMES, "the head"))), max_size=25
 )
 
 
@@ -151,31 +151,31 @@ happenings = st.lists(
     every=st.sampled_from((2, 9, 1000)),
     dsa=st.booleans(),
     patience=st.sampled_from((0.7, PATIENCE)),
-    happenings=happenings,
+    incidents=incidents,
 )
-def test_whoever_dies_or_hangs_at_any_moment_the_run_goes_on_and_the_books_balance(
+def test_after_deaths_and_suspensions_at_any_moment_the_run_continues_and_the_accounts_balance(
     clusters: int,
     every: int,
     dsa: bool,
     patience: float,
-    happenings: list[tuple[float, Callable[[ClusteredFleet, str], None], str]],
+    incidents: list[tuple[float, Callable[[ClusteredFleet, str], None], str]],
 ) -> None:
     fleet = fleet_of(clusters, trouble=True, every=every, dsa=dsa, patience=patience)
 
-    def befall(fate: Callable[[ClusteredFleet, str], None], name: str) -> None:
+    def strike(fate: Callable[[ClusteredFleet, str], None], name: str) -> None:
         groups = any(isinstance(event, trace.Grouped) for event in fleet.trace)
-        whom = (head(fleet) if groups else NAMES[0]) if name == "the head" else name
-        fate(fleet, whom)
+        victim = (head(fleet) if groups else NAMES[0]) if name == "the head" else name
+        fate(fleet, victim)
 
-    for moment, fate, name in happenings:
-        fleet.at(moment, lambda name, fate=fate: befall(fate, name), name)  # type: ignore[misc]
+    for moment, fate, name in incidents:
+        fleet.at(moment, lambda name, fate=fate: strike(fate, name), name)  # type: ignore[misc]
     fleet.run(until=MOMENTS)
     for name in NAMES:
-        fleet.come_back(name)
+        fleet.resume(name)
     if not fleet.engine.devices:
         fleet.restart(NAMES[0])
     version = fleet.engine.version
     fleet.run(until=MOMENTS + 8 * PATIENCE)
     assert fleet.engine.version > version
-    counts = check_books(fleet.trace)
+    counts = check_accounts(fleet.trace)
     assert counts["in_flight"] == fleet.engine.in_flight + fleet.engine.head_ledgers.in_flight

@@ -11,15 +11,17 @@ from aggregator.strategies.eafl.head_strategy import HeadStrategy
 from aggregator.strategy import DeviceInfo
 from devices.cluster.head_engine import ClusterEngine, Merged
 from testbed.history import trace
-from testbed.wire.messages import CLUSTER_JOBS, Job, JoinCluster, Train, Update, Vector, first_ticket, range_of
+from testbed.wire.messages import JoinCluster, Train, Update, Vector
+from testbed.wire.ticket_ranges import CLUSTER_JOBS, first_ticket, range_of
+from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vector
 
 RIGHT, UP = (8.0, 0.0), (0.0, 8.0)
-BOOK = 3
+RANGE = 3
 
 
 def clustered(**parameters: object) -> ByHand:
-    """a and b go to the right, c and d up; d has the most samples."""
+    """Return a run with clusters: a and b move to the right, c and d up; d has the most samples."""
     hand = ByHand(EAFL(**{"clusters": 2, "every": 2, "phi": 0.5} | parameters), (1.0, 1.0))  # type: ignore[arg-type]
     hand.start(a=10, b=30, c=20, d=60)
     for device, delta in (("a", RIGHT), ("c", UP), ("b", RIGHT), ("d", UP)):
@@ -42,7 +44,7 @@ def test_gradients_are_for_the_clustering_only_and_heads_are_sent_the_model() ->
     assert {event.reason for event in hand.events(trace.Rejected)} == {"it was for the clustering only"}
     assert {name for name, _ in hand.groups} == {"a", "b", "c", "d"}
     for name, group in hand.groups:
-        assert bool(group.members) == (name == group.head)  # members need not know each other
+        assert bool(group.members) == (name == group.head)  # only the head gets the list of members
         assert group.quorum == 1  # ⌈0.5·2⌉
     assert set(hand.engine.busy) == set(heads(hand).values())
     for head in heads(hand).values():
@@ -51,7 +53,7 @@ def test_gradients_are_for_the_clustering_only_and_heads_are_sent_the_model() ->
         assert train.number == CLUSTER_JOBS
 
 
-def test_two_iterations_of_dsa_and_the_clusters_are_made_anew() -> None:
+def test_two_iterations_of_dsa_and_then_a_new_clustering() -> None:
     hand = clustered()
     first, second = heads(hand).values()
     hand.update(first, 4.0, 0.0)
@@ -67,7 +69,7 @@ def test_two_iterations_of_dsa_and_the_clusters_are_made_anew() -> None:
     assert (hand.model[1], hand.engine.version) == (5.0, 2)
     assert hand.dispatched() == ["a", "b", "c", "d"]  # R = 2
     assert not any(hand.train(name).for_cluster for name in "abcd")
-    # tickets of the aggregator are larger than any that heads may have given out
+    # new tickets of the aggregator are larger than all tickets of heads
     assert range_of(hand.train("a").ticket) > max(group.ticket_range for _, group in hand.groups)
     check_conservation(hand.engine)
 
@@ -81,7 +83,7 @@ def test_without_gdc_the_clusters_stay() -> None:
     assert len(hand.events(trace.Clustered)) == 1
 
 
-def test_without_dsa_each_head_has_its_answer_at_once() -> None:
+def test_without_dsa_each_head_gets_the_next_model_at_once() -> None:
     hand = clustered(dsa=False, every=100)
     first, second = heads(hand).values()
     hand.update(first, 3.0, 0.0)
@@ -92,12 +94,12 @@ def test_without_dsa_each_head_has_its_answer_at_once() -> None:
     assert [event.staleness for event in hand.events(trace.Aggregated)] == [[0], [1]]
 
 
-def test_without_saa_heads_are_told_so() -> None:
+def test_heads_learn_whether_saa_is_used() -> None:
     assert {group.damped for _, group in clustered().groups} == {True}
     assert {group.damped for _, group in clustered(saa=False).groups} == {False}
 
 
-def test_a_head_that_leaves_is_replaced_at_once_and_one_that_is_late_after_its_patience() -> None:
+def test_a_head_that_leaves_is_replaced_at_once_and_a_late_one_after_the_patience() -> None:
     hand = clustered(patience=7.0)
     first, second = heads(hand).values()
     others = {"a": "b", "b": "a", "c": "d", "d": "c"}
@@ -106,7 +108,7 @@ def test_a_head_that_leaves_is_replaced_at_once_and_one_that_is_late_after_its_p
     assert hand.train(others[first]).for_cluster
     hand.wake()
     assert hand.now == 7.0
-    assert heads(hand) == {0: others[first], 1: others[second]}  # the first has nobody else
+    assert heads(hand) == {0: others[first], 1: others[second]}  # the first cluster has no other member
     assert hand.events(trace.Superseded)[-1].device == second
     hand.update(others[first], 3.0, 0.0)
     hand.update(others[second], 0.0, 3.0)
@@ -115,7 +117,7 @@ def test_a_head_that_leaves_is_replaced_at_once_and_one_that_is_late_after_its_p
     check_conservation(hand.engine)
 
 
-def test_a_cluster_is_given_twice_as_long_each_time_in_a_row() -> None:
+def test_a_cluster_has_twice_as_long_after_each_late_head() -> None:
     hand = clustered(patience=4.0)
     hand.wake()
     assert hand.now == 4.0
@@ -126,10 +128,10 @@ def test_a_cluster_is_given_twice_as_long_each_time_in_a_row() -> None:
     for head in list(heads(hand).values()):
         hand.update(head, 1.0, 0.0)
     hand.wake()
-    assert hand.now == 32.0  # they have answered: it begins again with 4
+    assert hand.now == 32.0  # they have answered: the next deadline is 4 s again
 
 
-def test_who_joins_goes_where_it_was_or_into_the_smallest_cluster() -> None:
+def test_a_device_that_joins_goes_where_it_was_or_into_the_smallest_cluster() -> None:
     hand = clustered()
     member = ({"c", "d"} - {heads(hand)[1]}).pop()
     hand.leave(member)
@@ -138,24 +140,24 @@ def test_who_joins_goes_where_it_was_or_into_the_smallest_cluster() -> None:
     assert hand.events(trace.Grouped)[-1].cluster == 1
     hand.join(member, 60)
     assert (hand.events(trace.Grouped)[-1].cluster, member in hand.events(trace.Grouped)[-1].members) == (1, True)
-    head_ledgers = {event.ticket_range for event in hand.events(trace.Grouped) if event.cluster == 1}
-    assert len(head_ledgers) == 1  # the head is the same: nothing begins anew
+    ranges = {event.ticket_range for event in hand.events(trace.Grouped) if event.cluster == 1}
+    assert len(ranges) == 1  # the head is the same: the cluster does not start over
 
 
-def test_a_clustering_does_not_wait_for_ever_for_who_hangs() -> None:
+def test_a_clustering_does_not_wait_for_ever_for_a_suspended_device() -> None:
     hand = ByHand(EAFL(clusters=2, patience=5.0), (0.0, 0.0))
     hand.start(a=1, b=1, c=1)
     hand.update("a", *RIGHT)
     hand.update("b", *UP)
     hand.wake()
     [found] = hand.events(trace.Clustered)
-    assert (hand.now, found.clusters) == (5.0, [["a", "c"], ["b"]])  # with who sent nothing
+    assert (hand.now, found.clusters) == (5.0, [["a", "c"], ["b"]])  # c has sent nothing
     grouped = hand.events(trace.Grouped)
     assert sorted(name for event in grouped for name in event.members) == ["a", "b", "c"]
     assert [event.device for event in hand.events(trace.Superseded)] == ["c"]
 
 
-def test_a_clustering_goes_on_waiting_twice_as_long_while_gradients_are_fewer_than_clusters() -> None:
+def test_a_clustering_waits_twice_as_long_while_gradients_are_fewer_than_clusters() -> None:
     hand = ByHand(EAFL(clusters=2, patience=5.0), (0.0, 0.0))
     hand.start(a=1, b=1, c=1, d=1)
     hand.wake()
@@ -164,14 +166,14 @@ def test_a_clustering_goes_on_waiting_twice_as_long_while_gradients_are_fewer_th
     hand.wake()
     assert (hand.now, hand.engine.wake_at, hand.events(trace.Clustered)) == (15.0, 35.0, [])
     hand.update("c", *UP)
-    assert not hand.events(trace.Clustered)  # there is time for others
+    assert not hand.events(trace.Clustered)  # others may still arrive
     hand.update("b", *RIGHT)
     hand.wake()
     [found] = hand.events(trace.Clustered)
     assert (hand.now, found.clusters) == (35.0, [["a", "b"], ["c", "d"]])
 
 
-def test_a_clustering_of_fewer_devices_than_clusters_waits_for_them_all() -> None:
+def test_a_clustering_of_fewer_devices_than_clusters_waits_for_all_of_them() -> None:
     hand = ByHand(EAFL(clusters=3, patience=5.0), (0.0, 0.0))
     hand.start(a=1, b=1, c=1)
     hand.update("a", *RIGHT)
@@ -182,8 +184,8 @@ def test_a_clustering_of_fewer_devices_than_clusters_waits_for_them_all() -> Non
     assert [event.clusters for event in hand.events(trace.Clustered)] == [[["a"], ["b"]]]
 
 
-@pytest.mark.parametrize("fate", ["unfit", "nobody waits for it"])
-def test_what_went_into_a_result_that_is_not_taken_is_settled_at_once(fate: str) -> None:
+@pytest.mark.parametrize("fate", ["invalid", "for an unknown ticket"])
+def test_the_tickets_of_a_result_that_is_not_used_end_at_once(fate: str) -> None:
     hand = clustered()
     head, ticket_range = next((event.head, event.ticket_range) for event in hand.events(trace.Grouped))
     ticket = first_ticket(ticket_range) + 1
@@ -192,7 +194,7 @@ def test_what_went_into_a_result_that_is_not_taken_is_settled_at_once(fate: str)
     for_cluster = hand.train(head).ticket
     update = Update(
         device=head,
-        ticket=for_cluster if fate == "unfit" else for_cluster + 10,
+        ticket=for_cluster if fate == "invalid" else for_cluster + 10,
         version=0,
         delta=vector(np.nan, 0.0),
         samples=1,
@@ -205,11 +207,11 @@ def test_what_went_into_a_result_that_is_not_taken_is_settled_at_once(fate: str)
     )
     hand.engine.update(update, 1.0)
     [gone] = hand.events(trace.Lost)
-    assert (gone.ticket, gone.device, gone.reason) == (ticket, head, "what its head made of it was not used")
+    assert (gone.ticket, gone.device, gone.reason) == (ticket, head, "the result of its head was not used")
     assert hand.engine.head_ledgers.in_flight == 0
 
 
-def test_purity_is_told_where_the_truth_is_known() -> None:
+def test_purity_is_recorded_if_the_true_groups_are_known() -> None:
     events: list[trace.Event] = []
     engine = Engine(
         EAFL(clusters=1),
@@ -246,8 +248,8 @@ def test_purity_is_told_where_the_truth_is_known() -> None:
 # ---- a head
 
 
-class Cluster:
-    """A head's engine, whose members are played by hand."""
+class HeadByHand:
+    """The engine of a head; the test plays its members."""
 
     def __init__(self, quorum: int, damped: bool = True) -> None:
         self.sent: dict[str, Train] = {}
@@ -257,7 +259,7 @@ class Cluster:
             HeadStrategy(quorum, damped),
             vector(0.0),
             version=5,
-            ticket_range=BOOK,
+            ticket_range=RANGE,
             jobs={"a": 4},
             job=Job(steps=2),
             up=lambda delta, merged: self.results.append((delta, merged)),
@@ -294,9 +296,9 @@ class Cluster:
 
 
 def test_three_results_of_saa() -> None:
-    cluster = Cluster(quorum=2)
-    assert cluster.sent["a"].ticket == first_ticket(BOOK) + 1
-    assert (cluster.sent["a"].number, cluster.sent["b"].number) == (4, 0)  # jobs are numbered on
+    cluster = HeadByHand(quorum=2)
+    assert cluster.sent["a"].ticket == first_ticket(RANGE) + 1
+    assert (cluster.sent["a"].number, cluster.sent["b"].number) == (4, 0)  # the numbers of jobs continue
     cluster.update("a", 4.0)
     assert not cluster.results
     cluster.update("b", 8.0)
@@ -305,7 +307,7 @@ def test_three_results_of_saa() -> None:
     assert (list(delta), [weight for _, weight, _ in merged]) == ([7.0], [0.25, 0.75])
 
     cluster.adopt(6)
-    assert set(cluster.sent) == {"a", "b"}  # those who took part
+    assert set(cluster.sent) == {"a", "b"}  # those that took part
     assert {train.version for train in cluster.sent.values()} == {6}
     cluster.update("a", 7.0)
     cluster.sent["c"] = next(
@@ -319,9 +321,9 @@ def test_three_results_of_saa() -> None:
     assert list(delta) == pytest.approx([4.0])
     assert [staleness for _, _, staleness in merged] == [0, 1]
 
-    cluster.update("b", 1.0)  # while the head waits: for the next result
+    cluster.update("b", 1.0)  # the head waits for a model: this is for the next result
     assert len(cluster.results) == 2
-    cluster.adopt(9)  # other clusters do not wait for this one
+    cluster.adopt(9)  # versions were made without this cluster
     assert set(cluster.sent) == {"a", "c"}
     cluster.update("a", 0.0)
     delta, merged = cluster.results[2]
@@ -330,38 +332,38 @@ def test_three_results_of_saa() -> None:
 
 
 def test_without_saa_a_result_is_the_plain_mean() -> None:
-    cluster = Cluster(quorum=2, damped=False)
+    cluster = HeadByHand(quorum=2, damped=False)
     cluster.update("a", 4.0)
     cluster.update("b", 8.0)
     assert list(cluster.results[0][0]) == [6.0]
 
 
-def test_a_head_that_is_asked_for_fewer_updates_does_not_wait_for_more() -> None:
-    cluster = Cluster(quorum=3)
+def test_a_smaller_quorum_takes_effect_at_once() -> None:
+    cluster = HeadByHand(quorum=3)
     cluster.update("a", 4.0)
     cluster.update("b", 8.0)
     cluster.engine.leave("c", "it is no member any more", 2.0)
     assert not cluster.results
-    cluster.engine.want(2, 2.0)
+    cluster.engine.set_quorum(2, 2.0)
     assert len(cluster.results) == 1
 
 
-def test_a_model_of_the_same_version_sets_the_cluster_to_work_again() -> None:
-    cluster = Cluster(quorum=1)
+def test_a_model_of_the_same_version_starts_the_cluster_again() -> None:
+    cluster = HeadByHand(quorum=1)
     cluster.update("a", 4.0)
     cluster.adopt(5)
     assert (set(cluster.sent), cluster.engine.version) == ({"a"}, 5)
 
 
-def test_a_result_is_made_of_the_first_updates_and_the_others_have_their_turn_next() -> None:
-    cluster = Cluster(quorum=1)
+def test_a_result_has_the_first_updates_and_the_next_one_the_others() -> None:
+    cluster = HeadByHand(quorum=1)
     first = dict(cluster.sent)
     cluster.update("a", 4.0)
     cluster.update("b", 8.0)
     cluster.update("c", 2.0)
     assert [ticket for ticket, _, _ in cluster.results[0][1]] == [first["a"].ticket]
     cluster.adopt(6)
-    assert set(cluster.sent) == {"a"}  # the others' updates wait: they are used first
+    assert set(cluster.sent) == {"a"}  # the updates of the others wait: they are used first
     cluster.adopt(7)
     assert set(cluster.sent) == {"b"}
     assert [merged for _, merged in cluster.results[1:]] == [
@@ -372,12 +374,12 @@ def test_a_result_is_made_of_the_first_updates_and_the_others_have_their_turn_ne
     check_conservation(cluster.engine)
 
 
-def test_an_update_that_waits_is_used_although_its_device_has_left() -> None:
-    cluster = Cluster(quorum=2)
+def test_a_waiting_update_is_used_although_its_device_has_left() -> None:
+    cluster = HeadByHand(quorum=2)
     for name in "abc":
         cluster.update(name, 4.0)
     cluster.engine.leave("c", "it is no member any more", 1.0)
-    cluster.engine.want(1, 1.0)
+    cluster.engine.set_quorum(1, 1.0)
     cluster.adopt(6)
     assert len(cluster.results) == 2
     assert set(cluster.sent) == {"a", "b"}

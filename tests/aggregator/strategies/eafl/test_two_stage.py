@@ -33,19 +33,19 @@ def test_two_iterations_of_two_clusters_by_hand() -> None:
     """Cluster one: a (1 sample), b (3); cluster two: c (4). φ = ½: one of two, one of one."""
     assert (quorum(0.5, 2), quorum(0.5, 1)) == (1, 1)
     first, second = saa([vector(8)], [1], [0]), saa([vector(-4)], [4], [0])  # a and c are the fastest
-    model = dsa(vector(0), [first, second], [4, 4])  # ½·8 − ½·4; a stands for b, too
+    model = dsa(vector(0), [first, second], [4, 4])  # ½·8 − ½·4; the weight of cluster one includes b
     assert model.tolist() == [2.0]
     first, second = saa([vector(8)], [3], [1]), saa([vector(2)], [4], [0])  # b trained on version 0: τ = 2
     model = dsa(model, [first, second], [4, 4])  # 2 + ½·½·8 + ½·2
     assert model.tolist() == [5.0]
 
 
-def test_one_head_alone_counts_by_its_part_of_all_samples() -> None:
+def test_the_result_of_one_head_is_weighted_by_its_share_of_all_samples() -> None:
     assert dsa_weights([10], total=40) == [0.25]
     assert dsa(vector(1), [vector(8)], [10], total=40).tolist() == [3.0]
 
 
-def test_neither_changes_what_it_is_given() -> None:
+def test_neither_stage_changes_its_arguments() -> None:
     model, delta = vector(1, 2), vector(3, 4)
     model.flags.writeable = delta.flags.writeable = False
     assert saa([delta], [1], [0]) is not delta
@@ -61,14 +61,14 @@ def test_a_head_waits_for_its_share_rounded_up(phi: float, members: int, expecte
 
 
 @given(st.floats(0.001, 1), st.integers(1, 1000))
-def test_a_head_waits_for_somebody_and_for_no_more_than_there_are(phi: float, members: int) -> None:
+def test_a_quorum_is_at_least_one_and_at_most_all_members(phi: float, members: int) -> None:
     assert 1 <= quorum(phi, members) <= members
 
 
 @given(st.lists(st.tuples(st.integers(1, 1000), st.integers(0, 50), st.integers(-100, 100)), min_size=1, max_size=20))
 def test_both_stages_together_are_one_weighted_sum(updates: list[tuple[int, int, int]]) -> None:
     samples, staleness, numbers = zip(*updates, strict=True)
-    whole = [own + 7 for own in samples]  # each is the fastest of a cluster of its own, which has more samples
+    whole = [own + 7 for own in samples]  # each is the fastest device of another cluster, which has more samples
     model = dsa(vector(5), [saa([vector(x)], [n], [t]) for n, t, x in updates], whole)
     expected = 5 + sum(w * x / (t + 1) for w, t, x in zip(whole, staleness, numbers, strict=True)) / sum(whole)
     assert float(model[0]) == pytest.approx(expected, rel=1e-4, abs=1e-4)
