@@ -1,1 +1,1 @@
-"""One emulated device is one OS process."""
+"""One emulated device, which is one OS process: its state machine, its transfers and its jobs."""

@@ -1,39 +1,57 @@
-"""The life of a device as a state machine: messages and the time go in, updates and events come out. No I/O.
+"""One device as a state machine: messages and the time go in, updates and events come out. It does no I/O.
 
-A job is downloaded (``downloads.py``), trained (``jobs.py``: paced, perhaps suspended in the middle) and uploaded
-(``uploads.py``), where the rule wants it so only when it has granted a rate; here is what follows when on what. A Train
-that comes while the device is busy downloads beside the old work and replaces it when it is there; if that download is
-lost, the old work goes on. A Train without a job is the final model, which ends all work.
+States: a job is downloaded (``downloads.py``), trained (``jobs.py``), kept until the strategy grants a rate if it must
+be, and uploaded (``upload_retry.py``). A Train that arrives while the device is busy is downloaded beside the old work
+and replaces it at the end of that download; if the download is dropped, the old work continues. A Train without a job
+is the final model, which ends all work. A kill by the script ends everything.
 
-A device that is away by its availability trace, or hangs by the script, stands still wherever it is. When that will be
-is known beforehand: transfers are due after it from the start, deadlines of computing move when it is over.
+Order: ``_upcoming`` lists what happens next, with the moment at which each thing is due. ``due``, ``wants_step`` and
+``advance`` all read this one list. The earliest entry comes first, however late the process wakes; simultaneous entries
+keep their order in the list. A step in the list is computed by the process. It delays only an absence that begins after
+it: until the step is computed, neither the absence nor anything after the absence happens.
 
-Whatever is due counts from the moment at which the thing before it was due, never from the moment at which this
-process woke up and saw it; only a step that was computed too late moves what comes after it. So waiting for a core is
-absorbed as long as there is slack, and never adds up.
+Time (ADR 7): a thing is due when the thing before it was due plus its duration. The moment at which the process woke
+does not count. Only a step that was computed too late moves what follows it. So the wait for a core is absorbed while
+there is slack, and it never adds up.
+
+Standing still: the fault timetable (ADR 5) plans a *suspension* for a step of a job; a Train that arrives in it waits
+for its end. An *absence* comes from the availability trace or from the script, at any moment, and is known beforehand:
+transfers count it in from their start. Both move the deadlines of computing when they are over.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
+from operator import itemgetter
+from typing import TypeAlias
 
 import msgspec
 
+from devices import invariants
 from devices.compute.trainer import Trainer
 from devices.downloads import Downloads
 from devices.jobs import Jobs, Meter
-from devices.route import NEVER, Route
-from devices.uploads import Uploads
-from devices.work import State, Suspension, Work
+from devices.route import Route
+from devices.suspensions import Suspensions
+from devices.upload_retry import Uploads
+from devices.work import State, Work
 from testbed.emulation.faults import Timetable
 from testbed.history.trace import Event, Scripted, Suspended, as_table
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.script import Script
-from testbed.wire.messages import Ask, Base, Grant, Heartbeat, Job, Train, Update
+from testbed.wire.messages import Ask, Base, Grant, Heartbeat, Train, Update
+from testbed.wire.training_job import Job
+
+Action: TypeAlias = Callable[[float], None]
+"""Does something that is due. Its argument is the present moment, which may be later."""
+Entry: TypeAlias = tuple[float, Action | None]
+"""When something is due, and how to do it. None: the next step is due, which the process computes (``step``)."""
 
 
 class Device:
-    """One emulated device."""
+    """One emulated device. All moments are emulated seconds."""
 
     def __init__(
         self,
@@ -47,17 +65,17 @@ class Device:
         grain: float = 0.0,
         begins: float = 0.0,
     ) -> None:
-        """``lead``: so many seconds before it is due, an update is given to the transport.
+        """Make a device that is idle at ``begins``: the start of the run, or the moment of a rejoin.
 
-        ``ahead``: so many seconds before its time, a step may be computed. ``grain``: see Pace. ``begins``: when it is
-        there, if it was dead before.
+        An update is handed to the transport ``lead`` seconds before it is due. A step may be computed ``ahead`` seconds
+        early. ``grain``: see Pace.
         """
         self.spec = spec
         self._lead = lead
         self._script, self._dead = Script(spec.script, begins), False
         self._events: list[Event] = []
-        self._ways = Route(spec, timetable)
-        self._downloads = Downloads(spec.name, self._ways, self._events.append, begins)
+        self._route = Route(spec, timetable)
+        self._downloads = Downloads(spec.name, self._route, self._events.append, begins)
         self._jobs = Jobs(
             spec,
             timetable,
@@ -70,45 +88,43 @@ class Device:
             grain=grain,
             last=self._script.killed_at,
         )
-        self._uploads = Uploads(spec, self._ways, self._events.append)
+        self._uploads = Uploads(spec, self._route, self._events.append)
+        self._suspensions = Suspensions(spec, begins)
         self._work: Work | None = None
         self._base: Train | Base | None = None
-        """The model to go on with where a download is lost, if the device does so."""
-        self._suspension: Suspension | None = None
-        self._absences = spec.absences(begins)
-        self._absence = next(self._absences, NEVER)
-        """The next time that it is away."""
+        """The last model, if the device trains it again when a download is lost."""
         self._inbox: Train | None = None
-        self._awake_since = begins
+        """A Train that arrived during a suspension."""
         self._finished = 0
         self._trains = 0
         self._grant: Grant | None = None
-        """The last one, which may be here before the model that it is for."""
+        """The last one; it may arrive before the model that it is for."""
         self.outbox: list[Update | Ask] = []
 
     # ---- what goes in
 
     def receive(self, train: Train, now: float) -> None:
-        """A Train has reached this end of the transport; its way over the emulated link began when it was sent."""
+        """Accept a Train from the transport. Its transfer over the emulated link began when it was sent."""
         if self._dead:
             return
         self._trains += 1
-        if self._suspension is not None and not self._suspension.away:
+        suspension = self._suspensions.current
+        if suspension is not None and not suspension.away:
             self._inbox = train
         else:
             self._download(train, train.sent, now)
 
     def receive_base(self, base: Base) -> None:
-        """In an earlier life, before the run was interrupted, this model was here."""
+        """Accept the model that this device had before its process was restarted."""
         self._base = base
 
     def receive_grant(self, grant: Grant) -> None:
-        """An upload begins when it was granted, or computed: not when this process saw the grant."""
+        """Accept a rate. The upload begins when it was granted or computed, not when this process saw the grant."""
         if self._dead:
             return
         self._grant, work = grant, self._work
         if work is None or work.train.ticket != grant.ticket:
-            return  # for a model on its way; or for work that is given up
+            return  # for a model that is still being downloaded, or for work that was abandoned
         if work.waits and work.update is not None:
             work.retry_at = max(work.update.finished, grant.sent)
         work.granted = work.granted or grant
@@ -119,57 +135,21 @@ class Device:
             return
         self._advance(min(now, self._script.killed_at))
         while self._script.next <= now and not self._dead:
-            event = self._script.take()
+            event = self._script.pop()
             if event.do == "kill":
                 self._die(event.at)
-            else:  # what it does to links, computing and the device was known beforehand
+            else:  # its effect on links, computing and the device was known beforehand
                 self._events.append(
                     Scripted(t=event.at, device=self.spec.name, do=event.do, seconds=event.seconds, value=event.value)
                 )
 
     def _die(self, moment: float) -> None:
-        """From now on nothing happens any more."""
+        """Stop, and ignore everything from now on."""
         self.stop(moment)
-        self._work = self._suspension = self._inbox = None
+        self._work = self._inbox = None
+        self._suspensions.stop()
         self._downloads.stop()
         self._dead = True
-
-    def _advance(self, now: float) -> None:
-        while True:
-            work = self._work
-            download = self._downloads.due
-            if self._suspension is not None:
-                if work is not None and work.send_at <= min(now, self._suspension.until):
-                    self._send(work)  # due as soon as the device is back
-                elif self._suspension.until > now:
-                    return
-                else:
-                    self._wake_up(self._suspension.until, now)
-            elif work is not None and work.send_at <= min(now, download):
-                self._send(work)
-            else:
-                gone, wanted = self._absence[0], self.wants_step(now)
-                moment = self._work_due(work) if work is not None and not wanted else math.inf
-                if min(download, moment) > min(now, gone):  # what was due first comes first, however late we wake
-                    if gone > now or wanted:
-                        return
-                    self._go_away()
-                elif work is not None and moment <= download:
-                    self._advance_work(work, now)
-                else:
-                    self._end_download(now)
-
-    def wants_step(self, now: float) -> bool:
-        """Whether the next local step should be computed now: a step that begins before the device goes away, too."""
-        work = self._work
-        return (
-            work is not None
-            and self._jobs.paced
-            and work.done < work.steps
-            and self._suspension is None
-            and not work.suspends_now
-            and work.pace.begins(work.done) <= min(now, self._absence[0])
-        )
 
     def step(self) -> None:
         """Compute one local step, at the speed of the host. Call :meth:`stepped` with the time after it."""
@@ -182,52 +162,102 @@ class Device:
         self._work.pace.finished_step(self._work.done, now, self._jobs.meter())
 
     def progressed(self, loss: float, now: float) -> None:
-        """A step has ended in the process that computes for us."""
+        """Count a step that the worker process has computed."""
         assert self._work is not None
         self._work.losses += loss
         self._work.done += 1
         self.stepped(now)
 
     def stop(self, now: float) -> None:
-        """The run is over: tell what was under way, so that the seconds spent on it are not taken for idle ones.
+        """Report what is under way at the end of the run, so that the seconds spent on it do not count as idle.
 
-        What was due by now has happened, although this process may not have looked yet: an update that the aggregator
-        has applied must not be missing here.
+        Everything that is due by now happens first: an update that the aggregator has applied must not be missing.
         """
         self.advance(now)
-        if self._suspension is not None:
+        if self._suspensions.current is not None:
             self._wake_up(now, now)
         if self._work is not None and self._work.update is None:
             self._jobs.abandon(self._work, now)
 
-    # ---- what comes out
+    # ---- the order of simultaneous things
+
+    def _upcoming(self) -> list[Entry]:
+        """Return what happens next, the earliest first. Simultaneous entries keep the order of these lines."""
+        work, suspension = self._work, self._suspensions.current
+        entries: list[Entry] = []
+        if work is not None:
+            entries.append((work.send_at, partial(self._send, work)))
+        if suspension is not None:
+            entries.append((suspension.until, partial(self._wake_up, suspension.until)))
+        else:
+            if work is not None:
+                entries.append(self._next_of(work))
+            entries.append((self._downloads.due, self._end_download))
+            entries.append((self._suspensions.next_absence, self._go_away))
+        entries.sort(key=itemgetter(0))
+        return entries
+
+    def _next_of(self, work: Work) -> Entry:
+        """Return the next thing in a job: something ends, or a step should begin."""
+        if work.update is not None:
+            if work.upload is not None:
+                return work.upload.due, partial(self._end_upload, work)
+            return work.retry_at, partial(self._begin_upload, work)
+        if work.suspends_now:
+            return work.pace.ended(work.done), partial(self._suspend, work)
+        if work.done < work.steps:
+            return work.pace.begins(work.done) if self._jobs.paced else math.inf, None
+        # all steps are computed, perhaps ahead: the upload can be prepared ahead, too, unless the end will move
+        ended = work.pace.ended(work.done)
+        certain = ended <= min(self._suspensions.next_absence, self._script.killed_at)
+        return ended - self._lead if certain else math.inf, partial(self._finish_training, work)
+
+    def _advance(self, now: float) -> None:
+        while (action := self._next_action(now)) is not None:
+            action(now)
+
+    def _next_action(self, now: float) -> Action | None:
+        """Return the first action that is due. None: there is none, or a step must be computed before an absence."""
+        step_is_due = False
+        for due, action in self._upcoming():
+            if due > now or (step_is_due and action == self._go_away):
+                return None
+            if action is not None:
+                return action
+            step_is_due = True
+        return None
+
+    def wants_step(self, now: float) -> bool:
+        """Return whether the process should compute the next local step now: its time comes before the next absence."""
+        for due, action in self._upcoming():
+            if due > now or action == self._go_away:
+                return False
+            if action is None:
+                return True
+        return False
 
     def due(self) -> float:
-        """When :meth:`advance` or :meth:`step` is next wanted; infinity while only a message can change anything."""
+        """Return when :meth:`advance` or :meth:`step` is wanted next; infinity if only a message changes anything."""
         return math.inf if self._dead else min(self._script.next, self._due())
 
     def _due(self) -> float:
-        if self._suspension is not None:
-            return min(self._suspension.until, self._work.send_at if self._work is not None else math.inf)
-        moment = min(self._absence[0], self._downloads.due)
-        if self._work is not None:
-            moment = min(moment, self._work.send_at, self._work_due(self._work))
-        return moment
+        return self._upcoming()[0][0]
+
+    # ---- what comes out
 
     @property
     def frozen_until(self) -> float | None:
-        """While the whole process should be stopped: when it should go on."""
-        if self._suspension is None or self.spec.suspend_by != "signal":
+        """When a process that suspends itself by a signal should continue; None if it should not stop."""
+        if self._suspensions.current is None or self.spec.suspend_by != "signal":
             return None
-        # a process that is stopped could neither send an update nor tell its last word
-        send_at = self._work.send_at if self._work is not None else math.inf
-        return min(self._suspension.until, send_at, self._script.killed_at)
+        # a stopped process could neither send an update nor its last heartbeat
+        return min(self._due(), self._script.killed_at)
 
     @property
     def state(self) -> State:
         if self._dead:
             return State.KILLED
-        if self._suspension is not None:
+        if self._suspensions.current is not None:
             return State.SUSPENDED
         if self._work is not None:
             if self._work.waits:
@@ -237,35 +267,35 @@ class Device:
 
     @property
     def own_range(self) -> int | None:
-        """Of tickets that come from a cluster head which is this device: they go over no link."""
-        return self._ways.own_range
+        """The ticket range of the cluster head on this device: its tickets go over no link. None: it is no head."""
+        return self._route.own_range
 
     @own_range.setter
     def own_range(self, ticket_range: int | None) -> None:
-        self._ways.own_range = ticket_range
+        self._route.own_range = ticket_range
 
     @property
     def awake_since(self) -> float:
-        """When it was back, the last time that it hung."""
-        return self._awake_since
+        """When the last suspension ended."""
+        return self._suspensions.awake_since
 
     @property
     def dies_at(self) -> float:
-        """When the script kills it."""
+        """When the script kills the device."""
         return self._script.killed_at
 
-    def beat(self) -> Heartbeat:
-        """A heartbeat, which carries the events since the last message."""
-        return msgspec.structs.replace(self.standing(), events=self.take_events())
+    def heartbeat(self) -> Heartbeat:
+        """Return a heartbeat with the events since the last message."""
+        return msgspec.structs.replace(self.heartbeat_without_events(), events=self.take_events())
 
-    def standing(self) -> Heartbeat:
-        """A heartbeat that tells of no events."""
+    def heartbeat_without_events(self) -> Heartbeat:
+        """Return a heartbeat, and keep the events for a later message."""
         work = self._work
-        holding = self._inbox or self._downloads.train or (work.train if work is not None else None)
+        current = self._inbox or self._downloads.train or (work.train if work is not None else None)
         return Heartbeat(
             device=self.spec.name,
             state=self.state.value,
-            ticket=holding.ticket if holding is not None else 0,
+            ticket=current.ticket if current is not None else 0,
             finished=self._finished,
             trains=self._trains,
             progress=work.done / work.steps if work is not None else 0.0,
@@ -273,34 +303,47 @@ class Device:
         )
 
     def take_events(self) -> tuple[dict[str, object], ...]:
+        """Return the events since the last call."""
         events = tuple(as_table(event) for event in self._events)
         self._events.clear()
         return events
 
+    def validate(self) -> None:
+        """Raise AssertionError if an invariant is broken. May be called between any two other calls."""
+        work, download, suspension = self._work, self._downloads.train, self._suspensions.current
+        invariants.check_state(self.state, work, download, suspension)
+        invariants.check_tickets(work, download, self._finished)
+        invariants.check_suspension(suspension, work, self._inbox)
+        invariants.check_outbox(self.outbox, self.spec.name, self._finished)
+        invariants.check_times(due for due, _ in self._upcoming())
+        if work is not None:
+            invariants.check_work(work, self._finished)
+            self._jobs.validate(work)
+
     # ---- download
 
     def _download(self, train: Train, moment: float, now: float) -> None:
-        coming, work = self._downloads.train, self._work
-        in_hand = (coming.ticket if coming is not None else 0, work.train.ticket if work is not None else 0)
-        if train.ticket in in_hand or train.ticket <= self._finished:
-            return  # sent again although we have it, or had it
-        self._downloads.begin(train, moment, now, self._suspension)
+        download, work = self._downloads.train, self._work
+        current = (download.ticket if download is not None else 0, work.train.ticket if work is not None else 0)
+        if train.ticket in current or train.ticket <= self._finished:
+            return  # a resend of a ticket that has already arrived
+        self._downloads.begin(train, moment, now, self._suspensions.current)
 
     def _end_download(self, now: float) -> None:
-        train, way = self._downloads.end(now)
-        moment = max(way.due, self._awake_since)
-        if way.dropped:
+        train, transfer = self._downloads.end(now)
+        moment = max(transfer.due, self._suspensions.awake_since)
+        if transfer.dropped:
             if self._base is not None and self._work is None and train.job is not None:
-                # the ticket is new, the model is not: the update will say which one it is based on
+                # the ticket is new, the model is not: the update names the version that it is based on
                 old = msgspec.structs.replace(train, version=self._base.version, model=self._base.model)
                 self._start_work(old, train.job, moment)
             return
         if self._work is not None:
             self._jobs.abandon(self._work, now)
             self._work = None
-        self._jobs.told(train)
+        self._jobs.update_baseline(train)
         if train.job is None:
-            self._finished = train.ticket  # the final model: the next heartbeat says that it is here
+            self._finished = train.ticket  # the final model: the next heartbeat reports that it has arrived
             return
         self._base = train if self.spec.on_lost_download == "old_base" else None
         self._start_work(train, train.job, moment)
@@ -310,53 +353,22 @@ class Device:
     def _start_work(self, train: Train, job: Job, moment: float) -> None:
         self._work = self._jobs.begin(train, job, self._downloads.number, moment, self._grant)
 
-    def _work_due(self, work: Work) -> float:
-        """When something ends, or the next step should begin."""
-        if work.update is not None:
-            return work.upload.due if work.upload is not None else work.retry_at
-        if work.suspends_now:
-            return work.pace.ended(work.done)
-        if work.done == work.steps:  # computed ahead, its way out can be prepared ahead, unless the end will move
-            ended = work.pace.ended(work.done)
-            return ended - self._lead if ended <= min(self._absence[0], self._script.killed_at) else math.inf
-        return work.pace.begins(work.done) if self._jobs.paced else math.inf
-
-    def _advance_work(self, work: Work, now: float) -> None:
-        if work.update is None:
-            if work.suspends_now:
-                self._fall_asleep(work, work.pace.ended(work.done))
-            elif work.done == work.steps:
-                self._finish_training(work, work.pace.ended(work.done), now)
-        elif work.upload is None:
-            self._uploads.begin(work, work.retry_at)
-        elif self._uploads.end(work, now):
-            self._work = None
-
-    def _fall_asleep(self, work: Work, moment: float) -> None:
+    def _suspend(self, work: Work, now: float) -> None:
         assert work.suspension is not None
-        seconds = work.suspension.seconds
+        self._suspensions.suspend(work.pace.ended(work.done), work.suspension.seconds)
         work.suspension = None
         work.computing.pause()
-        self._suspension = Suspension(started=moment, until=moment + seconds, asked=seconds)
 
-    def _go_away(self) -> None:
-        """The device is away for a while, whatever it does."""
-        (gone, back), self._absence = self._absence, next(self._absences, NEVER)
-        started = max(gone, self._awake_since)
-        if back <= started:
-            return  # it hung for all of it
-        work = self._work
-        if work is not None and work.update is None:
-            work.computing.pause()
-        self._suspension = Suspension(started=started, until=back, asked=back - started, away=True)
+    def _go_away(self, now: float) -> None:
+        if self._suspensions.go_away() and self._work is not None and self._work.update is None:
+            self._work.computing.pause()
 
     def _wake_up(self, moment: float, now: float) -> None:
-        assert self._suspension is not None
-        suspension, self._suspension, self._awake_since = self._suspension, None, moment
+        suspension = self._suspensions.wake_up(moment)
         work = self._work if self._work is not None and self._work.update is None else None
         if work is not None:
             work.computing.resume()
-            work.pace.hold(suspension.started, moment)
+            work.pace.suspend(suspension.started, moment)
         self._events.append(
             Suspended(
                 t=now,
@@ -372,17 +384,27 @@ class Device:
             train, self._inbox = self._inbox, None
             self._download(train, max(moment, train.sent), now)
 
-    def _finish_training(self, work: Work, moment: float, now: float) -> None:
+    def _finish_training(self, work: Work, now: float) -> None:
+        moment = work.pace.ended(work.done)
         self._finished = work.train.ticket
         self._jobs.finish(work, moment, now)
-        if work.waits:  # ``retry_at`` is never until a grant comes
+        if work.waits:  # ``retry_at`` is infinite until a grant comes
             self.outbox.append(Ask(device=self.spec.name, ticket=work.train.ticket, due=moment, trains=self._trains))
         else:
             self._uploads.begin(work, moment if work.granted is None else max(moment, work.granted.sent))
 
-    def _send(self, work: Work) -> None:
-        """To the aggregator's process, which keeps it until it is due: by then the transport has done its part."""
+    # ---- upload
+
+    def _begin_upload(self, work: Work, now: float) -> None:
+        self._uploads.begin(work, work.retry_at)
+
+    def _send(self, work: Work, now: float) -> None:
+        """Hand the update to the transport ahead of its time. The aggregator keeps it until it is due."""
         assert work.update is not None
         assert work.upload is not None
         work.sent = True
         self.outbox.append(msgspec.structs.replace(work.update, due=work.upload.due, trains=self._trains))
+
+    def _end_upload(self, work: Work, now: float) -> None:
+        if self._uploads.end(work, now):
+            self._work = None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.host.cgroups import CpuQuota
+from testbed.host.cpu_quota import CpuQuota
 from testbed.profile.fleet import DeviceSpec
 from testbed.wire.credentials import Credential
-from testbed.wire.messages import Job
+from testbed.wire.training_job import Job
 
 GRAIN_SECONDS = 0.05
 """Host seconds: deadlines of one job that are closer than this are checked together."""
@@ -15,38 +15,42 @@ GRAIN_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejoining:
-    """When a device that was dead is there again: forked a little before, it waits for its time."""
+    """When a killed device joins again. Its process is forked a little earlier, and waits."""
 
     at: float
     origin: float
-    """Time zero of the run, on CLOCK_MONOTONIC: who is there from the start is told when the run begins."""
+    """Time zero of the run, on CLOCK_MONOTONIC. Devices that join at the start get it from Welcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceConfig:
+    """Everything that the process of a device needs."""
+
     spec: DeviceSpec
     core: int
     endpoint: str
     seed: int
     dilation: float
-    beat: float
+    heartbeat_seconds: float
     job: Job
-    """What most of its jobs will be like."""
+    """A job like most that it will get; for the warm-up."""
     recording: str | None = None
-    """File with what befell its jobs in a recorded run, which is to befall them again."""
+    """File with the jobs of a recorded run, which are replayed."""
     recording_end: str = "loop"
     begins: float = 0.0
-    """The moment at which the run begins for it: later than 0 where it was interrupted and goes on."""
+    """The moment at which the device begins: later than 0 if the run is resumed from a checkpoint."""
     rejoining: Rejoining | None = None
     credential: Credential | None = None
     heads: str = ""
-    """Folder with the endpoints of cluster heads."""
+    """Folder with the endpoints of the cluster heads."""
     quota: CpuQuota | float | None = None
-    """Share of a core for a process that only computes: by a control group, or by signals. None: paced, or free."""
+    """Share of a core for the worker process: by a control group, or by signals. None: paced, or not throttled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryConfig:
+    """Everything that the canary needs."""
+
     name: str
     core: int
     endpoint: str
@@ -54,7 +58,7 @@ class CanaryConfig:
     batch: int
     steps: int
     seconds: float
-    """Host seconds that so many steps of so many samples are paced to."""
+    """Host seconds that ``steps`` steps of ``batch`` samples are paced to."""
     every: float
-    """Host seconds from one time to the next."""
+    """Host seconds from one sample to the next."""
     credential: Credential | None = None

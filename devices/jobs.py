@@ -1,4 +1,4 @@
-"""From a model to the update that a device makes of it: how a job begins, ends, or is thrown away."""
+"""Jobs: how a device begins one, finishes it with an update, or abandons it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from testbed.history.trace import Abandoned, Event, Trained
 from testbed.host.kernel import Usage
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.speed import SteppedCurve
-from testbed.wire.messages import Grant, Job, Train, Update, Vector
+from testbed.wire.messages import Grant, Train, Update, Vector
+from testbed.wire.training_job import Job
 
 Meter: TypeAlias = Callable[[], Usage | None]
-"""Reads what the kernel knows about the process that computes."""
+"""Reads the CPU seconds of the process that computes; None if the kernel does not report them."""
 
 
 class Jobs:
-    """``lead``, ``ahead``, ``grain``: as the device has them. ``last``: when it dies. ``note`` is told how jobs end."""
+    """Begins and ends the jobs of one device, and passes an event about each end to ``note``.
+
+    ``lead``, ``ahead``, ``grain``: see Device. ``last``: when the device dies.
+    """
 
     def __init__(
         self,
@@ -41,17 +45,18 @@ class Jobs:
         self._spec, self._timetable, self._samples, self._trainer = spec, timetable, samples, trainer
         self._lead, self._ahead, self._grain, self._last = lead, ahead, grain, last
         self._note = note
-        self._memory: Baseline | None = None
-        """What the aggregator has of this device, where it uploads differences to that."""
+        self._baseline: Baseline | None = None
+        """What the aggregator has of this device, if the device uploads differences to it."""
         self.meter = meter
         self.paced = spec.throttle in ("pace", "none")
-        """Whether steps are computed here, one by one; else they run in a process of their own, under a quota."""
+        """True: this process computes the steps one by one. False: a worker process computes them, under a quota."""
 
     def begin(self, train: Train, job: Job, number: int, moment: float, grant: Grant | None) -> Work:
+        """Begin job ``number`` at ``moment``. ``grant``: the last one, which may be for another ticket."""
         steps = job.steps_over(self._samples)
         seconds_per_sample, curve = self._spec.seconds_per_sample, self._spec.curve
         recorded = self._timetable.step_seconds(number)
-        if recorded is not None:  # what was recorded has its phases in it
+        if recorded is not None:  # the recorded seconds already contain the phases of the curve
             seconds_per_sample, curve = recorded * steps / job.samples_after(steps, self._samples), SteppedCurve()
         pace = Pace(
             moment,
@@ -78,7 +83,7 @@ class Jobs:
         )
 
     def finish(self, work: Work, moment: float, now: float) -> None:
-        """Its last step was due at ``moment``."""
+        """Make the update of a job whose last step ended at ``moment``."""
         ticket, pace = work.train.ticket, work.pace
         self._note(
             Trained(
@@ -109,6 +114,7 @@ class Jobs:
         )
 
     def abandon(self, work: Work, now: float) -> None:
+        """Throw a job away, in its training or in its upload."""
         work.computing.close()
         name, ticket, pace = self._spec.name, work.train.ticket, work.pace
         if work.update is None:
@@ -122,19 +128,32 @@ class Jobs:
                 misses=pace.misses,
                 use=pace.use(),
             )
-        else:  # in its upload: the computing has been told before
+        else:  # in its upload: Trained has already reported the checks and misses
             seconds = pace.obtained(work.update.finished)
             event = Abandoned(t=now, device=name, ticket=ticket, steps=work.done, seconds=seconds, checks=0, misses=[])
         self._note(event)
 
-    def told(self, train: Train) -> None:
-        """A model says what the aggregator took last."""
+    def update_baseline(self, train: Train) -> None:
+        """Read from a Train which update of this device the aggregator applied last."""
         if train.baseline is not None:
-            self._memory = self._memory or Baseline(train.model.size)
-            self._memory.told(train.baseline)
+            self._baseline = self._baseline or Baseline(train.model.size)
+            self._baseline.confirm(train.baseline)
+
+    def validate(self, work: Work) -> None:
+        """Raise AssertionError if a job does not agree with the baseline."""
+        ticket = work.train.ticket
+        assert work.train.baseline is None or self._baseline is not None, f"ticket {ticket}: there is no baseline"
+        if work.update is not None:
+            assert work.update.delta.size == work.train.model.size, f"ticket {ticket}: the delta has another size"
+            assert work.train.baseline is not None or not work.update.since, f"ticket {ticket}: a needless difference"
+        if self._baseline is not None:
+            self._baseline.validate()
 
     def _to_upload(self, train: Train, delta: Vector) -> tuple[Vector, int]:
-        """The update; or its difference to what the aggregator has, and the ticket of that. Once for each ticket."""
-        if train.baseline is None or self._memory is None:
+        """Return the update and 0; or its difference to the baseline, and the last ticket of the baseline.
+
+        Call it once for each ticket.
+        """
+        if train.baseline is None or self._baseline is None:
             return delta, 0
-        return self._memory.difference(train.ticket, delta)
+        return self._baseline.difference(train.ticket, delta)

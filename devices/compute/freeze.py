@@ -1,4 +1,4 @@
-"""Stopping the own process for real, as a phone stops an app: SIGSTOP, and a kernel timer that sends SIGCONT."""
+"""Stop this process, as a phone stops an app: by SIGSTOP, and a kernel timer that sends SIGCONT."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class _Timer(ctypes.Structure):
 
 
 def freeze(seconds: float) -> None:
-    """Stop every thread of this process for so many host seconds, or until somebody sends SIGCONT.
+    """Stop every thread of this process for some host seconds, or until another process sends SIGCONT.
 
-    Nobody needs to watch: the kernel's timer goes on while the process does not. Its signal is SIGCONT itself, which
-    wakes a stopped process whatever it does about the signal. It is repeated: the first may come before the stop.
+    The kernel's timer runs while the process is stopped. Its signal is SIGCONT, which wakes a stopped process in any
+    case, even if the process ignores the signal. The signal is repeated: the first may come before the stop.
     """
     if seconds <= 0:
         return
-    # with the default action SIGCONT counts as ignored, and since Linux 6.13 a timer rests whose signal is ignored
+    # by default SIGCONT counts as ignored, and since Linux 6.13 a timer whose signal is ignored does not fire
     before = signal.signal(signal.SIGCONT, lambda *_: None)
     timer = ctypes.c_void_p()
     event = _Event(signal=signal.SIGCONT, notify=_SIGEV_SIGNAL)

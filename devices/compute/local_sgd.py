@@ -1,4 +1,4 @@
-"""Local SGD as a generator of steps, so that it can be paced, suspended and abandoned between any two."""
+"""Local SGD as a generator of steps, so that it can be paced, suspended and abandoned between any two steps."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ import numpy.typing as npt
 import torch
 
 from testbed.learning.tasks.task import Task
-from testbed.wire.messages import Job, Vector
+from testbed.wire.messages import Vector
+from testbed.wire.training_job import Job
 
 
 def local_sgd(
     task: Task, shard: npt.NDArray[np.int64], job: Job, base: Vector, rng: np.random.Generator, number: int = 0
 ) -> Generator[float, None, Vector]:
-    """Train from ``base`` on ``shard``: yields the loss of each step, returns delta = local model − base.
+    """Train from ``base`` on ``shard``. Yields the loss of each step, and returns delta = local model − base.
 
-    ``number`` is how many jobs the device was sent before: the rate may fall from job to job.
+    ``number`` is how many jobs the device got before: the learning rate may fall from job to job.
 
-    Works on the flat vectors directly. ``torch.optim`` would do the same per parameter tensor, and its first use
-    imports ``torch._dynamo`` — seconds and megabytes in every device process.
+    It works on the flat vectors. ``torch.optim`` would do the same for each parameter tensor, but its first use imports
+    ``torch._dynamo``, which costs seconds and megabytes in every device process.
     """
-    torch.default_generator.manual_seed(int(rng.integers(2**63)))  # dropout and the like: seeded with the batches
+    torch.default_generator.manual_seed(int(rng.integers(2**63)))  # for dropout: seeded like the batches
     model = task.model
     model.load(base)
     start = model.vector.clone() if job.proximal else None
@@ -43,7 +44,7 @@ def local_sgd(
 
 
 def _batches(shard: npt.NDArray[np.int64], size: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
-    """Mini-batches without replacement, epoch after epoch; the last of an epoch may be short."""
+    """Yield mini-batches without replacement, epoch after epoch. The last batch of an epoch may be smaller."""
     while True:
         order = rng.permutation(shard)
         for start in range(0, len(order), size):

@@ -1,9 +1,9 @@
 """Pacing: the k-th step of a job ends at an absolute deadline, however fast the host computed it.
 
-A step counts as ended at its deadline, or when its computation ended if that was later: between two steps nothing
-leaves the device, so nobody could tell. For the same reason a step may be computed a little ``ahead`` of its time,
-which lets a crowded core catch its breath; and deadlines closer to each other than a ``grain`` are checked together.
-A late step moves no later deadline.
+A step counts as ended at its deadline, or when its computation ended if that was later: nothing leaves the device
+between two steps, so no other process can see the difference. For the same reason a step may be computed a little
+``ahead`` of its time, which absorbs the waits of a crowded core; and deadlines that are closer to each other than a
+``grain`` are checked together. A late step moves no later deadline.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from testbed.host.kernel import Usage
 from testbed.profile.speed import SteppedCurve
 
 _HASTE = 1 / 3
-"""Of the time since the job began, the part by which it may be ahead: it computes at 1.5 times its speed at most."""
+"""A job may be ahead by this part of the time since it began: it computes at most at 1.5 times its speed."""
 
 
 class Pace:
-    """Deadlines of the steps of one job, and what became of them.
+    """The deadlines of the steps of one job, and the misses.
 
-    With no ``seconds_per_sample`` the device runs as fast as the host.
+    Without ``seconds_per_sample`` the device computes as fast as the host.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Pace:
         grain: float = 0.0,
         enforced: bool = True,
     ) -> None:
-        """Not ``enforced``: a quota slows the device, the deadlines only say what was asked."""
+        """Not ``enforced``: a quota slows the device down, and the deadlines are only reported."""
         self._enforced = enforced and seconds_per_sample is not None
         self._steps, self._ahead, self._grain = steps, ahead, grain
         self._started = self._anchor = started
@@ -45,7 +45,7 @@ class Pace:
         self._samples_after = samples_after
         self._curve = curve
         self._work_at_anchor = 0.0
-        self._held = 0.0
+        self._suspended = 0.0
         self._usage = self._first_usage = self._checked_usage = usage
         self._stolen = 0.0
         self._checked = 0
@@ -56,14 +56,14 @@ class Pace:
         """When the computation of the last step ended."""
 
     def deadline(self, steps: int) -> float:
-        """The moment at which ``steps`` steps are done."""
+        """Return the moment at which ``steps`` steps should be done."""
         return self._curve.when(self._anchor, self._work(steps) - self._work_at_anchor)
 
     def begins(self, steps: int) -> float:
-        """The moment from which the step after ``steps`` others may be computed.
+        """Return the moment from which the step after ``steps`` others may be computed.
 
-        A job comes to be ahead little by little: where many begin at once, as after a tick, each would else take the
-        core for as long as it may be ahead, and whose deadline is next would wait for who has time.
+        A job gets ahead little by little. Otherwise, if many jobs begin at once, as after a tick, each would use the
+        core for as long as it may be ahead, and the steps with the nearest deadlines would have to wait.
         """
         if self._seconds_per_sample is None:
             return max(self._anchor, self.computed)
@@ -71,22 +71,22 @@ class Pace:
         return max(self._anchor, scheduled - min(self._ahead, _HASTE * (scheduled - self._anchor)))
 
     def ended(self, steps: int) -> float:
-        """When ``steps`` steps, the last of which has been computed, were done."""
+        """Return when ``steps`` steps were done. The last of them has been computed."""
         return max(self.deadline(steps), self.computed) if self._enforced else max(self._anchor, self.computed)
 
-    def hold(self, since: float, until: float) -> None:
-        """The device hung: every later deadline moves, whatever the speed is then.
+    def suspend(self, since: float, until: float) -> None:
+        """Move every later deadline by a suspension that is over, whatever the speed is after it.
 
-        A step that was computed while it should have hung already counts as computed when that is over.
+        A step that was computed during the suspension counts as computed at its end.
         """
         if self.computed > since:
             self.computed = max(self.computed, until)
         self._work_at_anchor += self._curve.work(self._anchor, since)
         self._anchor = until
-        self._held += until - since
+        self._suspended += until - since
 
     def finished_step(self, steps: int, now: float, usage: Usage | None = None) -> None:
-        """The host has computed step number ``steps`` (from 1)."""
+        """Record that the host has computed step number ``steps`` (from 1)."""
         self.computed = now
         if not self._enforced or not self._is_checked(steps):
             self._usage = usage
@@ -101,7 +101,7 @@ class Pace:
         self._checked = steps
 
     def _is_checked(self, steps: int) -> bool:
-        """The last deadline, and those a grain after the one before and a grain before the last."""
+        """Return True for the last deadline, and for those a grain after the one before and a grain before the last."""
         if steps == self._steps:
             return True
         deadline = self.deadline(steps)
@@ -111,20 +111,20 @@ class Pace:
         )
 
     def asked(self, steps: int) -> float:
-        """Compute seconds that ``steps`` steps should take; 0 where the device is not paced."""
-        return self.deadline(steps) - self._started - self._held
+        """Return the compute seconds that ``steps`` steps should take; 0 if the device is not paced."""
+        return self.deadline(steps) - self._started - self._suspended
 
     def obtained(self, now: float) -> float:
-        """Compute seconds since the start, suspensions not counted."""
-        return now - self._started - self._held
+        """Return the compute seconds since the start, without suspensions."""
+        return now - self._started - self._suspended
 
     def use(self) -> Use | None:
-        """Host seconds of this job's process, as far as the kernel told."""
+        """Return the host seconds of this job's process; None if the kernel does not report them."""
         first, last = self._first_usage, self._usage
         if first is None or last is None:
             return None
         return Use(cpu=last.cpu - first.cpu, waited=last.waited - first.waited, stolen=self._stolen)
 
     def _work(self, steps: int) -> float:
-        """Seconds at the device's own speed."""
+        """Return the seconds of some steps at the device's own speed."""
         return 0.0 if self._seconds_per_sample is None else self._seconds_per_sample * self._samples_after(steps)

@@ -1,40 +1,41 @@
-"""The computing of one job, as the state machine sees it: made of steps, can be paused, abandoned and asked for."""
+"""The computation of one job, as the state machine sees it: steps that can be paused, abandoned and finished."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from typing import Protocol, TypeAlias
 
-from testbed.wire.messages import Job, Vector
+from testbed.wire.messages import Vector
+from testbed.wire.training_job import Job
 
 Steps: TypeAlias = Generator[float, None, Vector]
 """Local training that yields the loss of each step and returns the delta."""
 
 
 class Computation(Protocol):
-    """Local training under way."""
+    """Local training that is under way."""
 
     def step(self) -> float:
-        """Compute one step here and now; gives its loss. Not for a computing that runs in a process of its own."""
+        """Compute one step and return its loss. Raises AssertionError if a worker process computes the steps."""
         ...
 
     def result(self) -> Vector:
-        """The delta, after the last step."""
+        """Return the delta, after the last step."""
         ...
 
     def pause(self) -> None: ...
     def resume(self) -> None: ...
     def close(self) -> None:
-        """Throw it away."""
+        """Abandon the computation."""
         ...
 
 
 Trainer: TypeAlias = Callable[[Job, Vector, int], Computation]
-"""Begins local training: what to do, the model to start from, the number of the job."""
+"""Begins local training. Its arguments: the job, the model to start from, the number of the job."""
 
 
 class Stepwise:
-    """Steps computed in the device's own process, one at a time, when the state machine says so."""
+    """Steps that the process of the device computes itself, one at a time, when the state machine wants one."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
@@ -48,13 +49,13 @@ class Stepwise:
         except StopIteration as end:
             delta: Vector = end.value
             return delta
-        raise AssertionError("local training went on after its last step")
+        raise AssertionError("local training continued after its last step")
 
     def pause(self) -> None:
-        """It stands still between two steps anyway."""
+        """Do nothing: it stands still between two steps."""
 
     def resume(self) -> None:
-        """It goes on with the next step."""
+        """Do nothing: it continues with the next step."""
 
     def close(self) -> None:
         self._steps.close()

@@ -1,8 +1,8 @@
-"""Local training in a process of its own, for the throttles that act on a process from outside.
+"""Local training in a worker process, for throttles that act on a process from outside.
 
-A quota or a SIGSTOP stops whatever a process does; heartbeats and links must go on. So the device keeps those to itself
-and has a child that only computes. Vectors pass through memory that both share, everything else through a pipe in which
-no message is longer than a few hundred bytes: the device never waits for a child that is not allowed to run.
+A quota or a SIGSTOP stops everything in a process, but heartbeats and links must continue. So the device process keeps
+those, and a child process only computes. Vectors pass through shared memory, everything else through a pipe in which no
+message is longer than a few hundred bytes: the device never waits for a child that is not allowed to run.
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ import numpy as np
 from devices.compute.trainer import Steps, Stepwise
 from testbed.host.cores import die_with_parent
 from testbed.host.kernel import UsageMeter
-from testbed.wire.messages import Job, Vector
+from testbed.wire.messages import Vector
+from testbed.wire.training_job import Job
 
 Begin = Callable[[Job, Vector, int], Steps]
 """Begins local training in the child."""
 
 
 class _Request(msgspec.Struct, frozen=True, array_like=True):
-    """What the child should do from now on: this job, or nothing."""
+    """The job for the child; None: no job."""
 
     number: int
     job: Job | None
 
 
 class _Done(msgspec.Struct, frozen=True, array_like=True):
-    """The child has done a step of request ``number``. After the last one, the delta is in the shared memory."""
+    """The child has computed a step of request ``number``. After the last one, the delta is in the shared memory."""
 
     number: int
     loss: float | None
 
 
 class Worker:
-    """The device's end. Make it before the device has any thread: it forks."""
+    """The device's end. It forks: make it before the process of the device starts any thread."""
 
     def __init__(self, begin: Begin, samples: int, size: int) -> None:
         model, delta = (np.frombuffer(mmap.mmap(-1, max(1, size) * 4), np.float32, size) for _ in range(2))
@@ -62,9 +63,9 @@ class Worker:
         theirs.close()
         self.usage = UsageMeter(self.pid)
         self._number = 0
-        self._paused = self._held_back = self._stopped = False
+        self._paused = self._throttled = self._stopped = False
 
-    # ---- the computing of one job, for the state machine
+    # ---- the computation of one job, for the state machine
 
     def begin(self, job: Job, base: Vector, number: int) -> Worker:
         np.copyto(self._model, base)
@@ -73,7 +74,7 @@ class Worker:
         return self
 
     def step(self) -> float:
-        raise AssertionError("the worker steps by itself")
+        raise AssertionError("the worker computes its steps by itself")
 
     def result(self) -> Vector:
         self._number = 0
@@ -81,21 +82,21 @@ class Worker:
 
     def pause(self) -> None:
         self._paused = True
-        self._obey()
+        self._stop_or_continue()
 
     def resume(self) -> None:
         self._paused = False
-        self._obey()
+        self._stop_or_continue()
 
     def close(self) -> None:
-        """Forget the job; the child notices after the step in hand."""
+        """Abandon the job; the child notices after its present step."""
         self._number = 0
         self._pipe.send_bytes(msgspec.msgpack.encode(_Request(0, None)))
 
-    # ---- for the device's process
+    # ---- for the process of the device
 
     def losses(self) -> Iterator[float]:
-        """Of the steps of the job in hand that have ended since the last call."""
+        """Yield the losses of the steps of the present job that have ended since the last call."""
         while self._pipe.poll():
             step = msgspec.msgpack.decode(self._pipe.recv_bytes(), type=_Done)
             if step.number == self._number:
@@ -105,10 +106,10 @@ class Worker:
     def is_computing(self) -> bool:
         return self._number != 0 and not self._paused
 
-    def hold_back(self, held: bool) -> None:
-        """Throttling by signal: not allowed to run for the moment."""
-        self._held_back = held
-        self._obey()
+    def throttle(self, throttled: bool) -> None:
+        """Stop the child for a quota, or let it continue."""
+        self._throttled = throttled
+        self._stop_or_continue()
 
     def fileno(self) -> int:
         return self._pipe.fileno()
@@ -120,15 +121,15 @@ class Worker:
         self._pipe.close()
         self.usage.close()
 
-    def _obey(self) -> None:
-        stopped = self._paused or self._held_back
+    def _stop_or_continue(self) -> None:
+        stopped = self._paused or self._throttled
         if stopped != self._stopped:
             self._stopped = stopped
             os.kill(self.pid, signal.SIGSTOP if stopped else signal.SIGCONT)
 
 
 def _serve(pipe: Connection, begin: Begin, samples: int, model: Vector, delta: Vector) -> None:
-    """The child: compute what was asked last, until the device is gone."""
+    """Compute the job that was requested last, until the process of the device ends. Runs in the child."""
     number, left, steps = 0, 0, None
     while True:
         while steps is None or pipe.poll():
@@ -143,6 +144,6 @@ def _serve(pipe: Connection, begin: Begin, samples: int, model: Vector, delta: V
         loss = steps.step()
         left -= 1
         if left == 0:
-            delta[:] = steps.result()  # before the word that it is there
+            delta[:] = steps.result()  # before the message about its last step
             steps = None
         pipe.send_bytes(msgspec.msgpack.encode(_Done(number, loss if math.isfinite(loss) else None)))

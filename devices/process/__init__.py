@@ -1,1 +1,1 @@
-"""The device process: its messages and its loop; and the canary, a process that only measures."""
+"""The process of a device, its messages to the aggregator, and the canary, a process that only measures."""

@@ -1,7 +1,7 @@
-"""The canary: steps that belong to nobody, as fast as the fastest device's, on the core of the devices.
+"""The canary: a process on the core of the devices that computes steps as short as those of the fastest device.
 
-It is timed alone before the fleet starts, and now and then among the crowd. A host that is too small shows here even
-if every device kept silent about it.
+It measures how long they take, alone before the fleet starts and then repeatedly during the run. So a host that is too
+small is noticed even if no device reports it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from testbed.common.clock import WallClock
 from testbed.history.trace import Canary, as_table
 from testbed.host.cores import Priority, settle
 from testbed.learning.tasks.task import Task
-from testbed.wire.codec import encode, heard, largest_frame
+from testbed.wire.codec import decode_or_log, encode, largest_frame
 from testbed.wire.messages import STOPPED, Heartbeat, Hello, Stop, Welcome
 from testbed.wire.sockets import Peer, PeerUnreachable, closing_peer
 
@@ -27,7 +27,7 @@ _ALONE_LEAST, _ALONE_MOST = 3, 20
 
 
 def main(config: CanaryConfig, task: Task, ready: Callable[[str], None]) -> None:
-    """Time the step alone, tell ``ready``, then among the others until the run is over."""
+    """Measure the step alone, call ``ready``, then measure it among the devices until the run is over."""
     cores = settle(config.core, Priority.DEVICE)
     probe = _Probe(task, config)
     count = min(_ALONE_MOST, max(_ALONE_LEAST, round(_ALONE_SECONDS / probe.seconds)))
@@ -37,18 +37,19 @@ def main(config: CanaryConfig, task: Task, ready: Callable[[str], None]) -> None
     with closing_peer(config.endpoint, config.name, max_bytes=limit, credential=config.credential) as peer:
         hello = Hello(device=config.name, pid=os.getpid(), cores=cores, samples=0)
         peer.send(encode(hello), timeout=_CONNECT_SECONDS)
-        _sing(config, peer, task.size, probe, alone)
+        _measure(config, peer, task.size, probe, alone)
         peer.send(encode(Heartbeat(device=config.name, state=STOPPED)), timeout=1.0)
 
 
-def _sing(config: CanaryConfig, peer: Peer, size: int, probe: _Probe, alone: float) -> None:
+def _measure(config: CanaryConfig, peer: Peer, size: int, probe: _Probe, alone: float) -> None:
+    """Measure and send a sample every ``config.every`` host seconds, until Stop."""
     host = WallClock(0.0)
     clock: WallClock | None = None
     due = 0.0
     while True:
-        # until the run begins, only a message can change anything
+        # until the run begins, only a message changes anything
         left = _CONNECT_SECONDS if clock is None else max(0.0, due - host.now())
-        message = heard(peer.receive(left), size)
+        message = decode_or_log(peer.receive(left), size)
         if isinstance(message, Stop):
             return
         if isinstance(message, Welcome):
@@ -59,22 +60,22 @@ def _sing(config: CanaryConfig, peer: Peer, size: int, probe: _Probe, alone: flo
         due += config.every * max(1, -(-(host.now() - due) // config.every))
         event = Canary(t=clock.now(), core=config.core, asked=probe.seconds, alone=alone, obtained=obtained)
         try:
-            peer.send(encode(Heartbeat(device=config.name, state="singing", events=(as_table(event),))))
+            peer.send(encode(Heartbeat(device=config.name, state="measuring", events=(as_table(event),))))
         except PeerUnreachable:
-            continue  # the aggregator is flooded; one note less
+            continue  # the aggregator is overloaded; skip this sample
 
 
 class _Probe:
-    """Some local steps, paced: they end at their deadline, or when they were computed if that is later."""
+    """Some paced local steps: they end at their deadline, or when they were computed if that is later."""
 
     def __init__(self, task: Task, config: CanaryConfig) -> None:
         self._task, self._steps = task, config.steps
         self._samples: npt.NDArray[np.int64] = np.arange(config.batch, dtype=np.int64) % task.training_samples
         self.seconds = config.seconds
-        task.gradient(self._samples)  # the first one faults in this process's own pages
+        task.gradient(self._samples)  # the first one after a fork causes page faults
 
     def timed(self) -> float:
-        """Host seconds."""
+        """Compute the steps, and return the host seconds that they took."""
         clock = WallClock.starting_now()
         for _ in range(self._steps):
             self._task.gradient(self._samples)

@@ -24,26 +24,27 @@ from devices.work import State
 from testbed.common.clock import WallClock
 from testbed.emulation.faults import RecordedTimetable, Timetable, timetable
 from testbed.emulation.recorded import read_jobs
-from testbed.host.cgroups import CpuQuota
 from testbed.host.cores import Priority, settle
+from testbed.host.cpu_quota import CpuQuota
 from testbed.host.kernel import UsageMeter
 from testbed.learning.tasks.task import Task
-from testbed.wire.codec import Buffer, encode, heard, largest_frame
-from testbed.wire.messages import STOPPED, Base, Grant, Hello, Job, JoinCluster, Refused, Stop, Train, Vector, Welcome
+from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
+from testbed.wire.messages import STOPPED, Base, Grant, Hello, JoinCluster, Refused, Stop, Train, Vector, Welcome
 from testbed.wire.sockets import Peer, closing_peer, wait_for_any
+from testbed.wire.training_job import Job
 
 _CONNECT_SECONDS = 60.0
 _FINE_SECONDS = 0.002
-"""ZeroMQ waits in whole milliseconds. The last two of a wait are slept, to an absolute moment."""
+"""ZeroMQ waits in whole milliseconds. The process sleeps through the last two, until an absolute moment."""
 _LEAD_SECONDS = 0.05
-"""Host seconds before it is due at which an update is sent: more than the transport and a busy core need."""
+"""An update is sent so many host seconds before it is due: more than the transport and a busy core need."""
 _AHEAD_SECONDS = 0.1
-"""Host seconds by which a step may be computed ahead of its time: more than a turn of a crowded core."""
+"""A step may be computed so many host seconds early: more than one time slice on a crowded core."""
 _WARM_UP_STEPS = 2
 _WARM_UP_SAMPLES = 512
-"""At most. A larger step goes through the network in pieces, whose pages are the same."""
+"""The largest step of a warm-up. A larger one goes through the network in pieces, which use the same pages."""
 _GOLDEN = 0.6180339887
-"""Multiples of it, modulo 1, are spread evenly: so heartbeats of a fleet do not all come at once."""
+"""Its multiples, modulo 1, are spread evenly, so that the heartbeats of a fleet do not all come at once."""
 
 
 class StopRun(Exception):
@@ -51,22 +52,22 @@ class StopRun(Exception):
 
 
 class Killed(Exception):
-    """The script wants the device dead."""
+    """The script killed the device."""
 
 
 def main(config: DeviceConfig, task: Task) -> None:
-    """Live until the run is over."""
+    """Run one device until the run is over."""
     cores, limit = settle(config.core, Priority.DEVICE), largest_frame(task.size)
     with (
-        _own_process(config, task) as worker,  # it forks: before the socket, which brings threads
+        _worker_process(config, task) as worker,  # forks: before the socket starts threads
         closing_peer(config.endpoint, config.spec.name, max_bytes=limit, credential=config.credential) as peer,
     ):
         DeviceProcess(config, task, peer, cores, worker).run()
 
 
 @contextlib.contextmanager
-def _own_process(config: DeviceConfig, task: Task) -> Iterator[Worker | None]:
-    """The process that computes, where a throttle acts on it from outside."""
+def _worker_process(config: DeviceConfig, task: Task) -> Iterator[Worker | None]:
+    """Yield the worker process, if a throttle acts on the computing from outside; else None."""
     if config.quota is None:
         yield None
         return
@@ -88,12 +89,14 @@ def _timetable(config: DeviceConfig) -> Timetable:
 
 
 def _local_sgd(config: DeviceConfig, task: Task, job: Job, base: Vector, number: int) -> Steps:
-    # seeded by the number of the job, so that a replayed job meets the same batches
+    # seeded by the number of the job, so that a replayed job has the same batches
     rng = np.random.default_rng([config.seed, 2, config.spec.index, number])
     return local_sgd(task, task.shards[config.spec.index], job, base, rng, number)
 
 
 class DeviceProcess:
+    """Connects one device to its socket, its clock and its training."""
+
     def __init__(
         self, config: DeviceConfig, task: Task, peer: Peer, cores: tuple[int, ...], worker: Worker | None = None
     ) -> None:
@@ -113,58 +116,59 @@ class DeviceProcess:
             begins=config.rejoining.at if config.rejoining is not None else config.begins,
         )
         self._cluster = Membership(config, task.size, self._device, _LEAD_SECONDS / config.dilation)
-        self._telling = Outbox(peer, self._device, self._cluster)
-        self._next_beat = (spec.index * _GOLDEN % 1.0) * config.beat
+        self._outbox = Outbox(peer, self._device, self._cluster)
+        self._next_heartbeat = (spec.index * _GOLDEN % 1.0) * config.heartbeat_seconds
         self._frozen_until = -math.inf
 
     def run(self) -> None:
+        """Run from the warm-up to the last heartbeat."""
         spec = self._config.spec
         if spec.throttle == "pace":
             self._warm_up()
         clock = self._join() if self._wait_to_rejoin() else None
         if clock is not None:
             try:
-                self._live(clock)
+                self._loop(clock)
             except StopRun:
                 self._device.stop(clock.now())
             except Killed:
-                self._lie_dead()
+                self._wait_for_the_end()
                 return
-        self._telling.last_word(STOPPED)
+        self._outbox.send_last_heartbeat(STOPPED)
 
     def _warm_up(self) -> None:
-        """The first steps after a fork fault in this process's own pages, and would miss their deadlines."""
+        """Compute some steps: the first ones after a fork cause page faults, and would miss their deadlines."""
         batch = min(self._config.job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
         job = replace(self._config.job, steps=_WARM_UP_STEPS, epochs=0, batch=batch)
         for _ in _local_sgd(self._config, self._task, job, self._task.initial(), 0):
             pass
 
     def _wait_to_rejoin(self) -> bool:
-        """Until it is time to say hello. Whether the run still goes on by then."""
+        """Wait for the moment of a rejoin, if there is one. Return False if the run ends before."""
         rejoining = self._config.rejoining
         if rejoining is None:
             return True
         clock = WallClock(rejoining.origin, self._config.dilation)
         while (left := clock.host_seconds(rejoining.at - clock.now())) > _FINE_SECONDS:
-            if isinstance(heard(self._peer.receive(left - _FINE_SECONDS / 2), self._task.size), Stop):
-                return False  # (a Train is for who was killed: nobody is there to take it)
+            if isinstance(decode_or_log(self._peer.receive(left - _FINE_SECONDS / 2), self._task.size), Stop):
+                return False  # a Train in the meantime was for the killed process: it is ignored
         clock.sleep_until(rejoining.at)
         return True
 
-    def _lie_dead(self) -> None:
-        """The device is silent; its process is about to be killed. If the run ends before, it need not be."""
-        self._telling.beat()
+    def _wait_for_the_end(self) -> None:
+        """Stay silent, because the device is dead, until the launcher kills this process or the run ends."""
+        self._outbox.send_heartbeat()
         while True:
-            if isinstance(heard(self._peer.receive(_CONNECT_SECONDS), self._task.size), Stop):
+            if isinstance(decode_or_log(self._peer.receive(_CONNECT_SECONDS), self._task.size), Stop):
                 return
 
     def _join(self) -> WallClock | None:
-        """Say hello. The clock of the run, or None if it is over before it began."""
+        """Send Hello. Return the clock of the run, or None if the run is over before it begins."""
         name = self._config.spec.name
         hello = Hello(device=name, pid=os.getpid(), cores=self._cores, samples=len(self._shard))
         self._peer.send(encode(hello), timeout=_CONNECT_SECONDS)
         while True:
-            message = heard(self._peer.receive(timeout=_CONNECT_SECONDS), self._task.size)
+            message = decode_or_log(self._peer.receive(timeout=_CONNECT_SECONDS), self._task.size)
             if isinstance(message, Welcome):
                 return WallClock(message.origin, self._config.dilation)
             if isinstance(message, Stop):
@@ -172,7 +176,7 @@ class DeviceProcess:
             if isinstance(message, Refused):
                 raise RuntimeError(f"the aggregator refused {name}: {message.reason}")
 
-    def _live(self, clock: WallClock) -> None:
+    def _loop(self, clock: WallClock) -> None:
         device = self._device
         while True:
             if self._worker is not None:
@@ -181,32 +185,33 @@ class DeviceProcess:
             now = clock.now()
             device.advance(now)
             self._cluster.advance(now)
-            if self._quota is not None:  # after it: a job may have begun
+            if self._quota is not None:  # after ``advance``, which may begin a job
                 self._quota.act(clock.host_seconds(now))
-            # no beat may overtake an update that waits: it would tell of a job that was given up
-            delivered = self._telling.deliver()
+            # no heartbeat may overtake an update that waits: it would look as if the job had been given up
+            delivered = self._outbox.deliver()
             if device.state is State.KILLED:
                 raise Killed
-            if now >= self._next_beat or not delivered:
+            if now >= self._next_heartbeat or not delivered:
                 if delivered:
-                    self._telling.beat()
-                self._cluster.tell_boss()
-                self._next_beat += self._config.beat * max(1, math.ceil((now - self._next_beat) / self._config.beat))
-            self._freeze_if_told(clock)
+                    self._outbox.send_heartbeat()
+                self._cluster.send_heartbeat_to_head()
+                interval = self._config.heartbeat_seconds
+                self._next_heartbeat += interval * max(1, math.ceil((now - self._next_heartbeat) / interval))
+            self._freeze_if_suspended(clock)
             if device.wants_step(now):
                 device.step()
                 device.stepped(clock.now())
                 frames = self._peer.receive(0)
             else:
-                frames = self._wait(clock, min(device.due(), self._next_beat, self._cluster.due()))
+                frames = self._wait(clock, min(device.due(), self._next_heartbeat, self._cluster.due()))
             while frames is not None:
-                self._take(frames, clock.now())
+                self._handle(frames, clock.now())
                 frames = self._peer.receive(0)
 
-    def _freeze_if_told(self, clock: WallClock) -> None:
-        """Once for each suspension: whoever wakes us early with SIGCONT has something to say.
+    def _freeze_if_suspended(self, clock: WallClock) -> None:
+        """Stop this process, once for each suspension: a SIGCONT that ends it early has a reason.
 
-        A head is woken for a result that was on its way when it was stopped: it is due all the same.
+        The process of a head continues in time for a result that was under way when it was stopped.
         """
         until = self._device.frozen_until
         if until is not None and (until := min(until, self._cluster.due())) != self._frozen_until:
@@ -214,6 +219,7 @@ class DeviceProcess:
             freeze(clock.host_seconds(until - clock.now()))
 
     def _wait(self, clock: WallClock, until: float) -> list[Buffer] | None:
+        """Wait for a message, a step of the worker or the moment ``until``. Return the message, if there is one."""
         left = clock.host_seconds(until - clock.now())
         if self._quota is not None:
             left = min(left, self._quota.due - clock.host_seconds(clock.now()))
@@ -231,10 +237,10 @@ class DeviceProcess:
         clock.sleep_until(until)
         return self._peer.receive(0)
 
-    def _take(self, frames: list[Buffer], now: float) -> None:
-        message = heard(frames, self._task.size)
+    def _handle(self, frames: list[Buffer], now: float) -> None:
+        message = decode_or_log(frames, self._task.size)
         if isinstance(message, Train):
-            self._telling.trains += 1
+            self._outbox.trains += 1
             if message.for_cluster:
                 self._cluster.receive_model(message, now)
             else:

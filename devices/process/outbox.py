@@ -1,4 +1,4 @@
-"""What a device says to the aggregator: updates, heartbeats, and the book that it keeps as a cluster head."""
+"""The messages of a device to the aggregator: updates, heartbeats, and the head reports of a cluster head."""
 
 from __future__ import annotations
 
@@ -7,61 +7,63 @@ from msgspec.structs import replace
 from devices.cluster.membership import Membership
 from devices.device import Device
 from testbed.wire.codec import encode
-from testbed.wire.messages import MOST_EVENTS, Ask, HeadReport, Heartbeat, Update
+from testbed.wire.fields import MOST_EVENTS
+from testbed.wire.messages import Ask, HeadReport, Heartbeat, Update
 from testbed.wire.sockets import Peer, PeerUnreachable
 
 
 class Outbox:
-    """Events travel with updates and heartbeats; they outlast a message that the transport could not take."""
+    """Sends updates and heartbeats with the events of the device. Events that could not be sent are kept."""
 
     def __init__(self, peer: Peer, device: Device, cluster: Membership) -> None:
         self._peer, self._device, self._cluster = peer, device, cluster
         self._events: tuple[dict[str, object], ...] = ()
-        """That no message has carried yet."""
-        self._ledgers: list[HeadReport] = []
+        """The events that no message has carried yet."""
+        self._head_reports: list[HeadReport] = []
         self.trains = 0
-        """Train messages that the aggregator has sent: not those of a cluster head."""
+        """Train messages from the aggregator, without those from a cluster head."""
 
     def deliver(self) -> bool:
-        """Send what the emulated uplink lets through. What the transport cannot take is tried again."""
+        """Send what the emulated uplink lets through. Return False if the transport refuses: then call it again."""
         own, relayed = self._device.outbox, self._cluster.outbox
         try:
             while own:
-                if not self._cluster.takes(own[0]):
-                    self._tell(replace(own[0], events=self._device.take_events()))
+                if not self._cluster.intercept(own[0]):
+                    self._send(replace(own[0], events=self._device.take_events()))
                 del own[0]
-            self._tell_ledgers()
+            self._send_head_reports()
             while relayed:
-                self._tell(relayed[0])
+                self._send(relayed[0])
                 del relayed[0]
         except PeerUnreachable:
             return False
         return True
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
+        """Send a heartbeat, unless the transport refuses."""
         try:
-            self._tell(self._cluster.for_aggregator(self._device.beat()))
+            self._send(self._cluster.for_aggregator(self._device.heartbeat()))
         except PeerUnreachable:
-            return  # the aggregator is flooded, or gone; the launcher ends us in the second case
+            return  # the aggregator is overloaded, or gone; in the second case the launcher ends this process
 
-    def last_word(self, state: str) -> None:
-        """It carries the events that had not been told yet."""
-        self._tell_ledgers(timeout=1.0)
-        last = self._cluster.for_aggregator(self._device.beat())
+    def send_last_heartbeat(self, state: str) -> None:
+        """Send everything that is left; the last message is a heartbeat with ``state``."""
+        self._send_head_reports(timeout=1.0)
+        last = self._cluster.for_aggregator(self._device.heartbeat())
         self._cluster.leave()
         self._events, last = self._events + last.events, replace(last, events=())
         while len(self._events) > MOST_EVENTS:
-            self._tell(last, timeout=1.0)
-        self._tell(replace(last, state=state), timeout=1.0)
+            self._send(last, timeout=1.0)
+        self._send(replace(last, state=state), timeout=1.0)
 
-    def _tell(self, message: Update | Ask | Heartbeat, timeout: float = 0.0) -> None:
+    def _send(self, message: Update | Ask | Heartbeat, timeout: float = 0.0) -> None:
         self._events += message.events
-        told = self._events[:MOST_EVENTS]
-        self._peer.send(encode(replace(message, events=told, trains=self.trains)), timeout)
-        self._events = self._events[len(told) :]
+        events = self._events[:MOST_EVENTS]
+        self._peer.send(encode(replace(message, events=events, trains=self.trains)), timeout)
+        self._events = self._events[len(events) :]
 
-    def _tell_ledgers(self, timeout: float = 0.0) -> None:
-        self._ledgers += self._cluster.ledgers()
-        while self._ledgers:
-            self._peer.send(encode(self._ledgers[0]), timeout)
-            del self._ledgers[0]
+    def _send_head_reports(self, timeout: float = 0.0) -> None:
+        self._head_reports += self._cluster.head_reports()
+        while self._head_reports:
+            self._peer.send(encode(self._head_reports[0]), timeout)
+            del self._head_reports[0]

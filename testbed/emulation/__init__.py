@@ -1,1 +1,1 @@
-"""What happens to each job of a device: the fault timetable, and recorded jobs."""
+"""The faults of each job of a device: the fault timetable, and recorded jobs."""

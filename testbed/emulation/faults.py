@@ -1,7 +1,7 @@
-"""The fault timetable: what will go wrong with each job of each device, fixed before the run.
+"""The fault timetable: the drops, noise and suspensions of each job of each device, fixed before the run.
 
-Every draw is addressed by (seed, device, what, job, attempt) through a counter-based generator. Nothing that
-happens in a run can shift it, so two rules with the same seed meet the same drops, jitters and suspensions.
+Every draw has an address (seed, device, stream, job, attempt) in a counter-based generator (ADR 5). Nothing in a run
+changes it, so two strategies with the same seed have the same drops, noise and suspensions.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from testbed.profile.script import drop_at
 
 @dataclass(frozen=True, slots=True)
 class TransferFate:
-    """What the link does to one transfer. ``delay_noise`` and ``rate_noise`` are standard normal draws."""
+    """The faults of one transfer. ``delay_noise`` and ``rate_noise`` are standard normal draws."""
 
     dropped: bool
     delay_noise: float
     rate_noise: float
     seconds: float | None = None
-    """What the transfer takes while the device is there, where that was recorded: the link's figures do not count."""
+    """The recorded seconds of the transfer, without absences: they replace the delay and the rate of the link."""
     chance: float | None = None
-    """The draw that the loss hangs on, from 0 to 1; None where none was made."""
+    """The draw, from 0 to 1, that decides about the drop; None if there was none."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedSuspension:
-    """The device hangs for ``seconds`` when it has done the share ``at`` of the job's steps, or ``steps`` of them."""
+    """A suspension of ``seconds`` after the share ``at`` of the job's steps, or after ``steps`` of them."""
 
     at: float
     seconds: float
     steps: int | None = None
 
     def after(self, steps: int) -> int:
-        """How many of the job's steps are done when it hangs; never all of them."""
+        """Return after how many of the job's steps it begins; never after all of them."""
         return min(self.steps, steps - 1) if self.steps is not None else int(self.at * steps)
 
 
 class Timetable(Protocol):
-    """Faults of one device, by the number of its job and of the attempt at a transfer (both from 0)."""
+    """The faults of one device, by the number of its job and of the attempt at a transfer (both from 0)."""
 
     def download(self, job: int, attempt: int) -> TransferFate: ...
     def upload(self, job: int, attempt: int) -> TransferFate: ...
     def suspension(self, job: int) -> PlannedSuspension | None: ...
     def step_seconds(self, job: int) -> float | None:
-        """What a local step takes, where that was recorded; None: what the device's speed says."""
+        """Return the recorded seconds of a local step. None: the speed of the device decides."""
         ...
 
 
@@ -72,8 +72,8 @@ _SMOOTH = TransferFate(dropped=False, delay_noise=0.0, rate_noise=0.0)
 class SeededTimetable:
     """A timetable drawn from probabilities.
 
-    ``noisy_*`` is False for a direction without jitter or spread; then a transfer that cannot be dropped needs no
-    draw at all. Skipping it changes nothing else, since each draw has its own address.
+    ``noisy_*`` is False for a direction without jitter and spread. Then a transfer that cannot be dropped needs no
+    draw; to skip it changes nothing else, since each draw has its own address.
     """
 
     seed: int
@@ -118,10 +118,10 @@ class SeededTimetable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedTimetable:
-    """What befell the n-th job of a device in a recorded run befalls it again; where that is unknown, chance is asked.
+    """The n-th job of a device has the faults of the n-th recorded job; where those are unknown, they are drawn.
 
-    Behind its end, a recording begins anew (``loop``), or its jobs are drawn from (``resample``, by the number of the
-    job: no rule can shift it). With ``stop`` the run ends there.
+    After the end of a recording, it is repeated (``loop``), or its jobs are drawn at random (``resample``; by the
+    number of the job, so that no strategy changes it). With ``stop`` the run ends there.
     """
 
     jobs: Recording
@@ -130,13 +130,13 @@ class RecordedTimetable:
 
     def download(self, job: int, attempt: int) -> TransferFate:
         found = self._job(job)
-        if found is None or not found.downloads:  # it was replaced before it was there
+        if found is None or not found.downloads:  # it was replaced during its download
             return self.otherwise.download(job, attempt)
         return _recorded(found.downloads, attempt)
 
     def upload(self, job: int, attempt: int) -> TransferFate:
         found = self._job(job)
-        if found is None or not found.uploads:  # it was cut off before its upload
+        if found is None or not found.uploads:  # it ended before its upload
             return self.otherwise.upload(job, attempt)
         return _recorded(found.uploads, attempt)
 
@@ -144,26 +144,24 @@ class RecordedTimetable:
         found = self._job(job)
         if found is None:
             return self.otherwise.suspension(job)
-        return (
-            None
-            if found.hung is None
-            else PlannedSuspension(at=0.0, seconds=found.hung.seconds, steps=found.hung.steps)
-        )
+        if found.suspension is None:
+            return None
+        return PlannedSuspension(at=0.0, seconds=found.suspension.seconds, steps=found.suspension.steps)
 
     def step_seconds(self, job: int) -> float | None:
-        """Of a job whose computing was cut off, it is what it was in the job before: any rule may finish it."""
+        """Return the recorded seconds; those of the job before if this one was abandoned: a strategy may finish it."""
         place = self._place(job)
         if place is None:
             return None
-        told = (each.step_seconds for each in self.jobs[place::-1] if each.step_seconds is not None)
-        return next(told, None)
+        known = (each.step_seconds for each in self.jobs[place::-1] if each.step_seconds is not None)
+        return next(known, None)
 
     def _job(self, number: int) -> RecordedJob | None:
         place = self._place(number)
         return None if place is None else self.jobs[place]
 
     def _place(self, number: int) -> int | None:
-        """Which of the recorded jobs this one meets."""
+        """Return the index of the recorded job for this one; None if there is none."""
         count = len(self.jobs)
         if number < count:
             return number
@@ -175,42 +173,42 @@ class RecordedTimetable:
         return int(draw.integers(count))
 
 
-def _recorded(ways: Sequence[RecordedTransfer], attempt: int) -> TransferFate:
-    """One attempt more than there were is as long as the last of them, and gets through."""
-    if attempt < len(ways):
-        return replace(_SMOOTH, dropped=ways[attempt].dropped, seconds=ways[attempt].seconds)
-    return replace(_SMOOTH, seconds=ways[-1].seconds)
+def _recorded(attempts: Sequence[RecordedTransfer], attempt: int) -> TransferFate:
+    """Return the fate of an attempt. One after the last recorded takes as long as that one, and arrives."""
+    if attempt < len(attempts):
+        return replace(_SMOOTH, dropped=attempts[attempt].dropped, seconds=attempts[attempt].seconds)
+    return replace(_SMOOTH, seconds=attempts[-1].seconds)
 
 
 def _draw(seed: int, device: int, stream: _Stream, job: int, attempt: int) -> np.random.Generator:
-    # the first counter word is the one that generation itself advances: leave it at 0
+    # the generator itself advances the first counter word: leave it at 0
     return np.random.Generator(np.random.Philox(key=[seed, device], counter=[0, job, attempt, int(stream)]))
 
 
 def fading(seed: int, device: int, version: int) -> float:
-    """ρ of a device's channel in the round that follows a version: every rule meets the same."""
+    """Return ρ of a device's channel in the round after a version: the same for every strategy."""
     return float(radio.fading(1, _draw(seed, device, _Stream.FADING, version, 0))[0])
 
 
 def scripted(fate: TransferFate, script: Sequence[ScriptedEvent], moment: float) -> TransferFate:
-    """What becomes of a transfer that begins at a moment at which the script may have changed the loss.
+    """Return the fate of a transfer that begins at ``moment``, with the drop probability of the script.
 
-    The draw stays the same: a transfer that is lost at 10 % is lost at 20 %, too.
+    The draw stays the same: a transfer that is dropped at 10 % is dropped at 20 %, too.
     """
     drop = drop_at(script, moment)
     return fate if drop is None or fate.chance is None else replace(fate, dropped=fate.chance < drop)
 
 
 def timetable(spec: DeviceSpec, seed: int) -> SeededTimetable:
-    """The timetable of one device of a run."""
-    losing = any(event.do == "drop" for event in spec.script)  # then each transfer needs its draw
+    """Return the timetable of one device of a run."""
+    scripted_drops = any(event.do == "drop" for event in spec.script)  # then each transfer needs its draw
     return SeededTimetable(
         seed=seed,
         device=spec.index,
         download_drop=spec.down.drop,
         upload_drop=spec.up.drop,
-        noisy_download=losing or spec.down.jitter > 0 or spec.down.spread > 0,
-        noisy_upload=losing or spec.up.jitter > 0 or spec.up.spread > 0,
+        noisy_download=scripted_drops or spec.down.jitter > 0 or spec.down.spread > 0,
+        noisy_upload=scripted_drops or spec.up.jitter > 0 or spec.up.spread > 0,
         suspend=spec.suspend,
         suspend_max=spec.suspend_max,
     )

@@ -1,4 +1,4 @@
-"""What a replay takes from a recorded run: the jobs of each device, and the order of arrivals."""
+"""What a replay reads from a recorded run: the jobs of each device, and the order of arrivals."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from typing import TypeAlias
 
 import msgspec
 
-from testbed.wire.messages import Number
+from testbed.wire.fields import Number
 
 
 class RecordedTransfer(msgspec.Struct, frozen=True, array_like=True):
-    """One attempt at a transfer, and the seconds that it took while the device was there."""
+    """One attempt at a transfer, and its seconds without absences."""
 
     seconds: Number
     dropped: bool
 
 
 class RecordedSuspension(msgspec.Struct, frozen=True, array_like=True):
-    """A suspension after so many steps, for so many seconds."""
+    """A suspension: after how many steps, and for how many seconds."""
 
     steps: int
     seconds: Number
 
 
 class RecordedJob(msgspec.Struct, array_like=True):
-    """One job of one device. What the trace does not tell is missing: the job was cut off before."""
+    """One job of one device. The parts that the job did not reach are empty or None."""
 
     downloads: list[RecordedTransfer] = []
     uploads: list[RecordedTransfer] = []
     step_seconds: Number | None = None
-    hung: RecordedSuspension | None = None
+    suspension: RecordedSuspension | None = None
 
 
 Recording: TypeAlias = list[RecordedJob]
 
 
 def read_jobs(path: Path) -> Recording:
-    """The jobs of one device."""
+    """Read the jobs of one device."""
     decoder = msgspec.json.Decoder(RecordedJob)
     with path.open("rb") as file:
         return [decoder.decode(line) for line in file]
 
 
 class RecordedArrival(msgspec.Struct, frozen=True, array_like=True):
-    """The next update that is taken up in a strict replay: whose it is, for which ticket, and at which moment."""
+    """An update that a strict replay handles next: its device, its ticket, and the moment."""
 
     device: str
     ticket: int
@@ -56,23 +56,24 @@ class RecordedArrival(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedReplay:
-    """What the processes of a replay need; files are in the run's private folder."""
+    """What the processes of a replay need; the files are in the private folder of the run."""
 
     recordings: dict[str, str]
     """Device → file with its recording."""
     jobs: dict[str, int]
-    """Device → how many jobs that holds."""
+    """Device → number of recorded jobs."""
     absences: dict[str, str] = field(default_factory=dict)
-    """Device → availability trace, for those that were away."""
-    turns: str
-    """File with the turns, in order."""
+    """Device → availability trace, if the device had absences."""
+    arrivals: str
+    """File with the recorded arrivals, in order."""
     wakes: int
-    """How often the rule was woken in the recorded run; 0 where the trace breaks off."""
+    """How often the strategy was woken in the recorded run; 0 if the trace is incomplete."""
     torn: int | None = None
-    """The last line of the trace, if it is torn."""
+    """The number of the last line of the trace, if it is incomplete."""
 
 
 def read_arrivals(path: Path) -> list[RecordedArrival]:
+    """Read the recorded arrivals, in order."""
     decoder = msgspec.json.Decoder(RecordedArrival)
     with path.open("rb") as file:
         return [decoder.decode(line) for line in file]

@@ -1,4 +1,4 @@
-"""A device on a manual clock: its specification, a scripted timetable, a fake trainer, and a loop that drives it."""
+"""A device on a manual clock: its specification, a fixed fault timetable, a fake trainer, and a loop that drives it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from devices.jobs import Meter
 from testbed.emulation.faults import PlannedSuspension, Timetable, TransferFate
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Direction
-from testbed.wire.messages import Ask, Grant, Job, Train, Update, Vector
+from testbed.wire.messages import Ask, Grant, Train, Update, Vector
+from testbed.wire.training_job import Job
 
 SMOOTH = TransferFate(dropped=False, delay_noise=0.0, rate_noise=0.0)
 LOST = TransferFate(dropped=True, delay_noise=0.0, rate_noise=0.0)
@@ -38,8 +39,8 @@ SPEC = DeviceSpec(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Script:
-    """A timetable in which all goes well, except what is written here by (job, attempt) or by job."""
+class FixedTimetable:
+    """A fault timetable without faults, except those that are given here by (job, attempt) or by job."""
 
     downloads: Mapping[tuple[int, int], TransferFate] = field(default_factory=dict)
     uploads: Mapping[tuple[int, int], TransferFate] = field(default_factory=dict)
@@ -59,12 +60,12 @@ class Script:
 
 
 class FakeTraining:
-    """Losses 1, 2, 3 …; the delta is filled with the number of the job. Remembers what was begun and abandoned."""
+    """Losses 1, 2, 3 …; the delta is filled with the number of the job. Records which jobs were begun and abandoned."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[int, int]] = []
         self.bases: list[list[float]] = []
-        """The models that it was begun on."""
+        """The models from which jobs were begun."""
         self.closed: list[int] = []
 
     def __call__(self, job: Job, base: Vector, number: int) -> Stepwise:
@@ -83,7 +84,7 @@ class FakeTraining:
 
 
 class Time:
-    """Stands in for the module that ``testbed.common.clock`` asks: moves when somebody waits, and a little at every look."""
+    """Replaces the ``time`` module in ``testbed.common.clock``: moves by each sleep, and a little by each reading."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -99,7 +100,8 @@ class Time:
 class Bench:
     """One device and the time. A step takes ``cost`` seconds of it, as computing does on a real host.
 
-    The process wakes ``late`` seconds after whatever it waits for.
+    The process wakes ``late`` seconds after the moment that it waits for. Each call is followed by a check of the
+    device's invariants.
     """
 
     def __init__(
@@ -115,13 +117,14 @@ class Bench:
         begins: float = 0.0,
         meter: Meter = lambda: None,
         trainer: Trainer | None = None,
+        kind: type[Device] = Device,
         **changes: Any,
     ) -> None:
         self.training = FakeTraining()
         spec = dataclasses.replace(SPEC, **changes)
-        self.device = Device(
+        self.device = kind(
             spec,
-            timetable or Script(),
+            timetable or FixedTimetable(),
             samples=samples,
             trainer=trainer or self.training,
             meter=meter,
@@ -147,19 +150,20 @@ class Bench:
         version: int = 7,
         model: float = 0.0,
         grant: bool = False,
-        taken: int | None = None,
+        baseline: int | None = None,
     ) -> None:
-        """A Train reaches the device ``at`` a moment; it was ``sent`` then, or before."""
-        self._receive(ticket, Job(steps=steps), at, sent, version, model, grant, taken)
+        """Pass a Train to the device ``at`` a moment; it was ``sent`` then, or before."""
+        self._receive(ticket, Job(steps=steps), at, sent, version, model, grant, baseline)
 
     def grant(self, ticket: int, rate: float, *, at: float | None = None, sent: float | None = None) -> None:
-        """A Grant of so many bits per second reaches the device; a model of four numbers has 128."""
+        """Pass a Grant of ``rate`` bits per second to the device; a model of four numbers has 128 bits."""
         if at is not None:
             self.run_until(at)
         self.device.receive_grant(Grant(ticket=ticket, rate=rate, sent=self.now if sent is None else sent))
+        self.device.validate()
 
     def final(self, ticket: int, *, at: float | None = None) -> None:
-        """The final model reaches the device: a Train without a job."""
+        """Pass the final model to the device: a Train without a job."""
         self._receive(ticket, None, at, None, 9, 0.0)
 
     def _receive(
@@ -171,7 +175,7 @@ class Bench:
         version: int,
         model: float,
         grant: bool = False,
-        taken: int | None = None,
+        baseline: int | None = None,
     ) -> None:
         if at is not None:
             self.run_until(at)
@@ -184,19 +188,22 @@ class Bench:
             job=job,
             model=np.full(4, model, dtype=np.float32),
             grant=grant,
-            taken=taken,
+            baseline=baseline,
         )
         self.device.receive(train, self.now)
+        self.device.validate()
 
     def run_until(self, moment: float) -> None:
-        """Do what is due, when it is due, as the device's process does."""
+        """Do everything when it is due, as the process of the device does."""
         while True:
             self.device.advance(self.now)
+            self.device.validate()
             self._collect()
             if self.device.wants_step(self.now) and (self.now < moment or self._cost == 0):
                 self.device.step()
                 self.now += self._cost
                 self.device.stepped(self.now)
+                self.device.validate()
             elif self.now < self.device.due() <= moment:
                 self.now = self.device.due() + self._late
             else:
@@ -212,12 +219,12 @@ class Bench:
 
     @property
     def deliveries(self) -> list[tuple[int, float]]:
-        """Ticket and time of each update as it was given to the transport."""
+        """The ticket of each update, and when it was handed to the transport."""
         return [(update.ticket, moment) for moment, update in self.delivered]
 
     @property
     def dues(self) -> list[tuple[int, float]]:
-        """Ticket of each update, and when it was due."""
+        """The ticket of each update, and when it was due."""
         return [(update.ticket, update.due) for _, update in self.delivered]
 
     def _collect(self) -> None:

@@ -1,4 +1,4 @@
-"""Devices that are away now and then, by a trace, on the manual clock.
+"""Devices with absences by an availability trace, on the manual clock.
 
 A job is a download of 0.25 s, four steps of 0.5 s and an upload of 0.5 s.
 """
@@ -19,8 +19,8 @@ from testbed.emulation.faults import SeededTimetable
 from testbed.profile.schema import Direction
 from testbed.traces import availability
 from testbed.traces.availability import AvailabilityTrace
-from tests.devices.parts import LOST, Bench, Script
-from tests.devices.test_device import HANG, Remote
+from tests.devices.parts import LOST, Bench, FixedTimetable
+from tests.devices.test_device import SUSPENSION, Remote
 from tests.devices.test_device_properties import TIMETABLES, TRAINS, WAITS
 
 Away = Callable[..., str]
@@ -29,7 +29,7 @@ LATE = 0.1875
 
 @pytest.fixture
 def away(tmp_path: Path) -> Away:
-    """Makes a trace: the device is away in these stretches of the first thousand seconds."""
+    """Return a function that writes a trace with these absences in the first thousand seconds."""
 
     def write(*stretches: tuple[float, float]) -> str:
         rows = {0.0: 1.0} | {moment: flag for gone, back in stretches for moment, flag in ((gone, 0.0), (back, 1.0))}
@@ -45,10 +45,10 @@ def suspensions(bench: Bench) -> list[tuple[float, int, float, float]]:
     return [(event["t"], event["ticket"], event["asked"], event["obtained"]) for event in bench.of_kind("suspended")]
 
 
-# ---- wherever it is in its job
+# ---- in each part of a job
 
 
-def test_in_its_training_computing_stands_still_and_the_rest_moves(away: Away) -> None:
+def test_an_absence_in_the_training_stops_computing_and_moves_the_rest(away: Away) -> None:
     bench = Bench(availability=away((2.0, 5.0)))
     bench.train(1, at=1.0)
     bench.run_until(3.0)
@@ -62,7 +62,7 @@ def test_in_its_training_computing_stands_still_and_the_rest_moves(away: Away) -
     assert bench.dues == [(1, 6.75)]
 
 
-def test_in_its_download_the_rest_of_it_comes_afterwards(away: Away) -> None:
+def test_an_absence_in_the_download_moves_the_rest_of_it(away: Away) -> None:
     bench = Bench(availability=away((2.0, 5.0)))
     bench.train(1, at=1.875)
     bench.run_until(20.0)
@@ -72,7 +72,7 @@ def test_in_its_download_the_rest_of_it_comes_afterwards(away: Away) -> None:
     assert bench.dues == [(1, 7.625)]
 
 
-def test_in_its_upload_the_rest_of_it_goes_out_afterwards(away: Away) -> None:
+def test_an_absence_in_the_upload_moves_the_rest_of_it(away: Away) -> None:
     bench = Bench(availability=away((2.5, 5.5)))
     bench.train(1, at=0.0)  # trained at 2.25
     bench.run_until(20.0)
@@ -82,11 +82,11 @@ def test_in_its_upload_the_rest_of_it_goes_out_afterwards(away: Away) -> None:
     assert bench.dues == [(1, 5.75)]
 
 
-def test_an_idle_device_takes_up_a_train_when_it_is_back(away: Away) -> None:
+def test_a_train_that_is_sent_in_an_absence_is_downloaded_after_it(away: Away) -> None:
     bench = Bench(availability=away((2.0, 5.0)))
     bench.train(1, at=3.0)
-    beat = bench.device.beat()
-    assert (beat.state, beat.ticket, beat.trains) == ("suspended", 1, 1)
+    heartbeat = bench.device.heartbeat()
+    assert (heartbeat.state, heartbeat.ticket, heartbeat.trains) == ("suspended", 1, 1)
     bench.run_until(20.0)
     [down] = bench.of_kind("downloaded")
     assert (down["sent"], down["asked"], down["t"], "absent" in down) == (5.0, 0.25, 5.25, False)
@@ -94,7 +94,7 @@ def test_an_idle_device_takes_up_a_train_when_it_is_back(away: Away) -> None:
     assert bench.dues == [(1, 7.75)]
 
 
-def test_an_idle_device_shows_its_absences_although_nobody_wants_anything_of_it(away: Away) -> None:
+def test_an_idle_device_reports_its_absences(away: Away) -> None:
     bench = Bench(availability=away((2.0, 5.0), (8.0, 9.0)))
     assert bench.device.due() == 2.0
     bench.run_until(20.0)
@@ -102,7 +102,7 @@ def test_an_idle_device_shows_its_absences_although_nobody_wants_anything_of_it(
     assert bench.device.state is State.IDLE
 
 
-def test_a_run_that_begins_in_an_absence_counts_it_from_its_beginning(away: Away) -> None:
+def test_an_absence_in_which_the_run_begins_counts_from_the_start_of_the_run(away: Away) -> None:
     bench = Bench(availability=away((10.0, 15.0)), availability_offset=12.0)
     bench.train(1, at=0.0)
     bench.run_until(20.0)
@@ -119,7 +119,7 @@ def test_several_absences_in_one_job_add_up(away: Away) -> None:
     assert bench.dues == [(1, 6.875)]
 
 
-def test_what_ends_when_the_device_goes_is_through(away: Away) -> None:
+def test_a_transfer_that_ends_when_an_absence_begins_has_arrived(away: Away) -> None:
     bench = Bench(availability=away((1.25, 2.0), (4.0, 5.0), (5.5, 6.0)))
     bench.train(1, at=1.0)  # downloaded at 1.25, trained at 4, uploaded at 5.5
     bench.run_until(20.0)
@@ -133,7 +133,7 @@ def test_what_ends_when_the_device_goes_is_through(away: Away) -> None:
 # ---- computing and sending ahead
 
 
-def test_steps_computed_ahead_do_not_end_a_job_that_the_device_will_not_be_there_to_end(away: Away) -> None:
+def test_steps_computed_ahead_do_not_end_a_job_whose_end_falls_into_an_absence(away: Away) -> None:
     bench = Bench(availability=away((3.1875, 5.0)), ahead=10.0, lead=0.125)
     bench.train(1, at=1.0)  # would be trained at 3.25, and could be finished from 3.125 on
     bench.run_until(20.0)
@@ -141,8 +141,8 @@ def test_steps_computed_ahead_do_not_end_a_job_that_the_device_will_not_be_there
     assert bench.dues == [(1, 5.5625)]
 
 
-def test_an_update_that_must_be_sent_while_the_device_is_away_is_sent_at_its_time(away: Away) -> None:
-    """Not when it goes: the aggregator refuses what is due long after it was sent."""
+def test_an_update_that_must_be_sent_in_an_absence_is_sent_at_its_time(away: Away) -> None:
+    """Not before the absence: the aggregator rejects an update that is due long after it was sent."""
     bench = Bench(availability=away((2.5, 5.5)), lead=0.5, suspend_by="signal")
     bench.train(1, at=0.0)
     bench.run_until(3.0)
@@ -154,14 +154,14 @@ def test_an_update_that_must_be_sent_while_the_device_is_away_is_sent_at_its_tim
     assert (moment, update.due) == (5.25, 5.75)
 
 
-def test_a_step_that_is_nearly_done_when_the_device_goes_is_computed_before(away: Away) -> None:
+def test_a_step_that_is_nearly_done_when_an_absence_begins_is_computed_before_it(away: Away) -> None:
     bench = Bench(availability=away((1.7421875, 5.0)), cost=0.0625)  # the first step has until 1.75
     bench.train(1, at=1.0)
     bench.run_until(20.0)
     assert bench.of_kind("trained")[0]["misses"] == []
 
 
-def test_a_device_whose_host_is_slow_catches_up_while_it_should_be_away(away: Away) -> None:
+def test_a_device_on_a_slow_host_catches_up_during_its_absence(away: Away) -> None:
     bench = Bench(availability=away((2.5, 20.0)), cost=1.0)
     bench.train(1, at=0.0)  # four steps of a second instead of a half: computed at 4.25, and trained when it is back
     bench.run_until(30.0)
@@ -170,16 +170,16 @@ def test_a_device_whose_host_is_slow_catches_up_while_it_should_be_away(away: Aw
     assert bench.dues == [(1, 20.5)]
 
 
-def test_an_unpaced_device_stops_computing_when_it_goes(away: Away) -> None:
+def test_an_unpaced_device_stops_computing_when_an_absence_begins(away: Away) -> None:
     bench = Bench(availability=away((1.0, 5.0)), cost=0.0625, throttle="none", seconds_per_sample=None)
     bench.train(1, at=0.0, steps=20)  # from 0.25: twelve steps until 1, one more that had begun, the others from 5 on
     bench.run_until(3.0)
-    assert (bench.device.state, bench.device.beat().progress) == (State.SUSPENDED, 0.65)
+    assert (bench.device.state, bench.device.heartbeat().progress) == (State.SUSPENDED, 0.65)
     bench.run_until(20.0)
     assert bench.dues == [(1, 5.0 + 7 * 0.0625 + 0.5)]
 
 
-def test_training_elsewhere_is_paused_while_the_device_is_away_and_only_then(away: Away) -> None:
+def test_a_worker_is_paused_only_during_an_absence(away: Away) -> None:
     remote = Remote()
     bench = Bench(availability=away((1.0, 2.0), (4.0, 5.0)), throttle="cgroup", trainer=remote)
     bench.train(1, at=0.0)
@@ -187,15 +187,15 @@ def test_training_elsewhere_is_paused_while_the_device_is_away_and_only_then(awa
         bench.run_until(moment)
         bench.device.progressed(1.0, moment)
     bench.run_until(20.0)  # the second absence is in the upload
-    assert remote.begun[0].told == ["pause", "resume"]
+    assert remote.begun[0].calls == ["pause", "resume"]
     assert bench.dues == [(1, 5.25)]
 
 
-# ---- together with the rest
+# ---- together with suspensions, new models and retries
 
 
-def test_a_suspension_and_an_absence_that_overlap_are_told_one_after_the_other(away: Away) -> None:
-    bench = Bench(Script(suspensions={0: HANG}), availability=away((4.0, 7.0)))
+def test_a_suspension_and_an_absence_that_overlap_are_reported_one_after_the_other(away: Away) -> None:
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}), availability=away((4.0, 7.0)))
     bench.train(1, at=1.0)  # suspended from 2.25 to 5.25
     bench.run_until(20.0)
     assert suspensions(bench) == [(5.25, 1, 3.0, 3.0), (7.0, 1, 1.75, 1.75)]
@@ -203,15 +203,15 @@ def test_a_suspension_and_an_absence_that_overlap_are_told_one_after_the_other(a
 
 
 def test_an_absence_within_a_suspension_changes_nothing(away: Away) -> None:
-    bench = Bench(Script(suspensions={0: HANG}), availability=away((3.0, 4.0)))
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}), availability=away((3.0, 4.0)))
     bench.train(1, at=1.0)
     bench.run_until(20.0)
     assert suspensions(bench) == [(5.25, 1, 3.0, 3.0)]
     assert bench.dues == [(1, 6.75)]
 
 
-def test_a_train_that_came_in_a_suspension_waits_for_the_end_of_the_absence_after_it(away: Away) -> None:
-    bench = Bench(Script(suspensions={0: HANG}), availability=away((4.0, 7.0)))
+def test_a_train_that_arrives_in_a_suspension_waits_for_the_end_of_the_absence_after_it(away: Away) -> None:
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}), availability=away((4.0, 7.0)))
     bench.train(1, at=1.0)
     bench.train(2, at=3.0)
     bench.run_until(20.0)
@@ -219,7 +219,7 @@ def test_a_train_that_came_in_a_suspension_waits_for_the_end_of_the_absence_afte
     assert bench.dues == [(2, 9.75)]
 
 
-def test_a_restart_while_the_device_is_away_takes_effect_when_it_is_back(away: Away) -> None:
+def test_a_new_model_that_is_sent_in_an_absence_replaces_the_work_after_it(away: Away) -> None:
     bench = Bench(availability=away((2.0, 5.0)))
     bench.train(1, at=1.0)
     bench.train(2, at=3.0)
@@ -229,7 +229,7 @@ def test_a_restart_while_the_device_is_away_takes_effect_when_it_is_back(away: A
     assert bench.dues == [(2, 7.75)]
 
 
-def test_a_model_that_was_due_before_the_device_went_and_is_taken_up_too_late_waits(away: Away) -> None:
+def test_a_model_that_was_due_before_an_absence_and_is_received_during_it_waits(away: Away) -> None:
     bench = Bench(availability=away((2.0, 5.0)))
     bench.train(1, at=2.125, sent=1.5)
     bench.run_until(20.0)
@@ -238,15 +238,15 @@ def test_a_model_that_was_due_before_the_device_went_and_is_taken_up_too_late_wa
 
 
 @pytest.mark.parametrize(("policy", "due"), [("retry", 5.25), ("next_tick", 5.5)])
-def test_an_upload_that_is_tried_again_waits_for_the_device_to_be_there(away: Away, policy: str, due: float) -> None:
+def test_a_retry_waits_for_the_end_of_an_absence(away: Away, policy: str, due: float) -> None:
     # lost at 2.75; tried again then until 3.25, or at the tick at 4, when the device is away
-    bench = Bench(Script(uploads={(0, 0): LOST}), availability=away((3.0, 5.0)), on_drop=policy)
+    bench = Bench(FixedTimetable(uploads={(0, 0): LOST}), availability=away((3.0, 5.0)), on_drop=policy)
     bench.train(1, at=0.0)
     bench.run_until(20.0)
     assert bench.dues == [(1, due)]
 
 
-def test_a_device_suspended_by_signal_asks_to_be_frozen_until_it_is_back(away: Away) -> None:
+def test_a_device_suspended_by_signal_is_frozen_until_the_end_of_its_absence(away: Away) -> None:
     bench = Bench(availability=away((2.0, 5.0)), suspend_by="signal")
     bench.run_until(3.0)
     assert bench.device.frozen_until == 5.0
@@ -254,7 +254,7 @@ def test_a_device_suspended_by_signal_asks_to_be_frozen_until_it_is_back(away: A
     assert bench.device.frozen_until is None
 
 
-def test_a_device_that_is_away_at_the_end_tells_how_long_it_was(away: Away) -> None:
+def test_a_device_that_is_away_at_the_end_of_the_run_reports_its_absence(away: Away) -> None:
     bench = Bench(availability=away((2.0, 50.0)))
     bench.train(1, at=1.0)
     bench.run_until(4.0)
@@ -264,7 +264,7 @@ def test_a_device_that_is_away_at_the_end_tells_how_long_it_was(away: Away) -> N
     assert (abandoned["kind"], abandoned["seconds"]) == ("abandoned", 0.75)
 
 
-# ---- a process that wakes late, and whatever comes
+# ---- a process that wakes late, and random scenarios
 
 
 @pytest.mark.parametrize("stretch", [(2.0, 5.0), (1.125, 5.0), (3.5, 5.0), (2.0, 2.0625), (1.25, 3.25), (3.25, 9.0)])
@@ -280,7 +280,7 @@ def test_a_process_that_wakes_late_keeps_the_moments_of_its_schedule(away: Away,
 
 @st.composite
 def stretches(draw: st.DrawFn) -> AvailabilityTrace:
-    """There for at least half a second at a time, away for at most five."""
+    """Return a trace: present for at least half a second at a time, away for at most five."""
     lengths = draw(st.lists(st.tuples(st.integers(4, 40), st.integers(1, 40)), min_size=1, max_size=4))
     *times, period = accumulate((eighths / 8 for pair in lengths for eighths in pair), initial=0.0)
     return AvailabilityTrace(times, [1, 0] * len(lengths), period)
@@ -307,7 +307,7 @@ PROPERTY = {"derandomize": True, "deadline": None, "suppress_health_check": [Hea
     ahead=st.sampled_from([0.0, 0.75]),
     actions=st.lists(st.one_of(TRAINS, WAITS), max_size=20),
 )
-def test_whatever_comes_a_device_that_is_away_now_and_then_delivers_each_ticket_once_and_only_while_it_is_there(
+def test_a_device_with_absences_delivers_each_ticket_at_most_once_and_never_during_an_absence(
     tmp_path_factory: pytest.TempPathFactory,
     trace: AvailabilityTrace,
     timetable: SeededTimetable,
@@ -341,7 +341,7 @@ def test_whatever_comes_a_device_that_is_away_now_and_then_delivers_each_ticket_
     bench.run_until(bench.now + 400)
 
     assert bench.device.state in (State.IDLE, State.SUSPENDED)
-    assert bench.device.beat().ticket == 0
+    assert bench.device.heartbeat().ticket == 0
     assert len({ticket for ticket, _ in bench.dues}) == len(bench.dues)
     for _, due in bench.dues:
         gone, back = next(trace.absences(due), (due, due))
@@ -360,7 +360,7 @@ def test_whatever_comes_a_device_that_is_away_now_and_then_delivers_each_ticket_
     ahead=st.sampled_from([0.0, 0.75]),
     jobs=st.lists(st.integers(1, 6), min_size=1, max_size=3),
 )
-def test_how_late_a_process_wakes_cannot_be_seen_and_a_round_trip_is_the_sum_of_its_parts(
+def test_a_process_that_wakes_late_changes_no_due_moment_and_a_round_trip_is_the_sum_of_its_parts(
     tmp_path_factory: pytest.TempPathFactory,
     trace: AvailabilityTrace,
     late: float,
@@ -374,8 +374,9 @@ def test_how_late_a_process_wakes_cannot_be_seen_and_a_round_trip_is_the_sum_of_
         for ticket, steps in enumerate(jobs, 1):
             bench.train(ticket, steps=steps, at=100.0 * ticket, sent=100.0 * ticket)
         bench.run_until(100.0 * len(jobs) + 100.0)
-        ways = [(event["sent"], event["asked"]) for kind in ("downloaded", "uploaded") for event in bench.of_kind(kind)]
-        seen.append((bench.dues, ways, [event["asked"] for event in bench.of_kind("trained")]))
+        transfers = bench.of_kind("downloaded") + bench.of_kind("uploaded")
+        asked = [(event["sent"], event["asked"]) for event in transfers]
+        seen.append((bench.dues, asked, [event["asked"] for event in bench.of_kind("trained")]))
         parts: dict[int, float] = {}
         for event in bench.events:
             parts[event["ticket"]] = parts.get(event["ticket"], 0.0) + event["asked"]

@@ -7,13 +7,14 @@ from devices.work import State
 from testbed.emulation.faults import PlannedSuspension, TransferFate
 from testbed.host.kernel import Usage
 from testbed.profile.schema import Direction, Phase
-from testbed.wire.messages import Job, Vector
-from tests.devices.parts import LOST, Bench, Script
+from testbed.wire.messages import Vector
+from testbed.wire.training_job import Job
+from tests.devices.parts import LOST, Bench, FixedTimetable
 
-HANG = PlannedSuspension(at=0.5, seconds=3.0)
+SUSPENSION = PlannedSuspension(at=0.5, seconds=3.0)
 
 
-# ---- the plain life of a job: download 0.25 s, four steps of 0.5 s, upload 0.5 s
+# ---- a job without faults: download 0.25 s, four steps of 0.5 s, upload 0.5 s
 
 
 def test_a_job_is_downloaded_trained_and_uploaded_at_its_times() -> None:
@@ -43,11 +44,11 @@ def test_steps_are_computed_when_the_step_before_is_over() -> None:
     bench = Bench()
     bench.train(1)
     bench.run_until(1.0)  # work began at 0.25: steps at 0.25 and 0.75
-    assert bench.device.beat().progress == 0.5
+    assert bench.device.heartbeat().progress == 0.5
     assert bench.device.due() == 1.25
 
 
-def test_events_carry_what_was_asked_and_what_was_obtained() -> None:
+def test_events_report_the_seconds_asked_and_obtained() -> None:
     bench = Bench(cost=0.625)  # every step takes longer than the 0.5 s it should
     bench.train(1)
     bench.run_until(10.0)
@@ -66,16 +67,16 @@ def test_events_carry_what_was_asked_and_what_was_obtained() -> None:
             "use": None,
         }
     ]
-    way = {"device": "rpi-1", "ticket": 1, "job": 0, "attempt": 0, "bytes": 16, "dropped": False}
+    transfer = {"device": "rpi-1", "ticket": 1, "job": 0, "attempt": 0, "bytes": 16, "dropped": False}
     assert bench.of_kind("downloaded") == [
-        {"kind": "downloaded", "t": 0.25, "sent": 0.0, "asked": 0.25, "obtained": 0.25, **way}
+        {"kind": "downloaded", "t": 0.25, "sent": 0.0, "asked": 0.25, "obtained": 0.25, **transfer}
     ]
     assert bench.of_kind("uploaded") == [
-        {"kind": "uploaded", "t": 3.25, "sent": 2.75, "asked": 0.5, "obtained": 0.5, **way}
+        {"kind": "uploaded", "t": 3.25, "sent": 2.75, "asked": 0.5, "obtained": 0.5, **transfer}
     ]
 
 
-def test_a_job_tells_what_the_kernel_said_of_its_process() -> None:
+def test_a_job_reports_the_kernel_counters_of_its_process() -> None:
     usages = (Usage(cpu, waited) for cpu, waited in ((5.0, 1.0), (5.25, 1.5), (5.5, 1.5), (5.75, 1.75), (6.0, 2.0)))
     bench = Bench(cost=0.25, meter=lambda: next(usages))
     bench.train(1)
@@ -109,39 +110,45 @@ def test_each_job_has_the_next_number() -> None:
     assert [float(update.delta[0]) for _, update in bench.delivered] == [0.0, 1.0]
 
 
-def test_a_heartbeat_tells_everything_once() -> None:
+def test_a_heartbeat_carries_each_event_once() -> None:
     bench = Bench()
     bench.train(4)
     bench.device.advance(0.25)
-    beat = bench.device.beat()
-    assert (beat.device, beat.state, beat.ticket, beat.finished, beat.trains) == ("rpi-1", "training", 4, 0, 1)
-    assert [event["kind"] for event in beat.events] == ["downloaded"]
-    assert bench.device.beat().events == ()
+    heartbeat = bench.device.heartbeat()
+    assert (heartbeat.device, heartbeat.state, heartbeat.ticket, heartbeat.finished, heartbeat.trains) == (
+        "rpi-1",
+        "training",
+        4,
+        0,
+        1,
+    )
+    assert [event["kind"] for event in heartbeat.events] == ["downloaded"]
+    assert bench.device.heartbeat().events == ()
 
 
 # ---- lost downloads
 
 
-def test_a_lost_download_leaves_the_device_idle_and_the_beat_shows_it() -> None:
-    bench = Bench(Script(downloads={(0, 0): LOST}))
+def test_a_lost_download_leaves_the_device_idle_and_the_heartbeat_shows_it() -> None:
+    bench = Bench(FixedTimetable(downloads={(0, 0): LOST}))
     bench.train(3, at=1.0)
     bench.run_until(5.0)
     assert bench.device.state is State.IDLE
-    beat = bench.device.beat()
-    assert (beat.ticket, beat.finished, beat.trains, beat.drops) == (0, 0, 1, 1)
+    heartbeat = bench.device.heartbeat()
+    assert (heartbeat.ticket, heartbeat.finished, heartbeat.trains, heartbeat.drops) == (0, 0, 1, 1)
     [event] = bench.of_kind("downloaded")
     assert (event["t"], event["attempt"], event["dropped"], event["bytes"]) == (1.25, 0, True, 16)
 
 
 def test_the_same_ticket_again_is_the_next_attempt_at_the_same_job() -> None:
     slow = TransferFate(dropped=False, delay_noise=1.0, rate_noise=0.0)
-    timetable = Script(downloads={(0, 0): LOST, (0, 1): LOST, (0, 2): slow})
+    timetable = FixedTimetable(downloads={(0, 0): LOST, (0, 1): LOST, (0, 2): slow})
     bench = Bench(timetable, down=Direction(delay=0.25, jitter=1.0))
     for moment in (1.0, 2.0, 3.0):
         bench.train(3, at=moment)
     bench.run_until(20.0)
-    ways = [(event["t"], event["attempt"], event["dropped"]) for event in bench.of_kind("downloaded")]
-    assert ways == [(1.25, 0, True), (2.25, 1, True), (4.25, 2, False)]
+    transfers = [(event["t"], event["attempt"], event["dropped"]) for event in bench.of_kind("downloaded")]
+    assert transfers == [(1.25, 0, True), (2.25, 1, True), (4.25, 2, False)]
     assert bench.training.begun == [(0, 4)]
     assert bench.deliveries == [(3, 6.75)]
 
@@ -154,17 +161,17 @@ def test_the_same_ticket_again_is_the_next_attempt_at_the_same_job() -> None:
     [("retry", 4.75), ("next_tick", 6.5)],  # ticks at 4 and 6: attempts at 3.25; 3.75, 4.25 or 4, 6
 )
 def test_a_lost_upload_is_tried_again(policy: str, delivered: float) -> None:
-    bench = Bench(Script(uploads={(0, 0): LOST, (0, 1): LOST}), on_drop=policy)
+    bench = Bench(FixedTimetable(uploads={(0, 0): LOST, (0, 1): LOST}), on_drop=policy)
     bench.train(1, at=1.0)
     bench.run_until(20.0)
     assert bench.deliveries == [(1, delivered)]
     assert [event["attempt"] for event in bench.of_kind("uploaded")] == [0, 1, 2]
     assert [event["dropped"] for event in bench.of_kind("uploaded")] == [True, True, False]
-    assert bench.device.beat().drops == 2
+    assert bench.device.heartbeat().drops == 2
 
 
 def test_an_upload_lost_exactly_at_a_tick_waits_for_the_next() -> None:
-    bench = Bench(Script(uploads={(0, 0): LOST}), on_drop="next_tick", up=Direction(delay=0.75))
+    bench = Bench(FixedTimetable(uploads={(0, 0): LOST}), on_drop="next_tick", up=Direction(delay=0.75))
     bench.train(1, at=1.0)
     bench.run_until(4.0)
     assert (bench.device.state, bench.device.due()) == (State.UPLOADING, 6.0)
@@ -172,12 +179,12 @@ def test_an_upload_lost_exactly_at_a_tick_waits_for_the_next() -> None:
     assert bench.deliveries == [(1, 6.75)]
 
 
-def test_an_upload_given_up_leaves_a_finished_job_that_is_not_held() -> None:
-    bench = Bench(Script(uploads={(0, 0): LOST}), on_drop="give_up")
+def test_after_an_upload_is_given_up_the_heartbeat_shows_a_finished_job_and_no_ticket() -> None:
+    bench = Bench(FixedTimetable(uploads={(0, 0): LOST}), on_drop="give_up")
     bench.train(6, at=1.0)
     bench.run_until(20.0)
-    beat = bench.device.beat()
-    assert (beat.state, beat.ticket, beat.finished, beat.drops) == ("idle", 0, 6, 1)
+    heartbeat = bench.device.heartbeat()
+    assert (heartbeat.state, heartbeat.ticket, heartbeat.finished, heartbeat.drops) == ("idle", 0, 6, 1)
     assert bench.delivered == []
     bench.train(7)
     bench.run_until(40.0)
@@ -188,11 +195,11 @@ def test_an_upload_given_up_leaves_a_finished_job_that_is_not_held() -> None:
 
 
 def test_a_suspension_comes_in_mid_job_and_moves_the_rest() -> None:
-    bench = Bench(Script(suspensions={0: HANG}))
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}))
     bench.train(1, at=1.0)
     bench.run_until(2.25)  # work began at 1.25, two of four steps are done
     assert (bench.device.state, bench.device.due()) == (State.SUSPENDED, 5.25)
-    assert bench.device.beat().progress == 0.5
+    assert bench.device.heartbeat().progress == 0.5
     bench.run_until(20.0)
     assert bench.times == [("downloaded", 1.25), ("suspended", 5.25), ("trained", 6.25), ("uploaded", 6.75)]
     [suspension], [trained] = bench.of_kind("suspended"), bench.of_kind("trained")
@@ -200,17 +207,17 @@ def test_a_suspension_comes_in_mid_job_and_moves_the_rest() -> None:
     assert (trained["asked"], trained["obtained"], trained["misses"]) == (2.0, 2.0, [])
 
 
-def test_a_suspension_at_the_very_start_holds_the_first_step() -> None:
-    bench = Bench(Script(suspensions={0: PlannedSuspension(at=0.0, seconds=1.0)}))
+def test_a_suspension_at_the_very_start_delays_the_first_step() -> None:
+    bench = Bench(FixedTimetable(suspensions={0: PlannedSuspension(at=0.0, seconds=1.0)}))
     bench.train(1)
     bench.run_until(1.0)
-    assert (bench.device.state, bench.device.beat().progress) == (State.SUSPENDED, 0.0)
+    assert (bench.device.state, bench.device.heartbeat().progress) == (State.SUSPENDED, 0.0)
     bench.run_until(20.0)
     assert bench.deliveries == [(1, 3.75)]
 
 
 def test_only_the_jobs_of_the_timetable_are_suspended() -> None:
-    bench = Bench(Script(suspensions={1: HANG}))
+    bench = Bench(FixedTimetable(suspensions={1: SUSPENSION}))
     for ticket, moment in ((1, 0.0), (2, 10.0), (3, 20.0)):
         bench.train(ticket, at=moment)
     bench.run_until(40.0)
@@ -218,21 +225,21 @@ def test_only_the_jobs_of_the_timetable_are_suspended() -> None:
     assert bench.deliveries == [(1, 2.75), (2, 15.75), (3, 22.75)]
 
 
-def test_a_train_that_comes_during_a_suspension_waits_for_its_end() -> None:
-    bench = Bench(Script(suspensions={0: HANG}))
+def test_a_train_that_arrives_during_a_suspension_waits_for_its_end() -> None:
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}))
     bench.train(1, at=1.0)
     bench.train(2, at=3.0)
-    beat = bench.device.beat()
-    assert (beat.state, beat.ticket, beat.trains) == ("suspended", 2, 2)
+    heartbeat = bench.device.heartbeat()
+    assert (heartbeat.state, heartbeat.ticket, heartbeat.trains) == ("suspended", 2, 2)
     bench.run_until(20.0)
-    # awake at 5.25, downloaded at 5.5; 4.25 s after the start, of which three were hung
+    # awake at 5.25, downloaded at 5.5; 4.25 s after the start, three of them suspended
     assert bench.times[1:4] == [("suspended", 5.25), ("downloaded", 5.5), ("abandoned", 5.5)]
     assert bench.of_kind("abandoned")[0]["seconds"] == 1.25
     assert bench.deliveries == [(2, 8.0)]
 
 
 def test_the_same_ticket_again_during_a_suspension_changes_nothing() -> None:
-    bench = Bench(Script(suspensions={0: HANG}))
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}))
     bench.train(1, at=1.0)
     bench.train(1, at=3.0)
     bench.run_until(20.0)
@@ -241,23 +248,24 @@ def test_the_same_ticket_again_during_a_suspension_changes_nothing() -> None:
 
 
 def test_a_suspended_device_does_not_wake_early() -> None:
-    bench = Bench(Script(suspensions={0: HANG}))
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}))
     bench.train(1, at=1.0)
     bench.run_until(5.0)
     assert bench.device.state is State.SUSPENDED
     assert not bench.device.wants_step(5.0)
 
 
-# ---- restarts
+# ---- a new model for a busy device
 
 
-def test_a_restart_lets_the_old_work_go_on_until_the_new_model_is_there() -> None:
+def test_the_old_work_continues_until_the_new_model_is_downloaded() -> None:
     bench = Bench()
     bench.train(1, at=1.0)
     bench.train(2, at=2.125)
-    assert (bench.device.state, bench.device.beat().ticket, bench.device.beat().progress) == (State.TRAINING, 2, 0.5)
+    heartbeat = bench.device.heartbeat()
+    assert (heartbeat.state, heartbeat.ticket, heartbeat.progress) == ("training", 2, 0.5)
     bench.run_until(2.3)  # the third step of the old job at 2.25, the new model at 2.375
-    assert bench.device.beat().progress == 0.75
+    assert bench.device.heartbeat().progress == 0.75
     bench.run_until(20.0)
     [abandoned] = bench.of_kind("abandoned")
     assert abandoned == {
@@ -275,13 +283,13 @@ def test_a_restart_lets_the_old_work_go_on_until_the_new_model_is_there() -> Non
     assert bench.deliveries == [(2, 4.875)]
 
 
-def test_a_restart_whose_download_is_lost_leaves_the_old_work() -> None:
-    bench = Bench(Script(downloads={(1, 0): LOST}))
+def test_the_old_work_continues_if_the_download_of_the_new_model_is_lost() -> None:
+    bench = Bench(FixedTimetable(downloads={(1, 0): LOST}))
     bench.train(1, at=1.0)
     bench.train(2, at=2.0)
     bench.run_until(2.5)
-    beat = bench.device.beat()
-    assert (beat.state, beat.ticket, beat.finished, beat.drops) == ("training", 1, 0, 1)
+    heartbeat = bench.device.heartbeat()
+    assert (heartbeat.state, heartbeat.ticket, heartbeat.finished, heartbeat.drops) == ("training", 1, 0, 1)
     bench.run_until(10.0)
     assert bench.deliveries == [(1, 3.75)]
     bench.train(2)
@@ -291,17 +299,17 @@ def test_a_restart_whose_download_is_lost_leaves_the_old_work() -> None:
     assert bench.of_kind("abandoned") == []
 
 
-def test_a_restart_during_the_upload_throws_the_finished_work_away() -> None:
-    bench = Bench(Script(suspensions={0: HANG}))
+def test_a_new_model_during_the_upload_replaces_the_finished_work() -> None:
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}))
     bench.train(1, at=1.0)
-    bench.train(2, at=6.375)  # trained at 6.25 after 2 s of computing and 3 s of hanging; upload until 6.75
+    bench.train(2, at=6.375)  # trained at 6.25 after 2 s of computing and 3 s of suspension; upload until 6.75
     bench.run_until(20.0)
     [abandoned] = bench.of_kind("abandoned")
     assert (abandoned["t"], abandoned["ticket"], abandoned["seconds"]) == (6.625, 1, 2.0)
     assert bench.deliveries == [(2, 9.125)]
 
 
-def test_an_upload_that_ends_before_the_new_model_is_there_is_delivered() -> None:
+def test_an_upload_that_ends_before_the_new_model_is_downloaded_is_delivered() -> None:
     bench = Bench()
     bench.train(1, at=1.0)
     bench.train(2, at=3.625)
@@ -319,7 +327,7 @@ def test_a_newer_train_replaces_a_download() -> None:
     assert bench.deliveries == [(2, 3.875)]
 
 
-def test_an_unpaced_device_computes_without_waiting_and_can_still_be_restarted() -> None:
+def test_the_work_of_an_unpaced_device_can_be_replaced_too() -> None:
     bench = Bench(cost=0.0625, throttle="none", seconds_per_sample=None)
     bench.train(1, steps=1000)
     bench.run_until(1.0)
@@ -336,18 +344,18 @@ def test_an_unpaced_device_computes_without_waiting_and_can_still_be_restarted()
 
 
 @pytest.mark.parametrize("moment", [0.125, 1.0, 2.5])
-def test_a_ticket_in_hand_is_not_begun_again(moment: float) -> None:
+def test_a_ticket_that_is_under_way_is_not_begun_again(moment: float) -> None:
     bench = Bench()
     bench.train(1)
     bench.train(1, at=moment)
     bench.run_until(20.0)
     assert bench.deliveries == [(1, 2.75)]
-    assert bench.device.beat().trains == 2
+    assert bench.device.heartbeat().trains == 2
 
 
 @pytest.mark.parametrize("policy", ["retry", "give_up"])
 def test_a_ticket_that_was_finished_is_not_done_again(policy: str) -> None:
-    lost = Script(uploads={(0, 0): LOST})
+    lost = FixedTimetable(uploads={(0, 0): LOST})
     bench = Bench(lost, on_drop=policy)
     bench.train(1)
     bench.run_until(10.0)
@@ -358,7 +366,7 @@ def test_a_ticket_that_was_finished_is_not_done_again(policy: str) -> None:
     assert len(bench.of_kind("downloaded")) == 1
 
 
-# ---- a process that wakes late: what is due counts from when the thing before it was due
+# ---- a process that wakes late: due moments count from the moment before them that was due
 
 
 LATE = 0.1875
@@ -380,9 +388,9 @@ def test_a_device_whose_process_wakes_late_keeps_the_moments_of_its_schedule() -
 def test_lateness_does_not_add_up_over_jobs() -> None:
     dues = []
     for late in (0.0, LATE):
-        bench = Bench(Script(uploads={(1, 0): LOST}, suspensions={2: HANG}), late=late)
+        bench = Bench(FixedTimetable(uploads={(1, 0): LOST}, suspensions={2: SUSPENSION}), late=late)
         for ticket in range(1, 6):
-            # the aggregator answers an update the moment it is due
+            # the aggregator answers an update at the moment at which it is due
             bench.train(ticket, sent=bench.delivered[-1][1].due if bench.delivered else 0.0)
             while len(bench.delivered) < ticket:
                 bench.run_until(bench.device.due())
@@ -391,7 +399,7 @@ def test_lateness_does_not_add_up_over_jobs() -> None:
 
 
 def test_only_a_step_that_was_computed_too_late_moves_what_comes_after_it() -> None:
-    bench = Bench(cost=0.375, late=0.25)  # the last step begins at its time and a quarter, and ends an eighth too late
+    bench = Bench(cost=0.375, late=0.25)  # the last step begins a quarter of a second late, and ends an eighth too late
     bench.train(1)
     bench.run_until(10.0)
     [trained] = bench.of_kind("trained")
@@ -399,7 +407,7 @@ def test_only_a_step_that_was_computed_too_late_moves_what_comes_after_it() -> N
     assert bench.dues == [(1, 2.875)]
 
 
-def test_the_way_of_a_model_begins_when_it_was_sent_not_when_it_was_received() -> None:
+def test_a_download_begins_when_the_model_was_sent_and_not_when_it_was_received() -> None:
     bench = Bench()
     bench.train(1, at=1.125, sent=1.0)
     bench.run_until(10.0)
@@ -407,7 +415,7 @@ def test_the_way_of_a_model_begins_when_it_was_sent_not_when_it_was_received() -
     assert (bench.of_kind("downloaded")[0]["sent"], bench.of_kind("downloaded")[0]["obtained"]) == (1.0, 0.25)
 
 
-def test_a_model_that_the_process_took_too_late_says_so_and_its_work_counts_from_when_it_was_due() -> None:
+def test_a_model_that_is_received_too_late_is_reported_late_and_its_work_counts_from_its_due_moment() -> None:
     bench = Bench()
     bench.train(1, at=1.5, sent=1.0)
     bench.run_until(10.0)
@@ -416,24 +424,24 @@ def test_a_model_that_the_process_took_too_late_says_so_and_its_work_counts_from
     assert (update.started, update.due) == (1.25, 3.75)
 
 
-def test_a_lost_upload_is_tried_again_from_when_it_was_due() -> None:
-    bench = Bench(Script(uploads={(0, 0): LOST, (0, 1): LOST}), late=LATE)
+def test_a_retry_counts_from_when_the_lost_upload_was_due() -> None:
+    bench = Bench(FixedTimetable(uploads={(0, 0): LOST, (0, 1): LOST}), late=LATE)
     bench.train(1, at=1.0)
     bench.run_until(10.0)
     assert bench.dues == [(1, 4.75)]
     assert [event["sent"] for event in bench.of_kind("uploaded")] == [3.25, 3.75, 4.25]
 
 
-def test_a_device_that_wakes_late_from_a_suspension_goes_on_as_if_it_had_woken_in_time() -> None:
-    bench = Bench(Script(suspensions={0: HANG}), late=LATE)
+def test_a_device_that_wakes_late_from_a_suspension_continues_as_if_it_had_woken_in_time() -> None:
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}), late=LATE)
     bench.train(1, at=1.0)
     bench.run_until(10.0)
     assert bench.dues == [(1, 6.75)]
     assert bench.of_kind("suspended")[0]["obtained"] == 3.0 + LATE
 
 
-def test_a_model_that_waited_for_the_end_of_a_suspension_sets_out_at_that_end() -> None:
-    bench = Bench(Script(suspensions={0: HANG}), late=LATE)
+def test_the_download_of_a_model_that_waited_for_the_end_of_a_suspension_begins_at_that_end() -> None:
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}), late=LATE)
     bench.train(1, at=1.0)
     bench.train(2, at=3.0)
     bench.run_until(10.0)
@@ -447,7 +455,7 @@ def test_a_model_that_waited_for_the_end_of_a_suspension_sets_out_at_that_end() 
 LEAD = 0.125
 
 
-def test_an_update_is_sent_before_it_is_due_and_says_when_it_is() -> None:
+def test_an_update_is_sent_before_it_is_due_and_names_that_moment() -> None:
     bench = Bench(lead=LEAD)
     bench.train(1, at=1.0)
     bench.run_until(10.0)
@@ -456,7 +464,7 @@ def test_an_update_is_sent_before_it_is_due_and_says_when_it_is() -> None:
     assert bench.of_kind("uploaded")[0]["t"] == 3.75
 
 
-def test_an_update_over_a_link_shorter_than_the_lead_sets_out_before_its_training_should_have_ended() -> None:
+def test_an_update_over_a_link_shorter_than_the_lead_is_sent_before_its_training_is_due_to_end() -> None:
     bench = Bench(lead=LEAD, up=Direction(delay=0.0625))
     bench.train(1, at=1.0)
     bench.run_until(10.0)
@@ -465,20 +473,20 @@ def test_an_update_over_a_link_shorter_than_the_lead_sets_out_before_its_trainin
     assert bench.of_kind("trained")[0]["t"] == 3.25
 
 
-def test_a_device_holds_its_job_until_the_update_is_due() -> None:
+def test_a_device_keeps_its_ticket_until_the_update_is_due() -> None:
     bench = Bench(lead=LEAD)
     bench.train(5, at=1.0)
     bench.run_until(3.7)
     assert bench.deliveries == [(5, 3.625)]
-    beat = bench.device.beat()
-    assert (beat.state, beat.ticket, beat.finished) == ("uploading", 5, 5)  # not given up
+    heartbeat = bench.device.heartbeat()
+    assert (heartbeat.state, heartbeat.ticket, heartbeat.finished) == ("uploading", 5, 5)  # the upload is not given up
     bench.run_until(3.75)
-    beat = bench.device.beat()
-    assert (beat.state, beat.ticket, beat.finished) == ("idle", 0, 5)
+    heartbeat = bench.device.heartbeat()
+    assert (heartbeat.state, heartbeat.ticket, heartbeat.finished) == ("idle", 0, 5)
 
 
 def test_an_upload_that_will_be_lost_is_not_sent() -> None:
-    bench = Bench(Script(uploads={(0, 0): LOST}), lead=LEAD)
+    bench = Bench(FixedTimetable(uploads={(0, 0): LOST}), lead=LEAD)
     bench.train(1, at=1.0)
     bench.run_until(4.0)
     assert bench.delivered == []
@@ -502,7 +510,7 @@ def test_steps_computed_ahead_end_when_they_should() -> None:
     bench = Bench(ahead=0.75, cost=0.0625)
     bench.train(1)
     bench.run_until(0.75)  # the first at 0.25, the second a third of the way before its time, 0.75 − (0.75 − 0.25)/3
-    assert bench.device.beat().progress == 0.5
+    assert bench.device.heartbeat().progress == 0.5
     bench.run_until(10.0)
     [trained] = bench.of_kind("trained")
     assert (trained["t"], trained["obtained"], trained["misses"]) == (2.25, 2.0, [])
@@ -527,12 +535,12 @@ def test_a_step_that_takes_longer_than_its_time_is_absorbed_by_computing_ahead()
 
 
 def test_computing_ahead_stops_at_a_suspension() -> None:
-    bench = Bench(Script(suspensions={0: HANG}), ahead=10.0)
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}), ahead=10.0)
     bench.train(1, at=1.0)
     bench.run_until(1.6)
-    assert (bench.device.state, bench.device.beat().progress, bench.device.due()) == (State.TRAINING, 0.5, 2.25)
+    assert (bench.device.state, bench.device.heartbeat().progress, bench.device.due()) == (State.TRAINING, 0.5, 2.25)
     bench.run_until(5.0)  # suspended from 2.25 to 5.25, as if nothing had been computed ahead
-    assert (bench.device.state, bench.device.beat().progress) == (State.SUSPENDED, 0.5)
+    assert (bench.device.state, bench.device.heartbeat().progress) == (State.SUSPENDED, 0.5)
     bench.run_until(10.0)
     assert bench.of_kind("suspended")[0]["obtained"] == 3.0
     assert bench.dues == [(1, 6.75)]
@@ -541,7 +549,7 @@ def test_computing_ahead_stops_at_a_suspension() -> None:
 # ---- missed deadlines
 
 
-def test_a_missed_deadline_is_told_with_its_check_what_was_asked_and_how_late() -> None:
+def test_a_missed_deadline_is_reported_with_its_check_the_seconds_asked_and_the_lateness() -> None:
     bench = Bench()
     bench.train(1)
     bench.device.advance(0.25)
@@ -560,34 +568,34 @@ def test_short_steps_are_checked_together() -> None:
     assert bench.of_kind("trained")[0]["checks"] == 2
 
 
-# ---- computing in another process
+# ---- computing in a worker process
 
 
 class Elsewhere:
-    """Training in another process, of which the device only hears."""
+    """Training in a worker process. Records the calls of the device."""
 
     def __init__(self, job: Job, base: Vector, number: int) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self._base = base
 
     def step(self) -> float:
-        raise AssertionError("its steps are computed elsewhere")
+        raise AssertionError("the worker computes its steps")
 
     def result(self) -> Vector:
         return np.full_like(self._base, 3.0)
 
     def pause(self) -> None:
-        self.told.append("pause")
+        self.calls.append("pause")
 
     def resume(self) -> None:
-        self.told.append("resume")
+        self.calls.append("resume")
 
     def close(self) -> None:
-        self.told.append("close")
+        self.calls.append("close")
 
 
 class Remote:
-    """Begins such trainings, and keeps them."""
+    """Begins such trainings, and records them."""
 
     def __init__(self) -> None:
         self.begun: list[Elsewhere] = []
@@ -615,29 +623,29 @@ def test_a_device_under_a_quota_waits_for_its_steps_and_computes_none_itself(thr
     assert (update.due, update.loss, float(update.delta[0])) == (3.5, 2.5, 3.0)
 
 
-def test_training_elsewhere_is_paused_while_the_device_hangs_and_closed_when_it_is_replaced() -> None:
+def test_a_worker_is_paused_during_a_suspension_and_its_job_is_closed_when_it_is_replaced() -> None:
     remote = Remote()
-    bench = Bench(Script(suspensions={0: HANG}), throttle="cgroup", trainer=remote)
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}), throttle="cgroup", trainer=remote)
     bench.train(1)
     for moment in (0.75, 1.25):
         bench.run_until(moment)
         bench.device.progressed(1.0, moment)
     bench.run_until(2.0)
-    assert (bench.device.state, remote.begun[0].told) == (State.SUSPENDED, ["pause"])
+    assert (bench.device.state, remote.begun[0].calls) == (State.SUSPENDED, ["pause"])
     bench.run_until(4.5)
-    assert remote.begun[0].told == ["pause", "resume"]
+    assert remote.begun[0].calls == ["pause", "resume"]
     bench.train(2)
     bench.run_until(5.0)
-    assert remote.begun[0].told == ["pause", "resume", "close"]
+    assert remote.begun[0].calls == ["pause", "resume", "close"]
     assert len(remote.begun) == 2
 
 
-# ---- stopping the process for real
+# ---- stopping the process by a signal
 
 
-def test_only_a_device_that_is_suspended_by_signal_asks_to_be_frozen() -> None:
+def test_only_a_device_that_is_suspended_by_signal_is_frozen() -> None:
     for how, until in (("hold", None), ("signal", 5.25)):
-        bench = Bench(Script(suspensions={0: HANG}), suspend_by=how)
+        bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}), suspend_by=how)
         bench.train(1, at=1.0)
         assert bench.device.frozen_until is None
         bench.run_until(3.0)
@@ -649,7 +657,7 @@ def test_only_a_device_that_is_suspended_by_signal_asks_to_be_frozen() -> None:
 # ---- the end of the run
 
 
-def test_a_device_stopped_in_its_training_tells_what_it_has_done() -> None:
+def test_a_device_stopped_in_its_training_reports_its_steps_and_seconds() -> None:
     bench = Bench()
     bench.train(1)
     bench.run_until(1.5)
@@ -660,8 +668,8 @@ def test_a_device_stopped_in_its_training_tells_what_it_has_done() -> None:
 
 
 @pytest.mark.parametrize("how", ["hold", "signal"])
-def test_a_device_stopped_while_it_hangs_tells_how_long_it_did(how: str) -> None:
-    bench = Bench(Script(suspensions={0: HANG}), suspend_by=how)
+def test_a_device_stopped_in_a_suspension_reports_how_long_it_lasted(how: str) -> None:
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}), suspend_by=how)
     bench.train(1, at=1.0)
     bench.train(2, at=3.0)
     bench.run_until(4.0)
@@ -671,7 +679,7 @@ def test_a_device_stopped_while_it_hangs_tells_how_long_it_did(how: str) -> None
     assert (abandoned["kind"], abandoned["ticket"], abandoned["seconds"]) == ("abandoned", 1, 1.0)
 
 
-def test_a_device_stopped_in_its_upload_has_told_everything() -> None:
+def test_a_device_stopped_in_its_upload_has_nothing_left_to_report() -> None:
     bench = Bench()
     bench.train(1)
     bench.run_until(2.5)
@@ -680,7 +688,7 @@ def test_a_device_stopped_in_its_upload_has_told_everything() -> None:
     assert [kind for kind, _ in bench.times] == ["downloaded", "trained"]
 
 
-def test_a_device_that_is_stopped_before_it_looked_tells_that_its_upload_was_through() -> None:
+def test_a_device_that_is_stopped_after_its_upload_was_due_reports_that_it_arrived() -> None:
     bench = Bench()
     bench.train(1)
     bench.run_until(2.5)
@@ -692,10 +700,10 @@ def test_a_device_that_is_stopped_before_it_looked_tells_that_its_upload_was_thr
 # ---- things that are due together
 
 
-def test_a_model_that_came_while_the_device_hung_is_trained_from_its_waking() -> None:
-    bench = Bench(Script(suspensions={0: HANG}))
+def test_a_model_that_is_downloaded_in_a_suspension_is_trained_from_its_end_on() -> None:
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}))
     bench.train(1, at=1.0)
-    bench.train(2, at=2.125)  # there at 2.375; the device hangs from 2.25 to 5.25
+    bench.train(2, at=2.125)  # downloaded at 2.375; the device is suspended from 2.25 to 5.25
     bench.run_until(10.0)
     assert bench.of_kind("downloaded")[1]["obtained"] == 0.25  # its link was not slower for that
     assert bench.of_kind("trained")[0]["misses"] == []
@@ -703,26 +711,26 @@ def test_a_model_that_came_while_the_device_hung_is_trained_from_its_waking() ->
 
 
 @pytest.mark.parametrize("late", [0.0, LATE])
-def test_an_upload_that_is_due_before_a_new_model_is_made_however_late_the_process_wakes(late: float) -> None:
+def test_an_upload_that_is_due_before_a_new_model_ends_first_however_late_the_process_wakes(late: float) -> None:
     bench = Bench(late=late)
     bench.train(1, at=1.0)
-    bench.train(2, at=3.625)  # there at 3.875, the upload at 3.75
+    bench.train(2, at=3.625)  # downloaded at 3.875, the upload ends at 3.75
     bench.run_until(10.0)
     assert bench.dues == [(1, 3.75), (2, 6.375)]
     assert bench.of_kind("abandoned") == []
 
 
 @pytest.mark.parametrize("late", [0.0, LATE])
-def test_a_suspension_that_is_due_before_a_new_model_is_made_however_late_the_process_wakes(late: float) -> None:
-    bench = Bench(Script(suspensions={0: HANG}), late=late)
+def test_a_suspension_that_is_due_before_a_new_model_begins_first_however_late_the_process_wakes(late: float) -> None:
+    bench = Bench(FixedTimetable(suspensions={0: SUSPENSION}), late=late)
     bench.train(1, at=1.0)
-    bench.train(2, at=1.9375, sent=2.0625)  # there at 2.3125; suspended from 2.25 on
+    bench.train(2, at=1.9375, sent=2.0625)  # downloaded at 2.3125; suspended from 2.25 on
     bench.run_until(10.0)
     assert [event["ticket"] for event in bench.of_kind("suspended")] == [1]
     assert bench.dues == [(2, 7.75)]
 
 
-def test_the_computing_of_a_job_that_is_replaced_in_its_upload_is_told_once() -> None:
+def test_the_computing_of_a_job_that_is_replaced_in_its_upload_is_reported_once() -> None:
     usages = (Usage(cpu, 0.0) for cpu in range(100))
     bench = Bench(cost=0.625, meter=lambda: next(usages))
     bench.train(1)

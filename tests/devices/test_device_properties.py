@@ -18,12 +18,12 @@ TIMETABLES = st.builds(
     suspend=st.sampled_from([0.0, 0.5]),
     suspend_max=st.just(3.0),
 )
-# how far back in the row of tickets (0: a new one) and how many steps; or a time to let pass
+# "train", how many tickets back (0: a new one, 1: the last one), and how many steps; or "wait", and how long
 TRAINS = st.tuples(st.just("train"), st.integers(0, 2), st.integers(1, 6))
 WAITS = st.tuples(st.just("wait"), st.floats(0, 4, allow_nan=False), st.just(0))
 
 
-# no deadline and no speed check: how fast a shared host is says nothing about the device
+# no deadline and no speed check: the speed of a shared host says nothing about the device
 @settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=300)
 @given(
     timetable=TIMETABLES,
@@ -35,7 +35,7 @@ WAITS = st.tuples(st.just("wait"), st.floats(0, 4, allow_nan=False), st.just(0))
     ahead=st.sampled_from([0.0, 0.75]),
     actions=st.lists(st.one_of(TRAINS, WAITS), max_size=30),
 )
-def test_whatever_comes_a_device_delivers_each_ticket_at_most_once_and_comes_to_rest(
+def test_a_device_delivers_each_ticket_at_most_once_and_is_idle_in_the_end(
     timetable: SeededTimetable,
     policy: str,
     pace: float | None,
@@ -76,7 +76,7 @@ def test_whatever_comes_a_device_delivers_each_ticket_at_most_once_and_comes_to_
             late and trained[update.ticket]["t"] > update.finished
         )
         assert moment >= update.due - lead - 1e-9
-    # what was sent arrived, unless the work was replaced between the sending and the moment it was due
+    # each update that was sent arrived, unless the work was replaced before the update was due
     arrived = [event["ticket"] for event in bench.of_kind("uploaded") if not event["dropped"]]
     assert arrived == [ticket for ticket, _ in bench.deliveries if ticket in arrived or not lead]
     assert delivered.keys() - set(arrived) <= abandoned
@@ -97,7 +97,7 @@ def test_whatever_comes_a_device_delivers_each_ticket_at_most_once_and_comes_to_
     ahead=st.sampled_from([0.0, 0.75]),
     jobs=st.lists(st.integers(1, 6), min_size=1, max_size=5),
 )
-def test_a_process_that_wakes_late_by_less_than_a_step_changes_nothing_that_others_can_see(
+def test_a_process_that_wakes_late_by_less_than_a_step_changes_no_due_moment(
     timetable: SeededTimetable, policy: str, late: float, lead: float, ahead: float, jobs: list[int]
 ) -> None:
     seen = []
@@ -107,10 +107,10 @@ def test_a_process_that_wakes_late_by_less_than_a_step_changes_nothing_that_othe
             bench.train(ticket, steps=steps, at=200.0 * ticket, sent=200.0 * ticket)
         bench.run_until(200.0 * len(jobs) + 200.0)
         computed = [(event["asked"], event["obtained"], event["misses"]) for event in bench.of_kind("trained")]
-        ways = [
+        transfers = [
             (event["sent"], event["asked"], event["obtained"], event["dropped"])
             for kind in ("downloaded", "uploaded")
             for event in bench.of_kind(kind)
         ]
-        seen.append((bench.dues, computed, ways))
+        seen.append((bench.dues, computed, transfers))
     assert seen[0] == seen[1]

@@ -1,4 +1,4 @@
-"""A device that may upload only when, and as fast as, it is granted. A job takes 0.25 + 2 s, a model has 128 bits."""
+"""A device that uploads only after a grant, at the granted rate. A job takes 0.25 + 2 s, a model has 128 bits."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from hypothesis import strategies as st
 from devices.work import State
 from testbed.emulation.faults import SeededTimetable, TransferFate
 from testbed.profile.schema import Direction, ScriptedEvent
-from tests.devices.parts import LOST, Bench, Script
+from tests.devices.parts import LOST, Bench, FixedTimetable
 
 FREE = Direction()
 """An uplink without delay."""
 
 
 def waiting(**changes: object) -> Bench:
-    """A device that has computed, since 2.25, and waits."""
+    """Return a device whose training ended at 2.25, and which waits for a grant."""
     bench = Bench(up=FREE, **changes)  # type: ignore[arg-type]
     bench.train(1, grant=True)
     bench.run_until(3.0)
     return bench
 
 
-def test_it_asks_when_it_has_computed_and_waits() -> None:
+def test_it_asks_when_its_training_ends_and_waits() -> None:
     bench = waiting()
     assert [(moment, ask.ticket, ask.due) for moment, ask in bench.asked] == [(2.25, 1, 2.25)]
     assert bench.device.state is State.WAITING
     assert bench.device.due() == float("inf")
-    assert (bench.device.beat().ticket, bench.device.beat().finished) == (1, 1)  # all is well: see Engine.beat
+    heartbeat = bench.device.heartbeat()
+    assert (heartbeat.ticket, heartbeat.finished) == (1, 1)
 
 
-def test_it_asks_a_little_before_it_has_computed_for_the_moment_at_which_it_has() -> None:
+def test_it_asks_a_little_before_its_training_ends_and_names_that_moment() -> None:
     [(moment, ask)] = waiting(lead=0.125, ahead=0.75).asked
     assert (moment, ask.due) == (2.125, 2.25)
 
@@ -47,7 +48,7 @@ def test_it_uploads_from_the_grant_on_at_the_granted_rate() -> None:
     assert bench.device.state is State.IDLE
 
 
-def test_an_upload_begins_when_it_was_granted_and_not_when_the_process_saw_that() -> None:
+def test_an_upload_begins_when_it_was_granted_and_not_when_the_process_saw_the_grant() -> None:
     bench = waiting()
     bench.grant(1, 64.0, at=4.0, sent=3.5)
     bench.run_until(10.0)
@@ -55,8 +56,8 @@ def test_an_upload_begins_when_it_was_granted_and_not_when_the_process_saw_that(
 
 
 @pytest.mark.parametrize("at", [0.0, 0.125, 1.0])
-def test_who_is_granted_a_rate_before_it_has_computed_does_not_ask(at: float) -> None:
-    """While the model is on its way, or is trained."""
+def test_a_device_with_a_grant_before_its_training_ends_does_not_ask(at: float) -> None:
+    """The grant arrives during the download, or during the training."""
     bench = Bench(up=FREE)
     bench.train(1, grant=True)
     bench.grant(1, 64.0, at=at)
@@ -65,7 +66,7 @@ def test_who_is_granted_a_rate_before_it_has_computed_does_not_ask(at: float) ->
     assert "waited" not in bench.of_kind("uploaded")[0]
 
 
-def test_a_grant_that_crosses_the_request_lets_the_upload_begin_when_it_is_computed() -> None:
+def test_a_grant_that_crosses_the_request_lets_the_upload_begin_when_the_training_ends() -> None:
     bench = Bench(up=FREE, lead=0.125, ahead=0.75)
     bench.train(1, grant=True)
     bench.grant(1, 64.0, at=2.1875)
@@ -90,7 +91,7 @@ def test_a_grant_that_was_sent_again_changes_nothing() -> None:
 
 
 def test_a_lost_upload_is_tried_again_at_the_rate_that_was_granted() -> None:
-    bench = waiting(timetable=Script(uploads={(0, 0): LOST}))
+    bench = waiting(timetable=FixedTimetable(uploads={(0, 0): LOST}))
     bench.grant(1, 64.0, at=4.0)
     bench.run_until(10.0)
     assert [(event["sent"], event["asked"], event.get("waited")) for event in bench.of_kind("uploaded")] == [
@@ -100,9 +101,9 @@ def test_a_lost_upload_is_tried_again_at_the_rate_that_was_granted() -> None:
     assert bench.dues == [(1, 8.0)]
 
 
-def test_a_recorded_upload_lends_its_loss_and_not_its_seconds() -> None:
+def test_a_recorded_upload_repeats_its_loss_but_not_its_seconds() -> None:
     recorded = TransferFate(dropped=True, delay_noise=0.0, rate_noise=0.0, seconds=0.5)
-    bench = waiting(timetable=Script(uploads={(0, 0): recorded}))
+    bench = waiting(timetable=FixedTimetable(uploads={(0, 0): recorded}))
     bench.grant(1, 64.0, at=4.0)
     bench.run_until(10.0)
     assert [event["asked"] for event in bench.of_kind("uploaded")] == [2.0, 2.0]
@@ -116,7 +117,7 @@ def test_the_delay_of_the_link_comes_on_top() -> None:
     assert bench.dues == [(1, 5.5)]
 
 
-def test_a_device_that_hangs_when_it_is_granted_a_rate_uploads_when_it_is_back() -> None:
+def test_a_device_that_is_granted_a_rate_in_an_absence_uploads_after_it() -> None:
     bench = waiting(script=(ScriptedEvent(at=3.5, device="*", do="suspend", seconds=2.0),))
     bench.grant(1, 64.0, at=4.0)
     bench.run_until(12.0)
@@ -133,7 +134,7 @@ def test_a_newer_model_ends_the_waiting() -> None:
     assert bench.deliveries == [(2, 6.25)]
 
 
-def test_a_killed_device_takes_no_grant() -> None:
+def test_a_killed_device_ignores_a_grant() -> None:
     bench = waiting(script=(ScriptedEvent(at=3.5, device="*", do="kill"),))
     bench.grant(1, 64.0, at=4.0)
     bench.run_until(12.0)
@@ -144,38 +145,38 @@ def test_a_killed_device_takes_no_grant() -> None:
 
 
 def uploads(bench: Bench) -> list[tuple[float, int]]:
-    """Of each update: what its numbers are, and the ticket that they are counted from. Job n makes n."""
+    """Return the value of each update, and the ticket of its baseline. Job n makes updates filled with n."""
     return [(float(update.delta[0]), update.since) for _, update in bench.delivered]
 
 
-def test_it_uploads_differences_to_the_last_update_that_was_taken() -> None:
+def test_it_uploads_differences_to_the_last_update_that_was_applied() -> None:
     bench = Bench(up=FREE)
-    for ticket, taken in ((1, 0), (2, 1), (3, 1), (4, 3)):  # jobs 0 to 3; ticket 2 was refused
-        bench.train(ticket, taken=taken, at=10.0 * ticket)
+    for ticket, baseline in ((1, 0), (2, 1), (3, 1), (4, 3)):  # jobs 0 to 3; ticket 2 was rejected
+        bench.train(ticket, baseline=baseline, at=10.0 * ticket)
     bench.run_until(60.0)
     assert uploads(bench) == [(0.0, 0), (1.0, 1), (2.0, 1), (1.0, 3)]
 
 
-def test_a_lost_upload_sends_the_same_difference_again() -> None:
-    bench = Bench(Script(uploads={(1, 0): LOST, (1, 1): LOST}), up=FREE)
-    for ticket, taken in ((1, 0), (2, 1), (3, 2)):
-        bench.train(ticket, taken=taken, at=10.0 * ticket)
+def test_a_retry_sends_the_same_difference() -> None:
+    bench = Bench(FixedTimetable(uploads={(1, 0): LOST, (1, 1): LOST}), up=FREE)
+    for ticket, baseline in ((1, 0), (2, 1), (3, 2)):
+        bench.train(ticket, baseline=baseline, at=10.0 * ticket)
     bench.run_until(60.0)
     assert uploads(bench) == [(0.0, 0), (1.0, 1), (1.0, 2)]
 
 
-def test_a_download_that_is_lost_tells_nothing() -> None:
-    bench = Bench(Script(downloads={(1, 0): LOST}), up=FREE)
-    bench.train(1, taken=0)
-    bench.train(2, taken=1, at=10.0)
+def test_a_lost_download_does_not_change_the_baseline() -> None:
+    bench = Bench(FixedTimetable(downloads={(1, 0): LOST}), up=FREE)
+    bench.train(1, baseline=0)
+    bench.train(2, baseline=1, at=10.0)
     bench.run_until(20.0)
-    assert bench.device.beat().ticket == 0
-    bench.train(2, taken=1)
+    assert bench.device.heartbeat().ticket == 0
+    bench.train(2, baseline=1)
     bench.run_until(30.0)
     assert uploads(bench) == [(0.0, 0), (1.0, 1)]
 
 
-# ---- whatever comes
+# ---- random scenarios
 
 TRAINS = st.tuples(st.just("train"), st.integers(0, 1), st.integers(1, 6))
 GRANTS = st.tuples(st.just("grant"), st.integers(0, 2), st.integers(1, 6))
@@ -190,7 +191,7 @@ WAITS = st.tuples(st.just("wait"), st.floats(0, 4, allow_nan=False), st.just(0))
     lead=st.sampled_from([0.0, 0.125]),
     actions=st.lists(st.one_of(TRAINS, GRANTS, WAITS), max_size=30),
 )
-def test_no_upload_begins_without_a_grant_or_before_it_and_who_does_not_wait_comes_to_rest(
+def test_no_upload_begins_before_its_grant_and_a_device_ends_idle_or_waiting(
     seed: int, policy: str, late: float, lead: float, actions: list[tuple[str, float, int]]
 ) -> None:
     timetable = SeededTimetable(seed=seed, device=0, download_drop=0.3, upload_drop=0.3, suspend=0.3, suspend_max=3.0)
@@ -203,7 +204,7 @@ def test_no_upload_begins_without_a_grant_or_before_it_and_who_does_not_wait_com
             newest += 1 - int(amount)
             bench.train(max(1, newest), steps=number, grant=True)
         else:
-            ticket = max(1, newest + 1 - int(amount))  # of the model before, of this one, or of the next
+            ticket = max(1, newest + 1 - int(amount))  # for the last model, for this one, or for the next
             granted.setdefault(ticket, bench.now)
             bench.grant(ticket, 32.0 * number)
     bench.run_until(bench.now + 1000)
@@ -225,7 +226,7 @@ def test_no_upload_begins_without_a_grant_or_before_it_and_who_does_not_wait_com
 
 def test_differences_are_read_only() -> None:
     bench = Bench(up=FREE)
-    bench.train(1, taken=0)
+    bench.train(1, baseline=0)
     bench.run_until(10.0)
     [(_, update)] = bench.delivered
     assert update.delta.dtype == np.float32

@@ -1,4 +1,4 @@
-"""A device that has done thousands of jobs holds no more than one that has done hundreds."""
+"""The memory of a device does not grow with the number of its jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 
 from devices.process.main import DeviceProcess
 from testbed.wire.codec import Buffer, decode, encode
-from testbed.wire.messages import Job, Stop, Train, Update, Welcome
+from testbed.wire.messages import Stop, Train, Update, Welcome
+from testbed.wire.training_job import Job
 from tests.devices.parts import Time
 from tests.devices.process.test_main import CONFIG, LINKS
 from tests.devices.tiny import TinyTask
@@ -22,7 +23,7 @@ LOOKS = (300, 800, 1300, 1800)
 
 
 class Tireless:
-    """An aggregator that answers each update with the next job; counts what is allocated after so many."""
+    """An aggregator that answers each update with the next job, and counts the allocated blocks now and then."""
 
     def __init__(self, time: Time) -> None:
         self._time, self._updates = time, 0
@@ -51,7 +52,7 @@ class Tireless:
 
 class Forgetful(TinyTask):
     def gradient(self, samples: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
-        self.batches.clear()  # it remembers them for others
+        self.batches.clear()  # TinyTask keeps them for other tests
         return super().gradient(samples)
 
 
@@ -61,6 +62,6 @@ def test_jobs_leave_nothing_behind_in_a_device(monkeypatch: pytest.MonkeyPatch) 
     spec = dataclasses.replace(CONFIG.spec, throttle="pace", seconds_per_sample=0.01, **LINKS)
     peer = Tireless(time)
     DeviceProcess(dataclasses.replace(CONFIG, spec=spec), Forgetful(), peer, cores=(1,)).run()  # type: ignore[arg-type]
-    # a list, a table or an event of every job would be one block each, at the least, all the time; what others in this
-    # process allocate (pytest, its worker's threads, caches) comes now and then
+    # a list, a table or an event that is kept would be at least one block for each job; the other allocations in this
+    # process (pytest, the threads of its worker, caches) come only now and then
     assert min(after - before for before, after in pairwise(peer.blocks)) < (LOOKS[1] - LOOKS[0]) / 10

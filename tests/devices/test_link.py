@@ -13,31 +13,31 @@ def fate(*, delay: float = 0.0, rate: float = 0.0, dropped: bool = False) -> Tra
 
 def test_a_transfer_takes_the_delay_and_bytes_over_rate() -> None:
     # 250,000 bytes are 2,000,000 bits; at 8 Mbit/s that is 0.25 s
-    way = transfer(Direction(mbit=8, delay=0.125), 250_000, fate(), now=10.0)
-    assert way.asked == pytest.approx(0.375)
-    assert (way.started, way.bytes) == (10.0, 250_000)
-    assert way.due == pytest.approx(10.375)
+    result = transfer(Direction(mbit=8, delay=0.125), 250_000, fate(), now=10.0)
+    assert result.asked == pytest.approx(0.375)
+    assert (result.started, result.bytes) == (10.0, 250_000)
+    assert result.due == pytest.approx(10.375)
 
 
 def test_the_rate_noise_scales_only_the_part_that_depends_on_the_bytes() -> None:
     # factor 1 + 0.2 · (−1.5) = 0.7
-    way = transfer(Direction(mbit=8, delay=0.125, spread=0.2), 250_000, fate(rate=-1.5), now=0.0)
-    assert way.asked == pytest.approx(0.125 + 0.7 * 0.25)
+    result = transfer(Direction(mbit=8, delay=0.125, spread=0.2), 250_000, fate(rate=-1.5), now=0.0)
+    assert result.asked == pytest.approx(0.125 + 0.7 * 0.25)
 
 
 @pytest.mark.parametrize("noise", [-2.0, 2.0])
 def test_jitter_only_adds(noise: float) -> None:
-    way = transfer(Direction(delay=0.5, jitter=0.25), 1000, fate(delay=noise), now=0.0)
-    assert way.asked == 0.5 + 2.0 * 0.25
+    result = transfer(Direction(delay=0.5, jitter=0.25), 1000, fate(delay=noise), now=0.0)
+    assert result.asked == 0.5 + 2.0 * 0.25
 
 
 @pytest.mark.parametrize("noise", [-0.95, -1.0, -50.0])
 def test_a_transfer_never_takes_less_than_a_tenth_of_bytes_over_rate(noise: float) -> None:
-    way = transfer(Direction(mbit=8, spread=1.0), 1_000_000, fate(rate=noise), now=0.0)
-    assert way.asked == pytest.approx(0.1)
+    result = transfer(Direction(mbit=8, spread=1.0), 1_000_000, fate(rate=noise), now=0.0)
+    assert result.asked == pytest.approx(0.1)
 
 
-def test_without_a_limit_the_size_does_not_matter() -> None:
+def test_without_a_rate_the_size_does_not_matter() -> None:
     link = Direction(delay=0.5, spread=1.0)
     assert transfer(link, 10, fate(rate=3.0), now=0.0) == transfer(link, 10, fate(rate=-3.0), now=0.0)
     assert transfer(link, 10**9, fate(), now=0.0).asked == 0.5

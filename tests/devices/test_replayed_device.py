@@ -1,4 +1,4 @@
-"""A device that meets again what was recorded: every delay, loss and suspension of its n-th job."""
+"""A replayed device: its n-th job has the delays, losses and suspensions of the recorded one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from testbed.loading.profile_loader import load
 from testbed.profile.schema import Direction, Phase
 from testbed.replay import recording, replay_setup
 from testbed.wire.messages import Stop, Update, Welcome
-from tests.devices.parts import LOST, SMOOTH, Bench, Script, Time
+from tests.devices.parts import LOST, SMOOTH, Bench, FixedTimetable, Time
 from tests.devices.process.test_main import CONFIG, ScriptedPeer, job
 from tests.devices.tiny import TinyTask
 from tests.testbed.examples import write_profile
@@ -29,20 +29,20 @@ from tests.testbed.replay.test_replay_setup import HEADER, joined
 
 CHANCE = SeededTimetable(seed=1, device=0, noisy_download=False, noisy_upload=False)
 SLOT = 64.0
-"""Seconds in which any job of these tests is over."""
+"""Any job of these tests ends within so many seconds."""
 
 
 def timetable(*jobs: RecordedJob, end: str = "loop") -> RecordedTimetable:
     return RecordedTimetable(jobs=list(jobs), end=end, otherwise=CHANCE)
 
 
-def smooth(step_seconds: float | None, hung: RecordedSuspension | None = None) -> RecordedJob:
-    """A job with a download of 0.75 and an upload of 1 s."""
+def smooth(step_seconds: float | None, suspension: RecordedSuspension | None = None) -> RecordedJob:
+    """Return a job with a download of 0.75 s and an upload of 1 s."""
     return RecordedJob(
         downloads=[RecordedTransfer(0.75, False)],
         uploads=[RecordedTransfer(1.0, False)],
         step_seconds=step_seconds,
-        hung=hung,
+        suspension=suspension,
     )
 
 
@@ -51,12 +51,12 @@ def test_a_job_takes_exactly_what_was_recorded() -> None:
         downloads=[RecordedTransfer(0.75, False)],
         uploads=[RecordedTransfer(1.0, True), RecordedTransfer(0.5, False)],
         step_seconds=0.25,
-        hung=RecordedSuspension(2, 1.5),
+        suspension=RecordedSuspension(2, 1.5),
     )
     bench = Bench(timetable(recorded))
     bench.train(1, steps=4)
     bench.run_until(10.0)
-    # steps end at 1 and 1.25, it hangs until 2.75, steps end at 3 and 3.25
+    # steps end at 1 and 1.25, a suspension until 2.75, steps end at 3 and 3.25
     assert bench.times == [
         ("downloaded", 0.75),
         ("suspended", 2.75),
@@ -73,16 +73,16 @@ def test_a_job_takes_exactly_what_was_recorded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "hangs_after", "trained"),
+    ("steps", "suspended_after", "trained"),
     [(4, 2, 0.75 + 1.0 + 1.5), (8, 2, 0.75 + 2.0 + 1.5), (2, 1, 0.75 + 0.5 + 1.5), (1, 0, 0.75 + 0.25 + 1.5)],
 )
 def test_with_another_number_of_local_steps_the_seconds_per_step_stay(
-    steps: int, hangs_after: int, trained: float
+    steps: int, suspended_after: int, trained: float
 ) -> None:
     bench = Bench(timetable(smooth(0.25, RecordedSuspension(2, 1.5))))
     bench.train(1, steps=steps)
     bench.run_until(10.0)
-    assert [event["steps"] for event in bench.of_kind("suspended")] == [hangs_after]
+    assert [event["steps"] for event in bench.of_kind("suspended")] == [suspended_after]
     assert [event["t"] for event in bench.of_kind("trained")] == [trained]
     assert bench.dues == [(1, trained + 1.0)]
 
@@ -98,7 +98,7 @@ def test_with_another_number_of_local_steps_the_seconds_per_step_stay(
     ],
     ids=lambda changes: "+".join(changes),
 )
-def test_what_the_device_is_by_its_profile_does_not_count(changes: dict[str, Any]) -> None:
+def test_the_profile_of_a_replayed_device_does_not_matter(changes: dict[str, Any]) -> None:
     bench = Bench(timetable(smooth(0.25)), **changes)
     bench.train(1, steps=4)
     bench.run_until(10.0)
@@ -112,7 +112,7 @@ def test_a_job_without_recorded_computing_is_as_fast_as_its_device() -> None:
     assert bench.times == [("downloaded", 0.75), ("trained", 4.75), ("uploaded", 5.75)]
 
 
-def test_a_short_batch_takes_less_than_a_whole_one_and_the_job_what_was_recorded() -> None:
+def test_a_short_batch_takes_less_than_a_full_one_and_the_job_takes_the_recorded_seconds() -> None:
     done_at: list[float] = []
     bench = Bench(timetable(smooth(0.5)), samples=80, cost=1 / 64)  # an epoch: 32, 32 and 16 samples
     device, step = bench.device, bench.device.step
@@ -123,7 +123,7 @@ def test_a_short_batch_takes_less_than_a_whole_one_and_the_job_what_was_recorded
     assert [event["t"] for event in bench.of_kind("trained")] == pytest.approx([0.75 + 1.5])
 
 
-def test_a_lost_download_is_lost_again_and_what_is_sent_again_takes_its_own_time() -> None:
+def test_a_lost_download_is_lost_again_and_its_resend_takes_its_own_time() -> None:
     recorded = RecordedJob(
         downloads=[RecordedTransfer(0.5, True), RecordedTransfer(2.0, False)],
         uploads=[RecordedTransfer(1.0, False)],
@@ -137,7 +137,7 @@ def test_a_lost_download_is_lost_again_and_what_is_sent_again_takes_its_own_time
     assert [event["dropped"] for event in bench.of_kind("downloaded")] == [True, False]
 
 
-def test_each_job_meets_its_own_recording_and_then_they_begin_anew() -> None:
+def test_each_job_has_its_own_recording_and_after_the_last_the_first_follows() -> None:
     bench = Bench(timetable(smooth(0.25), smooth(0.5)))
     for number in range(5):
         bench.train(number + 1, steps=4, at=number * SLOT)
@@ -153,7 +153,7 @@ def test_a_step_that_is_computed_too_late_is_late_in_a_replay_too() -> None:
     assert (trained["t"], trained["asked"], trained["obtained"]) == (1.75, 0.5, 1.0)
 
 
-# ---- there and back again
+# ---- recording and replaying
 
 
 def recorded_by(bench: Bench, folder: Path) -> Recording:
@@ -163,7 +163,7 @@ def recorded_by(bench: Bench, folder: Path) -> Recording:
 
 
 def live(bench: Bench, jobs: int, steps: int = 4) -> Bench:
-    """Each job, and each attempt at a lost download, begins in a slot of its own."""
+    """Begin each job, and each attempt at a lost download, in its own slot."""
     slot = 0
     for ticket in range(1, jobs + 1):
         while True:
@@ -175,15 +175,15 @@ def live(bench: Bench, jobs: int, steps: int = 4) -> Bench:
     return bench
 
 
-def told(bench: Bench) -> list[tuple[str, Any, Any]]:
-    """What happened when, and for how long."""
+def approximate_events(bench: Bench) -> list[tuple[str, Any, Any]]:
+    """Return kind, moment and seconds of each event."""
     return [
         (event["kind"], pytest.approx(event["t"]), pytest.approx(event.get("asked", event.get("seconds"))))
         for event in bench.events
     ]
 
 
-def told_again(bench: Bench) -> list[tuple[str, float, float]]:
+def events_of(bench: Bench) -> list[tuple[str, float, float]]:
     return [(event["kind"], event["t"], event.get("asked", event.get("seconds"))) for event in bench.events]
 
 
@@ -200,46 +200,46 @@ SUSPENSIONS = st.dictionaries(
 
 @settings(derandomize=True, deadline=None, max_examples=50)
 @given(LOSSES, LOSSES, SUSPENSIONS, st.sampled_from(["retry", "next_tick", "give_up"]))
-def test_a_recorded_life_can_be_lived_again(
+def test_recorded_jobs_can_be_replayed(
     tmp_path_factory: pytest.TempPathFactory,
     downloads: dict[Any, bool],
     uploads: dict[Any, bool],
     suspensions: dict[int, PlannedSuspension],
     on_drop: str,
 ) -> None:
-    script = Script(downloads=fates(downloads), uploads=fates(uploads), suspensions=suspensions)
+    script = FixedTimetable(downloads=fates(downloads), uploads=fates(uploads), suspensions=suspensions)
     first = live(Bench(script, on_drop=on_drop), 4)
     jobs = recorded_by(first, tmp_path_factory.mktemp("recorded"))
     again = live(Bench(timetable(*jobs), on_drop=on_drop, seconds_per_sample=1.0, suspend=1.0), 4)
-    assert told_again(again) == told(first)
+    assert events_of(again) == approximate_events(first)
     assert again.dues == [(ticket, pytest.approx(due)) for ticket, due in first.dues]
 
 
-def test_a_recorded_life_with_a_restart_can_be_lived_again(tmp_path: Path) -> None:
+def test_a_recorded_job_that_was_replaced_can_be_replayed(tmp_path: Path) -> None:
     def restarted(bench: Bench) -> Bench:
         bench.train(1, steps=4)
-        bench.train(2, steps=4, at=1.0)  # is there at 1.25, at the end of the second step
+        bench.train(2, steps=4, at=1.0)  # downloaded at 1.25, at the end of the second step
         bench.run_until(SLOT)
         return bench
 
     first = restarted(Bench())
     assert [kind for kind, _ in first.times] == ["downloaded", "downloaded", "abandoned", "trained", "uploaded"]
     again = restarted(Bench(timetable(*recorded_by(first, tmp_path)), seconds_per_sample=1.0))
-    assert told_again(again) == told(first)
+    assert events_of(again) == approximate_events(first)
 
 
 @pytest.mark.parametrize("restarted", [0.3125, 0.5, 0.75, 1.125, 1.75])
-def test_a_step_of_work_that_was_thrown_away_takes_no_other_time_in_a_replay_that_keeps_it(
+def test_the_steps_of_an_abandoned_job_take_the_same_time_in_a_replay_that_finishes_it(
     tmp_path: Path, restarted: float
 ) -> None:
-    """Another rule may finish what the recorded one threw away: its steps are as long as they would have been."""
+    """Another strategy may finish a job that the recorded one abandoned."""
     bench = Bench()
     bench.train(1, steps=4)  # steps end at 0.75, 1.25, 1.75, 2.25
     bench.train(2, steps=4, at=restarted, sent=restarted - 0.25)
     bench.run_until(SLOT)
     assert len(bench.of_kind("abandoned")) == 1
     job, _ = recorded_by(bench, tmp_path)
-    assert job.step_seconds in (0.5, None)  # None: what the profile says, which is the same here
+    assert job.step_seconds in (0.5, None)  # None: by the profile, which is the same here
 
 
 # ---- a device that was away when it was recorded
@@ -252,7 +252,7 @@ def availability(folder: Path, *rows: str) -> str:
 
 
 def away_again(folder: Path, first: Bench) -> dict[str, str]:
-    """What the replay of its trace is told of its absences."""
+    """Return the availability that a replay of the device's trace has."""
     writer = trace.TraceWriter(folder / "trace.jsonl")
     for event in (HEADER, joined("rpi-1"), *map(trace.device_event, first.events)):
         writer.write(event)
@@ -264,7 +264,7 @@ def away_again(folder: Path, first: Bench) -> dict[str, str]:
 
 
 def there_and_back(tmp_path: Path, *rows: str, sent: float = 0.0) -> tuple[list[tuple[int, float]], Any]:
-    """When the update was due in a run with such an availability; and in the replay, which knows only the recording."""
+    """Return when the update was due in a run with this availability, and in its replay."""
     first = Bench(availability=availability(tmp_path, *rows))
     first.train(1, steps=4, at=sent)
     first.run_until(SLOT)
@@ -285,20 +285,20 @@ def there_and_back(tmp_path: Path, *rows: str, sent: float = 0.0) -> tuple[list[
     ],
     ids=["in its download", "computing", "twice", "in its upload", "at the start"],
 )
-def test_a_device_that_was_away_takes_as_long_again(tmp_path: Path, rows: tuple[str, ...], seconds: float) -> None:
+def test_a_replay_with_absences_takes_as_long(tmp_path: Path, rows: tuple[str, ...], seconds: float) -> None:
     first, again = there_and_back(tmp_path, *rows)
     assert first == [(1, seconds)]
     assert again == first
 
 
-def test_a_device_that_was_away_when_its_model_was_sent_takes_it_up_as_late_again(tmp_path: Path) -> None:
+def test_a_model_that_was_sent_in_an_absence_is_downloaded_as_late_in_the_replay(tmp_path: Path) -> None:
     first, again = there_and_back(tmp_path, "0,1", "1,0", "4,1", sent=2.0)
     assert first == [(1, 4.0 + 0.25 + 2.0 + 0.5)]
     assert again == first
 
 
-def test_a_job_that_comes_at_another_time_is_held_up_by_what_happens_then(tmp_path: Path) -> None:
-    """Another rule asks later: the device is away when it was, and the job takes no longer than it did."""
+def test_a_job_at_another_time_is_delayed_by_the_absences_of_that_time(tmp_path: Path) -> None:
+    """Another strategy dispatches later: absences keep their moments, and the job takes as long as recorded."""
     first = Bench(availability=availability(tmp_path, "0,1", "1,0", "4,1"))
     first.train(1, steps=4)
     first.train(2, steps=4, at=20.0)
@@ -332,14 +332,14 @@ def updates(time: Time, messages: Any, count: int, **config: Any) -> list[Update
     return [update for _, update in peer.of(Update)]
 
 
-def test_the_process_of_a_device_meets_the_recording_that_it_is_told_of(time: Time, tmp_path: Path) -> None:
+def test_the_process_of_a_device_reads_its_recording(time: Time, tmp_path: Path) -> None:
     file = written(tmp_path, smooth(0.25, RecordedSuspension(1, 0.5)))
     [update] = updates(time, job(time, steps=2), 1, recording=file)
     assert (update.started, update.finished, update.due) == pytest.approx((0.75, 1.75, 2.75))
 
 
 @pytest.mark.parametrize(("end", "seconds"), [("loop", 2.25), ("stop", 0.0)])
-def test_the_process_of_a_device_knows_what_is_behind_the_end(
+def test_the_process_of_a_device_knows_what_follows_the_end_of_its_recording(
     time: Time, tmp_path: Path, end: str, seconds: float
 ) -> None:
     welcome, first, end_of_run = job(time, steps=2)
@@ -347,12 +347,12 @@ def test_the_process_of_a_device_knows_what_is_behind_the_end(
     config = dataclasses.replace(CONFIG, recording=written(tmp_path, smooth(0.25)), recording_end=end)
     DeviceProcess(config, TinyTask(), peer, cores=(3,)).run()  # type: ignore[arg-type]
     [_, update] = [update for _, update in peer.of(Update)]
-    # neither the link nor the host takes any time, but the recording does
+    # the link and the host take no time, the recording does
     assert update.due - 10.0 == pytest.approx(seconds, abs=1e-3)
 
 
 class Following(ScriptedPeer):
-    """Hands out each Train when it has been sent, and the end after as many updates."""
+    """Hands out each Train at the moment at which it was sent, and Stop after two updates."""
 
     def __init__(self, time: Time, script: Any) -> None:
         super().__init__(time, script, updates=2)

@@ -1,4 +1,4 @@
-"""Uploads that are tried once per tick."""
+"""Uploads that are tried once in each tick."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import pytest
 
 from testbed.emulation.faults import timetable
 from testbed.profile.schema import Direction
-from tests.devices.parts import LOST, SPEC, Bench, Script
+from tests.devices.parts import LOST, SPEC, Bench, FixedTimetable
 
 TICKS = (0.1, 0.3, 0.7, 1.1, 2.3)
 ATTEMPTS = 8
 
 
 def rounded_down(tick: float, above: int) -> int:
-    """The first k above a number for which (k·tick)/tick is less than k."""
+    """Return the first k above a number for which (k·tick)/tick is less than k."""
     return next(k for k in range(above + 1, above + 1_000_000) if k * tick / tick < k)
 
 
 def attempts(tick: float, at: float, up: Direction, **changes: float) -> list[float]:
-    """When each attempt was made at an upload that is lost again and again, of a job of one step that begins ``at``."""
+    """Return the moments of all attempts at an upload that is often lost, for a job of one step that begins ``at``."""
     lost = {(0, attempt): LOST for attempt in range(ATTEMPTS - 1)}
-    bench = Bench(Script(uploads=lost), on_drop="next_tick", tick=tick, down=Direction(), up=up, **changes)
+    bench = Bench(FixedTimetable(uploads=lost), on_drop="next_tick", tick=tick, down=Direction(), up=up, **changes)
     bench.train(1, steps=1, at=at)
     bench.run_until(at + 10 * ATTEMPTS * tick)
     assert len(bench.delivered) == 1
@@ -37,7 +37,7 @@ def test_no_two_attempts_are_made_in_one_interval_although_k_ticks_divided_by_a_
     tick: float, above: int
 ) -> None:
     k = rounded_down(tick, above)
-    assert math.floor(k * tick / tick) == k - 1  # taken at its word, tick k would lie in the interval before it
+    assert math.floor(k * tick / tick) == k - 1  # without a correction, tick k would lie in the interval before it
     begins = (k - 2.5) * tick
     made = attempts(tick, begins, Direction(), seconds_per_sample=1e-9)
     assert made[0] == pytest.approx(begins)
@@ -67,7 +67,9 @@ def test_ticks_are_those_of_the_run_and_not_of_the_device() -> None:
 
 
 @pytest.mark.parametrize("phi", [0.2, 0.5, 0.8])
-def test_an_upload_that_gets_through_with_phi_is_late_by_1_over_phi_minus_1_ticks_in_the_mean(phi: float) -> None:
+def test_an_upload_that_arrives_with_phi_is_late_by_1_over_phi_minus_1_ticks_in_the_mean(
+    phi: float,
+) -> None:
     tick, jobs = 0.25, 2000
     spec = dataclasses.replace(SPEC, on_drop="next_tick", tick=tick, up=Direction(drop=1 - phi), down=Direction())
     bench = Bench(timetable(spec, seed=11), on_drop="next_tick", tick=tick, up=spec.up, down=spec.down)

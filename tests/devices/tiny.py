@@ -1,4 +1,4 @@
-"""A task small enough to be worked by hand: seven samples of three inputs, two classes, a linear model."""
+"""A task that can be computed by hand: seven samples of three inputs, two classes, a linear model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARD = np.array([1, 2, 4, 5, 6])
 
 
 class TinyTask(Task):
-    """Remembers the batches that were asked of it."""
+    """Records its batches."""
 
     SIZE = 8
 

@@ -1,4 +1,4 @@
-"""A process that really stops itself, seen from outside."""
+"""A process that stops itself, seen from another process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ print(time.monotonic() - wall, time.process_time() - cpu)
 
 @contextmanager
 def freezing(*seconds: float) -> Iterator[subprocess.Popen[str]]:
-    """A child that freezes so often, prints the seconds of wall and of CPU that this took, and ends."""
+    """Yield a child that freezes for each of ``seconds``, prints the wall and CPU seconds of that, and ends."""
     command = [sys.executable, "-c", SCRIPT, *map(repr, seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as child:
         try:
@@ -41,17 +41,17 @@ def wait_until_stopped(child: subprocess.Popen[str]) -> None:
     assert os.WSTOPSIG(status) == signal.SIGSTOP
 
 
-def seconds_taken(child: subprocess.Popen[str], timeout: float = 60.0) -> tuple[float, float]:
+def measured_seconds(child: subprocess.Popen[str], timeout: float = 60.0) -> tuple[float, float]:
     output, _ = child.communicate(timeout=timeout)
     assert child.returncode == 0
     wall, cpu = output.split()
     return float(wall), float(cpu)
 
 
-def test_a_frozen_process_is_stopped_and_comes_back_by_itself() -> None:
+def test_a_frozen_process_is_stopped_and_continues_by_itself() -> None:
     with freezing(0.3) as child:
         wait_until_stopped(child)
-        wall, cpu = seconds_taken(child)
+        wall, cpu = measured_seconds(child)
     assert 0.29 < wall < 30
     assert cpu < 0.15
 
@@ -61,27 +61,27 @@ def test_a_signal_from_outside_wakes_a_frozen_process_early() -> None:
         wait_until_stopped(child)
         assert psutil.Process(child.pid).status() == psutil.STATUS_STOPPED
         child.send_signal(signal.SIGCONT)
-        wall, _ = seconds_taken(child)
+        wall, _ = measured_seconds(child)
     assert wall < 60
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
-def test_no_time_is_no_freeze(seconds: float) -> None:
+def test_a_freeze_of_no_seconds_does_nothing(seconds: float) -> None:
     with freezing(seconds) as child:
         _, status = os.waitpid(child.pid, os.WUNTRACED)
         assert os.WIFEXITED(status)
         assert os.WEXITSTATUS(status) == 0
 
 
-def test_a_frozen_process_that_is_killed_is_gone() -> None:
+def test_a_frozen_process_can_be_killed() -> None:
     with freezing(300.0) as child:
         wait_until_stopped(child)
         child.kill()
         assert child.wait(timeout=60) == -signal.SIGKILL
 
 
-def test_a_process_comes_back_from_the_shortest_freezes() -> None:
+def test_a_process_continues_after_the_shortest_freezes() -> None:
     with freezing(1e-10, 1e-9, 1e-6, 1e-5, 1e-4) as child:
         wait_until_stopped(child)
-        wall, _ = seconds_taken(child, timeout=5.0)
+        wall, _ = measured_seconds(child, timeout=5.0)
     assert wall < 5.0

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from devices.compute.local_sgd import local_sgd
-from testbed.wire.messages import Job, Vector
+from testbed.wire.messages import Vector
+from testbed.wire.training_job import Job
 from tests.devices.tiny import INPUTS, LABELS, SHARD, TinyTask
 
 BASE = np.array([0.1, -0.2, 0.3, 0.0, 0.5, -0.1, 0.05, -0.05], dtype=np.float32)
@@ -67,7 +68,7 @@ def test_the_base_is_not_changed() -> None:
     assert np.abs(delta).max() > 0
 
 
-def test_the_same_generator_meets_the_same_batches() -> None:
+def test_the_same_generator_draws_the_same_batches() -> None:
     job, tasks = Job(steps=9, batch=2), [TinyTask(), TinyTask(), TinyTask()]
     results = [run(job, seed, task) for seed, task in zip((1, 1, 2), tasks, strict=True)]
     assert tasks[0].batches == tasks[1].batches != tasks[2].batches
@@ -84,7 +85,7 @@ def test_an_epoch_sees_every_sample_of_the_shard_once_and_its_last_batch_is_shor
     assert len(losses) == 6
 
 
-def test_steps_go_on_into_the_next_epoch() -> None:
+def test_steps_continue_into_the_next_epoch() -> None:
     task = TinyTask()
     run(Job(steps=4, batch=3), task=task)
     assert [len(batch) for batch in task.batches] == [3, 2, 3, 2]
@@ -98,7 +99,7 @@ def test_a_batch_larger_than_the_shard_is_the_shard() -> None:
 
 
 @pytest.mark.parametrize("job", [Job(steps=4), Job(epochs=4), Job(epochs=4, momentum=0.9, lr_schedule="inverse-sqrt")])
-def test_a_batch_of_zero_is_the_shard_to_the_last_bit(job: Job) -> None:
+def test_a_batch_of_zero_is_the_whole_shard(job: Job) -> None:
     task = TinyTask()
     losses, delta = run(replace(job, batch=0), task=task)
     assert [sorted(batch) for batch in task.batches] == [SHARD.tolist()] * 4
@@ -107,7 +108,7 @@ def test_a_batch_of_zero_is_the_shard_to_the_last_bit(job: Job) -> None:
     np.testing.assert_array_equal(delta, expected)
 
 
-# ---- a rate that falls
+# ---- a learning rate that falls
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_the_inverse_root_of_the_local_epoch_shortens_its_steps(
     np.testing.assert_allclose(delta, x - base, rtol=1e-4, atol=1e-6)
 
 
-def test_a_rate_that_falls_does_not_change_the_first_epoch_and_changes_all_others() -> None:
+def test_a_falling_learning_rate_does_not_change_the_first_epoch_and_changes_all_others() -> None:
     constant, falling = Job(steps=3, batch=2), Job(steps=3, batch=2, lr_schedule="inverse-sqrt")
     np.testing.assert_array_equal(run(constant)[1], run(falling)[1])
     longer = [run(replace(job, steps=4))[1] - run(job)[1] for job in (constant, falling)]
@@ -155,7 +156,7 @@ def test_the_local_epochs_of_each_job_are_counted_from_its_own_beginning() -> No
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 300])
-def test_a_rate_that_decays_is_lower_in_each_job_of_the_device(number: int) -> None:
+def test_a_decaying_learning_rate_is_lower_in_each_job_of_the_device(number: int) -> None:
     job = Job(steps=5, batch=2, lr=0.2, momentum=0.5)
     losses, delta = run(replace(job, lr_decay=0.995), number=number)
     expected_losses, expected = run(replace(job, lr=0.2 * 0.995**number))
@@ -163,7 +164,7 @@ def test_a_rate_that_decays_is_lower_in_each_job_of_the_device(number: int) -> N
     np.testing.assert_array_equal(delta, expected)
 
 
-def test_a_rate_that_does_not_decay_is_the_same_in_all_jobs_of_the_device() -> None:
+def test_a_learning_rate_without_decay_is_the_same_in_all_jobs_of_the_device() -> None:
     job = Job(steps=5, batch=2)
     np.testing.assert_array_equal(run(job, number=0)[1], run(job, number=1000)[1])
 
@@ -173,10 +174,10 @@ def test_a_rate_that_does_not_decay_is_the_same_in_all_jobs_of_the_device() -> N
 
 @pytest.mark.parametrize(("momentum", "decay"), [(0.0, 1.0), (0.5, 1.0), (0.0, 0.9), (0.5, 0.995)])
 @pytest.mark.parametrize("batch", [2, 0])
-def test_jobs_one_after_the_other_are_those_of_torch_with_its_exponential_rate(
+def test_successive_jobs_are_those_of_torch_with_its_exponential_learning_rate(
     batch: int, momentum: float, decay: float
 ) -> None:
-    """Each job starts from the model of the one before; the velocity begins anew, the rate does not."""
+    """Each job starts from the model of the one before; the velocity starts at zero, the learning rate continues."""
     job = Job(steps=4, batch=batch, lr=0.3, momentum=momentum, lr_decay=decay)
     x, theirs = torch.from_numpy(BASE.copy()), torch.nn.Linear(3, 2)
     for number in range(3):
@@ -187,7 +188,7 @@ def test_jobs_one_after_the_other_are_those_of_torch_with_its_exponential_rate(
             theirs.bias.copy_(x[6:])
         optimizer = torch.optim.SGD(theirs.parameters(), lr=0.3, momentum=momentum)
         schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=decay)
-        for _ in range(number):  # its place after as many jobs; the optimiser has done nothing yet
+        for _ in range(number):  # its state after so many jobs, before any step of the optimiser
             with warnings.catch_warnings(action="ignore"):
                 schedule.step()
         for samples in task.batches:
@@ -200,7 +201,7 @@ def test_jobs_one_after_the_other_are_those_of_torch_with_its_exponential_rate(
         torch.testing.assert_close(x, reached, rtol=1e-5, atol=1e-6)
 
 
-def test_abandoned_training_leaves_nothing_in_the_next() -> None:
+def test_abandoned_training_does_not_change_the_next() -> None:
     job, task = Job(steps=4, batch=2, momentum=0.9), TinyTask()
     begun = local_sgd(task, SHARD, job, BASE, np.random.default_rng(7))
     next(begun)

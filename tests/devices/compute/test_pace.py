@@ -75,7 +75,7 @@ def test_an_unpaced_device_has_no_deadlines_to_miss() -> None:
     assert (pace.ended(1), pace.obtained(12.5)) == (99.0, 2.5)
 
 
-def test_deadlines_that_are_not_enforced_say_what_was_asked_and_are_not_checked() -> None:
+def test_deadlines_that_are_not_enforced_are_reported_and_not_checked() -> None:
     pace = one_sample_a_step(10.0, 0.5, enforced=False)
     pace.finished_step(1, 10.25)
     assert pace.ended(1) == 10.25  # a quota slows the device, nothing waits for the deadline
@@ -84,13 +84,13 @@ def test_deadlines_that_are_not_enforced_say_what_was_asked_and_are_not_checked(
     assert (pace.checks, pace.misses) == (0, [])
 
 
-def test_a_job_comes_to_be_ahead_of_its_time_little_by_little() -> None:
+def test_a_job_gets_ahead_little_by_little() -> None:
     pace = one_sample_a_step(10.0, 1.5, ahead=1.25)
     # scheduled at 10, 11.5, 13, 14.5, 16; a third of the time since 10 earlier, 1.25 at most
     assert [pace.begins(done) for done in range(5)] == pytest.approx([10.0, 11.0, 12.0, 13.25, 14.75])
 
 
-def test_nobody_can_tell_that_a_step_was_computed_early() -> None:
+def test_a_step_that_was_computed_early_ends_at_its_deadline() -> None:
     pace = one_sample_a_step(10.0, 0.5, ahead=0.75)
     pace.finished_step(1, 10.0)
     assert pace.ended(1) == 10.5
@@ -110,7 +110,7 @@ def test_a_step_across_the_change_takes_part_of_its_time_from_each_phase() -> No
     assert pace.deadline(1) == 12.5  # half a step in half a second, the other half at a quarter of the speed
 
 
-def test_a_schedule_with_a_period_begins_anew() -> None:
+def test_a_schedule_with_a_period_repeats() -> None:
     pace = one_sample_a_step(0.0, 1.0, curve=phases((2.0, 0.5), period=4.0))
     assert deadlines(pace, range(7)) == [0.0, 1.0, 2.0, 4.0, 5.0, 6.0, 8.0]
 
@@ -120,7 +120,7 @@ def test_a_schedule_with_a_period_begins_anew() -> None:
 
 def test_a_suspension_moves_every_later_deadline_and_is_not_computing() -> None:
     pace = one_sample_a_step(10.0, 0.5)
-    pace.hold(10.0, 13.0)
+    pace.suspend(10.0, 13.0)
     assert deadlines(pace, (1, 2)) == [13.5, 14.0]
     assert (pace.asked(2), pace.obtained(14.0)) == (1.0, 1.0)
     pace.finished_step(1, 13.5)
@@ -130,22 +130,22 @@ def test_a_suspension_moves_every_later_deadline_and_is_not_computing() -> None:
 def test_a_suspension_in_mid_job_leaves_the_steps_that_were_done() -> None:
     pace = one_sample_a_step(10.0, 0.5)
     pace.finished_step(1, 10.5)
-    pace.hold(10.5, 11.5)
-    pace.hold(11.5, 12.0)
+    pace.suspend(10.5, 11.5)
+    pace.suspend(11.5, 12.0)
     assert deadlines(pace, (1, 2, 3)) == [12.0, 12.5, 13.0]
 
 
 def test_lateness_before_a_suspension_is_not_forgiven_by_it() -> None:
     pace = one_sample_a_step(10.0, 0.5)
     pace.finished_step(1, 10.75)
-    pace.hold(pace.ended(1), 12.75)  # two seconds
+    pace.suspend(pace.ended(1), 12.75)  # two seconds
     assert pace.deadline(2) == 13.0
 
 
 def test_after_a_suspension_the_speed_is_that_of_the_schedule_then() -> None:
     pace = one_sample_a_step(10.0, 1.0, curve=phases((12.0, 2.0)))
     pace.finished_step(1, 11.0)
-    pace.hold(11.0, 13.0)  # the slow second from 11 to 12 was slept through
+    pace.suspend(11.0, 13.0)  # the slow second from 11 to 12 falls into it
     assert deadlines(pace, (2, 3)) == [13.5, 14.0]
     assert (pace.asked(3), pace.obtained(14.0)) == (2.0, 2.0)
 
@@ -153,13 +153,13 @@ def test_after_a_suspension_the_speed_is_that_of_the_schedule_then() -> None:
 def test_a_suspension_in_a_slow_phase_leaves_the_steps_that_were_done() -> None:
     pace = one_sample_a_step(10.0, 0.5, curve=phases((11.0, 0.5)))
     pace.finished_step(3, 12.0)
-    pace.hold(12.0, 14.0)
+    pace.suspend(12.0, 14.0)
     assert deadlines(pace, (3, 4)) == [14.0, 15.0]
 
 
 def test_nothing_is_computed_ahead_of_the_end_of_a_suspension() -> None:
     pace = one_sample_a_step(10.0, 1.5, ahead=5.0)
-    pace.hold(10.0, 13.0)
+    pace.suspend(10.0, 13.0)
     assert (pace.begins(0), pace.begins(1)) == pytest.approx((13.0, 14.0))  # 14.5 − 1.5/3
 
 
@@ -200,7 +200,7 @@ def test_deadlines_closer_than_a_grain_are_checked_together_and_the_last_one_alw
     assert checked_at(one_sample_a_step(0.0, seconds, steps=steps, grain=1.0), steps) == checked
 
 
-def test_a_late_step_that_nobody_checks_is_no_miss_if_the_next_check_is_kept() -> None:
+def test_a_late_step_between_two_checks_is_no_miss_if_the_next_deadline_is_met() -> None:
     pace = one_sample_a_step(0.0, 0.25, steps=4, grain=1.0)
     pace.finished_step(1, 0.5)
     for step in (2, 3, 4):
@@ -208,7 +208,7 @@ def test_a_late_step_that_nobody_checks_is_no_miss_if_the_next_check_is_kept() -
     assert (pace.checks, pace.misses) == (1, [])
 
 
-def test_a_miss_tells_its_check_and_what_was_asked_since_the_check_before() -> None:
+def test_a_miss_names_its_check_and_the_seconds_asked_since_the_check_before() -> None:
     pace = one_sample_a_step(0.0, 0.25, steps=10, grain=1.0)
     for step in range(1, 10):
         pace.finished_step(step, 0.25 * step)
@@ -216,15 +216,15 @@ def test_a_miss_tells_its_check_and_what_was_asked_since_the_check_before() -> N
     assert pace.misses == [Miss(2, 1.5, 0.25)]
 
 
-def test_what_a_check_asked_for_does_not_include_a_suspension() -> None:
+def test_the_seconds_asked_of_a_check_do_not_include_a_suspension() -> None:
     pace = one_sample_a_step(0.0, 1.0, steps=3)
     pace.finished_step(1, 1.0)
-    pace.hold(1.0, 6.0)
+    pace.suspend(1.0, 6.0)
     pace.finished_step(2, 7.5)
     assert pace.misses == [Miss(2, 1.0, 0.5)]
 
 
-# ---- what the kernel says
+# ---- the counters of the kernel
 
 
 def test_use_is_counted_from_the_start_of_the_job() -> None:
@@ -251,32 +251,32 @@ def test_stolen_time_counts_from_the_check_before() -> None:
 
 
 @pytest.mark.parametrize("first", [None, Usage(1.0, 1.0)])
-def test_what_the_kernel_does_not_tell_is_not_made_up(first: Usage | None) -> None:
+def test_without_the_counters_of_the_kernel_no_use_is_reported(first: Usage | None) -> None:
     pace = one_sample_a_step(0.0, 1.0, usage=first)
     pace.finished_step(1, 2.0, None)
     assert pace.use() is None
     assert len(pace.misses) == 1
 
 
-# ---- a device that is away in the middle of a step
+# ---- an absence in the middle of a step
 
 
-def test_a_step_that_was_under_way_when_the_device_went_has_its_rest_when_it_is_back() -> None:
+def test_a_step_that_was_under_way_when_an_absence_began_ends_after_it() -> None:
     pace = one_sample_a_step(10.0, 0.5, ahead=1.0)
     pace.finished_step(1, 10.1)
     pace.finished_step(2, 10.4)
-    pace.hold(10.625, 20.0)
+    pace.suspend(10.625, 20.0)
     assert (pace.ended(2), pace.deadline(3), pace.asked(3)) == (20.375, 20.875, 1.5)
 
 
-def test_a_step_computed_when_the_device_should_have_been_away_counts_from_its_return() -> None:
+def test_a_step_that_was_computed_during_an_absence_counts_from_its_end() -> None:
     pace = one_sample_a_step(10.0, 0.5)
-    pace.finished_step(1, 10.75)  # a quarter of a second late, and after the device had gone
-    pace.hold(10.625, 20.0)
+    pace.finished_step(1, 10.75)  # a quarter of a second late, and after the absence began
+    pace.suspend(10.625, 20.0)
     assert (pace.ended(1), pace.misses) == (20.0, [Miss(1, 0.5, 0.25)])
     late = one_sample_a_step(10.0, 0.5)
     late.finished_step(1, 10.75)
-    late.hold(10.625, 10.6875)  # back before it was computed
+    late.suspend(10.625, 10.6875)  # back before it was computed
     assert late.ended(1) == 10.75
 
 
@@ -285,5 +285,5 @@ def test_an_unpaced_step_begins_when_the_one_before_it_has_ended() -> None:
     assert pace.begins(0) == 10.0
     pace.finished_step(1, 10.375)
     assert pace.begins(1) == 10.375
-    pace.hold(10.375, 12.0)
+    pace.suspend(10.375, 12.0)
     assert pace.begins(1) == 12.0

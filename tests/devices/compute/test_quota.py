@@ -1,4 +1,4 @@
-"""Throttling by signals, on a clock and an account that are moved by hand."""
+"""Throttling by signals, on a manual clock with a fake worker."""
 
 from __future__ import annotations
 
@@ -14,61 +14,61 @@ from testbed.host.kernel import Usage
 
 
 @dataclass
-class Account:
-    """Stands where the worker stands: computes with all of the core while it is not held back."""
+class FakeWorker:
+    """Replaces the worker: uses a whole core while it is not throttled."""
 
     cpu: float = 3.0
     is_computing: bool = True
-    held: bool = False
-    words: list[bool] = field(default_factory=list)
+    throttled: bool = False
+    calls: list[bool] = field(default_factory=list)
 
     def usage(self) -> Usage:
         return Usage(self.cpu, 0.0)
 
-    def hold_back(self, held: bool) -> None:
-        self.held = held
-        self.words.append(held)
+    def throttle(self, throttled: bool) -> None:
+        self.throttled = throttled
+        self.calls.append(throttled)
 
 
-def quota(account: Account, share: float) -> SignalQuota:
-    return SignalQuota(cast(Worker, account), share)
+def quota(worker: FakeWorker, share: float) -> SignalQuota:
+    return SignalQuota(cast(Worker, worker), share)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.2, 0.02])
-def test_in_the_long_run_the_worker_has_its_share(share: float) -> None:
-    account = Account()
-    held, now = quota(account, share), 100.0
+def test_in_the_long_run_the_worker_gets_its_share(share: float) -> None:
+    worker = FakeWorker()
+    throttle, now = quota(worker, share), 100.0
     while now < 110.0:
-        held.act(now)
-        if not account.held:
-            account.cpu += held.due - now
-        now = held.due
-    assert (account.cpu - 3.0) / (now - 100.0) == pytest.approx(share, rel=0.01)
+        throttle.act(now)
+        if not worker.throttled:
+            worker.cpu += throttle.due - now
+        now = throttle.due
+    assert (worker.cpu - 3.0) / (now - 100.0) == pytest.approx(share, rel=0.01)
 
 
 def test_a_worker_that_had_to_wait_for_its_core_may_catch_up() -> None:
-    account = Account()
-    held = quota(account, 0.25)
-    held.act(10.0)
-    account.cpu += 0.1
-    held.act(11.0)  # 0.25 s were its due
-    assert not account.held
-    account.cpu += 0.2
-    held.act(11.1)
-    assert account.held
-    assert held.due == pytest.approx(10.0 + 0.3 / 0.25)
+    worker = FakeWorker()
+    throttle = quota(worker, 0.25)
+    throttle.act(10.0)
+    worker.cpu += 0.1
+    throttle.act(11.0)  # it was entitled to 0.25 s
+    assert not worker.throttled
+    worker.cpu += 0.2
+    throttle.act(11.1)
+    assert worker.throttled
+    assert throttle.due == pytest.approx(10.0 + 0.3 / 0.25)
 
 
-def test_what_a_worker_did_not_use_before_its_job_is_not_saved_up() -> None:
-    account = Account()
-    held = quota(account, 0.5)
-    held.act(0.0)
-    account.is_computing = False
-    held.act(5.0)
-    assert held.due == math.inf
-    account.is_computing = True
-    held.act(100.0)
-    account.cpu += 0.1
-    held.act(100.1)
-    assert account.held
-    assert held.due == pytest.approx(100.2)
+def test_a_worker_cannot_use_the_seconds_from_before_its_job() -> None:
+    worker = FakeWorker()
+    throttle = quota(worker, 0.5)
+    throttle.act(0.0)
+    worker.is_computing = False
+    throttle.act(5.0)
+    assert throttle.due == math.inf
+    worker.is_computing = True
+    throttle.act(100.0)
+    worker.cpu += 0.1
+    throttle.act(100.1)
+    assert worker.throttled
+    assert throttle.due == pytest.approx(100.2)

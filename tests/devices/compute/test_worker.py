@@ -1,4 +1,4 @@
-"""The child that only computes: what it is told, what it answers, and that a signal stops it and nothing else."""
+"""The worker process: its requests, its answers, and the signals that stop it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 
 from devices.compute.trainer import Steps
 from devices.compute.worker import Worker
-from testbed.wire.messages import Job, Vector
+from testbed.wire.messages import Vector
+from testbed.wire.training_job import Job
 
 SAMPLES, SIZE = 8, 4
 PATIENCE = 20.0
@@ -70,7 +71,7 @@ def test_a_job_gives_its_losses_and_then_its_delta(make: Callable[..., Worker]) 
         assert worker.result().tolist() == [2.0 + number] * SIZE
 
 
-def test_a_job_that_replaces_another_is_the_only_one_that_is_heard(make: Callable[..., Worker]) -> None:
+def test_after_a_job_is_replaced_only_the_losses_of_the_new_one_arrive(make: Callable[..., Worker]) -> None:
     worker = make(endless)
     worker.begin(Job(steps=10**6), model(0.0), 1)
     assert collect(worker, 2)[:2] == [1.0, 1.0]
@@ -79,7 +80,7 @@ def test_a_job_that_replaces_another_is_the_only_one_that_is_heard(make: Callabl
     assert set(collect(worker, 5)) == {7.0}
 
 
-def test_a_loss_that_is_no_number_arrives_as_one_that_is_none(make: Callable[..., Worker]) -> None:
+def test_a_loss_that_is_not_finite_arrives_as_nan(make: Callable[..., Worker]) -> None:
     def diverging(job: Job, base: Vector, number: int) -> Steps:
         yield float("inf")
         return base
@@ -90,34 +91,34 @@ def test_a_loss_that_is_no_number_arrives_as_one_that_is_none(make: Callable[...
     assert np.isnan(loss)
 
 
-def test_a_worker_that_is_paused_or_held_back_is_stopped_by_the_kernel(make: Callable[..., Worker]) -> None:
+def test_a_worker_that_is_paused_or_throttled_is_stopped_by_the_kernel(make: Callable[..., Worker]) -> None:
     worker = make(endless)
     worker.begin(Job(steps=10**6), model(0.0), 1)
     process = psutil.Process(worker.pid)
     for stop, go in (
         (worker.pause, worker.resume),
-        (lambda: worker.hold_back(True), lambda: worker.hold_back(False)),
+        (lambda: worker.throttle(True), lambda: worker.throttle(False)),
     ):
         stop()
         os.waitpid(worker.pid, os.WUNTRACED)
         assert process.status() == psutil.STATUS_STOPPED
         go()
-        list(worker.losses())  # what it had said before
+        list(worker.losses())  # those from before the stop
         assert collect(worker, 1)
 
 
-def test_a_worker_that_is_paused_stays_so_however_its_quota_decides(make: Callable[..., Worker]) -> None:
+def test_a_worker_that_is_paused_stays_paused_whatever_its_quota_decides(make: Callable[..., Worker]) -> None:
     worker = make(endless)
     worker.begin(Job(steps=10**6), model(0.0), 1)
     worker.pause()
     os.waitpid(worker.pid, os.WUNTRACED)
-    worker.hold_back(True)
-    worker.hold_back(False)
+    worker.throttle(True)
+    worker.throttle(False)
     assert not worker.is_computing
     assert psutil.Process(worker.pid).status() == psutil.STATUS_STOPPED
 
 
-def test_a_worker_that_may_not_run_can_be_given_many_jobs_without_waiting(make: Callable[..., Worker]) -> None:
+def test_a_stopped_worker_can_be_given_many_jobs_without_waiting(make: Callable[..., Worker]) -> None:
     worker = make(counting)
     worker.pause()
     os.waitpid(worker.pid, os.WUNTRACED)

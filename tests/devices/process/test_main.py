@@ -1,4 +1,4 @@
-"""The process of a device, with a scripted transport and a clock that moves only when somebody waits."""
+"""The process of a device, with a scripted transport and a clock that moves only during a wait."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from testbed.common.clock import WallClock
 from testbed.emulation.faults import timetable
 from testbed.profile.schema import Direction
 from testbed.wire.codec import Buffer, decode, encode
-from testbed.wire.messages import Heartbeat, Hello, Job, Message, Refused, Stop, Train, Update, Welcome
+from testbed.wire.messages import Heartbeat, Hello, Message, Refused, Stop, Train, Update, Welcome
 from testbed.wire.sockets import PeerUnreachable
+from testbed.wire.training_job import Job
 from tests.devices.parts import SPEC, Time
 from tests.devices.tiny import TinyTask
 
@@ -29,7 +30,7 @@ CONFIG = DeviceConfig(
     endpoint="",
     seed=0,
     dilation=1.0,
-    beat=0.05,
+    heartbeat_seconds=0.05,
     job=Job(),
 )
 LINKS: dict[str, Any] = {"up": Direction(delay=0.5), "down": Direction(delay=0.25)}
@@ -43,10 +44,9 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
 
 
 class ScriptedPeer:
-    """The device's end of the transport: hands out a script, and cannot take the first ``blocked`` messages.
+    """The device's end of the transport: hands out a script, and refuses the first ``blocked`` messages.
 
-    The script goes on with its last entry, the end, only when ``updates`` have got through and ``last`` seconds have
-    passed since the start.
+    It hands out the last entry of the script, the end, only after ``updates`` updates and ``last`` seconds.
     """
 
     def __init__(
@@ -54,16 +54,16 @@ class ScriptedPeer:
     ) -> None:
         self._time, self._began = time, time.now
         self._script, self._blocked, self._updates, self._last = list(script), blocked, updates, last
-        self.told: list[Message] = []
+        self.sent: list[Message] = []
         self.moments: list[float] = []
-        """Host seconds since the start, of what was told."""
+        """Host seconds from the start to each message that was sent."""
 
     def send(self, frames: Sequence[Buffer], timeout: float = 0.0) -> None:
         message = decode(frames, TinyTask.SIZE)
         if isinstance(message, (Update, Heartbeat)) and self._blocked > 0:
             self._blocked -= 1
             raise PeerUnreachable
-        self.told.append(message)
+        self.sent.append(message)
         self.moments.append(self._time.now - self._began)
 
     def receive(self, timeout: float) -> list[Buffer] | None:
@@ -74,7 +74,7 @@ class ScriptedPeer:
         return encode(self._script.pop(0))
 
     def of(self, kind: type[Message]) -> list[tuple[float, Any]]:
-        return [(at, message) for at, message in zip(self.moments, self.told, strict=True) if isinstance(message, kind)]
+        return [(at, message) for at, message in zip(self.moments, self.sent, strict=True) if isinstance(message, kind)]
 
 
 def live(peer: ScriptedPeer, dilation: float = 1.0, **changes: Any) -> None:
@@ -88,15 +88,15 @@ def job(time: Time, ticket: int = 1, steps: int = 2) -> list[Message]:
     return [Welcome(origin=time.now), train, Stop(reason="enough")]
 
 
-# ---- what is told
+# ---- messages
 
 
 @pytest.mark.parametrize("blocked", [0, 1, 4])
-def test_events_outlast_messages_that_the_transport_could_not_take(time: Time, blocked: int) -> None:
+def test_events_are_kept_when_the_transport_refuses_a_message(time: Time, blocked: int) -> None:
     peer = ScriptedPeer(time, job(time), blocked=blocked)
     live(peer)
     events = [
-        event["kind"] for message in peer.told if isinstance(message, (Update, Heartbeat)) for event in message.events
+        event["kind"] for message in peer.sent if isinstance(message, (Update, Heartbeat)) for event in message.events
     ]
     assert events == ["downloaded", "trained", "uploaded"]
     assert len(peer.of(Update)) == 1
@@ -105,35 +105,35 @@ def test_events_outlast_messages_that_the_transport_could_not_take(time: Time, b
 def test_no_heartbeat_overtakes_an_update_that_waits(time: Time) -> None:
     peer = ScriptedPeer(time, job(time), blocked=4)
     live(peer)
-    kinds = [type(message) for message in peer.told]
-    before = peer.told[: kinds.index(Update)]
-    assert [beat for beat in before if isinstance(beat, Heartbeat) and beat.finished == 1] == []
+    kinds = [type(message) for message in peer.sent]
+    before = peer.sent[: kinds.index(Update)]
+    assert [heartbeat for heartbeat in before if isinstance(heartbeat, Heartbeat) and heartbeat.finished == 1] == []
 
 
-def test_a_device_says_hello_and_farewell(time: Time) -> None:
+def test_a_device_sends_a_hello_and_a_last_heartbeat(time: Time) -> None:
     peer = ScriptedPeer(time, job(time))
     live(peer)
-    hello, last = peer.told[0], peer.told[-1]
+    hello, last = peer.sent[0], peer.sent[-1]
     assert isinstance(hello, Hello)
     assert (hello.device, hello.cores, hello.samples) == ("rpi-1", (3,), 5)
     assert isinstance(last, Heartbeat)
     assert (last.state, last.finished) == ("stopped", 1)
 
 
-def test_a_run_that_ends_before_it_begins_is_left_in_peace(time: Time) -> None:
+def test_a_run_that_ends_before_it_begins_gets_only_a_hello_and_a_heartbeat(time: Time) -> None:
     peer = ScriptedPeer(time, [Stop(reason="interrupted"), Stop(reason="interrupted")])
     live(peer)
-    assert [type(message) for message in peer.told] == [Hello, Heartbeat]
+    assert [type(message) for message in peer.sent] == [Hello, Heartbeat]
 
 
-def test_a_refused_device_says_why_it_ends(time: Time) -> None:
+def test_a_refused_device_raises_an_error_with_the_reason(time: Time) -> None:
     peer = ScriptedPeer(time, [Refused(reason="unknown device"), Stop(reason="")])
     with pytest.raises(RuntimeError, match="refused rpi-1: unknown device"):
         live(peer)
 
 
 class NoisyPeer(ScriptedPeer):
-    """Says something that is no message before each that is one."""
+    """Hands out an invalid message before each valid one."""
 
     noise = True
 
@@ -142,19 +142,19 @@ class NoisyPeer(ScriptedPeer):
         return super().receive(timeout) if self.noise else [b"\xc1"]
 
 
-def test_what_is_no_message_is_passed_over_and_noted(time: Time, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_message_is_ignored_and_logged(time: Time, capsys: pytest.CaptureFixture[str]) -> None:
     peer = NoisyPeer(time, job(time))
     live(peer)
-    assert isinstance(peer.told[0], Hello)
+    assert isinstance(peer.sent[0], Hello)
     assert len(peer.of(Update)) == 1
-    assert "passed over what is no message: the header is not msgpack" in capsys.readouterr().err
+    assert "ignored an invalid message: the header is not msgpack" in capsys.readouterr().err
 
 
-# ---- when
+# ---- moments
 
 
 @pytest.mark.parametrize("dilation", [0.5, 1.0, 4.0])
-def test_an_update_is_sent_so_many_host_seconds_before_it_is_due(time: Time, dilation: float) -> None:
+def test_an_update_is_sent_50_host_milliseconds_before_it_is_due(time: Time, dilation: float) -> None:
     peer = ScriptedPeer(time, job(time))
     live(peer, dilation, **LINKS)
     [(moment, update)] = peer.of(Update)
@@ -162,7 +162,7 @@ def test_an_update_is_sent_so_many_host_seconds_before_it_is_due(time: Time, dil
     assert moment == pytest.approx(0.75 * dilation - 0.05, abs=1e-4)
 
 
-def test_a_paced_device_is_done_when_it_should_be(time: Time) -> None:
+def test_a_paced_device_finishes_at_its_deadline(time: Time) -> None:
     peer = ScriptedPeer(time, job(time, steps=4))
     live(peer, throttle="pace", seconds_per_sample=0.125, **LINKS)  # five samples a step
     [(_, update)] = peer.of(Update)
@@ -176,7 +176,7 @@ def test_steps_are_computed_a_little_ahead_of_their_time(time: Time, monkeypatch
     monkeypatch.setattr(TinyTask, "gradient", lambda *words: (began.append(time.now - start), gradient(*words))[1])
     live(ScriptedPeer(time, job(time, steps=3)), throttle="pace", seconds_per_sample=0.125, **LINKS)
     warmed_up, computed = began[:2], began[2:]
-    assert warmed_up == [0.0, 0.0]  # before anybody waits for it
+    assert warmed_up == [0.0, 0.0]  # before the device joins
     assert computed == pytest.approx([0.25, 0.875 - 0.1, 1.5 - 0.1], abs=1e-4)
 
 
@@ -184,18 +184,18 @@ def test_steps_are_computed_a_little_ahead_of_their_time(time: Time, monkeypatch
 def test_heartbeats_come_at_their_emulated_interval_while_the_device_waits(time: Time, dilation: float) -> None:
     peer = ScriptedPeer(time, job(time), updates=0, last=1.0)
     live(peer, dilation, down=Direction(delay=100.0))
-    beats = [moment for moment, _ in peer.of(Heartbeat)][:-1]  # the last one is the farewell
-    assert np.diff(beats) == pytest.approx(0.05 * dilation, abs=1e-3)
-    assert len(beats) >= 6
+    heartbeats = [moment for moment, _ in peer.of(Heartbeat)][:-1]  # without the last one, which answers Stop
+    assert np.diff(heartbeats) == pytest.approx(0.05 * dilation, abs=1e-3)
+    assert len(heartbeats) >= 6
 
 
-# ---- a device that is really stopped
+# ---- a device that is stopped by a signal
 
 
 def suspended(time: Time, monkeypatch: pytest.MonkeyPatch, share: float, dilation: float = 1.0) -> Any:
-    """Live through a job with a suspension, from which somebody wakes us after a ``share`` of it.
+    """Run a job with a suspension that ends early, after a ``share`` of it.
 
-    Gives the peer, and the beginning and host seconds of every freeze.
+    Return the peer, and the beginning and the host seconds of each freeze.
     """
     frozen: list[tuple[float, float]] = []
     start = time.now
@@ -211,7 +211,7 @@ def suspended(time: Time, monkeypatch: pytest.MonkeyPatch, share: float, dilatio
 
 
 @pytest.mark.parametrize("dilation", [1.0, 0.5])
-def test_a_device_that_is_suspended_by_signal_stops_itself_for_as_long(
+def test_a_device_that_is_suspended_by_signal_stops_itself_for_the_whole_suspension(
     time: Time, monkeypatch: pytest.MonkeyPatch, dilation: float
 ) -> None:
     expected = timetable(dataclasses.replace(SPEC, suspend=1.0, suspend_max=9.0), CONFIG.seed).suspension(0)
@@ -225,30 +225,30 @@ def test_a_device_that_is_suspended_by_signal_stops_itself_for_as_long(
 
 def test_a_device_that_is_woken_early_stays_awake_and_suspended(time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
     peer, [(began, seconds)] = suspended(time, monkeypatch, 0.25)
-    awake = [beat for moment, beat in peer.of(Heartbeat) if began + 0.25 * seconds < moment < began + seconds]
-    assert {beat.state for beat in awake} == {"suspended"}
+    awake = [heartbeat for moment, heartbeat in peer.of(Heartbeat) if began + 0.25 * seconds < moment < began + seconds]
+    assert {heartbeat.state for heartbeat in awake} == {"suspended"}
 
 
-def test_a_head_that_is_stopped_goes_on_in_time_for_a_result_that_was_on_its_way(
+def test_a_head_that_is_stopped_continues_in_time_for_a_result_that_is_under_way(
     time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frozen: list[float] = []
     monkeypatch.setattr(main, "freeze", lambda seconds: (frozen.append(seconds), time.sleep(seconds)))
     head = DeviceProcess(CONFIG, TinyTask(), ScriptedPeer(time, []), cores=(3,))  # type: ignore[arg-type]
     head._device = SimpleNamespace(frozen_until=5.0)  # type: ignore[assignment]
-    moments = iter([2.0, 2.0, math.inf])  # its cluster has something to send, and then nothing any more
+    moments = iter([2.0, 2.0, math.inf])  # its cluster has something to send, and then nothing
     head._cluster = SimpleNamespace(due=lambda: next(moments))  # type: ignore[assignment]
     clock = WallClock(time.now, 1.0)
     for _ in range(3):
-        head._freeze_if_told(clock)
+        head._freeze_if_suspended(clock)
     assert frozen == pytest.approx([2.0, 3.0], abs=1e-3)
 
 
-def test_a_device_that_holds_still_is_not_stopped(time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(main, "freeze", lambda seconds: pytest.fail("it was"))
+def test_a_device_that_is_suspended_by_hold_is_not_stopped(time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main, "freeze", lambda seconds: pytest.fail("it was stopped"))
     peer = ScriptedPeer(time, job(time))
     live(peer, throttle="pace", seconds_per_sample=0.125, suspend=1.0, suspend_max=9.0, suspend_by="hold")
-    assert "suspended" in {beat.state for _, beat in peer.of(Heartbeat)}
+    assert "suspended" in {heartbeat.state for _, heartbeat in peer.of(Heartbeat)}
 
 
 # ---- waiting

@@ -1,4 +1,4 @@
-"""What a device says to the aggregator when it has much to tell."""
+"""The messages of a device to the aggregator when it has many events."""
 
 from __future__ import annotations
 
@@ -7,49 +7,50 @@ from typing import Any
 
 from devices.process.outbox import Outbox
 from testbed.wire.codec import Buffer, decode
-from testbed.wire.messages import MOST_EVENTS, STOPPED, Heartbeat
+from testbed.wire.fields import MOST_EVENTS
+from testbed.wire.messages import STOPPED, Heartbeat
 
 
 class Listener:
-    """Everybody whom it talks to, and what it has to tell."""
+    """Peer, device and cluster in one: it has some events, and records the messages."""
 
     def __init__(self, events: int) -> None:
-        self.told: list[Any] = []
+        self.sent: list[Any] = []
         self._events: tuple[dict[str, object], ...] = tuple({"number": number} for number in range(events))
 
     def send(self, frames: Sequence[Buffer], timeout: float) -> None:
-        self.told.append(decode(frames, 0))
+        self.sent.append(decode(frames, 0))
 
-    def beat(self) -> Heartbeat:
+    def heartbeat(self) -> Heartbeat:
         events, self._events = self._events, ()
         return Heartbeat(device="a", state="idle", events=events)
 
-    def for_aggregator(self, beat: Heartbeat) -> Heartbeat:
-        return beat
+    def for_aggregator(self, heartbeat: Heartbeat) -> Heartbeat:
+        return heartbeat
 
-    def ledgers(self) -> list[object]:
+    def head_reports(self) -> list[object]:
         return []
 
     def leave(self) -> None:
-        assert self.told == []
+        assert self.sent == []
 
 
 def test_more_events_than_fit_go_with_the_next_message() -> None:
     listener = Listener(MOST_EVENTS + 3)
-    telling: Any = Outbox(listener, listener, listener)  # type: ignore[arg-type]
-    telling.beat()
-    telling.beat()
-    assert [len(beat.events) for beat in listener.told] == [MOST_EVENTS, 3]
+    outbox: Any = Outbox(listener, listener, listener)  # type: ignore[arg-type]
+    outbox.send_heartbeat()
+    outbox.send_heartbeat()
+    assert [len(heartbeat.events) for heartbeat in listener.sent] == [MOST_EVENTS, 3]
 
 
-def test_the_last_word_comes_after_everything_else_was_told() -> None:
+def test_the_last_heartbeat_comes_after_all_other_events_were_sent() -> None:
     listener = Listener(2 * MOST_EVENTS + 3)
-    telling: Any = Outbox(listener, listener, listener)  # type: ignore[arg-type]
-    telling.last_word(STOPPED)
-    assert [(beat.state, len(beat.events)) for beat in listener.told] == [
+    outbox: Any = Outbox(listener, listener, listener)  # type: ignore[arg-type]
+    outbox.send_last_heartbeat(STOPPED)
+    assert [(heartbeat.state, len(heartbeat.events)) for heartbeat in listener.sent] == [
         ("idle", MOST_EVENTS),
         ("idle", MOST_EVENTS),
         (STOPPED, 3),
     ]
-    numbers = [event["number"] for beat in listener.told for event in beat.events]
+    numbers = [event["number"] for heartbeat in listener.sent for event in heartbeat.events]
     assert numbers == list(range(2 * MOST_EVENTS + 3))

@@ -1,4 +1,4 @@
-"""The process of a device that the script kills, or brings back."""
+"""The process of a device that the script kills, or that rejoins."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ PACED: dict[str, Any] = {"throttle": "pace", "seconds_per_sample": 0.125, **LINK
 
 def kinds(peer: ScriptedPeer) -> list[str]:
     return [
-        event["kind"] for message in peer.told if isinstance(message, (Update, Heartbeat)) for event in message.events
+        event["kind"] for message in peer.sent if isinstance(message, (Update, Heartbeat)) for event in message.events
     ]
 
 
-def test_a_killed_device_says_a_last_word_and_then_nothing_whatever_it_hears(time: Time) -> None:
+def test_a_killed_device_sends_a_last_heartbeat_and_then_nothing(time: Time) -> None:
     peer = ScriptedPeer(time, job(time), updates=0, last=5.0)
     live(peer, script=(event(1.0, "kill"),), **PACED)
-    last = peer.told[-1]
+    last = peer.sent[-1]
     assert isinstance(last, Heartbeat)
     assert (last.state, last.ticket) == ("killed", 0)
     assert peer.moments[-1] == pytest.approx(1.0, abs=1e-3)
@@ -46,7 +46,7 @@ def test_a_killed_device_says_a_last_word_and_then_nothing_whatever_it_hears(tim
     assert peer.of(Update) == []
 
 
-def test_an_update_that_was_due_before_the_death_is_told_before_the_last_word(time: Time) -> None:
+def test_an_update_that_was_due_before_the_death_is_sent_before_the_last_heartbeat(time: Time) -> None:
     peer = ScriptedPeer(time, job(time), updates=0, last=5.0)
     live(peer, script=(event(2.0, "kill"),), **PACED)
     [(_, update)] = peer.of(Update)
@@ -54,7 +54,7 @@ def test_an_update_that_was_due_before_the_death_is_told_before_the_last_word(ti
     assert kinds(peer) == ["downloaded", "trained", "uploaded"]
 
 
-def test_a_device_that_is_stopped_when_it_is_killed_is_awake_for_its_last_word(
+def test_a_device_that_is_stopped_when_it_is_killed_wakes_for_its_last_heartbeat(
     time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frozen: list[float] = []
@@ -76,7 +76,7 @@ def test_a_device_that_is_stopped_when_it_is_killed_is_awake_for_its_last_word(
 
 
 class TimedPeer(ScriptedPeer):
-    """Hands each message out at its moment, in host seconds since the start."""
+    """Hands out each message at its moment, in host seconds since the start."""
 
     def __init__(self, time: Time, script: Sequence[tuple[float, Message]]) -> None:
         super().__init__(time, [message for _, message in script])
@@ -98,28 +98,28 @@ def rejoin(time: Time, at: float, *script: tuple[float, Message]) -> TimedPeer:
     return peer
 
 
-def test_a_device_that_was_forked_before_its_time_says_hello_at_its_time(time: Time) -> None:
+def test_a_device_that_was_forked_early_says_hello_at_its_moment(time: Time) -> None:
     [welcome, train, stop] = job(time)
     train = msgspec.structs.replace(train, number=4)
-    # the first Train is for who was killed
+    # the first Train is for the killed process
     peer = rejoin(time, 2.5, (0.5, train), (2.6, welcome), (2.7, train), (3.0, stop))
-    assert isinstance(peer.told[0], Hello)
+    assert isinstance(peer.sent[0], Hello)
     assert peer.moments[0] == pytest.approx(2.5, abs=1e-3)
     assert peer.of(Heartbeat)[-1][1].trains == 1
-    told = [event for message in peer.told if isinstance(message, (Update, Heartbeat)) for event in message.events]
-    assert {event["job"] for event in told if "job" in event} == {4}
+    events = [event for message in peer.sent if isinstance(message, (Update, Heartbeat)) for event in message.events]
+    assert {event["job"] for event in events if "job" in event} == {4}
 
 
 def test_a_device_whose_fork_took_too_long_says_hello_at_once(time: Time) -> None:
     [welcome, _, stop] = job(time)
     peer = rejoin(time, -3.0, (0.1, welcome), (0.2, stop))
-    assert isinstance(peer.told[0], Hello)
+    assert isinstance(peer.sent[0], Hello)
     assert peer.moments[0] == pytest.approx(0.0, abs=1e-3)
 
 
-def test_a_device_that_waits_for_its_time_when_the_run_ends_only_says_goodbye(time: Time) -> None:
+def test_a_device_that_waits_to_rejoin_when_the_run_ends_sends_only_a_last_heartbeat(time: Time) -> None:
     peer = rejoin(time, 100.0, (3.0, Stop(reason="enough")))
-    assert [(type(message), message.state) for message in peer.told if isinstance(message, Heartbeat)] == [
+    assert [(type(message), message.state) for message in peer.sent if isinstance(message, Heartbeat)] == [
         (Heartbeat, "stopped")
     ]
     assert peer.moments == pytest.approx([3.0], abs=1e-3)

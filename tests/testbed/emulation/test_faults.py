@@ -1,4 +1,4 @@
-"""The fault timetable: fixed by its address, fair in its shares."""
+"""The fault timetable: each draw is fixed by its address, and the shares are those of the profile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def other(**changes: Any) -> SeededTimetable:
     return dataclasses.replace(BASE, **changes)
 
 
-def test_the_same_address_has_the_same_fate_whatever_was_asked_before() -> None:
+def test_the_same_address_has_the_same_fate_in_any_order_of_calls() -> None:
     forward = [(BASE.download(*a), BASE.upload(*a), BASE.suspension(a[0])) for a in ADDRESSES]
     again = other()
     backward = [(again.download(*a), again.upload(*a), again.suspension(a[0])) for a in reversed(ADDRESSES)]
@@ -34,7 +34,7 @@ def test_every_address_has_its_own_fate() -> None:
     assert len(set(fates)) == 3 * 62 + 60
 
 
-def test_seed_and_device_do_not_stand_in_for_each_other() -> None:
+def test_seed_and_device_are_not_interchangeable() -> None:
     assert other(seed=1, device=2).upload(0, 0) != other(seed=2, device=1).upload(0, 0)
 
 
@@ -46,13 +46,13 @@ def test_the_largest_seed_a_profile_allows_has_a_timetable() -> None:
 FEWEST, MOST = 548, 652
 
 
-def test_drops_have_the_share_that_was_asked_for() -> None:
+def test_drops_have_the_share_of_the_profile() -> None:
     assert FEWEST <= sum(BASE.download(job, 0).dropped for job in range(2000)) <= MOST
     assert FEWEST <= sum(BASE.upload(job, 0).dropped for job in range(2000)) <= MOST
     assert FEWEST <= sum(BASE.upload(0, attempt).dropped for attempt in range(2000)) <= MOST
 
 
-def test_suspensions_have_the_share_that_was_asked_for() -> None:
+def test_suspensions_have_the_share_of_the_profile() -> None:
     assert FEWEST <= sum(BASE.suspension(job) is not None for job in range(2000)) <= MOST
 
 
@@ -82,7 +82,7 @@ def test_a_link_without_drops_and_noise_is_smooth() -> None:
     assert {table.download(*a) for a in ADDRESSES} == {table.upload(*a) for a in ADDRESSES} == {smooth}
 
 
-def test_a_smooth_direction_leaves_the_other_one_as_it_was() -> None:
+def test_a_smooth_direction_does_not_change_the_other_one() -> None:
     table = other(download_drop=0.0, noisy_download=False)
     assert [table.upload(*a) for a in ADDRESSES] == [BASE.upload(*a) for a in ADDRESSES]
     assert [table.suspension(job) for job in range(50)] == [BASE.suspension(job) for job in range(50)]
@@ -101,5 +101,5 @@ def test_a_suspension_lies_within_the_job_and_within_its_maximum() -> None:
     assert sum(lengths) / 500 == pytest.approx(2.0, abs=2.576 * 4 / 12**0.5 / 500**0.5)
 
 
-def test_a_device_that_is_never_suspended_is_never_suspended() -> None:
+def test_a_device_with_suspension_probability_0_is_never_suspended() -> None:
     assert all(other(suspend=0.0).suspension(job) is None for job in range(100))
