@@ -3,12 +3,12 @@
 
 
 def main() -> int:
-    # imported here and not above: every forked process imports this file once more
+    # imported here: every forked process imports this file again, and needs none of it
     try:
         from testbed.cli.main import main
 
         return main()
-    except KeyboardInterrupt:  # outside of a run, which takes it in its own way
+    except KeyboardInterrupt:  # outside of a run, which has its own handler
         return 130
 
 

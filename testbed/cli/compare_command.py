@@ -1,30 +1,58 @@
-"""``run_testbed.py compare``: its options, and a comparison from the runs that are named to files and a table."""
+"""``run_testbed.py compare``: compare runs, as files and as a table."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from testbed.cli import options
+from testbed.cli.options import AS_WRITTEN, Commands
 from testbed.common.console import say
 from testbed.compare import compare_files, compare_text, compared_runs, comparison, goal
 
 DESCRIPTION = """\
-Rules over seeds: for each group of runs the mean and its 95 % interval (Student's t) of what was reached and what it
-took, and paired differences between groups with p-values (exact sign-flip test). Runs are grouped by their rule and,
-within a rule, by whatever else differs between them except the seed. The folder of a sweep stands for its finished
-runs. Whether runs met the same delays, job by job, is what trace compare tells.
+Strategies over seeds: for each group of runs, the mean and its 95 % interval (Student's t) of scores and costs, and
+paired differences between groups with p-values (exact sign-flip test). Runs are grouped by their strategy and, within a
+strategy, by whatever else differs between them except the seed. The folder of a sweep stands for its finished runs.
+Whether runs met the same delays, job by job, is shown by trace compare.
 
 Writes compare.html, compare.md, compare.tex, compare.csv, paired.csv, runs.csv and figures/ (SVG, PDF).
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricOptions:
+    metric: str | None = None
+    lower: bool | None = None
+
+
+_USUAL_METRIC = MetricOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions:
+    runs: tuple[Path, ...]
+    target: float | None
+    by: MetricOptions
+    out: Path | None
+    format: str
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="strategies over seeds: means, intervals, paired tests, figures",
+        description=DESCRIPTION,
+        formatter_class=AS_WRITTEN,
+    )
+    options.set_command(parser, CompareOptions, compare)
     parser.add_argument(
         "runs", type=Path, nargs="+", metavar="RUN", help="run folder, its trace.jsonl[.gz], or a sweep"
     )
@@ -32,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--target",
         type=float,
         metavar="VALUE",
-        help="the accuracy that is to be reached; default: stop.target_accuracy if all profiles have the same and a run"
+        help="the accuracy to reach; default: stop.target_accuracy if all profiles have the same and a run"
         " reached it, else the highest of 0.5, 0.6, … that all runs reached; if possible, better than the initial"
         " model",
     )
@@ -40,26 +68,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for the files (default: compare-YYYYmmdd-HHMMSS, here)"
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
+    options.add_format(parser)
 
 
 def add_metric(parser: argparse.ArgumentParser) -> None:
-    """By what runs are compared; for a sweep, too."""
+    """Add the options of MetricOptions, which a sweep has, too."""
     parser.add_argument(
-        "--metric", metavar="NAME", help="which counts (default: accuracy, or loss where there is none)"
+        "--metric", metavar="NAME", help="what runs are compared by (default: accuracy, or loss where there is none)"
     )
     parser.add_argument(
         "--lower",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="less of the metric is better (default: of loss, error, mse, mae and perplexity)",
+        help="lower values of the metric are better (default: for loss, error, mse, mae and perplexity)",
     )
 
 
-def compare(options: argparse.Namespace) -> int:
-    out = options.out or Path(f"compare-{datetime.now():%Y%m%d-%H%M%S}")
-    table, files = into(out, options.runs, options.metric, options.lower, options.target)
-    if options.format == "json":
+def compare(given: CompareOptions) -> int:
+    out = given.out or Path(f"compare-{datetime.now():%Y%m%d-%H%M%S}")
+    table, files = into(out, given.runs, given.by, given.target)
+    if given.format == "json":
         print(json.dumps(table | {"files": [str(path) for path in files]}, indent=2))
     else:
         show(Console(), table, files)
@@ -67,12 +95,12 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def into(
-    out: Path, places: Iterable[Path], metric: str | None = None, lower: bool | None = None, target: float | None = None
+    out: Path, places: Iterable[Path], by: MetricOptions = _USUAL_METRIC, target: float | None = None
 ) -> tuple[dict[str, Any], list[Path]]:
-    """Compare runs and write the files; gives plain values, and which files. Raises UserError."""
+    """Compare runs and write the files. Returns the comparison as plain values, and the files. Raises UserError."""
     with Console(stderr=True).status("reading traces …"):
         found = compared_runs.read(places)
-    table = comparison.compare(found, goal.choose(found, metric, lower, target))
+    table = comparison.compare(found, goal.choose(found, by.metric, by.lower, target))
     return table, compare_files.write(out, table, found)
 
 

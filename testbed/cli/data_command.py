@@ -1,55 +1,107 @@
-"""``run_testbed.py data``: its options, and what was dealt as a table, as JSON and as a picture."""
+"""``run_testbed.py data``: the partition of an experiment as a table, as JSON and as a heat map."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+import traceback
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
+from testbed.cli import options
+from testbed.cli.options import AS_WRITTEN, Commands, ExperimentOptions
 from testbed.common.console import say
+from testbed.common.errors import UserError
+from testbed.learning import setup
+from testbed.learning.data import progress_bar
 from testbed.partition import heatmap, label_table, partition_summary
-from testbed.partition import partition as dealing
+from testbed.partition import partition as partitions
 from testbed.partition.partition import Partition
+from testbed.profile import fleet
+from testbed.profile.schema import name_and_parameters
 
 DESCRIPTION = """\
-Which training samples the split of an experiment deals to which device, without running it: how many of which label,
-how uneven that is, and what nobody has. Where targets are values, their mean and standard deviation.
+Which training samples the split of an experiment assigns to which device, without running it: how many of which label,
+how uneven that is, and which samples no device has. Where targets are values, their mean and standard deviation.
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Besides those that say which experiment."""
-    parser.add_argument("--all", action="store_true", help="every device of a large fleet, on a terminal too")
-    parser.add_argument("--png", type=Path, metavar="FILE", help="also a heat map, labels by devices")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionViewOptions:
+    all: bool
+    png: Path | None
+    format: str
 
 
-def check(options: argparse.Namespace) -> None:
-    """Before the data is loaded, which may take a while. Raises UserError."""
-    if options.png is not None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataOptions:
+    experiment: ExperimentOptions
+    view: PartitionViewOptions
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "data",
+        help="how many samples of which label each device has",
+        description=DESCRIPTION,
+        formatter_class=AS_WRITTEN,
+    )
+    options.set_command(parser, DataOptions, show_partition)
+    options.add_experiment_options(parser)
+    add_view_options(parser)
+
+
+def add_view_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="show every device of a large fleet, on a terminal too")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="also draw a heat map, labels by devices")
+    options.add_format(parser)
+
+
+def show_partition(given: DataOptions) -> int:
+    check(given.view)
+    experiment = options.experiment(given.experiment)
+    try:
+        with progress_bar.ProgressBar() as progress:
+            data, shards, test = setup.partition(experiment, progress)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001  a user's own task may fail in any way
+        traceback.print_exc()
+        print(f"error: task {experiment.task_name}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    split, _ = name_and_parameters(experiment.task_parameters["split"])
+    title = f"{experiment.name}: {experiment.task_name}, split {split}"
+    partition = Partition(title=title, data=data, shards=shards, names=fleet.names(experiment), test=test)
+    return show(partition, given.view, Console())
+
+
+def check(given: PartitionViewOptions) -> None:
+    """Raise UserError if a heat map cannot be drawn: before the data is loaded, which may take a while."""
+    if given.png is not None:
         heatmap.check()
 
 
-def show(partition: Partition, options: argparse.Namespace, console: Console) -> int:
-    told = partition_summary.as_table(partition)
-    if options.png is not None:
-        heatmap.draw(grid(partition), options.png)
-    if options.format == "json":
-        print(json.dumps(told, indent=2))
+def show(partition: Partition, given: PartitionViewOptions, console: Console) -> int:
+    table = partition_summary.as_table(partition)
+    if given.png is not None:
+        heatmap.draw(grid(partition), given.png)
+    if given.format == "json":
+        print(json.dumps(table, indent=2))
         return 0
-    label_table.show(console, told, every=options.all)
-    if options.png is not None:
-        say(console, f"heat map: {options.png}")
+    label_table.show(console, table, every=given.all)
+    if given.png is not None:
+        say(console, f"heat map: {given.png}")
     return 0
 
 
 def grid(partition: Partition) -> heatmap.HeatmapGrid:
-    """What the heat map shows."""
+    """Return what the heat map shows: samples of each label (or range of values) on each device."""
     if partition.has_classes:
-        rows, kind = dealing.labels(partition), "label"
-        counts = dealing.counts(partition.data.train, partition.shards, len(rows))
+        rows, kind = partitions.labels(partition), "label"
+        counts = partitions.counts(partition.data.train, partition.shards, len(rows))
     else:
-        (rows, counts), kind = dealing.binned(partition), "target, from"
+        (rows, counts), kind = partitions.binned(partition), "target, from"
     return heatmap.HeatmapGrid(title=partition.title, counts=counts, rows=rows, devices=partition.names, kind=kind)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from aggregator.strategies import STRATEGIES
+from testbed.cli import options
+from testbed.cli.options import Commands
 from testbed.common.parameters import describe
 from testbed.common.plugins import Catalogue, citation
 from testbed.learning.splits import SPLITS
@@ -36,21 +38,36 @@ from testbed.profile.schema import (
     StopWhen,
 )
 from testbed.wire.endpoints import Transport
-from testbed.wire.messages import Job
+from testbed.wire.training_job import Job
 
 _CATALOGUES: dict[str, Catalogue[Any]] = {"strategies": STRATEGIES, "tasks": TASKS, "splits": SPLITS}
 
 
-def show(options: argparse.Namespace) -> int:
-    kinds = dict.fromkeys(_CATALOGUES, _classes) | {"devices": _profiles, "links": _profiles, "keys": _keys}
-    rows = kinds[options.what](options)
-    if options.format == "json":
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    what: str
+    verbose: bool
+    format: str
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser("list", help="what can be named in a profile")
+    options.set_command(parser, ListOptions, show)
+    kinds = ("strategies", "devices", "links", "tasks", "splits", "keys")
+    parser.add_argument("what", choices=kinds, help="splits: of data; keys: of a profile")
+    parser.add_argument("-v", "--verbose", action="store_true", help="with parameters, or with sources")
+    options.add_format(parser)
+
+
+def show(given: ListOptions) -> int:
+    rows = _rows(given.what)
+    if given.format == "json":
         print(json.dumps(rows, indent=2))
         return 0
     console = Console()
     for row in rows:
         console.print(Text(row["name"], style="bold"), row["title"], highlight=False, markup=False, soft_wrap=True)
-        if options.verbose or options.what == "keys":
+        if given.verbose or given.what == "keys":
             for line in row["details"]:
                 console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
             if row["parameters"]:
@@ -59,30 +76,36 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
+def _rows(what: str) -> list[dict[str, Any]]:
+    if what == "keys":
+        return _keys()
+    return _classes(what) if what in _CATALOGUES else _profiles(what)
+
+
 def _parameters(rows: Sequence[tuple[str, str, str, str]]) -> Table:
     table = Table(box=None, padding=(0, 2))
     for column in ("parameter", "default", "allowed", "meaning"):
         table.add_column(column)
     for row in rows:
-        table.add_row(*map(Text, row))  # as it is: what stands in brackets is no markup
+        table.add_row(*map(Text, row))  # as a Text: brackets are not markup
     return table
 
 
-def _classes(options: argparse.Namespace) -> list[dict[str, Any]]:
-    about = {"strategies": _whose, "tasks": _data_set, "splits": _nothing}[options.what]
+def _classes(what: str) -> list[dict[str, Any]]:
+    about = {"strategies": _source, "tasks": _data_set, "splits": _nothing}[what]
     return [
         {"name": name, "title": (cls.__doc__ or "").strip(), "parameters": list(describe(cls)), "details": about(cls)}
-        for name, cls in _CATALOGUES[options.what].items()
+        for name, cls in _CATALOGUES[what].items()
     ]
 
 
-def _whose(cls: type[Any]) -> list[str]:
+def _source(cls: type[Any]) -> list[str]:
     return [citation(cls)]
 
 
 def _data_set(cls: type[Any]) -> list[str]:
-    """Size, licence and citation of the data set that a task takes from the store."""
-    from testbed.learning.data import loader  # readers and downloads, which other lists do without
+    """Return size, licence and citation of the task's data set, if it is one of the files that Edgebed reads."""
+    from testbed.learning.data import loader  # imports all readers, which other lists do not need
 
     return [line for name, line in loader.described() if name == getattr(cls, "stored", None)]
 
@@ -91,8 +114,8 @@ def _nothing(cls: type[Any]) -> list[str]:
     return []
 
 
-def _keys(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Every key of a profile, table by table. A device's profile and link may be names, paths or such tables."""
+def _keys() -> list[dict[str, Any]]:
+    """Return the keys of a profile, table by table. A device's profile and link may be names, paths or such tables."""
     tables: dict[str, type[Any]] = {
         "(top level)": Experiment,
         "[[devices]]": DeviceGroup,
@@ -117,11 +140,11 @@ def _keys(options: argparse.Namespace) -> list[dict[str, Any]]:
     ]
 
 
-def _profiles(options: argparse.Namespace) -> list[dict[str, Any]]:
-    cls = {"devices": DeviceProfile, "links": LinkProfile}[options.what]
+def _profiles(what: str) -> list[dict[str, Any]]:
+    cls = {"devices": DeviceProfile, "links": LinkProfile}[what]
     rows = []
-    for name in profile_files.catalogue(options.what):
-        found: Any = profile_files.named(cls, options.what, name, name, options.what, Path())
+    for name in profile_files.catalogue(what):
+        found: Any = profile_files.named(cls, what, name, name, what, Path())
         rows.append({"name": name, "title": found.title, "parameters": [], "details": _details(found)})
     return rows
 
@@ -129,9 +152,9 @@ def _profiles(options: argparse.Namespace) -> list[dict[str, Any]]:
 def _details(found: DeviceProfile | LinkProfile) -> list[str]:
     if isinstance(found, LinkProfile):
         lines = [
-            f"{way}: {d.trace or ('no limit' if d.mbit is None else f'{d.mbit:g} Mbit/s')}, {d.delay * 1e3:g} ms"
+            f"{direction}: {d.trace or ('no limit' if d.mbit is None else f'{d.mbit:g} Mbit/s')}, {d.delay * 1e3:g} ms"
             f" + |N(0, {d.jitter * 1e3:g} ms)|, drop {d.drop:g}"
-            for way, d in (("down", found.down), ("up", found.up))
+            for direction, d in (("down", found.down), ("up", found.up))
         ]
     else:
         speeds = found.seconds_per_sample
@@ -141,7 +164,7 @@ def _details(found: DeviceProfile | LinkProfile) -> list[str]:
 
 
 def _watts(power: Power | Radio) -> list[str]:
-    """What the power model says, and where it has that from."""
+    """Return the figures of a power model, and their source."""
     if isinstance(power, Radio):
         figures = f"+{power.transmit:g} W sending, +{power.receive:g} W receiving"
     else:

@@ -1,4 +1,4 @@
-"""What a user sees while a run goes on: a table that refreshes on a terminal, plain lines elsewhere."""
+"""The live view of a run: a table that refreshes on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINE_SECONDS = 5.0
 _SILENT_SECONDS = 2.0
 _MOST_ROWS = 24
 _WARMING = "warming up: loading the data, training one step …"
-_STOPPING = "stopping: keeping the results; once more to end at once"
+_STOPPING = "stopping: the results are kept; interrupt again to end at once"
 _STYLES = {
     "idle": "dim",
     "dispatched": "cyan",
@@ -31,7 +31,7 @@ _STYLES = {
 
 
 class Quiet:
-    """Shows nothing but what went wrong, on standard error."""
+    """Shows only warnings, on standard error."""
 
     def __init__(self, errors: Console) -> None:
         self._errors = errors
@@ -81,7 +81,7 @@ class Screen(Quiet):
     """The fleet as a table that refreshes in place."""
 
     def __init__(self, console: Console) -> None:
-        super().__init__(console)  # what goes wrong is printed above the table, not through it
+        super().__init__(console)  # rich prints warnings above the table
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._notice = Text("")
@@ -107,16 +107,16 @@ class Screen(Quiet):
 
 
 def headline(status: dict[str, Any]) -> str:
-    """One line: where the run is."""
+    """Return one line: time, version, scores and counts."""
     seconds, dilation, tally = float(status["t"]), float(status["dilation"]), status["tally"]
     here = f" ({seconds * dilation:.0f} s here)" if dilation != 1 else ""
     metrics = "  ".join(f"{name} {value:.3f}" for name, value in status["metrics"].items())
-    rate = tally["applied"] / seconds if seconds > 0 else 0.0
+    per_second = tally["applied"] / seconds if seconds > 0 else 0.0
     parts = [
         f"{seconds:5.1f} s{here}",
         f"version {status['version']}",
         metrics or "not scored yet",
-        f"{rate:.1f} upd/s",
+        f"{per_second:.1f} upd/s",
         f"rejected {tally['rejected']}",
         f"lost {tally['lost']}",
     ]
@@ -124,7 +124,7 @@ def headline(status: dict[str, Any]) -> str:
 
 
 def fleet_table(status: dict[str, Any], rows: int) -> Table:
-    """State, version, staleness and drops of each device, as far as the terminal has room."""
+    """Return state, version, staleness and drops of the devices, in at most ``rows`` rows."""
     table = Table(box=None, pad_edge=False)
     table.add_column("device")
     table.add_column("state", min_width=13)
@@ -142,7 +142,7 @@ def fleet_table(status: dict[str, Any], rows: int) -> Table:
 
 
 def view(console: Console, errors: Console, *, quiet: bool) -> Quiet:
-    """The view that fits the console."""
+    """Return the view that fits the console."""
     if quiet:
         return Quiet(errors)
     return Screen(console) if console.is_terminal else Lines(console, errors)
@@ -150,13 +150,13 @@ def view(console: Console, errors: Console, *, quiet: bool) -> Quiet:
 
 @contextlib.contextmanager
 def progress(console: Console, what: str, *, quiet: bool) -> Iterator[Callable[[float], None]]:
-    """To be told which share of something is done. A user who waits for more than a moment is shown it: in one place on
-    a terminal, as a line every few seconds elsewhere.
+    """Yield a function that takes the share of ``what`` that is done, and shows it after the first two seconds:
+    in one place on a terminal, as a line every few seconds elsewhere.
     """
     upcoming = time.monotonic() + _SILENT_SECONDS
     shown = Live(console=console, auto_refresh=False, transient=True)
 
-    def tell(share: float) -> None:
+    def show(share: float) -> None:
         nonlocal upcoming
         if quiet or time.monotonic() < upcoming:
             return
@@ -169,6 +169,6 @@ def progress(console: Console, what: str, *, quiet: bool) -> Iterator[Callable[[
             upcoming = time.monotonic() + _LINE_SECONDS
 
     try:
-        yield tell
+        yield show
     finally:
         shown.stop()

@@ -1,101 +1,108 @@
-"""``run_testbed.py sweep``: its options, and the way from a plan to a comparison."""
+"""``run_testbed.py sweep``: run all combinations of strategies, settings and seeds, and compare them."""
 
 from __future__ import annotations
 
-import argparse
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.cli import compare_command as comparing
+from testbed.cli import compare_command, options
+from testbed.cli.compare_command import MetricOptions
+from testbed.cli.options import AS_WRITTEN, Commands
 from testbed.common.console import say
 from testbed.common.errors import UserError
-from testbed.learning.data import folders
 from testbed.runs import sweep_state
 from testbed.runs.sweep_state import DONE, FAILED, INTERRUPTED, RUNNING, SweepCell, SweepStore
 from testbed.sweep import sweep_cells, sweep_progress
 from testbed.sweep.runner import Runner
+from testbed.sweep.sweep_cells import SweepSettings
 from testbed.sweep.sweep_progress import SweepProgress, duration
 
 DESCRIPTION = """\
-Runs every combination of rules, settings and seeds, and compares them. One after another, never two at once: runs on
-one host would take each other's cores and disturb each other's timing. Each is a process of its own and goes to
-DIR/RULE[-SETTINGS]-seedN/; one that fails is noted, and the rest goes on.
+Runs every combination of strategies, settings and seeds, and compares them. One after another, never two at once: runs
+on one host would take each other's cores and disturb each other's timing. Each is a process of its own and writes to
+DIR/STRATEGY[-SETTINGS]-seedN/; one that fails is noted, and the sweep continues with the next.
 
-DIR/sweep.json has the plan and what became of each run. The same command again goes on where a sweep stopped, however
-it was ended: finished runs are not repeated, what unfinished ones left is set aside in DIR/unfinished/. Ctrl-C ends the
-run under way and keeps its results, for you to look at; the same command repeats it. A profile that is changed
-meanwhile ends the sweep before its next run.
+DIR/sweep.json has the plan and the state of each run. The same command again continues a sweep that stopped, however it
+was ended: finished runs are not repeated, and files of unfinished ones are moved to DIR/unfinished/. Ctrl-C ends the
+current run and keeps its results for inspection; the same command repeats it. If a profile is changed meanwhile, the
+sweep ends before its next run.
 
 exit codes: 0 done, 1 a run failed, 2 wrong input, 130 Ctrl-C, 143 SIGTERM
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("profile", type=Path, metavar="PROFILE.toml", help="the experiment, or a shipped one's name")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOptions:
+    settings: SweepSettings
+    out: Path
+    data_dir: Path | None
+    by: MetricOptions
+    dry_run: bool
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "sweep",
+        help="run strategies, settings and seeds one after another, and compare them",
+        description=DESCRIPTION,
+        formatter_class=AS_WRITTEN,
+    )
+    options.set_command(parser, SweepOptions, sweep)
+    options.add_profile(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the sweep")
     parser.add_argument(
-        "--strategy", metavar="NAME,…", help="rules with their default parameters; default: the profile's"
+        "--strategy", metavar="NAME,…", help="strategies with their default parameters; default: the profile's"
     )
     parser.add_argument(
         "--seeds", metavar="N|A,B,…", help="how many, from 1, or which (one: 7,); default: the profile's seed"
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="override a key of the profile in every run; may be repeated",
-    )
+    options.add_overrides(parser, "override a key of the profile in every run; may be repeated")
     parser.add_argument(
         "--vary",
         action="append",
         default=[],
         metavar="KEY=V1,V2,…",
-        help="a key of the profile that takes these values in turn; may be repeated, for all combinations",
+        help="a key of the profile and the values that it takes; may be repeated, for all combinations",
     )
     parser.add_argument("--seconds", type=float, metavar="S", help="overrides stop.seconds")
-    parser.add_argument("--dilation", type=_number_or_word, metavar="K|auto", help="host seconds per emulated second")
-    parser.add_argument("--replay", metavar="RUN", help="every run meets the delays of this recorded run")
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help=folders.HELP)
+    parser.add_argument(
+        "--dilation", type=options.number_or_word, metavar="K|auto", help="host seconds per emulated second"
+    )
+    parser.add_argument("--replay", metavar="RUN", help="every run repeats the delays of this recorded run")
+    options.add_data_dir(parser)
     parser.add_argument("--no-admission", action="store_true", help="run even if this host is too small")
     parser.add_argument("--compress", action="store_true", help="pack the traces")
-    parser.add_argument("--no-report", action="store_true", help="leave out the report.html of each run")
-    comparing.add_metric(parser)
+    parser.add_argument("--no-report", action="store_true", help="do not write the report.html of each run")
+    compare_command.add_metric(parser)
     parser.add_argument("--dry-run", action="store_true", help="only list the runs, and how long they will take")
 
 
-def _number_or_word(text: str) -> float | str:
-    """The profile's checks say which words."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def sweep(options: argparse.Namespace) -> int:
-    plan = sweep_cells.plan(options)
+def sweep(given: SweepOptions) -> int:
+    options.use_data_dir(given.data_dir)
+    plan = sweep_cells.plan(given.settings)
     console = Console()
-    if options.dry_run:
-        _show_plan(console, sweep_state.known(options.out, plan))
+    if given.dry_run:
+        _show_plan(console, sweep_state.known(given.out, plan))
         return 0
-    with sweep_state.opened(options.out, plan, sys.argv) as store:
-        stopped = _carry_out(store, console, functools.partial(sweep_cells.check_unchanged, options))
+    with sweep_state.opened(given.out, plan, sys.argv) as store:
+        stopped = _carry_out(store, console, functools.partial(sweep_cells.check_unchanged, given.settings))
     if stopped is not None:
-        say(console, f"interrupted; the same command goes on from here ({options.out / sweep_state.NAME})")
+        say(console, f"interrupted; repeat the command to continue ({given.out / sweep_state.NAME})")
         return 128 + stopped
-    return _finish(store, console, options)
+    return _finish(store, console, given.by)
 
 
 def _carry_out(store: SweepStore, console: Console, check: Callable[[SweepCell], None]) -> int | None:
-    """Every run that is not finished, and that ``check`` does not refuse. Gives the signal that ended it early, if one
-    did.
+    """Run each cell that is not finished; ``check`` may raise UserError before each.
+
+    Returns the signal that interrupted the sweep, or None.
     """
     shown = SweepProgress(console, store.cells)
     before = sum(store.is_finished(cell) for cell in store.cells)
@@ -115,7 +122,7 @@ def _carry_out(store: SweepStore, console: Console, check: Callable[[SweepCell],
 def _run(cell: SweepCell, store: SweepStore, runner: Runner, shown: SweepProgress, console: Console) -> None:
     aside = store.set_aside(cell)
     if aside is not None:
-        say(console, f"{cell.name}: what an unfinished run left is now in {aside}")
+        say(console, f"{cell.name}: the files of an unfinished run are now in {aside}")
     cell.state, cell.run, cell.took, cell.problem = RUNNING, "", None, ""
     store.save()
     ended = runner.run(cell.words, store.folder / cell.name, lambda seconds: shown.under_way(cell, seconds))
@@ -133,18 +140,18 @@ def _run(cell: SweepCell, store: SweepStore, runner: Runner, shown: SweepProgres
     shown.ended(cell, what)
 
 
-def _finish(store: SweepStore, console: Console, options: argparse.Namespace) -> int:
-    """Compare what there is; say what there is not."""
+def _finish(store: SweepStore, console: Console, by: MetricOptions) -> int:
+    """Compare the finished runs, and name those that failed. Returns the exit code."""
     failed, finished = [cell for cell in store.cells if cell.state == FAILED], sweep_state.finished_runs(store.folder)
     code = 1 if failed else 0
     if finished:
         try:
-            comparing.show(console, *comparing.into(store.folder, finished, options.metric, options.lower))
+            compare_command.show(console, *compare_command.into(store.folder, finished, by))
         except UserError as error:
             print(f"error: the runs are done, but cannot be compared: {error}", file=sys.stderr)
             code = 1
     for cell in failed:
-        print(f"error: {cell.name} failed, {cell.problem}; the same command tries it again", file=sys.stderr)
+        print(f"error: {cell.name} failed, {cell.problem}; repeat the command to run it again", file=sys.stderr)
     return code
 
 
@@ -158,5 +165,5 @@ def _show_plan(console: Console, plan: Sequence[SweepCell]) -> None:
     console.print(table)
     waiting = [cell for cell in plan if cell.state != DONE]
     left = sweep_progress.remaining(plan, waiting)
-    told = "nobody knows how long: not every run has stop.seconds" if left is None else f"about {duration(left)}"
-    say(console, f"{len(waiting)} of {len(plan)} runs to do, {told}, and a few seconds more to start each")
+    time = "for an unknown time (not every run has stop.seconds)" if left is None else f"about {duration(left)}"
+    say(console, f"{len(waiting)} of {len(plan)} runs to do, {time}, and a few seconds more to start each")

@@ -1,10 +1,10 @@
-"""``run_testbed.py theory``: its options, and what a user reads."""
+"""``run_testbed.py theory``: which of AUDG and PSURDG has the lower bound under measured delays."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from testbed.cli import options
+from testbed.cli.options import Commands
 from testbed.common.console import say
 from testbed.common.errors import ProfileError
 from testbed.common.parameters import describe
@@ -24,37 +26,63 @@ _ALLOWED = {name: allowed for name, _, allowed, _ in describe(Constants)}
 _TITLES = {"sfl": "SFL (20)", "audg": "AUDG (21)", "psurdg": "PSURDG (48)"}
 
 DESCRIPTION = """\
-Upper bounds on the loss of AUDG and PSURDG above the best there is, from the delays that a run measured: Hao et al.,
+Upper bounds on the loss of AUDG and PSURDG above the best possible, from the delays that a run measured: Hao et al.,
 The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity for Edge Intelligence, 2025.
 With one run, both bounds come from its delays. With two, one of audg and one of psurdg, each comes from its own, and
-the prediction is held against the final losses. The trace has the delays; the constants are yours to give.
+the prediction is compared with the final losses. The trace has the delays; the constants must be given.
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstantTexts:
+    """The constants as they were written: :func:`_numbers` checks all of them, and reports errors in one line."""
+
+    L: str | None
+    mu: str | None
+    R: str | None
+    G: str | None
+    phi: str | None
+    eta: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TheoryOptions:
+    run: Path
+    other: Path | None
+    constants: ConstantTexts
+    weights: str | None
+    format: str
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "theory",
+        help="which of audg and psurdg the delays of a run favour, by the bounds of Hao et al., 2025",
+        description=DESCRIPTION,
+    )
+    options.set_command(parser, TheoryOptions, show)
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or its trace")
-    parser.add_argument("other", type=Path, nargs="?", metavar="RUN2", help="a run of the other rule")
+    parser.add_argument("other", type=Path, nargs="?", metavar="RUN2", help="a run of the other strategy")
     for name, meaning in _MEANINGS.items():
-        # texts, so that a wrong one is told in one line like any other wrong value
         parser.add_argument(f"--{name}", metavar="X", help=f"{meaning} ({_ALLOWED[name]})")
     parser.add_argument(
         "--weights",
         choices=WEIGHTS,
-        help="λ_i: a device's share of the samples, or the same for all; default: the rule's weighting in the run's"
+        help="λ_i: a device's share of the samples, or the same for all; default: the strategy's weighting in the run's"
         " profile.toml, or samples",
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
+    options.add_format(parser)
 
 
-def show(options: argparse.Namespace) -> int:
-    folders = [folder for folder in (options.run, options.other) if folder is not None]
-    table = prediction.predict(folders, _given(vars(options)), options.weights)
-    if options.format == "json":
+def show(given: TheoryOptions) -> int:
+    folders = [folder for folder in (given.run, given.other) if folder is not None]
+    table = prediction.predict(folders, _numbers(given.constants), given.weights)
+    if given.format == "json":
         print(json.dumps(table, indent=2))
         return 0
     console = Console()
     for run in table["runs"]:
-        _show_run(console, run, prediction.RULES if len(folders) == 1 else (run["rule"],))
+        _show_run(console, run, prediction.STRATEGIES if len(folders) == 1 else (run["strategy"],))
     for line in _verdict(table):
         say(console, line)
     for note in table["notes"]:
@@ -62,14 +90,14 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
-def _given(options: Mapping[str, str | None]) -> dict[str, float]:
-    """The constants as numbers; their ranges are checked when they are put together."""
-    texts = {name: options[name] for name in _MEANINGS}
+def _numbers(constants: ConstantTexts) -> dict[str, float]:
+    """Return the constants as numbers; their ranges are checked later. Raises ProfileError if one is missing."""
+    texts = asdict(constants)
     missing = [name for name, text in texts.items() if text is None and name != "eta"]
     if missing:
         names = ", ".join(f"--{name}" for name in missing)
         means = "; ".join(f"{name}: {_MEANINGS[name]}" for name in missing)
-        raise ProfileError(COMMAND_LINE, names, f"must be given, a trace does not tell. {means}")
+        raise ProfileError(COMMAND_LINE, names, f"must be given: a trace does not have them. {means}")
     return {name: _number(name, text) for name, text in texts.items() if text is not None}
 
 
@@ -84,7 +112,7 @@ def _number(name: str, text: str) -> float:
 
 
 def _show_run(console: Console, run: Mapping[str, Any], strategies: Sequence[str]) -> None:
-    """Delays of the devices, then the bounds term by term."""
+    """Print the delays of the devices, then the bounds term by term."""
     say(
         console,
         f"{run['folder']}: {run['strategy']}, T = {run['versions']} versions, N = {run['devices']} devices,"
@@ -93,7 +121,7 @@ def _show_run(console: Console, run: Mapping[str, Any], strategies: Sequence[str
     console.print(_delays(run))
     console.print(_terms(run["bounds"], ("sfl", *strategies)))
     if "audg" in strategies:
-        say(console, f"PDD (45) = {_short(run['pdd'])}: what delays alone add to AUDG's bound")
+        say(console, f"PDD (45) = {_short(run['pdd'])}: the part of AUDG's bound that is due to delays alone")
 
 
 def _delays(run: Mapping[str, Any]) -> Table:
@@ -134,7 +162,7 @@ def _verdict(table: Mapping[str, Any]) -> list[str]:
             {
                 True: "prediction and measurement agree",
                 False: "prediction and measurement disagree",
-                None: "whether they agree cannot be said: one of them names no winner",
+                None: "prediction and measurement cannot be compared: one of them has no winner",
             }[table["agree"]]
         )
     return lines
@@ -151,10 +179,10 @@ def _predicted(found: Mapping[str, Any]) -> str:
 
 
 def _measured(found: Mapping[str, Any]) -> str:
-    scores = "; ".join(f"{strategy.upper()}: {_score(found[strategy])}" for strategy in prediction.RULES)
+    scores = "; ".join(f"{strategy.upper()}: {_score(found[strategy])}" for strategy in prediction.STRATEGIES)
     if found["winner"] is not None:
         return f"{found['winner'].upper()} has the lower final loss ({scores})"
-    if all(found[strategy] is not None and "loss" in found[strategy] for strategy in prediction.RULES):
+    if all(found[strategy] is not None and "loss" in found[strategy] for strategy in prediction.STRATEGIES):
         return f"a tie, the final losses are the same ({scores})"
     return f"no winner, a final loss is missing ({scores})"
 
@@ -168,7 +196,7 @@ def _score(score: Mapping[str, Any] | None) -> str:
 
 
 def _other(strategy: str) -> str:
-    return next(each for each in prediction.RULES if each != strategy)
+    return next(each for each in prediction.STRATEGIES if each != strategy)
 
 
 def _short(value: float) -> str:

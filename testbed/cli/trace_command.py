@@ -1,21 +1,25 @@
-"""``run_testbed.py trace``: import, show, compare and export traces; its options, and what a user reads."""
+"""``run_testbed.py trace``: import, show, compare and export traces."""
 
 from __future__ import annotations
 
-import argparse
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from testbed.analysis import trace_reading
+from testbed.cli import options
+from testbed.cli.options import AS_WRITTEN, Commands
 from testbed.common.console import say
 from testbed.common.errors import UserError
-from testbed.trace_tools import comparison_text, exporting, importing, trace_text
+from testbed.trace_tools import comparison_text, exporting, fedscale_export, importing, profile_writing, trace_text
+from testbed.trace_tools.importing import Choice
+from testbed.trace_tools.job_pairs import TOLERANCE
 from testbed.traces.formats import KINDS, flash_speed, own
 from testbed.traces.formats.found_trace import ImportOptions
 
-DESCRIPTION = "Import what others recorded, show what a trace holds, compare runs, export what a run measured."
+DESCRIPTION = "Import recorded traces, show what a trace holds, compare runs, export what a run measured."
 EXAMPLES = """\
 examples:
   run_testbed.py trace import mahimahi ATT-LTE-driving.down --up ATT-LTE-driving.up --out mine
@@ -29,115 +33,97 @@ examples:
   run_testbed.py trace export runs/quickstart-20260101-120000 --format csv --out exported
   run_testbed.py trace export mine/ATT-LTE-driving.down.csv --format mahimahi --out exported
 
-then, in an experiment beside the folder mine:
+then, in a profile beside the folder mine:
   devices = [{ profile = "rpi4", link = "mine/ATT-LTE-driving.toml" }]
 """
+_COMPARISON = f"""\
+One row for each run, one for each device, and a verdict: whether the n-th job of each device met the same download,
+computing, suspension, upload and losses in every run that has such a job (within {TOLERANCE:g} s). This is expected
+when several strategies were replayed on one recorded run: run PROFILE.toml --strategy NAME --replay RUN.
+For computing, seconds per step are compared: those asked of a replay with those that the recorded run obtained.
+
+exit codes: 0 the same, 1 not the same, 2 wrong input
+"""
+_EXPORT = (
+    "mahimahi: each device's links as .up and .down, or an own rate CSV; csv: one row per transfer, job, drop and"
+    " suspension; fedscale-json: capacity and behaviour of each device."
+)
 _FORMATS = ("mahimahi", "csv", "fedscale-json")
 _MOST_SHOWN = 20
 
 
-def add_commands(parser: argparse.ArgumentParser) -> None:
-    commands = parser.add_subparsers(required=True, metavar="import|show|compare|export")
-    kinds = "\n".join(f"  {name:20}{kind.means}" for name, kind in KINDS.items())
-    raw = argparse.RawDescriptionHelpFormatter
-
-    bring = commands.add_parser(
-        "import",
-        help="make profiles of a recorded trace",
-        formatter_class=raw,
-        description="Make link and device profiles, and traces of availability, of what others recorded.",
-        epilog=f"kinds (files may be packed by gzip):\n{kinds}\n\n{EXAMPLES}",
-    )
-    bring.set_defaults(command=_import)
-    bring.add_argument("kind", choices=KINDS, metavar="KIND", help="the format; see below")
-    bring.add_argument("file", type=Path, metavar="FILE", help="what was recorded; of a link: its downlink")
-    bring.add_argument("--out", type=Path, metavar="DIR", help="folder for the profiles")
-    bring.add_argument("--force", action="store_true", help="overwrite files in DIR")
-    bring.add_argument("--list", action="store_true", help="only say what the file holds")
-    bring.add_argument(
-        "--select",
-        action="append",
-        default=[],
-        metavar="NAME|N",
-        help="one entry of many, by its name, or its place from 0; may be repeated",
-    )
-    bring.add_argument("--limit", type=int, metavar="N", help="only the first N entries")
-    bring.add_argument("--skip-bad", action="store_true", help="leave out entries that cannot be used")
-    bring.add_argument("--name", help="what the profile is called; default: by the file or the entry")
-    bring.add_argument("--delay", type=float, metavar="S", help="base delay of the link in seconds, one way")
-    bring.add_argument("--up", type=Path, metavar="FILE", help="the uplink, in the same format")
-    bring.add_argument("--up-mbit", type=float, metavar="X", help="rate of the uplink, where there is no trace of it")
-    bring.add_argument("--bin", type=float, metavar="S", help="mahimahi: seconds over which a rate is taken (0.1)")
-    bring.add_argument("--unit", metavar="U", help=f"flash-speed: {', '.join(flash_speed.UNITS)}")
-    bring.add_argument("--slot", type=float, metavar="S", help="plato: seconds of a round")
-    bring.add_argument("--trim", action="store_true", help="ucc5g: cut off idle seconds in front")
-
-    shown = commands.add_parser("show", help="what a trace holds", epilog=EXAMPLES, formatter_class=raw)
-    shown.set_defaults(command=trace_text.show)
-    shown.add_argument("trace", type=Path, metavar="RUN|TRACE", help="run folder, its trace.jsonl[.gz], or own CSV")
-    shown.add_argument("--png", type=Path, metavar="FILE", help="a picture of delays, or of the rate, over time")
-    shown.add_argument("--format", choices=("text", "json"), default="text", help="output format")
-
-    compared = commands.add_parser(
-        "compare",
-        help="whether runs met the same delays, and what became of each",
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "trace",
+        help="import, show, compare and export traces",
+        description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=raw,
-        description=comparison_text.DESCRIPTION,
+        formatter_class=AS_WRITTEN,
     )
-    compared.set_defaults(command=comparison_text.compare)
-    comparison_text.add_options(compared)
-
-    export = commands.add_parser(
-        "export",
-        help="write a trace in a format of others",
-        epilog=EXAMPLES,
-        formatter_class=raw,
-        description="mahimahi: each device's links as .up and .down, or an own rate CSV; csv: one row per transfer,"
-        " job, drop and suspension; fedscale-json: capacity and behaviour of each device.",
-    )
-    export.set_defaults(command=_export)
-    export.add_argument("trace", type=Path, metavar="RUN|TRACE", help="run folder, its trace.jsonl[.gz], or rate CSV")
-    export.add_argument("--format", choices=_FORMATS, required=True, help="which format")
-    export.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
-    export.add_argument(
-        "--use", choices=("obtained", "asked"), default="obtained", help="mahimahi: seconds obtained, or asked for"
-    )
-    export.add_argument("--batch", type=int, metavar="N", help="fedscale-json: samples per step, if no profile tells")
+    subcommands = parser.add_subparsers(required=True, metavar="import|show|compare|export")
+    _add_import(subcommands)
+    _add_show(subcommands)
+    _add_compare(subcommands)
+    _add_export(subcommands)
 
 
 # ---- import
 
 
-def _import(options: argparse.Namespace) -> int:
-    kind = KINDS[options.kind]
-    for name in ("up", "bin", "unit", "slot", "trim"):
-        if getattr(options, name) and name not in kind.options:
-            takers = ", ".join(other for other, taker in KINDS.items() if name in taker.options)
-            raise UserError(f"--{name} is not for {options.kind}; leave it out (it is for {takers})")
-    for name, least in (("delay", 0.0), ("up_mbit", 1e-9), ("bin", 0.001), ("slot", 1e-9), ("limit", 1)):
-        value = getattr(options, name)
-        if value is not None and not (math.isfinite(value) and value >= least):
-            raise UserError(f"--{name.replace('_', '-')} is {value:g}; it must be at least {least:g}")
-    given = ImportOptions(up=options.up, bin=options.bin, unit=options.unit, slot=options.slot, trim=options.trim)
-    if options.list:
-        for place, (name, what) in enumerate(importing.listed(kind, options.file, given)):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceImportOptions:
+    kind: str
+    file: Path
+    out: Path | None
+    force: bool
+    list: bool
+    choice: Choice
+    reading: ImportOptions
+
+
+def _add_import(commands: Commands) -> None:
+    kinds = "\n".join(f"  {name:20}{kind.means}" for name, kind in KINDS.items())
+    parser = commands.add_parser(
+        "import",
+        help="make profiles from a recorded trace",
+        formatter_class=AS_WRITTEN,
+        description="Make link profiles, device profiles and availability traces from files that others recorded.",
+        epilog=f"kinds (files may be packed by gzip):\n{kinds}\n\n{EXAMPLES}",
+    )
+    options.set_command(parser, TraceImportOptions, _import)
+    add = parser.add_argument
+    add("kind", choices=KINDS, metavar="KIND", help="the format; see below")
+    add("file", type=Path, metavar="FILE", help="the recording; of a link: its downlink")
+    add("--out", type=Path, metavar="DIR", help="folder for the profiles")
+    add("--force", action="store_true", help="overwrite files in DIR")
+    add("--list", action="store_true", help="only list the entries of the file")
+    select = "one entry of many, by its name, or its place from 0; may be repeated"
+    add("--select", action="append", default=[], metavar="NAME|N", help=select)
+    add("--limit", type=int, metavar="N", help="only the first N entries")
+    add("--skip-bad", action="store_true", help="leave out entries that cannot be used")
+    add("--name", help="name of the profile; default: that of the file or the entry")
+    add("--delay", type=float, metavar="S", help="base delay of the link in seconds, one way")
+    add("--up", type=Path, metavar="FILE", help="the uplink, in the same format")
+    add("--up-mbit", type=float, metavar="X", help="rate of the uplink, where there is no trace of it")
+    add("--bin", type=float, metavar="S", help="mahimahi: seconds over which a rate is averaged (0.1)")
+    add("--unit", metavar="U", help=f"flash-speed: {', '.join(flash_speed.UNITS)}")
+    add("--slot", type=float, metavar="S", help="plato: seconds of a round")
+    add("--trim", action="store_true", help="ucc5g: cut off idle seconds at the beginning")
+
+
+def _import(given: TraceImportOptions) -> int:
+    kind, choice = KINDS[given.kind], given.choice
+    _check_import(given)
+    if given.list:
+        for place, (name, what) in enumerate(importing.listed(kind, given.file, given.reading)):
             print(f"{place}  {name}  {what}")  # there may be 500,000 of them
         return 0
-    if options.out is None:
-        raise UserError("--out is missing; it names the folder for the profiles (or see what is there with --list)")
-    choice = importing.Choice(
-        select=tuple(options.select),
-        limit=options.limit,
-        skip_bad=options.skip_bad,
-        name=options.name,
-        delay=options.delay,
-        up_mbit=options.up_mbit,
-    )
+    if given.out is None:
+        raise UserError("--out is missing; it names the folder for the profiles (--list shows what the file holds)")
     console = Console()
     notes: list[str] = []
-    found = importing.find(kind, options.file, given, choice, notes)
-    imported = importing.write(found, options.out, kind, options.file, choice, force=options.force)
+    found = importing.find(kind, given.file, given.reading, choice, notes)
+    imported = profile_writing.write(found, given.out, kind, given.file, choice, force=given.force)
     for path, meaning in imported.files[:_MOST_SHOWN]:
         say(console, f"{path}: {meaning}")
     if len(imported.files) > _MOST_SHOWN:
@@ -149,34 +135,149 @@ def _import(options: argparse.Namespace) -> int:
     return 0
 
 
+def _check_import(given: TraceImportOptions) -> None:
+    """Raise UserError for an option that the format does not take, or a number out of range."""
+    taken_by_kind = KINDS[given.kind].options
+    for name in ("up", "bin", "unit", "slot", "trim"):
+        if getattr(given.reading, name) and name not in taken_by_kind:
+            takers = ", ".join(other for other, kind in KINDS.items() if name in kind.options)
+            raise UserError(f"--{name} is not for {given.kind}; leave it out (it is for {takers})")
+    for name, value, least in (
+        ("delay", given.choice.delay, 0.0),
+        ("up-mbit", given.choice.up_mbit, 1e-9),
+        ("bin", given.reading.bin, 0.001),
+        ("slot", given.reading.slot, 1e-9),
+        ("limit", given.choice.limit, 1),
+    ):
+        if value is not None and not (math.isfinite(value) and value >= least):
+            raise UserError(f"--{name} is {value:g}; it must be at least {least:g}")
+
+
+# ---- show
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceShowOptions:
+    trace: Path
+    png: Path | None
+    format: str
+
+
+def _add_show(commands: Commands) -> None:
+    parser = commands.add_parser("show", help="what a trace holds", epilog=EXAMPLES, formatter_class=AS_WRITTEN)
+    options.set_command(parser, TraceShowOptions, _show)
+    parser.add_argument("trace", type=Path, metavar="RUN|TRACE", help="run folder, its trace.jsonl[.gz], or own CSV")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="a picture of delays, or of the rate, over time")
+    options.add_format(parser)
+
+
+def _show(given: TraceShowOptions) -> int:
+    return trace_text.show(given.trace, png=given.png, as_json=given.format == "json")
+
+
+# ---- compare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceCompareOptions:
+    first: Path
+    others: tuple[Path, ...]
+    use: str
+    target: float | None
+    format: str
+
+
+def _add_compare(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="whether runs met the same delays, and the results of each",
+        epilog=EXAMPLES,
+        formatter_class=AS_WRITTEN,
+        description=_COMPARISON,
+    )
+    options.set_command(parser, TraceCompareOptions, _compare)
+    parser.add_argument("first", type=Path, metavar="RUN", help="run folder, or its trace.jsonl[.gz]")
+    parser.add_argument("others", type=Path, nargs="+", metavar="RUN", help="one or more runs to compare with it")
+    parser.add_argument(
+        "--use",
+        choices=("obtained", "asked"),
+        default="obtained",
+        help="computing of runs that are not replays: seconds obtained (default), or asked for",
+    )
+    parser.add_argument(
+        "--target",
+        type=float,
+        metavar="ACCURACY",
+        help="show when each run reached it; default: the best accuracy that all of them reached",
+    )
+    options.add_format(parser)
+
+
+def _compare(given: TraceCompareOptions) -> int:
+    return comparison_text.compare(
+        (given.first, *given.others), use=given.use, target=given.target, as_json=given.format == "json"
+    )
+
+
 # ---- export
 
 
-def _export(options: argparse.Namespace) -> int:
-    place: Path = options.trace
-    if options.batch is not None and options.batch < 1:
-        raise UserError(f"--batch is {options.batch}; it must be at least 1")
-    console, notes = Console(), []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceExportOptions:
+    trace: Path
+    format: str
+    out: Path
+    use: str
+    batch: int | None
+
+
+def _add_export(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "export",
+        help="write a trace in another format",
+        epilog=EXAMPLES,
+        formatter_class=AS_WRITTEN,
+        description=_EXPORT,
+    )
+    options.set_command(parser, TraceExportOptions, _export)
+    parser.add_argument("trace", type=Path, metavar="RUN|TRACE", help="run folder, its trace.jsonl[.gz], or rate CSV")
+    parser.add_argument("--format", choices=_FORMATS, required=True, help="which format")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
+    parser.add_argument(
+        "--use", choices=("obtained", "asked"), default="obtained", help="mahimahi: seconds obtained, or asked for"
+    )
+    parser.add_argument("--batch", type=int, metavar="N", help="fedscale-json: samples per step, if no profile has it")
+
+
+def _export(given: TraceExportOptions) -> int:
+    place = given.trace
+    if given.batch is not None and given.batch < 1:
+        raise UserError(f"--batch is {given.batch}; it must be at least 1")
     a_run = trace_reading.is_run(place) or not place.exists()
     path = trace_reading.file_of(place) if a_run else place
-    if not a_run and (options.format != "mahimahi" or own.is_availability(place)):
-        raise UserError(f"{place}: is no run; a rate (t_s,mbps) is exported with --format mahimahi, all else is not")
+    if not a_run and (given.format != "mahimahi" or own.is_availability(place)):
+        raise UserError(
+            f"{place}: is not a run; of other files, only a rate (t_s,mbps) can be exported, with --format mahimahi"
+        )
+    console = Console()
+    notes: list[str] = []
     try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        if not a_run:
-            written = exporting.rate_to_mahimahi(path, options.out)
-        else:
-            events = trace_reading.events(path, lambda line: notes.append(trace_text.torn_note(path, line)))
-            if options.format == "mahimahi":
-                written = exporting.run_to_mahimahi(events, options.out, options.use, notes)
-            elif options.format == "csv":
-                written = exporting.run_to_csv(events, options.out)
-            else:
-                written = exporting.run_to_fedscale(events, options.out, lambda: exporting.job_of(path, options.batch))
+        given.out.mkdir(parents=True, exist_ok=True)
+        written = _export_run(path, given, notes) if a_run else exporting.rate_to_mahimahi(path, given.out)
     except OSError as error:
-        raise UserError(f"--out {options.out}: cannot be written to: {error.strerror}; choose another folder") from None
+        raise UserError(f"--out {given.out}: cannot be written to: {error.strerror}; choose another folder") from None
     for target in written:
         say(console, str(target))
     for note in notes:
         say(console, f"note: {note}")
     return 0
+
+
+def _export_run(path: Path, given: TraceExportOptions, notes: list[str]) -> list[Path]:
+    """Write the files and return them; what the user should know is appended to ``notes``."""
+    events = trace_reading.events(path, lambda line: notes.append(trace_text.torn_note(path, line)))
+    if given.format == "mahimahi":
+        return exporting.run_to_mahimahi(events, given.out, given.use, notes)
+    if given.format == "csv":
+        return exporting.run_to_csv(events, given.out)
+    return fedscale_export.run_to_fedscale(events, given.out, lambda: fedscale_export.job_of(path, given.batch))

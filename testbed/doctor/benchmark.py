@@ -1,6 +1,6 @@
-"""``doctor --calibrate``: how exactly this host sleeps, how evenly it computes, what a message and a fork cost.
+"""``doctor --calibrate``: measures sleep error, step time, loopback and fork cost of this host.
 
-The result is kept in the user's cache folder, where plans find it.
+The result is stored in the user's cache folder; the command ``plan`` reads it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EXPERIMENT = "quickstart"
 
 
 class HostCalibration(msgspec.Struct, frozen=True, kw_only=True):
-    """Measured on this host, in seconds and bytes per second."""
+    """Measurements of this host, in seconds and bytes per second."""
 
     measured: str
     processor: str
@@ -44,11 +44,11 @@ class HostCalibration(msgspec.Struct, frozen=True, kw_only=True):
     step_alone: float
     step_company: float
     step_slow: float
-    """CPU seconds of a local step of 32 digits: median alone, median and p90 among the processes of a run."""
+    """CPU seconds of a local step of 32 digits: median alone, then median and p90 beside the processes of a run."""
     loopback: float
     """Bytes per second of 1 MB messages from one process to another."""
     fork: float
-    """From asking for a device process to its first line of code, median."""
+    """From the request for a device process to its first line of code, median."""
 
 
 def stored_at() -> Path:
@@ -56,7 +56,7 @@ def stored_at() -> Path:
 
 
 def stored() -> HostCalibration | None:
-    """What was measured before on this host; None if nothing was, or on another one."""
+    """Return the stored calibration, or None if there is none of this host."""
     try:
         found = msgspec.json.decode(stored_at().read_bytes(), type=HostCalibration)
     except (OSError, msgspec.MsgspecError):
@@ -66,12 +66,12 @@ def stored() -> HostCalibration | None:
 
 
 def measure() -> HostCalibration:
-    """Takes about ten seconds, and stores the result."""
+    """Measure this host, which takes about ten seconds, and store the result. Raises UserError."""
     available = cores.available_cores()
     sleeps: Any = calibration.in_child(_sleep_errors)
     loopback: Any = _loopback()
     if sleeps is None or loopback is None:
-        raise UserError("a process that measured this host ended early; was memory short?")
+        raise UserError("a process that measured this host ended early; free some memory and repeat the command")
     survey, fork = _template()
     step = survey.steps[-1]
     found = HostCalibration(
@@ -96,7 +96,7 @@ def measure() -> HostCalibration:
 
 
 def _sleep_errors() -> list[float]:
-    """In a process that has settled like a device's, on a core of devices."""
+    """Return how late each sleep ends, in a process with the core and priority of a device."""
     cores.settle(cores.plan(cores.available_cores(), 1).devices[0], cores.Priority.DEVICE)
     errors = []
     for _ in range(_SLEEPS):
@@ -107,7 +107,7 @@ def _sleep_errors() -> list[float]:
 
 
 def _loopback() -> object:
-    """Both ends in children: a ZeroMQ context must not exist in a process that forks."""
+    """Return bytes per second. Both ends are children: a process that forks must not have a ZeroMQ context."""
     with private_folder() as folder:
         endpoint = f"ipc://{folder}/hub"
         rates = calibration.in_children([lambda: _receive(endpoint), lambda: _send(endpoint)])
@@ -135,7 +135,7 @@ def _send(endpoint: str) -> None:
 
 
 def _template() -> tuple[Survey, float]:
-    """A survey of the shipped experiment, and the seconds of one fork of its template."""
+    """Return a survey of the shipped experiment, and the median seconds of a fork of its template."""
     experiment = profile_loader.load(profile_files.SHIPPED / "experiments" / f"{_EXPERIMENT}.toml")
     plan = cores.plan(cores.available_cores(), _FORKS)
     order = preparation.template_request(experiment, plan)
@@ -147,7 +147,7 @@ def _template() -> tuple[Survey, float]:
         for _ in range(_FORKS):
             reading, writing = context.Pipe(duplex=False)
             began = time.monotonic()
-            process = context.Process(target=_say_when, args=(writing,))
+            process = context.Process(target=_send_time, args=(writing,))
             process.start()
             writing.close()
             times.append(float(reading.recv_bytes().decode()) - began)
@@ -156,5 +156,5 @@ def _template() -> tuple[Survey, float]:
     return survey, quantile(times, 0.5)
 
 
-def _say_when(pipe: Any) -> None:
+def _send_time(pipe: Any) -> None:
     pipe.send_bytes(str(time.monotonic()).encode())

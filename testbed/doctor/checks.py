@@ -1,4 +1,4 @@
-"""What this host can and cannot do for a run, and what that means. Pure reading; changes nothing."""
+"""Checks what this host can and cannot do for a run. Reads only; changes nothing."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from pathlib import Path
 import psutil
 
 from testbed.host import cgroups
-from testbed.host.capacity import BYTES_FOR_THE_REST, BYTES_PER_DEVICE, FILES_FOR_THE_REST, FILES_PER_DEVICE
+from testbed.host.cgroup_files import QuotasUnavailable
 from testbed.host.cores import Priority
+from testbed.host.memory_check import BYTES_FOR_THE_REST, BYTES_PER_DEVICE, FILES_FOR_THE_REST, FILES_PER_DEVICE
 
 _NICEST = 19
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing looked at. ``ok`` is None where it is good to know but never needed."""
+class HostFinding:
+    """The result of one check. ``ok`` is None if a run does not need it."""
 
     what: str
     ok: bool | None
@@ -28,81 +29,86 @@ class Finding:
     means: str
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[HostFinding]:
     yield from (_cores(), _affinity(), _priority(), _memory(), _files(), _schedstat(), _pressure(), _cgroup(), _rapl())
 
 
-def _cores() -> Finding:
+def _cores() -> HostFinding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     means = (
         "the aggregator owns one, devices share the others"
         if cores > 1
         else "the aggregator shares it with the devices: their timing will suffer"
     )
-    return Finding(what="cores", ok=cores > 1, found=str(cores), means=means)
+    return HostFinding(what="cores", ok=cores > 1, found=str(cores), means=means)
 
 
-def _affinity() -> Finding:
+def _affinity() -> HostFinding:
     able = hasattr(os, "sched_setaffinity")
     means = "processes are pinned, and the pinning is read back" if able else "a run is refused: Edgebed needs Linux"
-    return Finding(what="affinity", ok=able, found=platform.system(), means=means)
+    return HostFinding(what="affinity", ok=able, found=platform.system(), means=means)
 
 
-def _priority() -> Finding:
+def _priority() -> HostFinding:
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    room = nice <= _NICEST - Priority.EVALUATOR
-    means = "devices and evaluator step back behind the aggregator" if room else "too little room left to step back"
-    return Finding(what="priority", ok=room, found=f"nice {nice}", means=means)
+    able = nice <= _NICEST - Priority.EVALUATOR
+    means = (
+        "devices and evaluator run at a lower priority than the aggregator"
+        if able
+        else "this priority is too low already to run devices and evaluator at a lower one"
+    )
+    return HostFinding(what="priority", ok=able, found=f"nice {nice}", means=means)
 
 
-def _memory() -> Finding:
+def _memory() -> HostFinding:
     free = psutil.virtual_memory().available
     most = max(0, (free - BYTES_FOR_THE_REST) // BYTES_PER_DEVICE)
-    return Finding(
-        what="memory", ok=most >= 8, found=f"{free / 1e9:.1f} GB free", means=f"room for about {most} devices"
+    return HostFinding(
+        what="memory", ok=most >= 8, found=f"{free / 1e9:.1f} GB free", means=f"enough for about {most} devices"
     )
 
 
-def _files() -> Finding:
+def _files() -> HostFinding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = (
         "any number of"
         if hard == resource.RLIM_INFINITY
         else f"about {max(0, (hard - FILES_FOR_THE_REST) // FILES_PER_DEVICE)}"
     )
-    return Finding(what="open files", ok=None, found=f"{soft} (at most {hard})", means=f"enough for {most} devices")
+    return HostFinding(what="open files", ok=None, found=f"{soft} (at most {hard})", means=f"enough for {most} devices")
 
 
-def _schedstat() -> Finding:
+def _schedstat() -> HostFinding:
     able = Path("/proc/self/schedstat").is_file()
-    means = "time that a device waited for its core can be measured" if able else "stolen time: not measured"
-    return Finding(what="schedstat", ok=None, found="readable" if able else "absent", means=means)
+    means = "the time that a device waits for its core can be measured" if able else "stolen time: not measured"
+    return HostFinding(what="schedstat", ok=None, found="readable" if able else "absent", means=means)
 
 
-def _pressure() -> Finding:
+def _pressure() -> HostFinding:
     able = os.access("/proc/pressure/cpu", os.R_OK)
-    means = "load of the whole host can be measured" if able else "host pressure: not measured"
-    return Finding(what="pressure", ok=None, found="readable" if able else "absent", means=means)
+    means = "the load of the whole host can be measured" if able else "host pressure: not measured"
+    return HostFinding(what="pressure", ok=None, found="readable" if able else "absent", means=means)
 
 
-def _cgroup() -> Finding:
+def _cgroup() -> HostFinding:
     try:
         hierarchy = cgroups.find()
-    except cgroups.Unavailable as why:
-        return Finding(what="cgroup", ok=None, found="none", means=str(why))
+    except QuotasUnavailable as why:
+        return HostFinding(what="cgroup", ok=None, found="none", means=str(why))
     writable = os.access(hierarchy.group, os.W_OK) and os.access(hierarchy.group / "cgroup.procs", os.W_OK)
     means = (
         'throttle = "cgroup" can be used'
         if writable
         else 'no CPU quota without root or a delegated scope; throttle = "pace", the default, needs none'
     )
-    return Finding(what="cgroup", ok=None, found=f"v{hierarchy.version}{', writable' if writable else ''}", means=means)
+    found = f"v{hierarchy.version}{', writable' if writable else ''}"
+    return HostFinding(what="cgroup", ok=None, found=found, means=means)
 
 
-def _rapl() -> Finding:
+def _rapl() -> HostFinding:
     meters = sorted(Path("/sys/class/powercap").glob("*rapl*/energy_uj"))
     able = any(os.access(meter, os.R_OK) for meter in meters)
-    means = "the host's own joules can be read" if able else "the host's joules: not measured"
-    return Finding(
+    means = "the energy of the host can be measured" if able else "energy of the host: not measured"
+    return HostFinding(
         what="RAPL", ok=None, found="readable" if able else "not readable" if meters else "absent", means=means
     )

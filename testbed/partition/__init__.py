@@ -1,1 +1,1 @@
-"""Who was dealt what: ``run_testbed.py data``, as a table, as JSON and as a picture."""
+"""The samples of each device, as the command ``data`` shows them: as a table, as JSON and as a heat map."""

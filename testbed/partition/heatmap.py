@@ -1,4 +1,4 @@
-"""A picture of who has what: labels × devices, the darker the more. matplotlib is imported when one is made."""
+"""A heat map of samples, labels × devices. matplotlib is imported only when one is drawn."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 _CELL_WIDTH, _CELL_HEIGHT, _WIDE_CELL = 0.5, 0.24, 0.9
-"""Inches of a cell, where there is room: enough for four digits; up to the last one for the name of its device."""
+"""Inches of a cell if there is room: enough for four digits; the last one is the limit for long device names."""
 _LEAST_WIDTH, _MOST_WIDTH = 4.0, 11.0
 _LEAST_HEIGHT, _MOST_HEIGHT = 1.6, 9.0
 """Inches of all cells together."""
 _DIGIT, _LETTER, _LINE = 0.065, 0.075, 0.15
-"""Inches that a digit in a cell, a letter of a name and a name across its line take."""
+"""Inches of a digit in a cell, of a letter of a name, and of the height of a name."""
 _MANY_TIMES = 10
-"""The largest share to the median: from here on, a linear scale would show the richest devices and nothing else."""
+"""Largest shard / median shard above which the scale is logarithmic: a linear one would show few devices only."""
 _PALEST = 0.13
-"""Where in the colours a single sample is: it must be told from none, which is white."""
+"""Where the colours begin (0 to 1): a single sample must differ from none, which is white."""
 _LONGEST = 24
 """Letters of a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatmapGrid:
-    """What is drawn."""
+    """What a heat map shows."""
 
     title: str
     counts: npt.NDArray[np.int64]
@@ -43,11 +43,11 @@ class HeatmapGrid:
     rows: Sequence[str]
     devices: Sequence[str]
     kind: str = "label"
-    """What a row is."""
+    """What a row stands for."""
 
     @property
     def width(self) -> float:
-        """Of a cell, in inches."""
+        """Width of a cell in inches."""
         longest = (max(map(len, self.devices)) + 1) * _LETTER
         wanted = longest if _CELL_WIDTH < longest <= _WIDE_CELL else _CELL_WIDTH
         return _between(_LEAST_WIDTH, len(self.devices) * wanted, _MOST_WIDTH) / len(self.devices)
@@ -58,8 +58,8 @@ class HeatmapGrid:
 
     @property
     def is_skewed(self) -> bool:
-        shares = self.counts.sum(axis=0)
-        return bool(shares.max() > _MANY_TIMES * np.median(shares))
+        sizes = self.counts.sum(axis=0)
+        return bool(sizes.max() > _MANY_TIMES * np.median(sizes))
 
     @property
     def has_room_for_counts(self) -> bool:
@@ -67,7 +67,7 @@ class HeatmapGrid:
 
 
 def check() -> None:
-    """Before anything is computed: is there something to draw with?"""
+    """Raise UserError if matplotlib is not installed."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
@@ -75,7 +75,7 @@ def check() -> None:
 
 
 def draw(grid: HeatmapGrid, path: Path) -> None:
-    """As a PNG."""
+    """Write the heat map as a PNG. Raises UserError if that is not possible."""
     check()
     from matplotlib.ticker import MaxNLocator
 
@@ -106,7 +106,7 @@ def _save(figure: Figure, path: Path) -> None:
 
 
 def _cells(axes: Axes, grid: HeatmapGrid) -> AxesImage:
-    """Cells of nothing stay white."""
+    """Draw the cells; those without samples stay white."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
@@ -124,7 +124,7 @@ def _cells(axes: Axes, grid: HeatmapGrid) -> AxesImage:
 
 
 def _name(axes: Axes, grid: HeatmapGrid) -> None:
-    """Devices below, upright if they are long, and as many of them as there is room for."""
+    """Name the devices below the cells: upright if names are long, and only every n-th if there is no room."""
     names = [_short(name) for name in grid.devices]
     upright = (max(map(len, names)) + 0.9) * _LETTER > grid.width
     every = _round(math.ceil(_LINE / grid.width)) if upright else 1
@@ -141,12 +141,12 @@ def _write_counts(axes: Axes, grid: HeatmapGrid, image: AxesImage, ink: str) -> 
 
 
 def _short(name: str) -> str:
-    """The end of a name tells devices of a group apart."""
+    """Shorten a long name, but keep its end, in which devices of a group differ."""
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}…{name[-8:]}"
 
 
 def _round(least: int) -> int:
-    """1, 2, 5, 10 …: the next of them."""
+    """Return the smallest of 1, 2, 5, 10, 20 … that is at least ``least``."""
     tens = 1
     while 5 * tens < least:
         tens *= 10

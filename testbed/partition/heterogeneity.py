@@ -1,4 +1,4 @@
-"""How uneven labels are: how far the labels of a device are from those of all, and how far chance alone takes them."""
+"""Heterogeneity of labels: their mean distance from the labels of all devices, measured and by chance alone."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy.typing as npt
 
 
 def distance(counts: npt.NDArray[np.int64]) -> float:
-    """Mean over devices of the total variation between the labels of one and those of all; counts: labels × devices.
+    """Return the mean over devices of the total variation between the labels of one and those of all.
 
-    0: each device is like the whole; towards 1: what a device has is rare elsewhere.
+    ``counts``: labels × devices. 0: each device has the same shares of labels; near 1: each has labels of its own.
     """
-    had = counts[:, counts.sum(axis=0) > 0]
-    if not had.size:
+    used = counts[:, counts.sum(axis=0) > 0]
+    if not used.size:
         return 0.0
-    pooled = had.sum(axis=1) / had.sum()
-    each = had / had.sum(axis=0)
+    pooled = used.sum(axis=1) / used.sum()
+    each = used / used.sum(axis=0)
     return float(np.mean(np.abs(each - pooled[:, None]).sum(axis=0) / 2))
 
 
 def distance_at_random(counts: npt.NDArray[np.int64]) -> float:
-    """What the distance would be on average if the same numbers of samples were dealt at random.
+    """Return the expected distance if devices got the same numbers of samples at random.
 
-    A device with few samples is unlike the whole in any case: with a single one, it has a single label. Exact for draws
-    with replacement; that nothing is put back makes the difference smaller by √((N − n) / (N − 1)).
+    It is not 0: a device with a single sample has a single label. The formula is exact for draws with replacement;
+    without replacement, the deviation is smaller by √((N − n) / (N − 1)).
     """
     sizes = counts.sum(axis=0)
     every = int(sizes.sum())
@@ -45,5 +45,5 @@ def _deviation(n: int, p: float) -> float:
     if p <= 0 or p >= 1:
         return 0.0
     m = math.floor(n * p) + 1
-    ways = math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1)
-    return 2 * m / n * math.exp(ways + m * math.log(p) + (n - m + 1) * math.log1p(-p))
+    log_binomial = math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1)
+    return 2 * m / n * math.exp(log_binomial + m * math.log(p) + (n - m + 1) * math.log1p(-p))

@@ -1,4 +1,4 @@
-"""What a user reads on the terminal of data that was dealt: a row for each device, and how uneven it is."""
+"""A partition as text: a row for each device, and how uneven the partition is."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rich.text import Text
 from testbed.common.console import say
 
 _MOST_ROWS = 40
-"""Devices that a terminal shows, unless all are asked for."""
+"""Devices that a terminal shows without --all."""
 _MOST_FREQUENT = 4
-"""Labels that are told of a device where there is no room for all."""
+"""Labels that are shown of a device if there is no room for all."""
 _ENDLESS = 10_000
 _SUMS = ("total", "test")
-"""Rows that end the table."""
+"""The last rows of the table."""
 _Cells: TypeAlias = Sequence[Text]
 
 
 def show(console: Console, table: dict[str, Any], *, every: bool = False) -> None:
-    """``table`` as :func:`testbed.partition.partition_summary.as_table` gives it; ``every``: all devices, however many."""
+    """Print ``table``, as returned by ``partition_summary.as_table``. ``every``: all devices, however many."""
     say(console, _headline(table))
     many = len(table["devices"]) > _MOST_ROWS and console.is_terminal and not every
     rows = _MOST_ROWS if many else len(table["devices"])
@@ -49,14 +49,14 @@ def _headline(table: dict[str, Any]) -> str:
 
 def _lines(table: dict[str, Any]) -> Iterator[str]:
     sizes = f"from {table['smallest']} to {table['largest']}, median {table['median']:g}"
-    nobody = f"; {table['nobody_has']} samples are nobody's" if table["nobody_has"] else ""
-    again = "; some samples are had by several devices" if table["dealt_more_than_once"] else ""
-    yield f"samples of a device: {sizes}{nobody}{again}"
+    unassigned = f"; {table['unassigned']} samples are on no device" if table["unassigned"] else ""
+    shared = "; some samples are on several devices" if table["assigned_more_than_once"] else ""
+    yield f"samples of a device: {sizes}{unassigned}{shared}"
     if "labels" in table:
-        missing = [name for name, had in zip(table["labels"], table["total"], strict=True) if not had]
+        missing = [name for name, count in zip(table["labels"], table["total"], strict=True) if not count]
         yield (
             f"labels of a device: {table['distance']:.3f} from those of all, on average (total variation: 0 is alike);"
-            f" a random deal of these sizes: {table['distance_at_random']:.3f}"
+            f" at random, with these sizes: {table['distance_at_random']:.3f}"
         )
         if missing:
             yield f"labels that no device has: {', '.join(missing)}"
@@ -66,7 +66,7 @@ def _lines(table: dict[str, Any]) -> Iterator[str]:
 
 
 def _fitting(console: Console, table: dict[str, Any], rows: int) -> tuple[Table, str]:
-    """With a column for each label, by name or by number, which a legend tells; or with the most frequent ones only."""
+    """Return a table with a column for each label, by name or by number with a legend, or else only frequent labels."""
     numbers = [str(label) for label in range(len(table["labels"]))]
     named = ", ".join(f"{number} {name}" for number, name in zip(numbers, table["labels"], strict=True))
     for (headings, legend), gap in itertools.product(((table["labels"], ""), (numbers, f"labels: {named}")), (2, 1)):
@@ -79,10 +79,9 @@ def _fitting(console: Console, table: dict[str, Any], rows: int) -> tuple[Table,
 def _every_label(table: dict[str, Any], rows: int, headings: Sequence[str], gap: int) -> Table:
     shown = _begun(table, gap, "samples", "classes", *headings)
     by_device = zip(*table["counts"], strict=True)
-    cells = (
-        [Text(str(row["classes"])), *map(_count, had)] for row, had in zip(table["devices"], by_device, strict=True)
-    )
-    sums = ([_had(table[key]), *map(_count, table[key])] for key in _SUMS)
+    pairs = zip(table["devices"], by_device, strict=True)
+    cells = ([Text(str(row["classes"])), *map(_count, counts)] for row, counts in pairs)
+    sums = ([_classes(table[key]), *map(_count, table[key])] for key in _SUMS)
     return _filled(shown, table, rows, cells, sums)
 
 
@@ -90,18 +89,19 @@ def _frequent_labels(table: dict[str, Any], rows: int) -> Table:
     shown = _begun(table, 2, "samples", "classes")
     shown.add_column("most frequent", overflow="fold")
     by_device = zip(*table["counts"], strict=True)
-    told = partial(_frequent, names=table["labels"])
-    cells = ([Text(str(row["classes"])), told(had)] for row, had in zip(table["devices"], by_device, strict=True))
-    return _filled(shown, table, rows, cells, ([_had(table[key]), told(table[key])] for key in _SUMS))
+    frequent = partial(_frequent, names=table["labels"])
+    pairs = zip(table["devices"], by_device, strict=True)
+    cells = ([Text(str(row["classes"])), frequent(counts)] for row, counts in pairs)
+    return _filled(shown, table, rows, cells, ([_classes(table[key]), frequent(table[key])] for key in _SUMS))
 
 
-def _frequent(had: Sequence[int], names: Sequence[str]) -> Text:
-    first = sorted(range(len(had)), key=lambda label: -had[label])[:_MOST_FREQUENT]
-    return Text(", ".join(f"{names[label]} ({had[label]})" for label in first if had[label]))
+def _frequent(counts: Sequence[int], names: Sequence[str]) -> Text:
+    first = sorted(range(len(counts)), key=lambda label: -counts[label])[:_MOST_FREQUENT]
+    return Text(", ".join(f"{names[label]} ({counts[label]})" for label in first if counts[label]))
 
 
-def _had(counts: Sequence[int]) -> Text:
-    """How many labels there are."""
+def _classes(counts: Sequence[int]) -> Text:
+    """Return how many labels have samples."""
     return Text(str(sum(map(bool, counts))))
 
 
@@ -135,7 +135,7 @@ def _begun(table: dict[str, Any], gap: int, *columns: str) -> Table:
 
 
 def _filled(shown: Table, table: dict[str, Any], rows: int, cells: Iterable[_Cells], sums: Iterable[_Cells]) -> Table:
-    """A row for each of the first devices, and the rows that end the table."""
+    """Add a row for each of the first devices, and the last rows, to ``shown``; return it."""
     owners = _has_owners(table)
     for row, more in zip(table["devices"][:rows], cells, strict=False):
         names = [Text(row["device"]), *([Text(row["owner"])] if owners else [])]

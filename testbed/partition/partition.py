@@ -1,4 +1,4 @@
-"""Data that was dealt to devices, and how many samples of which label each of them has."""
+"""The partition of a data set: the samples of each device, and counts of their labels."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy.typing as npt
 from testbed.learning.data.dataset import DataSet, Indices, Subset
 
 _BINS = 20
-"""Stretches into which values are put where labels would be counted."""
+"""Bins of a histogram, for targets that are values and not labels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A data set, and the share of each device."""
+    """A data set, and the samples of each device."""
 
     title: str
     data: DataSet
     shards: Sequence[Indices]
     names: Sequence[str]
-    """Of the devices, in the order of the shards."""
+    """Names of the devices, in the order of the shards."""
     test: Indices | None = None
-    """What is tested with; unset: the whole test part."""
+    """The test samples that are used; None: all of them."""
 
     @property
     def has_classes(self) -> bool:
@@ -36,7 +36,7 @@ class Partition:
 
 
 def labels(partition: Partition) -> list[str]:
-    """Names of the classes, or their numbers if they have none. Characters that cannot be seen have signs."""
+    """Return the names of the classes, or their numbers if they have none. White space is shown as a symbol."""
     if partition.data.classes:
         return [{" ": "␣", "\n": "⏎"}.get(name, name) for name in partition.data.classes]
     found = [part.labels.max(initial=-1) for part in (partition.data.train, partition.data.test)]
@@ -44,14 +44,14 @@ def labels(partition: Partition) -> list[str]:
 
 
 def counts(part: Subset, shards: Sequence[Indices], labels: int) -> npt.NDArray[np.int64]:
-    """Labels × shards."""
+    """Return the number of samples: labels × shards."""
     every = part.labels
     columns = [np.bincount(every[shard].ravel(), minlength=labels) for shard in shards]
     return np.array(columns, np.int64).reshape(len(shards), -1).T
 
 
 def binned(partition: Partition) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """Of values: stretches of equal length from the least to the greatest, by their beginnings; stretches × devices."""
+    """Return a histogram of values: the lower edges of its bins, and the number of samples, bins × devices."""
     targets = partition.data.train.targets
     edges = np.histogram_bin_edges(targets, _BINS)
     columns = [np.histogram(targets[shard], edges)[0] for shard in partition.shards]
@@ -59,7 +59,7 @@ def binned(partition: Partition) -> tuple[list[str], npt.NDArray[np.int64]]:
 
 
 def owners(partition: Partition) -> list[str] | None:
-    """Whose samples each device has, if no device has those of two owners."""
+    """Return the owner of each device's samples, or None if a device has samples of several owners."""
     made_by = partition.data.train.owners
     if made_by is None:
         return None

@@ -1,4 +1,4 @@
-"""Everything that is told about data that was dealt, as plain values."""
+"""A partition as plain values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from testbed.learning.data.dataset import Indices, Subset
-from testbed.partition import partition as dealing
+from testbed.partition import partition as partitions
 from testbed.partition.heterogeneity import distance, distance_at_random
 from testbed.partition.partition import Partition
 
@@ -17,7 +17,7 @@ def as_table(partition: Partition) -> dict[str, Any]:
     devices: list[dict[str, Any]] = [
         {"device": name, "samples": int(size)} for name, size in zip(partition.names, sizes, strict=True)
     ]
-    for row, owner in zip(devices, dealing.owners(partition) or (), strict=False):
+    for row, owner in zip(devices, partitions.owners(partition) or (), strict=False):
         row["owner"] = owner
     more = _classes(partition, devices) if partition.has_classes else _values(partition, devices)
     used = len(np.unique(np.concatenate(partition.shards)))
@@ -28,24 +28,24 @@ def as_table(partition: Partition) -> dict[str, Any]:
         "smallest": int(sizes.min()),
         "median": float(np.median(sizes)),
         "largest": int(sizes.max()),
-        "nobody_has": len(partition.data.train) - used,
-        "dealt_more_than_once": int(sizes.sum()) - used,
+        "unassigned": len(partition.data.train) - used,
+        "assigned_more_than_once": int(sizes.sum()) - used,
         "devices": devices,
         **more,
     }
 
 
 def _classes(partition: Partition, devices: list[dict[str, Any]]) -> dict[str, Any]:
-    """Adds to the rows of the devices, and gives what is told of all."""
-    names = dealing.labels(partition)
-    counts = dealing.counts(partition.data.train, partition.shards, len(names))
-    for row, had in zip(devices, counts.T, strict=True):
-        row["classes"] = int(np.count_nonzero(had))
+    """Add to the rows of the devices, and return the values of all of them."""
+    names = partitions.labels(partition)
+    counts = partitions.counts(partition.data.train, partition.shards, len(names))
+    for row, column in zip(devices, counts.T, strict=True):
+        row["classes"] = int(np.count_nonzero(column))
     return {
         "labels": names,
         "counts": counts.tolist(),
         "total": counts.sum(axis=1).tolist(),
-        "test": dealing.counts(partition.data.test, [partition.tested], len(names))[:, 0].tolist(),
+        "test": partitions.counts(partition.data.test, [partition.tested], len(names))[:, 0].tolist(),
         "distance": distance(counts),
         "distance_at_random": distance_at_random(counts),
     }
@@ -62,6 +62,6 @@ def _values(partition: Partition, devices: list[dict[str, Any]]) -> dict[str, An
 
 
 def _moments(part: Subset, samples: Indices) -> dict[str, float | None]:
-    """Of nothing there are none: JSON has no NaN."""
-    had = np.asarray(part.targets[samples], np.float64)
-    return {"mean": float(had.mean()), "std": float(had.std())} if had.size else {"mean": None, "std": None}
+    """Return mean and standard deviation; None without samples, since JSON has no NaN."""
+    values = np.asarray(part.targets[samples], np.float64)
+    return {"mean": float(values.mean()), "std": float(values.std())} if values.size else {"mean": None, "std": None}

@@ -1,1 +1,1 @@
-"""Many runs one after another: rules, seeds and settings, all combinations, going on where it stopped."""
+"""Many runs one after another: all combinations of strategies, seeds and settings; a stopped sweep can continue."""

@@ -1,4 +1,4 @@
-"""One run at a time, each a process of its own: if it crashes, the others do not care."""
+"""Runs experiments one at a time, each in a process of its own, so that a crash does not end the sweep."""
 
 from __future__ import annotations
 
@@ -23,26 +23,28 @@ _LOOK_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
+    """How a run ended."""
+
     code: int
     seconds: float
-    """On this host."""
+    """Host seconds."""
     run_folder: Path | None
-    """None if the run did not get as far as results."""
+    """None if the run wrote no results."""
     accuracy: float | None
     problem: str
-    """The last thing it said, if it failed."""
+    """How it ended, and the last line that it printed to standard error."""
 
 
 class Runner:
-    """Starts runs while it is entered, and hands on the signals that are meant to end them.
+    """Runs experiments while it is entered, and passes stop signals on to the current run.
 
-    A run is in a process group of its own: a terminal's Ctrl-C would reach it a second time, and a second signal ends
-    it at once. It is tied to us by the kernel, so that ``kill -9`` of the sweep ends it, too.
+    A run has its own process group: otherwise a terminal's Ctrl-C would reach it a second time, and a second signal
+    ends it at once. The kernel kills it when this process dies, so that ``kill -9`` of the sweep ends it, too.
     """
 
     def __init__(self) -> None:
         self.interrupted_by: int | None = None
-        self._told = 0
+        self._signals = 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Runner:
@@ -53,8 +55,8 @@ class Runner:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def run(self, words: Sequence[str], out: Path, told: Callable[[float], None]) -> Ended:
-        """``told`` hears now and then for how long it has been running."""
+    def run(self, words: Sequence[str], out: Path, progress: Callable[[float], None]) -> Ended:
+        """Run one command line with ``--out out``. ``progress`` is called regularly with the seconds so far."""
         began, passed_on, parent = time.monotonic(), 0, os.getpid()
         process = subprocess.Popen(  # noqa: S603  our own program
             [sys.executable, str(PROGRAM), *words, "--out", str(out), "--quiet", "--format", "json"],
@@ -70,14 +72,14 @@ class Runner:
                 output, errors = process.communicate(timeout=_LOOK_SECONDS)
                 break
             except subprocess.TimeoutExpired:
-                told(time.monotonic() - began)
-            if self._told > passed_on and self.interrupted_by is not None:
+                progress(time.monotonic() - began)
+            if self._signals > passed_on and self.interrupted_by is not None:
                 passed_on += 1
                 process.send_signal(self.interrupted_by)
         return _ended(process.returncode, time.monotonic() - began, output, errors)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.interrupted_by, self._told = number, self._told + 1
+        self.interrupted_by, self._signals = number, self._signals + 1
 
 
 def _ended(code: int, seconds: float, output: str, errors: str) -> Ended:

@@ -1,12 +1,12 @@
-"""The runs of a sweep: every combination of rules, varied settings and seeds, checked before the first begins."""
+"""The runs of a sweep: every combination of strategies, varied settings and seeds, all checked before the first run."""
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import itertools
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,100 +24,123 @@ _FLAGS = ("compress", "no_admission", "no_report")
 _CLOSING = {"[": "]", "{": "}", '"': '"', "'": "'"}
 
 
-def plan(options: argparse.Namespace) -> list[SweepCell]:
-    """Seeds change fastest: after the first few runs, a sweep that is cut short says something about one rule.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSettings:
+    """What the user asked for."""
 
-    Each cell is loaded as its run will load it, so that a wrong value is told before hours have passed.
+    profile: Path
+    strategy: str | None
+    """Names with commas between them; None: the profile's strategy."""
+    seeds: str | None
+    """How many, or which; None: the profile's seed."""
+    overrides: tuple[str, ...]
+    """``KEY=VALUE``, for every run."""
+    vary: tuple[str, ...]
+    """``KEY=V1,V2,…``, for all combinations."""
+    seconds: float | None
+    dilation: float | str | None
+    replay: str | None
+    compress: bool
+    no_admission: bool
+    no_report: bool
+
+
+def plan(settings: SweepSettings) -> list[SweepCell]:
+    """Return the runs of a sweep, seeds changing fastest: an interrupted sweep has then finished some strategies.
+
+    Each run's experiment is loaded here, so that a wrong value raises UserError before hours have passed.
     """
-    cells = [_cell(options, choice) for choice in _choices(options)]
+    cells = [_cell(settings, choice) for choice in _choices(settings)]
     for cell in cells:
         if sum(cell.name == other.name for other in cells) > 1:
-            raise UserError(f"two runs of the sweep would be called {cell.name}; name each rule, seed and value once")
+            raise UserError(
+                f"two runs of the sweep would be called {cell.name}; name each strategy, seed and value once"
+            )
     return cells
 
 
-def check_unchanged(options: argparse.Namespace, cell: SweepCell) -> None:
-    """A run reads its profile anew. Raises UserError if that is no longer the experiment that was planned."""
-    choice = next(choice for choice in _choices(options) if _words(options, choice) == cell.words)
+def check_unchanged(settings: SweepSettings, cell: SweepCell) -> None:
+    """Raise UserError if the profile, which each run reads again, no longer gives the experiment that was planned."""
+    choice = next(choice for choice in _choices(settings) if _words(settings, choice) == cell.words)
     try:
-        if _digest(_experiment(options, choice)) == cell.digest:
+        if _digest(_experiment(settings, choice)) == cell.digest:
             return
         reason = "it is another experiment now"
     except UserError as error:
         reason = str(error)
     raise UserError(
-        f"{cell.name}: {options.profile}, or a profile that it names, was changed during the sweep: {reason}; finished"
-        " runs are kept: change it back and repeat the command, or begin anew with another --out"
+        f"{cell.name}: {settings.profile}, or a profile that it names, was changed during the sweep: {reason}; finished"
+        " runs are kept: change it back and repeat the command, or start again with another --out"
     )
 
 
 class _Choice(NamedTuple):
-    """What one run has of what varies; None is what the profile says."""
+    """The varied settings of one run; None: as the profile says."""
 
     strategy: str | None
     pairs: tuple[tuple[str, str], ...]
     seed: int | None
 
 
-def _choices(options: argparse.Namespace) -> list[_Choice]:
-    strategies: Sequence[str | None] = _listed(options.strategy, "--strategy") if options.strategy else (None,)
-    seeds: Sequence[int | None] = _seeds(options.seeds) if options.seeds else (None,)
-    varied = [[(key, value) for value in values] for key, values in map(_varied, options.vary)]
+def _choices(settings: SweepSettings) -> list[_Choice]:
+    strategies: Sequence[str | None] = _listed(settings.strategy, "--strategy") if settings.strategy else (None,)
+    seeds: Sequence[int | None] = _seeds(settings.seeds) if settings.seeds else (None,)
+    varied = [[(key, value) for value in values] for key, values in map(_varied, settings.vary)]
     return [_Choice(*each) for each in itertools.product(strategies, itertools.product(*varied), seeds)]
 
 
-def _cell(options: argparse.Namespace, choice: _Choice) -> SweepCell:
-    experiment = _experiment(options, choice)
+def _cell(settings: SweepSettings, choice: _Choice) -> SweepCell:
+    experiment = _experiment(settings, choice)
     return SweepCell(
         name=_name(experiment, choice.pairs),
-        words=_words(options, choice),
+        words=_words(settings, choice),
         digest=_digest(experiment),
         seconds=_seconds(experiment),
     )
 
 
-def _experiment(options: argparse.Namespace, choice: _Choice) -> Experiment:
-    replaced: dict[str, Any] = {"seed": choice.seed, "strategy": choice.strategy, "stop.seconds": options.seconds}
-    replaced |= {"replay.trace": options.replay, "dilation": options.dilation, "compress": options.compress or None}
-    path = profile_files.located(options.profile)
+def _experiment(settings: SweepSettings, choice: _Choice) -> Experiment:
+    replaced: dict[str, Any] = {"seed": choice.seed, "strategy": choice.strategy, "stop.seconds": settings.seconds}
+    replaced |= {"replay.trace": settings.replay, "dilation": settings.dilation, "compress": settings.compress or None}
+    path = profile_files.located(settings.profile)
     plugins.make_importable(Path.cwd(), path.parent)
     given = {key: value for key, value in replaced.items() if value is not None}
-    return profile_loader.load(path, _overrides(options, choice), given)
+    return profile_loader.load(path, _overrides(settings, choice), given)
 
 
-def _overrides(options: argparse.Namespace, choice: _Choice) -> list[str]:
-    return [*options.overrides, *(f"{key}={value}" for key, value in choice.pairs)]
+def _overrides(settings: SweepSettings, choice: _Choice) -> list[str]:
+    return [*settings.overrides, *(f"{key}={value}" for key, value in choice.pairs)]
 
 
 def _name(experiment: Experiment, pairs: Sequence[tuple[str, str]]) -> str:
     label = experiment.strategy_name + "".join(f"-{key.rpartition('.')[2]}_{value}" for key, value in pairs)
-    if len(label) > _LONGEST:  # a file has no room for many settings, and two runs may begin alike
+    if len(label) > _LONGEST:  # names of files are limited, and two labels may begin alike
         label = f"{label[: _LONGEST - 9]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
     return f"{file_name(label)}-seed{experiment.seed}"
 
 
-def _words(options: argparse.Namespace, choice: _Choice) -> list[str]:
-    """Of its command line, without the folder that it goes to."""
+def _words(settings: SweepSettings, choice: _Choice) -> list[str]:
+    """Return the command line of the run, without --out."""
     given = {
         "--strategy": choice.strategy,
         "--seed": choice.seed,
-        "--seconds": options.seconds,
-        "--dilation": options.dilation,
-        "--replay": options.replay,
+        "--seconds": settings.seconds,
+        "--dilation": settings.dilation,
+        "--replay": settings.replay,
     }
-    words = ["run", str(options.profile)]
+    words = ["run", str(settings.profile)]
     words += [f"{option}={value}" for option, value in given.items() if value is not None]
-    words += [f"--set={override}" for override in _overrides(options, choice)]
-    return words + [f"--{flag.replace('_', '-')}" for flag in _FLAGS if getattr(options, flag)]
+    words += [f"--set={override}" for override in _overrides(settings, choice)]
+    return words + [f"--{flag.replace('_', '-')}" for flag in _FLAGS if getattr(settings, flag)]
 
 
 def _digest(experiment: Experiment) -> str:
-    """Of the experiment with everything written out: another one if its profile, or one that it names, has changed."""
+    """Return a digest of the whole experiment: it changes with the profile, and with the profiles that it names."""
     return hashlib.sha256(json.dumps(as_table(experiment), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _seconds(experiment: Experiment) -> float | None:
-    """On this host, at most, where that can be known before the host is surveyed."""
+    """Return the host seconds that the run takes at most, or None if only other conditions stop it."""
     dilation = experiment.dilation if isinstance(experiment.dilation, float) else 1.0
     return None if experiment.stop.seconds is None else experiment.stop.seconds * dilation
 
@@ -126,7 +149,7 @@ def _seconds(experiment: Experiment) -> float | None:
 
 
 def _seeds(text: str) -> list[int]:
-    """``5`` is how many, from 1; ``1,2,7`` are the seeds themselves, and ``7,`` is one of them."""
+    """Return the seeds: ``5`` means 1 to 5; ``1,2,7`` are the seeds themselves; ``7,`` is a single seed."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() for word in words if word) or not any(words):
         raise ProfileError(COMMAND_LINE, "--seeds", f"is {text!r}; it must be how many, such as 5, or which: 1,2,7")
@@ -152,14 +175,14 @@ def _listed(text: str, option: str) -> list[str]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """At commas, but not within the brackets or quotes of one value."""
-    begin, awaited = 0, list[str]()
+    """Split at commas, but not within the brackets or quotes of one value."""
+    begin, open_until = 0, list[str]()
     for place, sign in enumerate(text):
-        if awaited and sign == awaited[-1]:
-            awaited.pop()
-        elif sign in _CLOSING and awaited[-1:] not in (['"'], ["'"]):
-            awaited.append(_CLOSING[sign])
-        elif sign == "," and not awaited:
+        if open_until and sign == open_until[-1]:
+            open_until.pop()
+        elif sign in _CLOSING and open_until[-1:] not in (['"'], ["'"]):
+            open_until.append(_CLOSING[sign])
+        elif sign == "," and not open_until:
             yield text[begin:place]
             begin = place + 1
     yield text[begin:]

@@ -1,4 +1,4 @@
-"""What a user sees while a sweep goes on: one line that changes on a terminal, a line for each run elsewhere."""
+"""Progress of a sweep: one line that refreshes on a terminal, a line for each finished run elsewhere."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from testbed.runs.sweep_state import DONE, SweepCell
 
 
 class SweepProgress:
-    """Of the runs of one plan."""
+    """Shows the progress of the runs of one plan."""
 
     def __init__(self, console: Console, cells: Sequence[SweepCell]) -> None:
         self._console, self._cells = console, cells
-        # without its thread: processes are forked beside it
+        # no refresh thread: this process forks
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def under_way(self, cell: SweepCell, seconds: float) -> None:
@@ -40,12 +40,12 @@ class SweepProgress:
         return f"{self._cells.index(cell) + 1} of {len(self._cells)}"
 
     def _from(self, cell: SweepCell) -> list[SweepCell]:
-        """The run under way, and those that come after it."""
+        """Return the current run, and those after it that are not done."""
         return [cell, *(later for later in self._cells[self._cells.index(cell) + 1 :] if later.state != DONE)]
 
 
 def remaining(cells: Sequence[SweepCell], to_do: Sequence[SweepCell]) -> float | None:
-    """Host seconds for what is to be done, by the mean of what is done; before, by the profiles."""
+    """Estimate the host seconds of ``to_do``: by the mean of finished runs or, before there is one, by the profiles."""
     took = [cell.took for cell in cells if cell.state == DONE and cell.took is not None]
     if took:
         return len(to_do) * sum(took) / len(took)

@@ -1,1 +1,1 @@
-"""What the theory of AUDG and PSURDG says about a run: its delays, the bounds, and who should win."""
+"""The theory of AUDG and PSURDG applied to a run: its delays, the bounds, and which strategy should win."""

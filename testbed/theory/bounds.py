@@ -1,4 +1,4 @@
-"""What theory says of SFL, AUDG and PSURDG under measured delays: upper bounds of E[f(ŵ(T))] − f(w*).
+"""Upper bounds of E[f(ŵ(T))] − f(w*) of SFL, AUDG and PSURDG under measured delays.
 
 Hao, Cui, Yang, Wu, Feng, Hu: The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity
 for Edge Intelligence. 2025, Theorems 1 to 3.
@@ -19,17 +19,17 @@ Bounds
     SFL     R²/(2ηT) + 2L/(μT²)·[LR² + (μ + L)φ²]                                               (20)
     AUDG    (20) + LR²/2·τ + (N − |I|)·[(2L − μ)/2·φ² + 3/2·LR²]
                  + η²G²(L − μ)/2·|I|·τ + η²G²LN/2·X                                             (21)
-    PDD     what of (21) is there when φ = 0 and T → ∞                                          (45)
+    PDD     the terms of (21) that remain when φ = 0 and T → ∞                                          (45)
     PSURDG  (20) + LR²/2·τ + Nη²G²/2·[(L − μ)·τ + L·X]                                          (48)
     Θ       (48) − (21) = (N − |I|)·[η²G²(L − μ)/2·τ − 3/2·LR² − (2L − μ)/2·φ²]                 section V.B
 
 Departures
     (48) is printed as (L − μ)·[τ + L/(L − μ)·X], which L = μ would divide by zero; here it is multiplied out.
-    Θ is printed with η²G²L/2 where the difference of (48) and (21), which is how it is defined, has η²G²(L − μ)/2. That
-    is a misprint: Θ here is the difference. :func:`theta_as_printed` gives the other, which is never smaller.
+    Θ is defined as the difference of (48) and (21), which has η²G²(L − μ)/2, but is printed with η²G²L/2. That is a
+    misprint: Θ here is the difference. :func:`theta_as_printed` returns the other, which is never smaller.
     One sentence after Θ prints (L − μ)/2·φ² instead of (2L − μ)/2·φ²: another misprint.
     (46) reuses the update of a silent device as if it were based on w^{t−τ_i(t)}. By (1) τ_i became 0 when that update
-    was used, so what is really reused is older than (48) reckons with. (48) is computed as it stands.
+    was used, so the reused update is older than (48) assumes. (48) is computed as it stands.
     Expectations are means over the iterations of one run.
 """
 
@@ -48,7 +48,7 @@ WEIGHTS = ("samples", "equal")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constants:
-    """What a trace does not tell."""
+    """The constants of the bounds, which a trace does not have."""
 
     L: float = param(
         meaning="smoothness of each device's loss: gradients differ by at most L·‖w − v‖; the largest eigenvalue of a"
@@ -61,11 +61,11 @@ class Constants:
         above=0,
     )
     R: float = param(
-        meaning="radius: ‖w − w*‖ ≤ R for every version w; the distance from the first model to one trained to the end",
+        meaning="radius: ‖w − w*‖ ≤ R for every version w; the distance from the first model to a fully trained one",
         at_least=0,
     )
     G: float = param(
-        meaning="gradient bound: ‖∇f_i(w)‖ ≤ G on every device; the largest gradient met in training",
+        meaning="gradient bound: ‖∇f_i(w)‖ ≤ G on every device; the largest gradient seen in training",
         at_least=0,
     )
     phi: float = param(
@@ -86,7 +86,7 @@ class Constants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredBounds:
-    """What a trace tells, as the bounds need it."""
+    """The measured quantities of the bounds."""
 
     versions: int
     """T"""
@@ -131,16 +131,16 @@ TERMS = {
 
 
 def weights(iterations: Iterations, kind: str) -> dict[str, float]:
-    """λ_i: each device's share of the samples, or the same for all."""
+    """Return λ_i: each device's share of the samples, or the same for all (``equal``). Raises UserError."""
     shares = {name: 1 if kind == "equal" else delays.samples for name, delays in iterations.devices.items()}
     total = sum(shares.values())
     if total == 0:
-        raise UserError("no device has samples, so none has a weight; use --weights equal, or a run with devices")
+        raise UserError("no device has samples, so none has a weight; use --weights equal, or another run")
     return {name: share / total for name, share in shares.items()}
 
 
 def measured(iterations: Iterations, lam: Mapping[str, float]) -> MeasuredBounds:
-    """Moments of the delays, weighted by λ."""
+    """Return the moments of the delays, weighted by λ."""
 
     def moment(power: int) -> float:
         return math.fsum(lam[name] * delays.moment(power) for name, delays in iterations.devices.items())
@@ -157,7 +157,7 @@ def measured(iterations: Iterations, lam: Mapping[str, float]) -> MeasuredBounds
 
 
 def sfl(c: Constants, m: MeasuredBounds) -> Bound:
-    """Theorem 1: nobody is ever late."""
+    """Theorem 1: no update is ever late."""
     farthest = c.L * c.R * c.R + (c.mu + c.L) * c.phi * c.phi  # the bracket of (20)
     return Bound(
         terms={
@@ -168,12 +168,12 @@ def sfl(c: Constants, m: MeasuredBounds) -> Bound:
 
 
 def audg(c: Constants, m: MeasuredBounds) -> Bound:
-    """Theorem 2: every update is used once, late as it is."""
+    """Theorem 2: every update is used once, however late."""
     return Bound(
         terms=sfl(c, m).terms
-        | _of_age(c, m)
+        | _age_and_drift(c, m)
         | {
-            "absence": m.absent * _of_one_absent(c),  # (21)
+            "absence": m.absent * _absence(c),  # (21)
             "steps": _step(c) * (c.L - c.mu) / 2 * m.heard * m.tau,  # (21)
         }
     )
@@ -183,7 +183,7 @@ def psurdg(c: Constants, m: MeasuredBounds) -> Bound:
     """Theorem 3: the last update of every device is used in every iteration."""
     return Bound(
         terms=sfl(c, m).terms
-        | _of_age(c, m)
+        | _age_and_drift(c, m)
         | {
             "steps": _step(c) * (c.L - c.mu) / 2 * m.devices * m.tau  # (48), multiplied out
         }
@@ -191,30 +191,30 @@ def psurdg(c: Constants, m: MeasuredBounds) -> Bound:
 
 
 def pdd(c: Constants, m: MeasuredBounds) -> float:
-    """Performance degradation of AUDG only due to delays."""
+    """Return the performance degradation of AUDG that is only due to delays."""
     terms = audg(c, m).terms
     return math.fsum((terms["age"], 3 / 2 * c.L * c.R * c.R * m.absent, terms["drift"], terms["steps"]))  # (45)
 
 
 def theta(c: Constants, m: MeasuredBounds) -> float:
-    """Θ = (48) − (21) under the same delays: below 0, reusing updates has the lower bound."""
-    return m.absent * (_step(c) * (c.L - c.mu) / 2 * m.tau - _of_one_absent(c))  # section V.B, mended
+    """Return Θ = (48) − (21) under the same delays; below 0, PSURDG has the lower bound."""
+    return m.absent * (_step(c) * (c.L - c.mu) / 2 * m.tau - _absence(c))  # section V.B, corrected
 
 
 def theta_as_printed(c: Constants, m: MeasuredBounds) -> float:
-    """Θ with the misprint; it exceeds the difference by (N − |I|)·η²G²μ/2·τ."""
-    return m.absent * (_step(c) * c.L / 2 * m.tau - _of_one_absent(c))  # section V.B
+    """Return Θ with the misprint; it exceeds the difference by (N − |I|)·η²G²μ/2·τ."""
+    return m.absent * (_step(c) * c.L / 2 * m.tau - _absence(c))  # section V.B
 
 
-def _of_age(c: Constants, m: MeasuredBounds) -> dict[str, float]:
-    """What (21) and (48) have in common beyond (20)."""
+def _age_and_drift(c: Constants, m: MeasuredBounds) -> dict[str, float]:
+    """Return the terms that (21) and (48) have in common beyond (20)."""
     return {
         "age": c.L * c.R * c.R / 2 * m.tau,  # (21), (48)
         "drift": _step(c) * c.L * m.devices / 2 * m.x,  # (21), (48)
     }
 
 
-def _of_one_absent(c: Constants) -> float:
+def _absence(c: Constants) -> float:
     return (2 * c.L - c.mu) / 2 * c.phi * c.phi + 3 / 2 * c.L * c.R * c.R  # (21)
 
 

@@ -1,4 +1,4 @@
-"""What the model of delays of Hao et al. sees in a run: a pure function of its trace.
+"""The iterations and delays of a run in the model of Hao et al.: a pure function of its trace.
 
 Hao, Cui, Yang, Wu, Feng, Hu: The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity
 for Edge Intelligence. 2025, equation (1).
@@ -11,15 +11,15 @@ Symbols
     τ_i(t)      delay of device i
 
 Delays
-    τ_i(1) = 0: everybody has w^1                                   (1)
+    τ_i(1) = 0: all devices have w^1                                (1)
     τ_i(t) = 0 if i ∈ I_{t−1}, else τ_i(t−1) + 1                    (1)
     τ_i(t) = t − s if i ∈ I_t and its update is based on w^s        (1), the adjustment
 
 Departures
-    None from (1), but it is taken at its word. A device that is never heard, comes late or has left grows older with
-    every iteration. The adjustment corrects the iteration in which an update is used and none before it: between a
-    failed download and that update, (1) takes the device to be fresher than it is.
-    A device that brings several updates at once counts once, with the freshest.
+    None from (1), which is applied literally. The delay of a device that is never heard, joins late or has left grows
+    with every iteration. The adjustment corrects the iteration in which an update is used and none before it: between a
+    failed download and that update, (1) assumes a smaller delay than the real one.
+    A device with several updates in one iteration counts once, with the freshest.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from testbed.history.trace import Event, TraceError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delays:
-    """One device: how many samples it has, in how many iterations it was heard, and τ_i(1) … τ_i(T)."""
+    """One device: its samples, the number of iterations in which it was heard, and τ_i(1) … τ_i(T)."""
 
     samples: int
     heard: int
     tau: tuple[int, ...]
 
     def moment(self, power: int) -> float:
-        """E[τ_i(t)^power], the mean over all iterations."""
+        """Return E[τ_i(t)^power], the mean over all iterations."""
         return float(sum(tau**power for tau in self.tau)) / len(self.tau)
 
 
@@ -53,7 +53,7 @@ class Iterations:
 
 
 def iterations(events: Iterable[Event]) -> Iterations:
-    """The iterations of a trace. Where a version uses a ticket that was never dispatched, TraceError is raised."""
+    """Return the iterations of a trace. Raises TraceError if a version uses a ticket that was never dispatched."""
     samples: dict[str, int] = {}
     owner: dict[int, str] = {}
     base: dict[int, int] = {}
@@ -66,10 +66,10 @@ def iterations(events: Iterable[Event]) -> Iterations:
             case trace.Dispatched():
                 owner[event.ticket], base[event.ticket] = event.device, event.version
             case trace.Arrived():
-                # what the device trained on, which need not be what it was sent last
+                # the version that the device trained on, which may differ from the one sent last
                 base[event.ticket] = event.version
             case trace.Aggregated():
-                # a ticket that is used again brings nothing new: its device was not heard
+                # a ticket that is used again is nothing new: its device was not heard
                 fresh = [ticket for ticket in event.tickets if ticket not in used]
                 used.update(fresh)
                 heard.append(_bases(event.version, fresh, owner, base))
@@ -80,7 +80,7 @@ def iterations(events: Iterable[Event]) -> Iterations:
 
 
 def _bases(version: int, tickets: Sequence[int], owner: Mapping[int, str], base: Mapping[int, int]) -> dict[str, int]:
-    """I_t, with the version on which each device's freshest update is based."""
+    """Return I_t, with the version on which each device's freshest update is based."""
     bases: dict[str, int] = {}
     for ticket in tickets:
         if ticket not in owner:
@@ -91,7 +91,7 @@ def _bases(version: int, tickets: Sequence[int], owner: Mapping[int, str], base:
 
 
 def _delays(samples: int, bases: Sequence[int | None]) -> Delays:
-    """Of the base with which a device was heard in each iteration; None where it was not."""
+    """``bases``: the base with which the device was heard in each iteration, or None."""
     tau, following = [], 0
     for t, base in enumerate(bases, 1):
         tau.append(following if base is None else t - (base + 1))  # (1): version b is w^{b+1}

@@ -1,7 +1,7 @@
-"""Which of AUDG and PSURDG has the lower bound, and which did better: from run folders to plain values.
+"""Which of AUDG and PSURDG has the lower bound, and which reached the lower loss, as plain values.
 
-Of one run, both bounds are computed from the delays that it measured. Of two runs, one of each rule, each bound is
-computed from the delays of its own run, and the run with the lower loss in its last score is the measured winner.
+For one run, both bounds are computed from the delays that it measured. For two runs, one of each strategy, each bound
+is computed from the delays of its own run; the measured winner has the lower loss in its last score.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from testbed.loading.profile_loader import COMMAND_LINE
 from testbed.theory import bounds
 from testbed.theory.bounds import WEIGHTS, Constants
 from testbed.theory.iterations import Iterations, iterations
-from testbed.wire.messages import Job
+from testbed.wire.training_job import Job
 
-RULES = ("audg", "psurdg")
-"""Whose iterations are the paper's: at the end of an interval, whatever has come is aggregated."""
+STRATEGIES = ("audg", "psurdg")
+"""The strategies with the iterations of the paper: at the end of an interval, all updates that arrived are used."""
 _NEEDED = trace.Header | trace.Joined | trace.Dispatched | trace.Arrived | trace.Aggregated | trace.Scored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedRun:
-    """A run folder, as far as theory is concerned with it."""
+    """What the theory needs of a run folder."""
 
     folder: Path
     strategy: str
@@ -39,15 +39,15 @@ class PredictedRun:
     """Local steps of its longest job."""
     iterations: Iterations
     score: trace.Scored | None
-    """Of the last version that was scored."""
+    """The score of the last version that was scored."""
     profile: Mapping[str, Any] | None
-    """None where there is no profile.toml: what it would tell can be given instead."""
+    """None if there is no profile.toml; η and the weights can then be given as options."""
     torn: bool
     """Whether the last line of the trace is torn, as a crash leaves it."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Parameters of the rule."""
+        """Parameters of the strategy."""
         strategy = (self.profile or {}).get("strategy")
         return strategy if isinstance(strategy, Mapping) else {}
 
@@ -62,7 +62,7 @@ def read(place: Path) -> PredictedRun:
     except (trace.TraceError, OSError) as error:
         raise UserError(f"{path}: cannot be used: {error}; choose another run") from None
     if not seen.heard:
-        raise UserError(f"{path}: has no version, so nothing was aggregated that had a delay; run for longer")
+        raise UserError(f"{path}: has no version, so nothing was aggregated; run for longer")
     header = next((event for event in events if isinstance(event, trace.Header)), None)
     scores = [event for event in events if isinstance(event, trace.Scored)]
     return PredictedRun(
@@ -79,21 +79,21 @@ def read(place: Path) -> PredictedRun:
 
 
 def predict(folders: Sequence[Path], given: Mapping[str, float], weights: str | None) -> dict[str, Any]:
-    """Everything there is to say about one run or two.
+    """Return the prediction for one run or two, and the measured result of two. Raises UserError.
 
-    ``given`` are the constants. Without η, and without ``weights``, each run's own count.
+    ``given`` are the constants. η and ``weights`` default to those of each run.
     """
     runs = [read(folder) for folder in folders]
-    if len(runs) > 1 and sorted(run.strategy for run in runs) != sorted(RULES):
+    if len(runs) > 1 and sorted(run.strategy for run in runs) != sorted(STRATEGIES):
         ran = " and ".join(f"{run.folder} ran {run.strategy}" for run in runs)
         raise UserError(
             f"{ran}; theory compares one run of audg with one of psurdg: repeat a run with --strategy audg or"
             " --strategy psurdg, or name one run only"
         )
     figures = [_figures(run, _constants(run, given), weights or _weights(run)) for run in runs]
-    by_rule = dict(zip((run.strategy for run in runs), figures, strict=True)) if len(runs) > 1 else {}
-    predicted = _predicted(by_rule) if by_rule else _predicted_of_one(figures[0])
-    measured = _measured(by_rule) if by_rule else None
+    by_strategy = dict(zip((run.strategy for run in runs), figures, strict=True)) if len(runs) > 1 else {}
+    predicted = _predicted(by_strategy) if by_strategy else _predicted_of_one(figures[0])
+    measured = _measured(by_strategy) if by_strategy else None
     winners = (predicted["winner"], measured["winner"] if measured else None)
     return {
         "runs": figures,
@@ -109,7 +109,7 @@ def _constants(run: PredictedRun, given: Mapping[str, float]) -> Constants:
     if "eta" not in table:
         path = run.folder / "profile.toml"
         if run.profile is None:
-            raise UserError(f"{path}: there is no such file to tell the learning rate η; give it with --eta")
+            raise UserError(f"{path}: no such file, so the learning rate η is unknown; give it with --eta")
         table["eta"] = build(Job, run.profile.get("training", {}), str(path), "training").lr
     try:
         return build(Constants, table, COMMAND_LINE)
@@ -118,13 +118,13 @@ def _constants(run: PredictedRun, given: Mapping[str, float]) -> Constants:
 
 
 def _weights(run: PredictedRun) -> str:
-    """The weights that the rule itself aggregated with, where it has a choice."""
+    """Return the weights that the strategy aggregated with, or ``samples`` if it has no such parameter."""
     own = run.settings.get("weighting")
     return own if own in WEIGHTS else "samples"
 
 
 def _figures(run: PredictedRun, constants: Constants, weights: str) -> dict[str, Any]:
-    """What one run measured, and the bounds that follow."""
+    """Return what one run measured, and its bounds."""
     lam = bounds.weights(run.iterations, weights)
     m = bounds.measured(run.iterations, lam)
     found = {"sfl": bounds.sfl(constants, m), "audg": bounds.audg(constants, m), "psurdg": bounds.psurdg(constants, m)}
@@ -132,7 +132,7 @@ def _figures(run: PredictedRun, constants: Constants, weights: str) -> dict[str,
         raise UserError(f"{COMMAND_LINE}: the bounds are not finite; use constants that are nearer to 1")
     return {
         "folder": str(run.folder),
-        "rule": run.strategy,
+        "strategy": run.strategy,
         "seed": run.seed,
         "constants": asdict(constants),
         "weights": weights,
@@ -160,40 +160,40 @@ def _figures(run: PredictedRun, constants: Constants, weights: str) -> dict[str,
 
 
 def _predicted_of_one(figures: Mapping[str, Any]) -> dict[str, Any]:
-    # the closed form of Θ: the difference of two large bounds would have lost its last digits
-    values = {strategy: figures["bounds"][strategy]["value"] for strategy in RULES}
+    # the closed form of Θ: the difference of two large bounds would lose digits
+    values = {strategy: figures["bounds"][strategy]["value"] for strategy in STRATEGIES}
     return {"winner": _lower({"audg": 0.0, "psurdg": figures["theta"]}), "theta": figures["theta"], **values}
 
 
-def _predicted(by_rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    values = {strategy: by_rule[strategy]["bounds"][strategy]["value"] for strategy in RULES}
-    # Θ is defined for the same delays under both rules; these are each rule's own
+def _predicted(by_strategy: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    values = {strategy: by_strategy[strategy]["bounds"][strategy]["value"] for strategy in STRATEGIES}
+    # Θ is defined for the same delays under both strategies; here, each has its own
     return {"winner": _lower(values), "difference": values["psurdg"] - values["audg"], **values}
 
 
-def _measured(by_rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    scores = {strategy: by_rule[strategy]["score"] for strategy in RULES}
+def _measured(by_strategy: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    scores = {strategy: by_strategy[strategy]["score"] for strategy in STRATEGIES}
     losses = {strategy: score.get("loss") if score else None for strategy, score in scores.items()}
     return {"winner": _lower(losses), **scores}
 
 
 def _lower(values: Mapping[str, float | None]) -> str | None:
-    """The rule with the lower value; None where they tie or one has none."""
-    audg, psurdg = (values[strategy] for strategy in RULES)
+    """Return the strategy with the lower value; None if they tie or one has none."""
+    audg, psurdg = (values[strategy] for strategy in STRATEGIES)
     if audg is None or psurdg is None or audg == psurdg:
         return None
     return "audg" if audg < psurdg else "psurdg"
 
 
 def _notes(runs: Sequence[PredictedRun], figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Where the paper's model and what was run are not the same thing."""
+    """Yield where the model of the paper and the runs differ."""
     for run in runs:
         if run.torn:
             yield f"{run.folder}: the last line of the trace is torn, as a crash leaves it; it is left out"
-        if run.strategy not in RULES:
+        if run.strategy not in STRATEGIES:
             yield (
-                f"{run.strategy} makes a version when its own pace says so; the paper's iterations are intervals, at the"
-                " end of which whatever has come is aggregated, so its model fits this run only loosely"
+                f"{run.strategy} has a pace of its own; the paper's iterations are intervals, at the end of which all"
+                " updates that arrived are aggregated, so its model fits this run only loosely"
             )
     if any(run.steps > 1 for run in runs):
         yield (
@@ -205,8 +205,8 @@ def _notes(runs: Sequence[PredictedRun], figures: Sequence[Mapping[str, Any]]) -
             yield "the paper prints Θ with L instead of L − μ, which would decide otherwise; Θ here is (48) − (21)"
         return
     yield (
-        "a bound is of the training loss of the mean of all models, above the best there is; measured is the last"
-        " scored model's loss on test data"
+        "a bound limits the training loss of the mean of all models, above the best possible; what is measured is the"
+        " loss of the last scored model on test data"
     )
     for name, values in {
         "seeds": [run.seed for run in runs],
@@ -217,4 +217,4 @@ def _notes(runs: Sequence[PredictedRun], figures: Sequence[Mapping[str, Any]]) -
         "intervals": [run.settings.get("interval") for run in runs],
     }.items():
         if values[0] != values[1]:
-            yield f"the runs differ in {name}: {values[0]} and {values[1]}; the bounds depend on more than the rule"
+            yield f"the runs differ in {name}: {values[0]} and {values[1]}; the bounds depend on more than the strategy"

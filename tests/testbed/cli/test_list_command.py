@@ -1,6 +1,4 @@
-"""``list``: every rule with whose it is, what can be set, and documents that say the rest; every power model with its
-watts and its source.
-"""
+"""``list``: every strategy with its citation, parameters and documentation; every power model with watts and source."""
 
 from __future__ import annotations
 
@@ -20,12 +18,12 @@ from testbed.learning.data import loader
 from testbed.learning.tasks import TASKS
 from testbed.profile.power import Power
 
-every_rule = pytest.mark.parametrize("strategy", STRATEGIES)
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 YEAR = r"\b(?:19|20)\d\d\b"
 
 
 def document(strategy: str) -> str:
-    """The docstring of the file that a rule is in."""
+    """Return the docstring of the strategy's module."""
     return sys.modules[STRATEGIES[strategy].__module__].__doc__ or ""
 
 
@@ -49,7 +47,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def section(text: str, strategy: str) -> list[str]:
-    """The lines of a verbose list that are about one rule, spaces made equal."""
+    """Return the lines of a verbose list about one strategy, with single spaces."""
     blocks = [[one_line(line) for line in block.splitlines()] for block in text.split("\n\n")]
     (block,) = [block for block in blocks if block and block[0].startswith(f"{strategy} ")]
     return block
@@ -59,7 +57,7 @@ def section(text: str, strategy: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("wide")
-@every_rule
+@every_strategy
 def test_a_verbose_list_has_title_citation_and_every_parameter_with_default_range_and_meaning(
     strategy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,14 +68,14 @@ def test_a_verbose_list_has_title_citation_and_every_parameter_with_default_rang
     assert lines[2:] == (["parameter default allowed meaning", *parameters] if parameters else [])
 
 
-@every_rule
+@every_strategy
 def test_every_parameter_has_a_meaning_and_none_is_private(strategy: str) -> None:
     for name, default, allowed, meaning in describe(STRATEGIES[strategy]):
         assert not name.startswith("_")
         assert all((name, default, allowed, meaning))
 
 
-def test_the_rules_in_the_list_are_those_of_the_catalogue_in_its_order(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_listed_strategies_are_those_of_the_catalogue_in_its_order(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, "strategies").splitlines()
     assert [line.split()[0] for line in lines] == list(STRATEGIES) == sorted(STRATEGIES)
 
@@ -97,7 +95,7 @@ def test_on_a_narrow_terminal_a_verbose_list_is_wrapped_and_nothing_is_cut_off(
 
 
 @pytest.mark.usefixtures("wide")
-def test_what_must_be_set_and_what_need_not_be_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_required_parameters_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "strategies", "-v")
     assert "interval required above 0 seconds per iteration" in section(text, "audg")
     assert "tau_max unset at least 0 τ_max: updates staler than this are rejected" in section(text, "afl")
@@ -108,7 +106,7 @@ def test_what_must_be_set_and_what_need_not_be_are_told_apart(capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("verbose", [[], ["-v"]])
-def test_a_list_as_json_has_title_citation_and_parameters_of_every_rule(
+def test_a_list_as_json_has_title_citation_and_parameters_of_every_strategy(
     verbose: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows: list[dict[str, Any]] = json.loads(printed(capsys, "strategies", "--format", "json", *verbose))
@@ -143,13 +141,13 @@ def test_a_list_as_json_has_title_citation_and_parameters_of_every_rule(
         ("devices", "host", ["source: none: runs as fast as the core it is pinned to"]),
     ],
 )
-def test_a_verbose_list_has_the_watts_and_where_they_come_from(
+def test_a_verbose_list_has_the_watts_and_their_source(
     what: str, name: str, lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert section(printed(capsys, what, "-v"), name)[-len(lines) :] == lines
 
 
-def test_watts_that_a_device_says_itself_are_shown() -> None:
+def test_watts_of_a_device_profile_are_shown() -> None:
     power = Power(idle=1, compute=5, suspended=0.25, transmit=3, receive=0)
     assert list_command._watts(power) == [
         "power (proxy): 1 W idle, 5 W computing; suspended: 0.25 W; sending: +3 W; receiving: +0 W",
@@ -171,28 +169,28 @@ def test_a_verbose_list_has_size_licence_and_citation_of_the_data_set_of_a_task(
     assert section(printed(capsys, "tasks", "-v"), task)[1] == one_line(dict(loader.described())[STORED[task]])
 
 
-def test_tasks_whose_data_is_in_no_file_have_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tasks_without_a_file_of_data_have_no_data_set(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(printed(capsys, "tasks", "--format", "json"))
     assert {row["name"] for row in rows if row["details"]} == set(STORED)
     assert {"mnist", "fashion_mnist", "cifar10", "femnist"} <= set(STORED)
     assert not {"digits", "synthetic", "regression"} & set(STORED)
 
 
-def test_other_lists_do_without_the_readers_of_data_sets() -> None:
+def test_other_lists_do_not_import_the_readers_of_data_sets() -> None:
     code = (
-        "import sys; from testbed import cli; cli.main(['list', 'splits', '-v']);"
+        "import sys; from testbed.cli import main; main.main(['list', 'splits', '-v']);"
         " sys.exit('testbed.learning.data.loader' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL)
 
 
-# ---- what the documents say
+# ---- documentation of the strategies
 
 
-@every_rule
-def test_the_document_of_a_rule_has_its_sections_in_order_and_none_is_empty(strategy: str) -> None:
+@every_strategy
+def test_the_document_of_a_strategy_has_its_sections_in_order_and_none_is_empty(strategy: str) -> None:
     paragraphs = [part.strip("\n") for part in document(strategy).split("\n\n")]
-    assert len(paragraphs) >= 5  # in one line, whose it is, and the sections
+    assert len(paragraphs) >= 5  # one line, the citation, and the sections
     assert "\n" not in paragraphs[0]
     heads = [part.splitlines()[0].strip() for part in paragraphs[2:]]
     assert [head for head in heads if head in ("Symbols", "Rule", "Departures")] == ["Symbols", "Rule", "Departures"]
@@ -204,8 +202,8 @@ def test_the_document_of_a_rule_has_its_sections_in_order_and_none_is_empty(stra
         assert all(line.startswith("    ") for line in rest)
 
 
-@every_rule
-def test_the_citation_of_a_rule_has_authors_title_and_year(strategy: str) -> None:
+@every_strategy
+def test_the_citation_of_a_strategy_has_authors_title_and_year(strategy: str) -> None:
     authors, colon, rest = citation(strategy).partition(":")
     assert colon
     assert re.fullmatch(r"[A-ZÀ-Ž][\w\- ]+(?:, [A-ZÀ-Ž][\w\- ]+)*", authors)
@@ -213,8 +211,8 @@ def test_the_citation_of_a_rule_has_authors_title_and_year(strategy: str) -> Non
     assert re.search(YEAR, rest)
 
 
-@every_rule
-def test_the_one_line_about_a_rule_names_its_authors_who_are_those_of_the_citation_and_a_year(strategy: str) -> None:
+@every_strategy
+def test_the_title_of_a_strategy_has_the_authors_of_the_citation_and_a_year(strategy: str) -> None:
     title = STRATEGIES[strategy].__doc__ or ""
     assert "\n" not in title
     found = re.search(rf"\((?:.* of )?([A-Z]\w+)(?: et al\.| and ([A-Z]\w+)),.*({YEAR})\)\.$", title)
@@ -223,7 +221,7 @@ def test_the_one_line_about_a_rule_names_its_authors_who_are_those_of_the_citati
         assert name is None or name in citation(strategy)
 
 
-@every_rule
-def test_every_rule_is_in_a_file_called_after_it(strategy: str) -> None:
+@every_strategy
+def test_every_strategy_is_in_a_file_of_its_name(strategy: str) -> None:
     module = STRATEGIES[strategy].__module__.rpartition(".")[2]
     assert module.replace("_", "") == strategy.replace("-", "")

@@ -1,4 +1,4 @@
-"""What a user sees while a run goes on."""
+"""The live view of a run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def table_lines(devices: dict[str, Any], rows: int) -> list[list[str]]:
     return [line.split() for line in text.getvalue().splitlines()]
 
 
-def test_the_headline_says_where_the_run_is() -> None:
+def test_the_headline_has_time_version_scores_and_counts() -> None:
     expected = "  4.0 s  version 6  accuracy 0.812  loss 0.500  1.5 upd/s  rejected 2  lost 1"
     assert live.headline(status()) == expected
 
@@ -73,7 +73,7 @@ def test_a_state_that_is_not_known_here_is_shown_as_it_is() -> None:
     assert table_lines({"d-1": ["[bold]odd", 6, 0, None]}, rows=4)[1][1] == "[bold]odd"
 
 
-def test_a_quiet_view_shows_nothing_but_what_went_wrong() -> None:
+def test_a_quiet_view_shows_only_warnings() -> None:
     (screen, text), (errors, complaints) = console(), console()
     view = live.view(screen, errors, quiet=True)
     view.starting(1, 8)
@@ -111,40 +111,42 @@ def test_a_terminal_shows_the_table_and_the_headline() -> None:
     view.stopping()
     view.close()
     shown = text.getvalue()
-    assert "stopping: keeping the results" in shown
+    assert "stopping: the results are kept" in shown
     assert "starting devices: 1 of 8" in shown
     assert "rpi4-1" in shown
     assert "version 6" in shown
 
 
-# ---- how far something is
+# ---- progress
 
 
-def told_of(moments: tuple[float, ...], monkeypatch: pytest.MonkeyPatch, *, terminal: bool, quiet: bool = False) -> str:
-    """What is shown of something of which a tenth more is done at each of these moments."""
+def shown_progress(
+    moments: tuple[float, ...], monkeypatch: pytest.MonkeyPatch, *, terminal: bool, quiet: bool = False
+) -> str:
+    """Return what is shown if a tenth more is done at each of these moments."""
     clock = ManualClock()
     monkeypatch.setattr("testbed.cli.live.time", SimpleNamespace(monotonic=clock.now))
     screen, text = console(terminal=terminal)
-    with live.progress(screen, "packing [bold]", quiet=quiet) as tell:
+    with live.progress(screen, "packing [bold]", quiet=quiet) as show:
         for number, moment in enumerate(moments, 1):
             clock.advance_to(moment)
-            tell(number / 10)
+            show(number / 10)
     return text.getvalue()
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_nothing_is_said_of_what_takes_but_a_moment(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
-    assert told_of((0.5, 1.0, 1.9), monkeypatch, terminal=terminal) == ""
-    assert told_of((0.5, 10.0, 20.0), monkeypatch, terminal=terminal, quiet=True) == ""
+def test_short_work_shows_no_progress(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    assert shown_progress((0.5, 1.0, 1.9), monkeypatch, terminal=terminal) == ""
+    assert shown_progress((0.5, 10.0, 20.0), monkeypatch, terminal=terminal, quiet=True) == ""
 
 
-def test_what_takes_longer_is_told_every_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = told_of((1.0, 2.0, 3.0, 6.9, 7.0, 7.1), monkeypatch, terminal=False)
+def test_longer_work_shows_a_line_every_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown_progress((1.0, 2.0, 3.0, 6.9, 7.0, 7.1), monkeypatch, terminal=False)
     assert text == "packing [bold]: 20%\npacking [bold]: 50%\n"
 
 
-def test_on_a_terminal_it_is_shown_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = told_of((1.0, 2.0, 3.0), monkeypatch, terminal=True)
+def test_on_a_terminal_progress_is_shown_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown_progress((1.0, 2.0, 3.0), monkeypatch, terminal=True)
     assert "10%" not in text
     assert all(f"packing [bold]: {share}" in text for share in ("20%", "30%"))
-    assert text.endswith("\x1b[2K")  # and taken away again
+    assert text.endswith("\x1b[2K")  # and removed again

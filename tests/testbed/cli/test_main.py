@@ -96,7 +96,7 @@ def diagnosis(capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, A
     return code, json.loads(capsys.readouterr().out)["findings"]
 
 
-def test_a_host_that_can_do_everything_needed_is_well(
+def test_a_host_with_everything_needed_passes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
@@ -108,7 +108,7 @@ def test_a_host_that_can_do_everything_needed_is_well(
     assert all(row.keys() == {"what", "ok", "found", "means"} for row in rows)
 
 
-def test_a_host_that_lacks_something_needed_is_not(
+def test_a_host_that_lacks_something_needed_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
@@ -117,7 +117,7 @@ def test_a_host_that_lacks_something_needed_is_not(
     assert [row["ok"] for row in rows if row["what"] == "cores"] == [False]
 
 
-def test_a_diagnosis_can_be_read_by_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_diagnosis_is_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     main.main(["doctor"])
     text = capsys.readouterr().out
     assert all(what in text for what in ("cores", "affinity", "memory", "cgroup", "schedstat", "RAPL"))
@@ -128,7 +128,7 @@ def test_a_diagnosis_can_be_read_by_people(capsys: pytest.CaptureFixture[str]) -
 
 
 def refused(capsys: pytest.CaptureFixture[str], out: Path, *words: str) -> str:
-    """The one line on standard error; nothing else is printed, nothing is created."""
+    """Return the one line on standard error; nothing else is printed, and no file is written."""
     assert main.main([*words, "--out", str(out)]) == 2
     output = capsys.readouterr()
     assert output.out == ""
@@ -140,7 +140,10 @@ def refused(capsys: pytest.CaptureFixture[str], out: Path, *words: str) -> str:
 
 WRONG_OPTIONS = {
     "unknown strategy": (["--strategy", "fedavgg"], ["strategy is 'fedavgg'", "did you mean 'fedavg'"]),
-    "no such module": (["--strategy", "edgebed_absent:Rule"], ["strategy is 'edgebed_absent:Rule'", "No module named"]),
+    "no such module": (
+        ["--strategy", "edgebed_absent:Strategy"],
+        ["strategy is 'edgebed_absent:Strategy'", "No module named"],
+    ),
     "unknown parameter": (
         ["--strategy", "asyncfeded", "--set", "strategy.lamm=1"],
         ["strategy.lamm is not a known key", "did you mean 'lam'"],
@@ -204,7 +207,7 @@ def test_a_name_too_long_for_a_file_is_one_line(tmp_path: Path, capsys: pytest.C
     assert "cannot be read: " in refused(capsys, tmp_path / "out", "run", f"{'x' * 300}.toml")
 
 
-def test_a_fleet_without_room_is_one_line(
+def test_a_fleet_that_is_too_large_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1 << 30))
@@ -213,7 +216,7 @@ def test_a_fleet_without_room_is_one_line(
     assert "use at most 10 devices" in line
 
 
-def test_an_out_folder_that_cannot_be_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_out_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_profile(tmp_path, MINIMAL)
     assert f"--out {path}/runs: cannot be written to" in refused(capsys, path / "runs", "run", str(path))
 
@@ -237,7 +240,7 @@ def test_a_plan_of_wrong_input_is_one_line_and_exit_code_2(tmp_path: Path, capsy
         ["plan", "x.toml", "--out", "y"],
     ],
 )
-def test_words_that_make_no_command_exit_with_code_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_words_exit_with_code_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main.main(words)
     assert caught.value.code == 2

@@ -1,4 +1,4 @@
-"""The command: which files it writes, what it says, and what it refuses."""
+"""The command ``report``: the files that it writes, its output, and wrong input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.testbed.report.examples import HEADER, SMALL, write
 ROOT = Path(__file__).parents[3]
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> tuple[str, str]:
+def printed(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> tuple[str, str]:
     assert main.main(["report", *map(str, words)]) == code
     output = capsys.readouterr()
     return output.out, output.err
@@ -27,7 +27,7 @@ def told(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) 
 
 def test_the_page_is_beside_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path)
-    assert told(capsys, tmp_path) == (f"report: {tmp_path}/report.html\n", "")
+    assert printed(capsys, tmp_path) == (f"report: {tmp_path}/report.html\n", "")
     assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert {path.name for path in tmp_path.iterdir()} == {"trace.jsonl", "report.html"}
 
@@ -41,22 +41,22 @@ def test_the_page_is_beside_the_trace(tmp_path: Path, capsys: pytest.CaptureFixt
         ("mine.jsonl.gz", "mine.report.html"),
     ],
 )
-def test_a_page_is_called_after_its_trace(trace: str, page: str) -> None:
+def test_a_page_is_named_after_its_trace(trace: str, page: str) -> None:
     assert report_command.place_of(Path("runs") / trace) == Path("runs") / page
 
 
-def test_a_packed_trace_will_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_packed_trace_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path)
     with gzip.open(tmp_path / "trace.jsonl.gz", "wb") as file:
         file.write(path.read_bytes())
     path.unlink()
-    assert told(capsys, tmp_path)[0] == f"report: {tmp_path}/report.html\n"
+    assert printed(capsys, tmp_path)[0] == f"report: {tmp_path}/report.html\n"
 
 
-def test_figures_for_a_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_are_written_as_svg_and_pdf(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "run", [event for event in SMALL if event.t < 4.5])
     figures = tmp_path / "a" / "b"
-    out, _ = told(capsys, tmp_path / "run", "--out", tmp_path / "mine.html", "--figures", figures)
+    out, _ = printed(capsys, tmp_path / "run", "--out", tmp_path / "mine.html", "--figures", figures)
     assert out == f"report: {tmp_path}/mine.html\nfigures: {len(list(figures.iterdir()))} files in {figures}\n"
     assert {path.suffix for path in figures.iterdir()} == {".svg", ".pdf"}
     assert (figures / "timeline.pdf").exists()
@@ -64,30 +64,30 @@ def test_figures_for_a_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("option", ["--out", "--figures"])
-def test_a_place_that_cannot_be_written_to_is_told(
+def test_a_place_that_cannot_be_written_to_is_an_error(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path, [HEADER])
     place = path / "below-a-file" if option == "--figures" else tmp_path / "no" / "such" / "folder.html"
-    _, err = told(capsys, tmp_path, option, place, code=2)
+    _, err = printed(capsys, tmp_path, option, place, code=2)
     assert err.startswith("error: ")
     assert "cannot be written: " in err
     assert "choose another place" in err
 
 
 @pytest.mark.parametrize("place", ["adir", "."])
-def test_a_folder_is_no_page(
+def test_a_folder_is_refused_as_the_page(
     place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, [HEADER])
     (tmp_path / "adir").mkdir()
     monkeypatch.chdir(tmp_path)
-    _, err = told(capsys, tmp_path, "--out", place, code=2)
+    _, err = printed(capsys, tmp_path, "--out", place, code=2)
     assert err.startswith(f"error: {place}: cannot be written: ")
     assert {path.name for path in tmp_path.iterdir()} == {"trace.jsonl", "adir"}
 
 
-def test_a_full_disk_is_told_with_the_place(
+def test_a_full_disk_is_an_error_that_names_the_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: Path, text: str, encoding: str) -> None:
@@ -95,13 +95,13 @@ def test_a_full_disk_is_told_with_the_place(
 
     write(tmp_path, [HEADER])
     monkeypatch.setattr(Path, "write_text", full)
-    _, err = told(capsys, tmp_path, code=2)
+    _, err = printed(capsys, tmp_path, code=2)
     problem = "cannot be written: No space left on device; choose another place"
     assert err == f"error: {tmp_path}/report.html: {problem}\n"
 
 
 def test_a_folder_without_a_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, err = told(capsys, tmp_path, code=2)
+    _, err = printed(capsys, tmp_path, code=2)
     assert err.startswith(f"error: {tmp_path}: has no trace.jsonl")
 
 
@@ -126,20 +126,20 @@ def after(folder: Path, *, quiet: bool = False) -> int:
     return report_command.after_run(folder, Console(), quiet=quiet)
 
 
-def test_after_a_run_its_page_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_a_run_its_page_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, [HEADER])
     assert after(tmp_path) == 0
     assert capsys.readouterr().out == f"report: {tmp_path}/report.html\n"
 
 
-def test_a_quiet_run_is_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quiet_run_prints_nothing_of_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, [HEADER])
     assert after(tmp_path, quiet=True) == 0
     assert capsys.readouterr() == ("", "")
     assert (tmp_path / "report.html").exists()
 
 
-def test_a_run_that_failed_before_anything_happened_has_no_page(
+def test_a_run_that_failed_before_its_first_event_has_no_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert after(tmp_path) == 0
@@ -153,22 +153,22 @@ def test_a_trace_that_gives_no_page_is_a_warning(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().err.startswith(f"warning: no report: {tmp_path}/trace.jsonl: has no header")
 
 
-def test_a_report_that_cannot_be_drawn_does_not_spoil_the_run(
+def test_a_report_that_cannot_be_drawn_does_not_fail_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(run: object) -> None:
-        raise ZeroDivisionError("nobody thought of this")
+        raise ZeroDivisionError("unexpected")
 
     write(tmp_path, [HEADER])
     monkeypatch.setattr(sections, "draw", fail)
     assert after(tmp_path) == 0
     log = tmp_path / "logs" / "report.log"
-    advice = f"this tries again: run_testbed.py report {tmp_path}"
+    advice = f"to try again: run_testbed.py report {tmp_path}"
     assert capsys.readouterr().err == f"warning: no report (ZeroDivisionError, see {log}); {advice}\n"
-    assert log.read_text(encoding="utf-8").endswith("ZeroDivisionError: nobody thought of this\n")
+    assert log.read_text(encoding="utf-8").endswith("ZeroDivisionError: unexpected\n")
 
 
-def test_whoever_does_not_wait_is_told_how_to_get_it(
+def test_an_interrupted_report_can_be_made_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(folder: Path) -> Path:
@@ -177,19 +177,20 @@ def test_whoever_does_not_wait_is_told_how_to_get_it(
     write(tmp_path, [HEADER])
     monkeypatch.setattr(trace_reading, "file_of", interrupted)
     assert after(tmp_path) == 130
-    assert capsys.readouterr().err == f"warning: no report; this makes it: run_testbed.py report {tmp_path}\n"
+    assert capsys.readouterr().err == f"warning: no report; to make it: run_testbed.py report {tmp_path}\n"
 
 
 # ---- what it needs
 
 
 @pytest.mark.parametrize("module", ["matplotlib", "jinja2"])
-def test_nobody_waits_for_what_only_a_report_needs(module: str) -> None:
-    code = f"import sys, testbed.cli.main, devices.process.main, aggregator.process.main; sys.exit({module!r} in sys.modules)"
+def test_modules_that_only_a_report_needs_are_not_imported_before(module: str) -> None:
+    mains = "testbed.cli.main, devices.process.main, aggregator.process.main"
+    code = f"import sys, {mains}; sys.exit({module!r} in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
 
 
-def test_what_is_not_installed_is_named(
+def test_a_module_that_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path, [HEADER])
@@ -197,5 +198,5 @@ def test_what_is_not_installed_is_named(
         monkeypatch.delitem(sys.modules, name)
         monkeypatch.delattr(sys.modules["testbed.report"], name.rpartition(".")[2], raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    _, err = told(capsys, tmp_path, code=2)
+    _, err = printed(capsys, tmp_path, code=2)
     assert err == "error: a report needs jinja2, which is not installed; install it: pip install jinja2\n"

@@ -16,7 +16,7 @@ from tests.testbed.examples import MINIMAL, write_profile
 
 
 class Imaginary:
-    """Stands in for runs that are started."""
+    """Stands in for the runs of a sweep."""
 
     def __init__(self) -> None:
         self.started: list[str] = []
@@ -25,9 +25,9 @@ class Imaginary:
         self.interrupts: str | None = None
         self.meanwhile: Callable[[], object] = lambda: None
 
-    def run(self, runner: Runner, words: Sequence[str], out: Path, told: Callable[[float], None]) -> Ended:
+    def run(self, runner: Runner, words: Sequence[str], out: Path, progress: Callable[[float], None]) -> Ended:
         self.started.append(out.name)
-        told(0.5)
+        progress(0.5)
         self.meanwhile()
         if self.interrupts == out.name:
             runner.interrupted_by = signal.SIGINT
@@ -61,7 +61,7 @@ def swept(folder: Path, *words: str) -> int:
 NAMES = ["fedavg-seed1", "fedavg-seed2", "fedasync-seed1", "fedasync-seed2"]
 
 
-def test_every_run_is_told_in_a_line_and_all_are_compared(
+def test_every_run_is_one_line_and_all_are_compared(
     runs: Imaginary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert swept(tmp_path) == 0
@@ -86,7 +86,7 @@ def test_finished_runs_are_not_repeated(runs: Imaginary, tmp_path: Path, capsys:
     assert "4 of 4 runs are finished already" in capsys.readouterr().out
 
 
-def test_a_run_that_fails_is_noted_the_rest_goes_on_and_it_is_tried_again(
+def test_a_sweep_continues_after_a_failed_run_and_the_next_one_repeats_it(
     runs: Imaginary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs.fails = {"fedavg-seed2"}
@@ -94,20 +94,20 @@ def test_a_run_that_fails_is_noted_the_rest_goes_on_and_it_is_tried_again(
     output = capsys.readouterr()
     assert "run 2 of 4: fedavg-seed2: failed, exit code 1: my own bug" in output.out
     assert "3 runs in 2 groups" in output.out
-    assert output.err == ("error: fedavg-seed2 failed, exit code 1: my own bug; the same command tries it again\n")
+    assert output.err == ("error: fedavg-seed2 failed, exit code 1: my own bug; repeat the command to run it again\n")
     runs.fails = set()
     assert swept(tmp_path) == 0
     assert runs.started == [*NAMES, "fedavg-seed2"]
     assert (tmp_path / "out" / "unfinished" / "fedavg-seed2-1").is_dir()
 
 
-def test_ctrl_c_ends_the_sweep_which_goes_on_later(
+def test_ctrl_c_ends_the_sweep_and_the_same_command_continues_it(
     runs: Imaginary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs.interrupts = "fedavg-seed2"
     assert swept(tmp_path) == 130
-    assert "interrupted; the same command goes on from here" in capsys.readouterr().out
-    assert (tmp_path / "out" / "fedavg-seed2" / "run" / "trace.jsonl").is_file()  # kept, to be looked at
+    assert "interrupted; repeat the command to continue" in capsys.readouterr().out
+    assert (tmp_path / "out" / "fedavg-seed2" / "run" / "trace.jsonl").is_file()  # kept for inspection
     assert not (tmp_path / "out" / "compare.html").exists()
     runs.interrupts = None
     assert swept(tmp_path) == 0
@@ -134,7 +134,7 @@ def test_a_sweep_without_a_finished_run_cannot_be_compared(
     assert "no run of this sweep is finished; repeat its command" in capsys.readouterr().err
 
 
-def test_runs_that_cannot_be_compared_are_kept_and_told(
+def test_runs_that_cannot_be_compared_are_kept(
     runs: Imaginary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs.scores = ()
@@ -142,7 +142,7 @@ def test_runs_that_cannot_be_compared_are_kept_and_told(
     assert "the runs are done, but cannot be compared: " in capsys.readouterr().err
 
 
-def test_a_dry_run_lists_the_runs_and_touches_nothing(
+def test_a_dry_run_lists_the_runs_and_changes_nothing(
     runs: Imaginary, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
@@ -168,7 +168,7 @@ def test_another_plan_is_refused_in_one_line(
     capsys.readouterr()
     assert swept(tmp_path, "--set", "training.lr=0.3") == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "holds another sweep: the experiment of fedavg-seed1 is not the same" in line
+    assert "contains another sweep: the experiment of fedavg-seed1 is not the same" in line
     assert runs.started == NAMES
 
 
@@ -176,7 +176,7 @@ def test_another_plan_is_refused_in_one_line(
     ("edited", "reason"),
     [(f"{MINIMAL}\n[training]\nlr = 0.3\n", "it is another experiment now"), ("name = ", "not valid TOML")],
 )
-def test_a_profile_that_is_changed_meanwhile_ends_the_sweep(
+def test_a_profile_that_changes_during_the_sweep_ends_it(
     runs: Imaginary, tmp_path: Path, capsys: pytest.CaptureFixture[str], edited: str, reason: str
 ) -> None:
     runs.meanwhile = lambda: write_profile(tmp_path, edited)

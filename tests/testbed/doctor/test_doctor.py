@@ -7,12 +7,12 @@ import pytest
 from testbed.doctor import checks
 
 
-def findings() -> dict[str, checks.Finding]:
+def findings() -> dict[str, checks.HostFinding]:
     return {finding.what: finding for finding in checks.examine()}
 
 
 @pytest.mark.parametrize("what", ["cores", "affinity", "memory", "cgroup", "schedstat", "RAPL"])
-def test_everything_a_run_may_want_is_looked_at_and_explained(what: str) -> None:
+def test_everything_that_a_run_may_use_is_checked_and_explained(what: str) -> None:
     finding = findings()[what]
     assert finding.found
     assert finding.means

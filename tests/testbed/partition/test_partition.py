@@ -1,4 +1,4 @@
-"""What the command ``data`` tells: counted by hand, on terminals of any width, as JSON and as a picture."""
+"""The output of the command ``data``: counted by hand, on terminals of any width, as JSON and as a heat map."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ import pytest
 from rich.console import Console
 
 from testbed.cli import data_command
+from testbed.cli.data_command import PartitionViewOptions
+from testbed.cli.options import parsed
 from testbed.common.errors import UserError
 from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.splits.dirichlet import Dirichlet
@@ -31,7 +33,7 @@ from testbed.partition.partition import Partition
 from tests.testbed.learning.splits.parts import classes, part, rng, values
 
 HAND = part(np.array([0, 0, 1, 2, 2, 2, 0], np.uint8))
-"""Seven samples of three classes, of which device a has the first three, b the next two and nobody the rest."""
+"""Seven samples of three classes, of which device a has the first three, b the next two and no device the rest."""
 
 
 def partition(
@@ -49,10 +51,10 @@ def by(split: Split, train: Subset, devices: int, **more: Any) -> Partition:
 BY_HAND = partition(HAND, [[0, 1, 2], [3, 4]], ["a", "b"], classes=("cat", "dog", "eel"))
 
 
-def told(given: Partition, *arguments: object, width: int = 100, terminal: bool = True) -> str:
+def shown(given: Partition, *arguments: object, width: int = 100, terminal: bool = True) -> str:
     parser = argparse.ArgumentParser()
-    data_command.add_options(parser)
-    options = parser.parse_args([str(argument) for argument in arguments])
+    data_command.add_view_options(parser)
+    options = parsed(PartitionViewOptions, parser.parse_args([str(argument) for argument in arguments]))
     text = io.StringIO()
     console = Console(file=text, width=width, force_terminal=terminal, color_system=None)
     data_command.check(options)
@@ -78,12 +80,12 @@ def test_samples_are_counted_by_label_and_device() -> None:
         {"device": "b", "samples": 2, "classes": 1},
     ]
     assert (table["smallest"], table["median"], table["largest"]) == (2, 2.5, 3)
-    assert (table["nobody_has"], table["dealt_more_than_once"]) == (2, 0)
+    assert (table["unassigned"], table["assigned_more_than_once"]) == (2, 0)
 
 
 def test_samples_that_several_devices_have_are_counted() -> None:
     table = partition_summary.as_table(partition(HAND, [[0, 1, 2], [1, 2, 3]]))
-    assert (table["nobody_has"], table["dealt_more_than_once"]) == (3, 2)
+    assert (table["unassigned"], table["assigned_more_than_once"]) == (3, 2)
 
 
 def test_classes_without_names_have_numbers() -> None:
@@ -96,7 +98,7 @@ def test_only_the_test_samples_that_are_used_count() -> None:
     assert (table["test_samples"], table["test"]) == (2, [0, 1, 1])
 
 
-def test_of_values_the_moments_are_told() -> None:
+def test_values_have_moments() -> None:
     train = part(np.array([1, 3, 5, 5], np.float32))
     table = partition_summary.as_table(partition(train, [[0, 1], [2]], test=part(np.array([], np.float32))))
     assert table["devices"][0] == {"device": "d0", "samples": 2, "mean": 2.0, "std": 1.0}
@@ -105,11 +107,11 @@ def test_of_values_the_moments_are_told() -> None:
     assert "labels" not in table
 
 
-def test_owners_are_told_if_no_device_has_two() -> None:
+def test_owners_are_shown_if_no_device_has_two() -> None:
     owned = part(np.array([0, 1, 1, 0]), owners=[1, 0, 1, 0])
     natural = by(Natural(), owned, 2, owners=("ann", "bob"))
     assert sorted(row["owner"] for row in partition_summary.as_table(natural)["devices"]) == ["ann", "bob"]
-    assert "ann" in told(natural)
+    assert "ann" in shown(natural)
     assert "owner" not in partition_summary.as_table(partition(owned, [[0, 1], [2, 3]]))["devices"][0]
 
 
@@ -121,21 +123,21 @@ def test_the_distance_is_the_mean_total_variation() -> None:
     assert distance(np.array([[2, 0], [1, 0], [0, 2]])) == pytest.approx(0.5)
 
 
-def test_devices_that_are_like_the_whole_are_at_no_distance() -> None:
+def test_devices_with_the_labels_of_all_have_distance_zero() -> None:
     assert distance(np.array([[2, 20, 0], [3, 30, 0]])) == pytest.approx(0)
     assert distance(np.zeros((2, 3), np.int64)) == distance_at_random(np.zeros((2, 3), np.int64)) == 0
 
 
 @pytest.mark.parametrize("devices", [1, 2, 10, 100, 600])
-def test_a_random_deal_is_as_far_from_the_whole_as_is_foretold(devices: int) -> None:
-    deals = [
+def test_the_distance_of_a_random_partition_is_as_predicted(devices: int) -> None:
+    tables = [
         partition_summary.as_table(by(IID(), part(rng(seed).permutation(1200) % 10), devices)) for seed in range(20)
     ]
-    expected = float(np.mean([table["distance"] for table in deals]))
-    assert deals[0]["distance_at_random"] == pytest.approx(expected, rel=0.06, abs=1e-12)
+    expected = float(np.mean([table["distance"] for table in tables]))
+    assert tables[0]["distance_at_random"] == pytest.approx(expected, rel=0.06, abs=1e-12)
 
 
-def test_who_has_a_single_sample_is_far_from_the_whole_in_any_case() -> None:
+def test_devices_with_a_single_sample_are_distant_even_at_random() -> None:
     one_each = np.tile(np.eye(2, dtype=np.int64), 500)
     assert distance(one_each) == 0.5
     assert distance_at_random(one_each) == pytest.approx(0.5, rel=1e-3)
@@ -145,7 +147,7 @@ def test_who_has_a_single_sample_is_far_from_the_whole_in_any_case() -> None:
 
 
 def test_a_table_has_a_row_for_each_device_and_two_for_all() -> None:
-    text = told(BY_HAND)
+    text = shown(BY_HAND)
     assert text.startswith("hand: 7 training samples of 3 classes for 2 devices, 7 to test with\n")
     assert rows(text)[1:6] == [
         ["device", "samples", "classes", "cat", "dog", "eel"],
@@ -154,39 +156,39 @@ def test_a_table_has_a_row_for_each_device_and_two_for_all() -> None:
         ["total", "5", "3", "2", "1", "2"],
         ["test", "7", "3", "3", "1", "3"],
     ]
-    assert "samples of a device: from 2 to 3, median 2.5; 2 samples are nobody's\n" in text
+    assert "samples of a device: from 2 to 3, median 2.5; 2 samples are on no device\n" in text
     assert "labels of a device: 0.500 from those of all" in text
 
 
-def test_labels_that_nobody_has_are_named() -> None:
-    assert "labels that no device has: dog, eel" in told(partition(HAND, [[0], [1]], classes=("cat", "dog", "eel")))
+def test_labels_that_no_device_has_are_named() -> None:
+    assert "labels that no device has: dog, eel" in shown(partition(HAND, [[0], [1]], classes=("cat", "dog", "eel")))
 
 
-def test_what_is_shared_is_told() -> None:
-    assert "some samples are had by several devices" in told(partition(HAND, [[0, 1], [1, 2]]))
+def test_shared_samples_are_noted() -> None:
+    assert "some samples are on several devices" in shown(partition(HAND, [[0, 1], [1, 2]]))
 
 
 NAMED = by(Dirichlet(), classes(600), 3, classes=tuple(f"a-long-name-{label}" for label in range(10)))
 
 
 def test_long_names_of_labels_become_numbers_with_a_legend() -> None:
-    text = told(NAMED, width=80)
+    text = shown(NAMED, width=80)
     assert rows(text)[1] == ["device", "samples", "classes", *map(str, range(10))]
     assert "labels: 0 a-long-name-0, 1 a-long-name-1, " in text
     assert max(map(len, text.splitlines()[1:7])) <= 80
-    assert "labels: " not in told(NAMED, width=250)
+    assert "labels: " not in shown(NAMED, width=250)
 
 
-def test_without_room_for_all_labels_the_most_frequent_are_told() -> None:
+def test_without_room_for_all_labels_the_most_frequent_are_shown() -> None:
     wide = partition(HAND, [[0, 1, 2], [3, 4]], classes=("cat", "dog", "eel", *map(str, range(59))))
-    text = told(wide, width=80)
+    text = shown(wide, width=80)
     assert "most frequent" in text
     assert rows(text)[2] == ["d0", "3", "2", "cat", "(2),", "dog", "(1)"]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 def test_no_count_is_cut_off(width: int) -> None:
-    words = set(itertools.chain.from_iterable(rows(told(NAMED, width=width))))
+    words = set(itertools.chain.from_iterable(rows(shown(NAMED, width=width))))
     assert {"600", "3"} <= words
     assert not any("…" in word for word in words)
 
@@ -194,30 +196,30 @@ def test_no_count_is_cut_off(width: int) -> None:
 FLEET = by(IID(), classes(300), 50)
 
 
-def test_a_large_fleet_is_cut_on_a_terminal_unless_all_is_asked_for() -> None:
-    text = told(FLEET)
+def test_a_large_fleet_is_cut_on_a_terminal_without_all() -> None:
+    text = shown(FLEET)
     assert "d39 " in text
     assert "d40 " not in text
     assert "… 10 more" in text
     assert "the first 40 devices are shown; --all shows all 50" in text
-    for full in (told(FLEET, "--all"), told(FLEET, terminal=False)):
+    for full in (shown(FLEET, "--all"), shown(FLEET, terminal=False)):
         assert "d49 " in full
         assert "more" not in full
 
 
 def test_names_that_look_like_markup_stay_as_they_are() -> None:
     odd = partition(HAND, [[0, 1]], ["[bold]x[/bold]"], classes=("[red]", "[/]", ":smile:"))
-    assert {"[bold]x[/bold]", "[red]", "[/]", ":smile:"} <= set(itertools.chain.from_iterable(rows(told(odd))))
+    assert {"[bold]x[/bold]", "[red]", "[/]", ":smile:"} <= set(itertools.chain.from_iterable(rows(shown(odd))))
 
 
 def test_values_have_moments_in_the_table() -> None:
-    text = told(by(IID(), values(60), 3))
+    text = shown(by(IID(), values(60), 3))
     assert rows(text)[1] == ["device", "samples", "mean", "std"]
     assert "labels of" not in text
 
 
 def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(FLEET, "--format", "json") == ""
+    assert shown(FLEET, "--format", "json") == ""
     table = json.loads(capsys.readouterr().out)
     assert np.array(table["counts"]).shape == (10, 50)
     assert len(table["devices"]) == 50
@@ -241,7 +243,7 @@ def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_a_heat_map_is_made(tmp_path: Path, given: Partition) -> None:
     png = tmp_path / "picture"
-    assert f"heat map: {png}" in told(given, "--png", png, width=200)
+    assert f"heat map: {png}" in shown(given, "--png", png, width=200)
     assert png.read_bytes().startswith(b"\x89PNG")
 
 
@@ -275,17 +277,17 @@ def test_names_are_left_out_in_round_steps(least: int, step: int) -> None:
     assert heatmap._round(least) == step
 
 
-def test_a_picture_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     place = tmp_path / "none" / "x.png"
     with pytest.raises(UserError, match="cannot be written: No such file or directory; choose another file"):
-        told(BY_HAND, "--png", place)
+        shown(BY_HAND, "--png", place)
 
 
-def test_without_matplotlib_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_has_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UserError, match="pip install matplotlib"):
-        told(BY_HAND, "--png", tmp_path / "x.png")
-    told(BY_HAND)
+        shown(BY_HAND, "--png", tmp_path / "x.png")
+    shown(BY_HAND)
 
 
 def test_matplotlib_is_not_loaded_without_a_picture() -> None:

@@ -1,4 +1,4 @@
-"""How runs of a sweep are started and ended; small programs stand in for them."""
+"""How the runs of a sweep start and end; small programs stand in for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ended(program: Path, text: str) -> Ended:
         return runner.run(["run", "x.toml"], program.parent / "out", lambda seconds: None)
 
 
-def test_a_run_is_told_where_to_go_and_tells_where_it_went(program: Path) -> None:
+def test_a_run_gets_its_folder_and_prints_it(program: Path) -> None:
     found = ended(
         program,
         "import json, sys\n"
@@ -46,7 +46,7 @@ def test_a_run_is_told_where_to_go_and_tells_where_it_went(program: Path) -> Non
         ("import sys; print('{'); sys.exit(2)", 2, "exit code 2"),
     ],
 )
-def test_a_run_that_fails_says_why(program: Path, text: str, code: int, problem: str) -> None:
+def test_a_failed_run_has_a_reason(program: Path, text: str, code: int, problem: str) -> None:
     found = ended(program, text)
     assert (found.code, found.run_folder) == (code, None)
     assert found.problem.startswith(problem)
@@ -70,16 +70,16 @@ sys.exit(130)
 SWEEPS = """
 import sys
 from pathlib import Path
-from testbed.sweep import running
-running.PROGRAM = Path(sys.argv[1])
-with running.Runner() as runner:
+from testbed.sweep import runner as sweep_runner
+sweep_runner.PROGRAM = Path(sys.argv[1])
+with sweep_runner.Runner() as runner:
     found = runner.run([], Path("out"), lambda seconds: None)
 print(found.code, found.accuracy, runner.interrupted_by)
 """
 
 
-def test_ctrl_c_reaches_a_run_once_although_a_terminal_sends_it_to_everybody(tmp_path: Path) -> None:
-    """A second signal would end it at once, without its results."""
+def test_ctrl_c_reaches_a_run_once_although_a_terminal_signals_the_whole_group(tmp_path: Path) -> None:
+    """A second signal would end the run at once, without results."""
     program = tmp_path / "program.py"
     program.write_text(COUNTS, encoding="utf-8")
     sweep = subprocess.Popen(
@@ -100,12 +100,12 @@ def test_ctrl_c_reaches_a_run_once_although_a_terminal_sends_it_to_everybody(tmp
     assert output == f"130 1 {int(signal.SIGINT)}\n"
 
 
-def test_signals_mean_again_what_they_meant_before(program: Path) -> None:
+def test_signal_handlers_are_restored(program: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     ended(program, "print('{}')")
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_the_words_are_those_of_the_command_line(program: Path) -> None:
+def test_a_run_is_started_with_its_words_and_quiet_json_output(program: Path) -> None:
     found = ended(program, "import json, sys\nprint(json.dumps({'run_folder': ' '.join(sys.argv[1:])}))")
     assert str(found.run_folder) == f"run x.toml --out {program.parent / 'out'} --quiet --format json"

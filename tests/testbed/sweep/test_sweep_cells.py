@@ -1,4 +1,4 @@
-"""Which runs a sweep is made of, and what is refused before the first begins."""
+"""The runs of a sweep, and what is refused before the first one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.cli.main import _parser
+from testbed.cli.main import parser
+from testbed.cli.options import parsed
 from testbed.common.errors import UserError
 from testbed.runs.sweep_state import SweepCell
-from testbed.sweep.sweep_cells import _varied, plan
+from testbed.sweep.sweep_cells import SweepSettings, _varied, plan
 from tests.testbed.examples import MINIMAL, write_profile
 
 
@@ -21,14 +22,15 @@ def own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def planned(folder: Path, *words: str, profile: str = MINIMAL) -> list[SweepCell]:
     path = write_profile(folder, profile)
-    return plan(_parser().parse_args(["sweep", str(path), "--out", str(folder / "out"), *words]))
+    namespace = parser().parse_args(["sweep", str(path), "--out", str(folder / "out"), *words])
+    return plan(parsed(SweepSettings, namespace))
 
 
 def names(folder: Path, *words: str) -> list[str]:
     return [cell.name for cell in planned(folder, *words)]
 
 
-def test_without_a_choice_there_is_one_run_as_the_profile_has_it(tmp_path: Path) -> None:
+def test_without_options_there_is_one_run_as_the_profile_says(tmp_path: Path) -> None:
     [cell] = planned(tmp_path)
     assert (cell.name, cell.words, cell.seconds) == ("fedavg-seed0", ["run", str(tmp_path / "mine.toml")], 60.0)
 
@@ -36,7 +38,7 @@ def test_without_a_choice_there_is_one_run_as_the_profile_has_it(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "seeds"), [("1", [1]), ("3", [1, 2, 3]), ("1,2,7", [1, 2, 7]), ("7,", [7]), ("0,", [0]), ("5, 6", [5, 6])]
 )
-def test_seeds_are_how_many_or_which(tmp_path: Path, text: str, seeds: list[int]) -> None:
+def test_seeds_are_a_number_or_a_list(tmp_path: Path, text: str, seeds: list[int]) -> None:
     assert names(tmp_path, "--seeds", text) == [f"fedavg-seed{seed}" for seed in seeds]
 
 
@@ -65,7 +67,7 @@ def test_values_are_not_split_within_brackets_or_quotes(text: str, values: list[
     assert _varied(f"key={text}") == ("key", values)
 
 
-def test_a_name_that_would_be_too_long_is_cut_and_still_its_own(tmp_path: Path) -> None:
+def test_a_long_name_is_shortened_and_stays_unique(tmp_path: Path) -> None:
     many = ("training.lr", "training.momentum", "presence.timeout", "evaluation.every", "devices[0].suspend_max")
     found = names(tmp_path, *(f"--vary={key}=0.125,0.25" for key in many), "--set=presence.beat=0.05")
     assert len(set(found)) == 32
@@ -73,7 +75,7 @@ def test_a_name_that_would_be_too_long_is_cut_and_still_its_own(tmp_path: Path) 
     assert all(name.startswith("fedavg-lr_0.") and name.endswith("-seed0") for name in found)
 
 
-def test_the_words_of_a_run_have_everything_it_needs(tmp_path: Path) -> None:
+def test_the_words_of_a_run_have_all_its_options(tmp_path: Path) -> None:
     [cell] = planned(
         tmp_path,
         "--strategy",
@@ -107,7 +109,7 @@ def test_the_words_of_a_run_have_everything_it_needs(tmp_path: Path) -> None:
     ]
 
 
-def test_the_time_that_runs_take_is_known_by_their_profiles(tmp_path: Path) -> None:
+def test_the_seconds_of_a_run_follow_from_its_profile(tmp_path: Path) -> None:
     assert [cell.seconds for cell in planned(tmp_path, "--seconds", "3", "--dilation", "2")] == [6.0]
     endless = f"{MINIMAL}\nstop = {{ versions = 5 }}"
     assert [cell.seconds for cell in planned(tmp_path, profile=endless)] == [None]
@@ -138,7 +140,7 @@ def test_a_digest_changes_with_the_experiment_and_not_with_its_spelling(tmp_path
         (["--replay", "absent"], "there is no such run folder"),
     ],
 )
-def test_what_cannot_be_run_is_refused_before_anything_is(tmp_path: Path, words: list[str], problem: str) -> None:
+def test_wrong_input_is_refused_before_the_first_run(tmp_path: Path, words: list[str], problem: str) -> None:
     with pytest.raises(UserError) as caught:
         planned(tmp_path, *words)
     assert problem in str(caught.value)

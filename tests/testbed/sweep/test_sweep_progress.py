@@ -1,4 +1,4 @@
-"""How long a sweep will take, and what is shown of it."""
+"""The estimated time of a sweep, and its progress on a terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_what_is_left_is_known_by_profiles_and_then_by_what_was_done() -> None:
+def test_the_remaining_time_follows_from_profiles_and_then_from_finished_runs() -> None:
     first = [cell("a"), cell("b", seconds=6.0)]
     assert remaining(first, first) == 10.0
     assert remaining(first, [cell("c", seconds=None)]) is None
@@ -31,7 +31,7 @@ def test_what_is_left_is_known_by_profiles_and_then_by_what_was_done() -> None:
     assert remaining(done, []) == 0.0
 
 
-def test_a_terminal_shows_what_is_under_way_in_one_line() -> None:
+def test_a_terminal_shows_the_current_run_in_one_line() -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
     cells = [cell("a", DONE, took=10.0), cell("b"), cell("c")]

@@ -85,7 +85,7 @@ def test_moments_are_means_over_all_iterations() -> None:
     assert [devices["c"].moment(k) for k in (1, 2, 3)] == [15 / 6, 55 / 6, 225 / 6]
 
 
-def test_nobody_is_late_where_everybody_is_heard_in_every_iteration() -> None:
+def test_no_device_is_late_if_all_are_heard_in_every_iteration() -> None:
     events: list[Event] = [joined("a", 1), joined("b", 1)]
     for t in range(1, 4):
         events += [sent("a", 2 * t, t - 1), sent("b", 2 * t + 1, t - 1), made(t, 2 * t, 2 * t + 1)]
@@ -93,34 +93,34 @@ def test_nobody_is_late_where_everybody_is_heard_in_every_iteration() -> None:
     assert iterations(events).heard == (2, 2, 2)
 
 
-def test_a_device_that_comes_late_is_as_old_as_the_run_until_it_is_heard() -> None:
+def test_the_delay_of_a_device_that_joins_late_counts_from_the_start_of_the_run() -> None:
     events = [joined("a", 1), made(1), made(2), joined("late", 1), sent("late", 1, 2), made(3), made(4, 1), made(5)]
     # heard in iteration 4 with w^3: 4 − 3 = 1, although 3 iterations without it have passed
     assert tau(events)["late"] == (0, 1, 2, 1, 0)
 
 
-def test_a_device_that_has_left_grows_older() -> None:
+def test_the_delay_of_a_device_that_has_left_grows() -> None:
     events = [joined("a", 1), sent("a", 1, 0), made(1, 1), Left(t=1.0, device="a", reason="silent"), made(2), made(3)]
     assert tau(events) == {"a": (0, 0, 1)}
 
 
-def test_a_device_that_comes_back_is_one_device_with_the_samples_it_has_now() -> None:
+def test_a_device_that_rejoins_is_one_device_with_its_present_samples() -> None:
     seen = iterations([joined("a", 1), made(1), joined("a", 5), made(2)])
     assert {name: (delays.samples, delays.tau) for name, delays in seen.devices.items()} == {"a": (5, (0, 1))}
 
 
-def test_a_device_that_brings_two_updates_at_once_counts_once_with_the_freshest() -> None:
+def test_a_device_with_two_updates_in_one_iteration_counts_once_with_the_freshest() -> None:
     events = [joined("a", 1), sent("a", 1, 0), made(1), made(2), sent("a", 2, 2), made(3), made(4, 2, 1)]
     seen = iterations(events)
     assert seen.heard == (0, 0, 0, 1)
     assert seen.devices["a"].tau == (0, 1, 2, 1)  # 4 − 3, and not 4 − 1
 
 
-def test_the_dispatched_version_stands_in_where_no_arrival_is_known() -> None:
+def test_the_dispatched_version_is_used_where_no_arrival_is_known() -> None:
     assert tau([joined("a", 1), made(1), sent("a", 1, 1), made(2), made(3, 1)])["a"][-1] == 3 - 2
 
 
-def test_a_version_out_of_nowhere_is_refused() -> None:
+def test_a_version_with_an_unknown_ticket_is_refused() -> None:
     with pytest.raises(TraceError, match="version 1 uses ticket 7, which was never dispatched"):
         iterations([joined("a", 1), made(1, 7)])
 

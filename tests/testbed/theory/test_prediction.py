@@ -20,7 +20,7 @@ CONSTANTS = ("--L", "2", "--mu", "1", "--R", "3", "--G", "10", "--phi", "2")
 """With η = 0.1, which is in the profile: those of test_theory."""
 
 PROMPT: list[Event] = [joined("a", 10), sent("a", 1, 0), made(1, 1), sent("a", 2, 1), made(2, 2)]
-"""Nobody is ever late."""
+"""No update is ever late."""
 
 
 def scored(version: int, loss: float | None, accuracy: float = 0.5) -> Scored:
@@ -29,7 +29,7 @@ def scored(version: int, loss: float | None, accuracy: float = 0.5) -> Scored:
 
 
 def run(folder: Path, strategy: str, *scores: Scored, events: Sequence[Event] = EVENTS, seed: int = 7) -> str:
-    """A run folder as far as the command reads it."""
+    """Write the files of a run folder that the command reads."""
     folder.mkdir()
     (folder / "profile.toml").write_text("[training]\nlr = 0.1\n", encoding="utf-8")
     header = Header(
@@ -63,7 +63,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return output.out
 
 
-def foretold(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+def predicted(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     table: dict[str, Any] = json.loads(printed(capsys, *words, "--format", "json"))
     return table
 
@@ -80,27 +80,27 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 # ---- one run
 
 
-def test_a_torn_last_line_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_torn_last_line_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run(tmp_path / "one", "audg", scored(6, 1.5), scored(7, 1.5))
     path = tmp_path / "one" / "trace.jsonl"
-    whole = foretold(capsys, folder, *CONSTANTS)
+    whole = predicted(capsys, folder, *CONSTANTS)
     path.write_bytes(path.read_bytes()[:-5])
-    (note,) = [note for note in foretold(capsys, folder, *CONSTANTS)["notes"] if note not in whole["notes"]]
+    (note,) = [note for note in predicted(capsys, folder, *CONSTANTS)["notes"] if note not in whole["notes"]]
     assert "the last line of the trace is torn" in note
 
 
 def test_a_packed_trace_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run(tmp_path / "one", "audg", scored(6, 1.5))
-    plain = foretold(capsys, folder, *CONSTANTS)
+    plain = predicted(capsys, folder, *CONSTANTS)
     path = tmp_path / "one" / "trace.jsonl"
     path.with_name("trace.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
-    assert foretold(capsys, folder, *CONSTANTS) == plain
-    assert foretold(capsys, f"{folder}/trace.jsonl.gz", *CONSTANTS) == plain
+    assert predicted(capsys, folder, *CONSTANTS) == plain
+    assert predicted(capsys, f"{folder}/trace.jsonl.gz", *CONSTANTS) == plain
 
 
 def test_one_run_has_both_bounds_from_its_own_delays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = foretold(capsys, run(tmp_path / "one", "audg", scored(6, 1.5)), *CONSTANTS)
+    table = predicted(capsys, run(tmp_path / "one", "audg", scored(6, 1.5)), *CONSTANTS)
     (figures,) = table["runs"]
     assert (figures["versions"], figures["devices"]) == (6, 3)
     assert figures["mean_heard"] == pytest.approx(5 / 6)
@@ -128,7 +128,7 @@ def test_one_run_has_both_bounds_from_its_own_delays(tmp_path: Path, capsys: pyt
     assert (table["measured"], table["agree"], table["notes"]) == (None, None, [])
 
 
-def test_one_run_can_be_read_by_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_run_is_shown_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run(tmp_path / "one", "psurdg")
     text = printed(capsys, folder, *CONSTANTS)
     assert text.startswith(f"{folder}: psurdg, T = 6 versions, N = 3 devices, E|I_t| = 0.8333, η = 0.1, λ: samples\n")
@@ -154,7 +154,7 @@ def test_without_delays_a_tie_is_predicted(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_the_command_line_wins_over_the_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = foretold(capsys, run(tmp_path / "one", "audg"), *CONSTANTS, "--eta", "0.2", "--weights", "equal")
+    table = predicted(capsys, run(tmp_path / "one", "audg"), *CONSTANTS, "--eta", "0.2", "--weights", "equal")
     (figures,) = table["runs"]
     assert figures["constants"]["eta"] == 0.2
     assert figures["bounds"]["sfl"]["terms"]["start"] == pytest.approx(3.75)
@@ -162,46 +162,48 @@ def test_the_command_line_wins_over_the_profile(tmp_path: Path, capsys: pytest.C
     assert figures["tau"][0] == pytest.approx(1.5)
 
 
-def test_weights_are_those_that_the_rule_aggregated_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_weights_are_those_that_the_strategy_aggregated_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = run(tmp_path / "one", "audg")
     profile = 'training = { lr = 0.1 }\nstrategy = { name = "audg", interval = 1.0, weighting = "equal" }\n'
     (tmp_path / "one" / "profile.toml").write_text(profile, encoding="utf-8")
-    assert foretold(capsys, folder, *CONSTANTS)["runs"][0]["weights"] == "equal"
-    assert foretold(capsys, folder, *CONSTANTS, "--weights", "samples")["runs"][0]["weights"] == "samples"
+    assert predicted(capsys, folder, *CONSTANTS)["runs"][0]["weights"] == "equal"
+    assert predicted(capsys, folder, *CONSTANTS, "--weights", "samples")["runs"][0]["weights"] == "samples"
 
 
-def test_a_given_rate_needs_no_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_given_learning_rate_needs_no_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run(tmp_path / "one", "audg")
     (tmp_path / "one" / "profile.toml").unlink()
-    assert foretold(capsys, folder, *CONSTANTS, "--eta", "0.1")["predicted"]["winner"] == "psurdg"
+    assert predicted(capsys, folder, *CONSTANTS, "--eta", "0.1")["predicted"]["winner"] == "psurdg"
 
 
-def test_a_rate_that_the_profile_does_not_say_is_the_default_one(
+def test_a_learning_rate_that_the_profile_does_not_have_is_the_default(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = run(tmp_path / "one", "audg")
     (tmp_path / "one" / "profile.toml").write_text("seed = 1\n", encoding="utf-8")
-    assert foretold(capsys, folder, *CONSTANTS)["runs"][0]["constants"]["eta"] == 0.05
+    assert predicted(capsys, folder, *CONSTANTS)["runs"][0]["constants"]["eta"] == 0.05
 
 
-def test_a_rule_that_has_no_intervals_is_said_to_fit_loosely(
+def test_the_model_fits_a_strategy_without_intervals_only_loosely(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = printed(capsys, run(tmp_path / "one", "fedasync"), *CONSTANTS)
-    assert "note: fedasync makes a version when its own pace says so" in text
+    assert "note: fedasync has a pace of its own" in text
     assert "fits this run only loosely" in text
 
 
-def test_jobs_of_many_steps_are_said_to_need_another_g(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_of_many_steps_need_another_g(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     long = trace.Dispatched(t=0.0, device="a", ticket=9, version=6, steps=10)
-    (note,) = foretold(capsys, run(tmp_path / "one", "audg", events=[*EVENTS, long]), *CONSTANTS)["notes"]
+    (note,) = predicted(capsys, run(tmp_path / "one", "audg", events=[*EVENTS, long]), *CONSTANTS)["notes"]
     assert note.startswith("jobs have up to 10 local steps, the paper's have one")
 
 
-def test_a_misprint_that_would_decide_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misprint_that_would_change_the_winner_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # L = μ: Θ = −(N − |I|)·[…] is below 0; with L instead of L − μ, η²G²/2·1.375 > 3/2·0.01
     constants = ("--L", "1", "--mu", "1", "--R", "0.1", "--G", "10", "--phi", "0")
-    table = foretold(capsys, run(tmp_path / "one", "audg"), *constants)
+    table = predicted(capsys, run(tmp_path / "one", "audg"), *constants)
     assert table["runs"][0]["theta"] < 0 < table["runs"][0]["theta_as_printed"]
     assert any("prints Θ with L instead of L − μ" in note for note in table["notes"])
 
@@ -215,9 +217,9 @@ def test_two_runs_have_each_bound_from_their_own_delays_in_any_order(
     once = run(tmp_path / "once", "audg", scored(2, 0.75, 0.9), events=PROMPT)
     again = run(tmp_path / "again", "psurdg", scored(6, 1.5, 0.25))
     for folders in ((once, again), (again, once)):
-        table = foretold(capsys, *folders, *CONSTANTS)
+        table = predicted(capsys, *folders, *CONSTANTS)
         assert [each["folder"] for each in table["runs"]] == list(folders)
-        # 52.5 from the delays of the one, though the other's would make it 133.3
+        # 52.5 from its own delays; with those of the other run it would be 133.3
         assert table["predicted"] == {
             "winner": "audg",
             "audg": pytest.approx(52.5),
@@ -233,11 +235,13 @@ def test_two_runs_have_each_bound_from_their_own_delays_in_any_order(
 
 
 def pair(tmp_path: Path, audg: Sequence[Scored], psurdg: Sequence[Scored]) -> tuple[str, str]:
-    """PSURDG is predicted."""
+    """Write two runs for which PSURDG is the predicted winner."""
     return run(tmp_path / "once", "audg", *audg), run(tmp_path / "again", "psurdg", *psurdg)
 
 
-def test_a_prediction_that_holds_is_said_to_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_prediction_that_holds_agrees_with_the_measurement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = printed(capsys, *pair(tmp_path, [scored(6, 1.5, 0.25)], [scored(5, 0.75, 0.875)]), *CONSTANTS)
     assert "predicted: PSURDG (its bound 63.27 is below AUDG's 133.3; PSURDG − AUDG = -70.01)\n" in text
     assert (
@@ -245,43 +249,45 @@ def test_a_prediction_that_holds_is_said_to_agree(tmp_path: Path, capsys: pytest
         " PSURDG: loss 0.75, accuracy 0.875, version 5)\nprediction and measurement agree\n"
     ) in text
     rows = [line.split() for line in text.splitlines()]
-    assert ["bound", "10.83", "133.3"] in rows  # each run shows its own rule
+    assert ["bound", "10.83", "133.3"] in rows  # each run shows its own strategy
     assert ["bound", "10.83", "63.27"] in rows
     assert "differ in" not in text
 
 
-def test_a_prediction_that_fails_is_said_to_disagree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_prediction_that_fails_disagrees_with_the_measurement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = printed(capsys, *pair(tmp_path, [scored(6, 0.5)], [scored(6, 0.75)]), *CONSTANTS)
     assert "measured: AUDG has the lower final loss" in text
     assert "prediction and measurement disagree\n" in text
 
 
-def test_the_last_score_counts_and_not_the_one_that_came_last(
+def test_the_score_of_the_last_version_counts_and_not_the_last_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     late = [scored(6, 0.5), scored(2, 9.0)]
-    assert foretold(capsys, *pair(tmp_path, late, [scored(6, 0.75)]), *CONSTANTS)["measured"]["winner"] == "audg"
+    assert predicted(capsys, *pair(tmp_path, late, [scored(6, 0.75)]), *CONSTANTS)["measured"]["winner"] == "audg"
 
 
 UNDECIDED = {
     "a tie": ([scored(6, 0.5)], [scored(6, 0.5)], "measured: a tie, the final losses are the same"),
     "no score": ([], [scored(6, 0.5)], "no winner, a final loss is missing (AUDG: no version was scored"),
-    # an earlier loss would flatter a run that has diverged since
+    # an earlier loss would hide that the run has diverged since
     "no loss": ([scored(5, 0.1), scored(6, None)], [scored(6, 0.5)], "(AUDG: no finite loss, accuracy 0.500"),
 }
 
 
 @pytest.mark.parametrize("case", UNDECIDED)
-def test_a_measurement_without_a_winner_is_said_plainly(
+def test_a_measurement_without_a_winner_is_explained(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     audg, psurdg, fragment = UNDECIDED[case]
     text = printed(capsys, *pair(tmp_path, audg, psurdg), *CONSTANTS)
     assert fragment in text
-    assert "whether they agree cannot be said" in text
+    assert "prediction and measurement cannot be compared" in text
 
 
-def test_runs_that_differ_in_more_than_the_rule_are_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_differences_between_two_runs_are_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     once = run(tmp_path / "once", "audg", seed=8)
     again = run(tmp_path / "again", "psurdg", events=PROMPT)
     profile = 'training = { lr = 0.25 }\nstrategy = { name = "psurdg", interval = 2.0, weighting = "equal" }\n'
@@ -301,7 +307,7 @@ def test_runs_that_differ_in_more_than_the_rule_are_said_to(tmp_path: Path, caps
 # ---- wrong input
 
 
-def test_two_runs_must_be_one_of_each_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_runs_must_be_one_of_each_strategy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     once, again = run(tmp_path / "once", "audg"), run(tmp_path / "again", "fedavg")
     line = refused(capsys, once, again, *CONSTANTS)
     assert f"{once} ran audg and {again} ran fedavg" in line
@@ -332,7 +338,7 @@ def test_wrong_constants_are_one_line_and_exit_code_2(
         assert fragment in line
 
 
-def test_missing_constants_are_told_with_what_they_mean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_constants_are_named_with_their_meaning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = refused(capsys, run(tmp_path / "one", "audg"), "--L", "1", "--R", "5", "--G", "2")
     assert line.startswith("error: command line: --mu, --phi must be given")
     assert "mu: μ, strong convexity" in line
@@ -353,27 +359,27 @@ def test_a_trace_without_a_version_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert f"{folder}/trace.jsonl: has no version" in refused(capsys, folder, *CONSTANTS)
 
 
-def test_a_trace_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run(tmp_path / "one", "audg")
     (tmp_path / "one" / "trace.jsonl").write_text("nonsense\n", encoding="utf-8")
     assert f"{folder}/trace.jsonl: cannot be used" in refused(capsys, folder, *CONSTANTS)
 
 
-def test_a_rate_that_nobody_tells_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_learning_rate_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run(tmp_path / "one", "audg")
     (tmp_path / "one" / "profile.toml").unlink()
     line = refused(capsys, folder, *CONSTANTS)
-    assert f"{folder}/profile.toml: there is no such file" in line
+    assert f"{folder}/profile.toml: no such file" in line
     assert "--eta" in line
 
 
-def test_a_rate_that_is_none_is_refused_with_its_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_learning_rate_is_refused_with_its_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run(tmp_path / "one", "audg")
     (tmp_path / "one" / "profile.toml").write_text("[training]\nlr = -1\n", encoding="utf-8")
     assert f"{folder}/profile.toml: training.lr is -1.0; it must be above 0" in refused(capsys, folder, *CONSTANTS)
 
 
-def test_the_help_says_what_each_constant_means(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_has_the_meaning_of_each_constant(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main.main(["theory", "--help"])
     assert caught.value.code == 0

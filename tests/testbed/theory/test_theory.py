@@ -46,7 +46,7 @@ def same(value: float) -> object:
     return pytest.approx(value, rel=1e-12)
 
 
-# ---- what a trace says
+# ---- measured quantities
 
 
 def test_the_moments_of_a_trace_are_weighted_by_samples() -> None:
@@ -59,7 +59,7 @@ def test_the_moments_of_a_trace_are_weighted_by_samples() -> None:
     assert found.x == same(38 / 3)
 
 
-def test_equal_weights_do_not_look_at_samples() -> None:
+def test_equal_weights_do_not_depend_on_samples() -> None:
     seen = iterations(EVENTS)
     lam = theory.weights(seen, "equal")
     assert lam == {"a": 1 / 3, "b": 1 / 3, "c": 1 / 3}
@@ -120,18 +120,18 @@ def test_delays_alone_degrade_by_equation_45() -> None:
     assert theory.pdd(C, M) == same(109.44791666666667)
 
 
-def test_without_heterogeneity_and_after_endless_iterations_the_bound_of_audg_is_its_pdd() -> None:
+def test_without_heterogeneity_the_bound_of_audg_tends_to_its_pdd() -> None:
     c, m = replace(C, phi=0.0), replace(M, versions=10**12)
     assert theory.audg(c, m).value == pytest.approx(theory.pdd(c, m), rel=1e-9)
 
 
-def test_without_delays_all_bounds_are_the_one_of_sfl() -> None:
+def test_without_delays_all_bounds_equal_that_of_sfl() -> None:
     prompt = MeasuredBounds(versions=6, devices=3, heard=3.0, tau=0.0, tau2=0.0, tau3=0.0)
     assert theory.audg(C, prompt).value == theory.psurdg(C, prompt).value == theory.sfl(C, prompt).value == same(SFL)
     assert (theory.pdd(C, prompt), theory.theta(C, prompt)) == (0.0, 0.0)
 
 
-def test_a_loss_that_is_as_convex_as_smooth_divides_by_nothing() -> None:
+def test_a_loss_that_is_as_convex_as_smooth_does_not_divide_by_zero() -> None:
     c = replace(C, mu=2.0)
     # 7.5 + 4/(2·36)·[18 + 4·4] + 12.375 + 3·2/2·38/3 = 7.5 + 17/9 + 12.375 + 38
     assert theory.psurdg(c, M).value == same(7.5 + 17 / 9 + 12.375 + 38)
@@ -148,7 +148,7 @@ def test_theta_is_the_difference_of_the_bounds() -> None:
 
 
 @pytest.mark.parametrize(("c", "m"), WIDE)
-def test_theta_is_the_difference_of_the_bounds_whatever_the_numbers(c: Constants, m: MeasuredBounds) -> None:
+def test_theta_is_the_difference_of_the_bounds_for_any_numbers(c: Constants, m: MeasuredBounds) -> None:
     assert theory.theta(c, m) == pytest.approx(theory.psurdg(c, m).value - theory.audg(c, m).value, rel=1e-9)
 
 

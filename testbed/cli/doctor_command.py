@@ -1,0 +1,47 @@
+"""``run_testbed.py doctor``: what this host can and cannot do for a run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+
+import msgspec
+from rich.console import Console
+
+from testbed.cli import options
+from testbed.cli.options import Commands
+from testbed.doctor import benchmark, checks, findings_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    calibrate: bool
+    format: str
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser("doctor", help="what this host can and cannot do for a run")
+    options.set_command(parser, DoctorOptions, examine)
+    parser.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="measure sleep error, step time, loopback and fork cost (about 10 s), and store them for plans",
+    )
+    options.add_format(parser)
+
+
+def examine(given: DoctorOptions) -> int:
+    """Return 1 if this host lacks something that a run needs."""
+    if given.calibrate:
+        # no spinner: its thread would run beside what is forked and measured
+        print("measuring this host, about 10 seconds …", file=sys.stderr)
+        benchmark.measure()
+    findings = list(checks.examine())
+    calibrated = benchmark.stored()
+    if given.format == "json":
+        rows = [{"what": f.what, "ok": f.ok, "found": f.found, "means": f.means} for f in findings]
+        print(json.dumps({"findings": rows, "calibration": msgspec.to_builtins(calibrated)}, indent=2))
+    else:
+        findings_text.show(Console(), findings, calibrated)
+    return 0 if all(finding.ok is not False for finding in findings) else 1

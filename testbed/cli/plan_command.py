@@ -1,0 +1,54 @@
+"""``run_testbed.py plan``: whether this host can run an experiment, without running it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from testbed.cli import options
+from testbed.cli.options import Commands, ExperimentOptions
+from testbed.doctor import benchmark
+from testbed.host import cores
+from testbed.learning import setup
+from testbed.learning.data import progress_bar
+from testbed.planning import plan_text, planner
+from testbed.processes import preparation
+from testbed.profile import fleet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    experiment: ExperimentOptions
+    format: str
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser("plan", help="whether this host is large enough for an experiment, and what would fit")
+    options.set_command(parser, PlanOptions, show_plan)
+    options.add_experiment_options(parser)
+    options.add_format(parser)
+
+
+def show_plan(given: PlanOptions) -> int:
+    """Return 0 if the experiment fits on this host, else 1."""
+    experiment = options.experiment(given.experiment)
+    core_plan = cores.plan(cores.available_cores(), len(fleet.names(experiment)))
+    console = Console()
+    with progress_bar.ProgressBar() as progress:
+        setup.check(experiment, progress)
+    try:
+        with Console(stderr=True).status("loading the task, timing one step …"):
+            survey = preparation.survey(experiment, core_plan)
+    except preparation.TemplateFailed as failure:
+        print(failure.details, f"error: {failure}", sep="", file=sys.stderr)
+        return 1
+    plan = planner.settled(experiment, survey, core_plan)
+    if given.format == "json":
+        print(json.dumps(plan_text.as_table(plan), indent=2))
+    else:
+        calibrated = benchmark.stored()
+        plan_text.show(console, experiment, plan, fork_seconds=None if calibrated is None else calibrated.fork)
+    return 0 if plan.fits else 1

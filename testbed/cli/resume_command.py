@@ -1,0 +1,72 @@
+"""``run_testbed.py resume``: continue an interrupted run from its last checkpoint, in its own folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from aggregator.process import checkpoint
+from testbed.cli import execution, options
+from testbed.cli.execution import Execution
+from testbed.cli.options import Commands, ExecutionOptions
+from testbed.common import plugins
+from testbed.loading import profile_loader
+from testbed.runs import resuming
+from testbed.runs.run_folder import RunFolder
+
+DESCRIPTION = (
+    "A run saves its state every checkpoint.seconds, and when it is interrupted. It continues in its own folder and"
+    " emulated time: what happened after the checkpoint is undone, and devices start their jobs again."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeOptions:
+    execution: ExecutionOptions
+    run: Path
+    seconds: float | None
+    dilation: float | str | None
+    data_dir: Path | None
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "resume", help="continue an interrupted run from its last checkpoint", description=DESCRIPTION
+    )
+    options.set_command(parser, ResumeOptions, resume)
+    parser.add_argument("run", type=Path, metavar="RUN", help="its folder, such as runs/NAME-YYYYmmdd-HHMMSS")
+    parser.add_argument(
+        "--seconds", type=float, metavar="S", help="a new stop.seconds, counted from the beginning of the run"
+    )
+    parser.add_argument(
+        "--dilation",
+        type=options.number_or_word,
+        metavar="K|auto",
+        help="host seconds per emulated second from here on (default: as before)",
+    )
+    options.add_data_dir(parser)
+    options.add_execution_options(parser)
+
+
+def resume(given: ResumeOptions) -> int:
+    options.use_data_dir(given.data_dir)
+    resuming.check_folder(given.run)
+    folder = RunFolder(given.run)
+    saved = checkpoint.saved(given.run)
+    changed = {"stop.seconds": given.seconds, "dilation": given.dilation}
+    source = resuming.source(given.run)
+    plugins.make_importable(Path.cwd(), source.parent)
+    experiment = profile_loader.load(
+        given.run / "profile.toml", [], {key: value for key, value in changed.items() if value is not None}
+    )
+    resuming.check(given.run, experiment, saved)
+    return execution.execute(
+        Execution(
+            experiment=experiment,
+            options=given.execution,
+            source=source,
+            open_folder=lambda: folder,
+            saved=saved,
+            dilation_given=given.dilation is not None,
+        )
+    )
