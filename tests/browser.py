@@ -1,7 +1,7 @@
-"""Pages in a real browser: headless Chromium, told what to do over a pipe (DevTools protocol).
+"""Opens pages in a real browser: headless Chromium, controlled over a pipe (DevTools protocol).
 
-A page is opened as a user would, from its file; what the console says, what is shown and what it looks like is given
-back. The network is cut off: a page that wants something from there says so in the console.
+A page is opened from its file, as a user would. The result has its text, its console messages and a screenshot.
+There is no network: a page that needs it writes an error to the console.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page as the browser has it."""
+    """A page as the browser shows it."""
 
     text: str
-    """What a reader sees; what is folded away is left out."""
+    """The visible text, without what is folded away."""
     html: str
     console: list[str]
-    """Errors, warnings and whatever else was said there."""
+    """Errors, warnings and other messages of the console."""
     answers: list[Any]
-    """To the expressions that were asked."""
+    """The values of the expressions."""
 
 
 def open_page(
@@ -64,8 +64,10 @@ def open_page(
     expressions: Sequence[str] = (),
     screenshot: Path | None = None,
 ) -> Page:
-    """Open a file at a width, in light or dark, on screen or as ``media`` ("print"); evaluate ``expressions`` (of
-    JavaScript) in it; write the whole page to ``screenshot`` as PNG. Skips the test if there is no browser.
+    """Open a file at a width, in light or dark, on screen or as ``media`` ("print").
+
+    Evaluates ``expressions`` (JavaScript) in it and writes the whole page to ``screenshot`` as PNG. Skips the test if
+    there is no browser.
     """
     with _browser() as browser:
         return browser.open(path, width, height, dark, media, expressions, screenshot)
@@ -75,11 +77,11 @@ def open_page(
 def _browser() -> Iterator[_Browser]:
     program = next(filter(None, map(shutil.which, _NAMES)), None)
     if program is None:
-        pytest.skip(f"no browser to look with: none of {', '.join(_NAMES)} is installed")
+        pytest.skip(f"no browser: none of {', '.join(_NAMES)} is installed")
     ours, theirs = os.pipe(), os.pipe()
 
-    def hand_over() -> None:
-        """The browser reads from 3 and writes to 4, whatever those are here."""
+    def pass_pipes() -> None:
+        """Make the pipes descriptors 3 and 4 of the browser, which reads and writes there."""
         reads, writes = (fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (theirs[0], ours[1]))
         os.dup2(reads, 3)
         os.dup2(writes, 4)
@@ -87,7 +89,7 @@ def _browser() -> Iterator[_Browser]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         process = subprocess.Popen(
             [program, *_FLAGS, f"--user-data-dir={home}", "about:blank"],
-            preexec_fn=hand_over,
+            preexec_fn=pass_pipes,
             close_fds=False,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -111,7 +113,7 @@ def _browser() -> Iterator[_Browser]:
 class _Browser:
     reads: int
     writes: int
-    said: list[str] = field(default_factory=list)
+    console: list[str] = field(default_factory=list)
     loaded: bool = False
     _calls: int = 0
     _rest: bytes = b""
@@ -137,12 +139,12 @@ class _Browser:
         self.loaded = False
         self.call("Page.navigate", session, url=path.resolve().as_uri())
         while not self.loaded:
-            self._take()
+            self._next_message()
         answers = [self._evaluate(expression, session) for expression in expressions]
         page = Page(
             text=self._evaluate("document.body.innerText", session),
             html=self._evaluate("document.documentElement.outerHTML", session),
-            console=self.said,
+            console=self.console,
             answers=answers,
         )
         if screenshot is not None:
@@ -162,14 +164,14 @@ class _Browser:
         data = json.dumps(message).encode() + b"\0"
         while data:
             data = data[os.write(self.writes, data) :]
-        while (answer := self._take()).get("id") != number:
+        while (answer := self._next_message()).get("id") != number:
             pass
         assert "error" not in answer, f"{method}: {answer['error']}"
         result: dict[str, Any] = answer["result"]
         return result
 
-    def _take(self) -> dict[str, Any]:
-        """The next message: an answer, or something that happened."""
+    def _next_message(self) -> dict[str, Any]:
+        """The next message: an answer or an event."""
         limit = time.monotonic() + _PATIENCE
         while b"\0" not in self._rest:
             ready, _, _ = select.select([self.reads], [], [], max(0.0, limit - time.monotonic()))
@@ -188,11 +190,11 @@ class _Browser:
                 self.loaded = True
             case "Runtime.consoleAPICalled":
                 words = (str(word.get("value", word.get("description", ""))) for word in params["args"])
-                self.said.append(f"{params['type']}: {' '.join(words)}")
+                self.console.append(f"{params['type']}: {' '.join(words)}")
             case "Runtime.exceptionThrown":
                 details = params["exceptionDetails"]
-                self.said.append(f"exception: {details.get('exception', {}).get('description', details['text'])}")
+                self.console.append(f"exception: {details.get('exception', {}).get('description', details['text'])}")
             case "Log.entryAdded":
-                self.said.append(f"{params['entry']['level']}: {params['entry']['text']}")
+                self.console.append(f"{params['entry']['level']}: {params['entry']['text']}")
             case _:
                 pass

@@ -1,4 +1,4 @@
-"""Whether the files of a data set are on this machine. That they cannot be read is another matter, and no excuse."""
+"""Whether the files of a data set are on this machine. (Files that are present but unreadable must fail a test.)"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from testbed.learning.data.data_sources import SOURCES
 
 
 def present(data_set: str) -> bool:
-    """Set EDGEBED_OFFLINE before: nothing is to be downloaded for a test."""
+    """Whether the files are present. Set EDGEBED_OFFLINE before: a test must not download anything."""
     try:
         locate(SOURCES[data_set], None, NO_PROGRESS)
     except UserError:

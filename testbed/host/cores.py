@@ -1,4 +1,4 @@
-"""Which process runs on which core, and the limits a process puts on itself and reads back."""
+"""The core plan, and the limits that a process sets for itself: core, priority, timer slack; all read back."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Priority(enum.IntEnum):
-    """Steps back from the launcher's own niceness. Raising priority needs root, lowering it does not: so everyone
-    but the aggregator steps back.
-    """
+    """Niceness above that of the launcher. Only root may raise a priority, so all but the aggregator lower theirs."""
 
     AGGREGATOR = 0
     DEVICE = 5
@@ -31,7 +29,7 @@ class Priority(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorePlan:
-    """Core of the aggregator and evaluator, and of each device in fleet order."""
+    """The core of the aggregator, of the evaluator, and of each device in fleet order."""
 
     aggregator: int
     evaluator: int
@@ -45,11 +43,11 @@ class CorePlan:
 
 
 def plan(available: Sequence[int], devices: int) -> CorePlan:
-    """The aggregator owns the last core where there are two or more; devices take turns on the others.
+    """The last of two or more cores is the aggregator's; devices are spread over the others.
 
-    The last, because interrupts tend to land on the first: a device that computes ahead makes up for the time they
-    take, the aggregator cannot. The evaluator sits with it at the lowest priority: there it can delay nobody's
-    deadline. With four cores or more it has one to itself.
+    The last, because interrupts tend to occur on the first: a device that computes ahead can make up for the time that
+    they take, the aggregator cannot. The evaluator shares the aggregator's core at the lowest priority, where it delays
+    no deadline. With four cores or more it has its own.
     """
     *others, last = sorted(available)
     evaluator = others.pop() if len(others) >= 3 else last
@@ -61,41 +59,44 @@ def plan(available: Sequence[int], devices: int) -> CorePlan:
 
 def available_cores() -> list[int]:
     if not hasattr(os, "sched_getaffinity"):
-        raise UserError("this system cannot pin processes to cores (no sched_setaffinity); Edgebed needs Linux")
+        raise UserError("this system cannot pin processes to cores (no sched_setaffinity); run Edgebed on Linux")
     return sorted(os.sched_getaffinity(0))
 
 
 def settle(core: int, priority: Priority) -> tuple[int, ...]:
-    """Pin this process, set its priority and timer slack; gives the affinity as read back from the kernel."""
+    """Pin this process, set its priority and timer slack; returns the affinity that the kernel reports."""
     os.sched_setaffinity(0, {core})
     obtained = tuple(sorted(os.sched_getaffinity(0)))
     if obtained != (core,):
-        raise RuntimeError(f"asked to be pinned to core {core}, but the kernel says {obtained}")
+        raise RuntimeError(f"asked to be pinned to core {core}, but the kernel reports {obtained}")
     os.nice(priority)
     if priority is Priority.EVALUATOR:
-        yield_to_everybody()
+        run_only_when_idle()
     _prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK_NS)
     return obtained
 
 
-def yield_to_everybody() -> None:
-    """Run only when nobody else wants this core: niceness alone lets a process finish its slice of milliseconds."""
+def run_only_when_idle() -> None:
+    """Run only when no other process needs this core: with niceness alone it would finish its time slice."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def keep_freed_memory() -> None:
-    """Have the C allocator keep what was freed. Each version is a vector of the same size as the last: handing it
-    back to the kernel and faulting it in again, page by page, costs more than the arithmetic on it.
+    """Have the C allocator keep freed memory.
+
+    Each version is a vector of the same size as the last. Returning it to the kernel and faulting it in again, page by
+    page, costs more than the arithmetic on it.
     """
-    if hasattr(_libc, "mallopt"):  # glibc; elsewhere it is only slower
+    if hasattr(_libc, "mallopt"):  # glibc; other libraries are only slower
         _libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
         _libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 def die_with_parent(parent: int, with_signal: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel end this process when ``parent`` ends, however it ends.
+    """Have the kernel end this process when ``parent`` ends for any reason.
 
-    The request follows the thread that forked us, and is void if that died before we asked: so look once after.
+    The kernel watches the thread that forked this process, and ignores a request that comes after its death: so check
+    the parent afterwards.
     """
     _prctl(_PR_SET_PDEATHSIG, int(with_signal))
     if os.getppid() != parent:

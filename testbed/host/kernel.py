@@ -1,4 +1,4 @@
-"""What the kernel tells about this host and its processes. What it does not tell is None: not measured."""
+"""Figures that the kernel reports about this host and its processes. None: the kernel does not report it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Seconds that a thread has run and has waited for a core, since it began."""
+    """Seconds that a thread has run, and has waited for a core, since it started."""
 
     cpu: float
     waited: float
 
 
 class UsageMeter:
-    """Reads /proc/PID/schedstat of a process's first thread again and again, through one open file."""
+    """Reads /proc/PID/schedstat of a process's first thread repeatedly, through one open file."""
 
     def __init__(self, pid: int | None = None) -> None:
         try:
@@ -33,14 +33,14 @@ class UsageMeter:
             self._file = None
 
     def __call__(self) -> Usage | None:
-        """None where the kernel does not say: no such file, a process that is gone, or an account that is not kept."""
+        """The usage so far; None if there is no such file or process, or if the kernel does not count."""
         if self._file is None:
             return None
         try:
             cpu, waited, _ = os.pread(self._file, 80, 0).split()
         except ProcessLookupError:
             return None
-        if not int(cpu) and not keeps_account():
+        if not int(cpu) and not has_schedstat():
             return None
         return Usage(int(cpu) * 1e-9, int(waited) * 1e-9)
 
@@ -50,9 +50,10 @@ class UsageMeter:
             self._file = None
 
 
-def keeps_account() -> bool:
-    """Whether the kernel tells how long processes ran and waited. Without the account it answers zeros, as it does for
-    a process that has not run yet; but we have.
+def has_schedstat() -> bool:
+    """Whether the kernel counts how long processes run and wait.
+
+    If not, it reports zeros, as for a process that has not run yet; but this process has run.
     """
     try:
         own = os.open("/proc/self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
@@ -68,7 +69,7 @@ _IDLE_STATES = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, psutil.STATUS_STOPPED,
 
 
 def is_computing(pid: int) -> bool:
-    """Whether a process runs: not dead, not frozen."""
+    """Whether a process is neither dead nor frozen."""
     try:
         return psutil.Process(pid).status() not in _IDLE_STATES
     except psutil.NoSuchProcess:
@@ -76,9 +77,9 @@ def is_computing(pid: int) -> bool:
 
 
 class ExitWatch:
-    """Which processes have ended, however many are watched, for the price of one look (pidfd).
+    """Reports which of the watched processes have ended, at a cost that does not depend on their number (pidfd).
 
-    A kernel that has no such files tells nothing: then nobody is known to have ended.
+    On a kernel without pidfd it reports none.
     """
 
     def __init__(self) -> None:
@@ -86,10 +87,10 @@ class ExitWatch:
         self._name_of: dict[int, str] = {}
         self._file_of: dict[str, int] = {}
         self._gone: set[str] = set()
-        """Who had ended before it could be watched."""
+        """Processes that had ended before they could be watched."""
 
     def watch(self, name: str, pid: int) -> None:
-        """From now on, the process of this name is this one."""
+        """Watch the process ``pid`` under this name, instead of an earlier one."""
         self._forget(name)
         try:
             file = os.pidfd_open(pid)
@@ -102,7 +103,7 @@ class ExitWatch:
             self._name_of[file], self._file_of[name] = name, file
 
     def ended(self) -> list[str]:
-        """Those that have ended since the last look; each is told once."""
+        """The names of processes that have ended since the last call; each is returned once."""
         found = [*self._gone, *(self._name_of[file] for file, _ in self._ended.poll(0))]
         for name in found:
             self._forget(name)
@@ -113,20 +114,20 @@ class ExitWatch:
         file = self._file_of.pop(name, None)
         if file is not None:
             del self._name_of[file]
-            os.close(file)  # and it is not watched any more
+            os.close(file)  # which also removes it from the epoll set
 
 
 def pressure_seconds() -> float | None:
-    """Seconds since boot in which somebody waited for a core (PSI, "some")."""
+    """Seconds since boot in which at least one process waited for a core (PSI, "some")."""
     try:
         some = _PRESSURE.read_text(encoding="ascii").splitlines()[0]
-    except (OSError, IndexError):  # absent, or present and switched off
+    except (OSError, IndexError):  # absent, or switched off
         return None
     return int(some.rpartition("total=")[2]) * 1e-6
 
 
 def governor() -> str | None:
-    """How the kernel chooses the clock rate: ``powersave`` moves it with the load, and the host's speed with it."""
+    """How the kernel chooses the clock rate: with ``powersave``, it depends on the load."""
     try:
         return _GOVERNOR.read_text(encoding="ascii").strip()
     except OSError:

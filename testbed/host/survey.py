@@ -1,6 +1,6 @@
-"""What the template found out about the task and this host before the run: sizes, FLOPs, seconds per step.
+"""The survey: sizes, FLOPs and seconds per step of a task on this host, measured before the run.
 
-Written by the template (``testbed.processes.template``), read by whoever plans, and kept with the run. No measuring here.
+The template (``testbed.processes.template``) makes it, the planner uses it, and it is kept with the run.
 """
 
 from __future__ import annotations
@@ -11,47 +11,47 @@ import msgspec
 
 
 class StepTime(msgspec.Struct, frozen=True, kw_only=True):
-    """CPU seconds of one local step of so many samples on this host's core."""
+    """CPU seconds of one local step of ``samples`` samples on a core of this host."""
 
     samples: int
     seconds: float
-    """Median, among as many processes to a core as the run will have (up to a few)."""
+    """Median, with as many processes on each core as the run will have (at most four)."""
     alone: float
-    """Median, with nobody else on the cores."""
+    """Median, with one process."""
     slow: float
-    """p90 in company: a host that is shared with others is slower at times, and deadlines must hold then too."""
+    """The 90th percentile with other processes: deadlines must hold even when a shared host is slow."""
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes are exact, times were measured just now."""
+    """Sizes are exact; times were measured just before the run."""
 
     parameters: int = 0
     samples: tuple[int, ...] = ()
     """Training samples of each device, in fleet order."""
     flops_forward: int = 0
     flops_training: int = 0
-    """Of one sample; a multiplication and an addition are two. 0 where nobody asked."""
+    """FLOPs of one sample; a multiplication and an addition are two. 0 if they were not counted."""
     steps: tuple[StepTime, ...] = ()
-    """Small batch first, then the batch, or as much of it as half a second allows; empty if nobody is throttled."""
+    """A small batch first, then the whole batch, or half a second of it; empty if no device is throttled."""
     evaluation_seconds: float = 0.0
     metrics: tuple[str, ...] = ()
-    """What the task is scored by."""
+    """The names of the task's metrics."""
     crowd: dict[int, int] = {}
-    """Processes to each core during the calibration."""
+    """Core → processes on it during the calibration."""
     governor: str | None = None
     pressure: float | None = None
-    """Share of the time in which somebody waited for a core (PSI), while the template was made; None: not measured."""
+    """Share of the preparation in which a process waited for a core (PSI); None: not measured."""
 
     @property
     def model_bytes(self) -> int:
         return 4 * self.parameters
 
     def step_seconds(self, samples: float) -> float:
-        """CPU seconds of a step of ``samples`` samples: the line through the batches that were timed."""
+        """CPU seconds of a step of ``samples`` samples, on the line through the timed batches."""
         return _line([(step.samples, step.seconds) for step in self.steps], samples)
 
     def slow_step_seconds(self, samples: float) -> float:
-        """The same in one of the host's slow moments."""
+        """The same, when the host is slow."""
         return _line([(step.samples, step.slow) for step in self.steps], samples)
 
 

@@ -1,4 +1,4 @@
-"""The first code that runs in a forked process: ties it to its parent, opens its log, hands over to its role."""
+"""The first code of a forked process: it opens the log, ties the process to its parent and runs its role."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from testbed.processes.configs import RoleConfig
 
 
 def enter(config: RoleConfig, log: str, report: Connection | None = None) -> None:
-    """Run what ``config`` is for. Problems go to the log, and to ``report`` where there is one."""
+    """Run the role that ``config`` belongs to. A failure goes to the log, and to ``report`` if there is one."""
     _log_to(log)
     if template.TASK is None:
         raise RuntimeError("the process was not forked from a prepared template")
     die_with_parent(template.PID)
-    from testbed.processes import roles  # the launcher imports this file, too, and must not wait for torch
+    from testbed.processes import roles  # not at the top: the launcher imports this file too, and must not import torch
 
     try:
-        roles.run(config, template.TASK, lambda word: _tell(report, ready=word))
+        roles.run(config, template.TASK, lambda answer: _send(report, ready=answer))
     except UserError as error:
-        _tell(report, problem=str(error), user=True)
+        _send(report, problem=str(error), user=True)
         sys.exit(2)
-    except Exception as error:  # noqa: BLE001  the last line of defence of a process: told, logged, exit code 1
-        with contextlib.suppress(OSError):  # no room for it: the exit code tells
+    except Exception as error:  # noqa: BLE001  the last resort of a process: report it, log it, exit with 1
+        with contextlib.suppress(OSError):  # the disk is full: the exit code must do
             traceback.print_exc()
             sys.stderr.flush()
-        _tell(report, problem=f"{type(error).__name__}: {error}", user=False)
+        _send(report, problem=f"{type(error).__name__}: {error}", user=False)
         sys.exit(1)
 
 
-def _tell(report: Connection | None, **what: Any) -> None:
+def _send(report: Connection | None, **what: Any) -> None:
     if report is not None and not report.closed:
         report.send_bytes(json.dumps(what).encode())
-        report.close()  # one word is all the launcher listens for; later problems are in the log
+        report.close()  # the launcher reads one answer only; later problems are in the log
 
 
 def _log_to(path: str) -> None:
-    """A process that has nowhere to write to does its work all the same."""
+    """Redirect stdout and stderr into the log, or to /dev/null if it cannot be opened."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     except OSError:

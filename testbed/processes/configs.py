@@ -1,4 +1,4 @@
-"""The configurations that the launcher passes to the processes it forks; ``roles`` says what each of them runs."""
+"""The configurations that the launcher passes to forked processes; ``roles`` maps each type to what it runs."""
 
 from __future__ import annotations
 

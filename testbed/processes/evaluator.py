@@ -1,4 +1,4 @@
-"""The evaluator process: scores snapshots of the model, off the aggregator's critical path."""
+"""The evaluator process: scores snapshots of the model, outside of the aggregator's critical path."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from testbed.host.cores import Priority, settle
 from testbed.learning.tasks.task import Task
 from testbed.processes.configs import EvaluatorConfig
-from testbed.wire.codec import encode, heard, largest_frame
+from testbed.wire.codec import decode_or_log, encode, largest_frame
 from testbed.wire.messages import EVALUATOR, STOPPED, Heartbeat, Hello, Score, Snapshot, Stop
 from testbed.wire.sockets import closing_peer
 
@@ -17,14 +17,14 @@ _WAIT_SECONDS = 1.0
 
 
 def main(config: EvaluatorConfig, task: Task) -> None:
-    """Score what comes until the run is over. A loss that is not finite is left out: it is no number to report."""
+    """Score each snapshot until the run is over. Metrics that are not finite are left out of the score."""
     cores = settle(config.core, Priority.EVALUATOR)
     limit = largest_frame(task.size)
     with closing_peer(config.endpoint, EVALUATOR, max_bytes=limit, credential=config.credential) as peer:
         hello = Hello(device=EVALUATOR, pid=os.getpid(), cores=cores, samples=0)
         peer.send(encode(hello), timeout=_CONNECT_SECONDS)
         while True:
-            message = heard(peer.receive(_WAIT_SECONDS), task.size)
+            message = decode_or_log(peer.receive(_WAIT_SECONDS), task.size)
             if isinstance(message, Stop):
                 peer.send(encode(Heartbeat(device=EVALUATOR, state=STOPPED)), timeout=_WAIT_SECONDS)
                 return

@@ -1,6 +1,6 @@
-"""The place that processes are forked in: a private folder, and a forkserver with a warmed template.
+"""The private folder of a run, and the forkserver whose template all its processes are forked from.
 
-The only file that reaches for names that the standard library keeps private; docs/adr/0001 says why.
+The only file that uses private names of the standard library; docs/adr/0001 says why.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM
 
 @contextlib.contextmanager
 def private_folder() -> Iterator[Path]:
-    """A folder of mode 0700 for sockets and status, on a short path, removed at the end."""
+    """A folder of mode 0700 with a short path, for sockets and the status file; removed at the end."""
     base = Path(tempfile.gettempdir())
     if len(str(base)) > _LONGEST_FOLDER - 30:
         base = Path("/tmp")  # noqa: S108  mkdtemp makes a private folder in it
@@ -46,14 +46,14 @@ def private_folder() -> Iterator[Path]:
 
 
 def wait_for_template(private: Path, interrupted: Callable[[], bool]) -> TemplateAnswer | None:
-    """What the template answers when it is ready; None if interrupted.
+    """Wait for the template's answer; None if interrupted. Raises EOFError if the template dies.
 
-    Forking earlier would wait too, but deaf to signals.
+    (A fork before that would wait, too, but it could not be interrupted.)
     """
     template = psutil.Process(_template_pid())
     while not (private / READY).exists():
         if template.status() == psutil.STATUS_ZOMBIE:
-            raise EOFError("it ended during its preparation")
+            raise EOFError("the template died during its preparation")
         if interrupted():
             return None
         time.sleep(_LOOK_SECONDS)
@@ -71,7 +71,7 @@ def _kill_template() -> None:
 
 
 def _sweep(base: Path) -> None:
-    """Remove what runs left behind whose processes were all killed at one blow, so that nobody could clean up."""
+    """Remove the folders of runs whose processes were all killed at once, so that none could clean up."""
     for folder in base.glob(f"{_PREFIX}*"):
         pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if pid.isdecimal() and not psutil.pid_exists(int(pid)) and folder.stat().st_uid == os.getuid():
@@ -79,21 +79,21 @@ def _sweep(base: Path) -> None:
 
 
 @contextlib.contextmanager
-def prepared_template(private: Path, order: TemplateRequest) -> Iterator[None]:
-    """A forkserver whose template prepares itself as ordered, and ends here."""
-    (private / REQUEST).write_bytes(msgspec.json.encode(order))
+def prepared_template(private: Path, request: TemplateRequest) -> Iterator[None]:
+    """Start a forkserver whose template begins to prepare ``request``; end it at the end of the block."""
+    (private / REQUEST).write_bytes(msgspec.json.encode(request))
     root = str(Path(__file__).parents[2])
     paths = [root, *(path for path in sys.path if path and path != root)]
     settings = {ENVIRONMENT: str(private), "PYTHONPATH": os.pathsep.join(paths), **_ONE_THREAD}
-    settings["PYTHONSAFEPATH"] = "1"  # or a devices.py in the folder we were started from would be taken for ours
+    settings["PYTHONSAFEPATH"] = "1"  # or a devices.py in the current folder would be imported instead of ours
     saved = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     multiprocessing.get_context("forkserver").set_forkserver_preload([template.__name__])
-    # the forkserver's own socket goes into the private folder too: whoever cleans that up gets both
+    # the forkserver's own socket is in the private folder, too, and removed with it
     own_settings: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
     own_settings["tempdir"] = str(private)
-    # Ctrl-C reaches the whole group; the template ignores it, but can only do so when it runs Python code.
-    # The tracker is started first: doing so unblocks the signal again
+    # Ctrl-C reaches the whole process group. The template ignores it, but only once it runs Python code: so block it
+    # until then. The tracker is started first, since its start unblocks the signals again
     resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
@@ -108,10 +108,10 @@ def prepared_template(private: Path, order: TemplateRequest) -> Iterator[None]:
             else:
                 os.environ[name] = value
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        (private / REQUEST).unlink(missing_ok=True)  # the template need not clean up after us
+        (private / REQUEST).unlink(missing_ok=True)  # so the template does not clean up as well
         if not (private / READY).exists():
-            _kill_template()  # in the middle of its preparation it would not listen
-        # both would end by themselves a moment after us; waiting here means that nothing outlives the launcher
-        with contextlib.suppress(FileNotFoundError):  # a template that was ended has removed its socket
+            _kill_template()  # during its preparation it would not notice the end
+        # both would end by themselves a moment later; wait, so that no process outlives the launcher
+        with contextlib.suppress(FileNotFoundError):  # a killed template has no socket any more
             forkserver._forkserver._stop()  # type: ignore[attr-defined]
         resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]

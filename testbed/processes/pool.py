@@ -1,4 +1,4 @@
-"""The processes of a run: forked from the template, known by name, each with a log, and ended to the last."""
+"""The processes of a run by name: forking them from the template, why they ended, and ending all of them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from testbed.processes.configs import RoleConfig
 
 AGGREGATOR = "aggregator"
 POLL_SECONDS = 0.25
-_FAREWELL_SECONDS = 5.0
+_END_SECONDS = 5.0
 
 
 class RunFailed(Exception):
-    """The run ended before its time; what was recorded is kept."""
+    """The run ended early; what was recorded is kept."""
 
 
 class Processes:
-    """By name. One that is forked again takes the place of the one before."""
+    """The processes of one run by name. A process that is forked again replaces its predecessor."""
 
     def __init__(self, run_folder: Path) -> None:
         self._logs = run_folder / "logs"
         self._context = multiprocessing.get_context("forkserver")
         self._processes: dict[str, ForkServerProcess] = {}
-        self._said_before: dict[str, int] = {}
-        """Bytes in the log of a process that are from an earlier one of its name."""
+        self._old_log_bytes: dict[str, int] = {}
+        """Bytes in the log of a process that its predecessor wrote."""
 
     def __getitem__(self, name: str) -> ForkServerProcess:
         return self._processes[name]
@@ -40,22 +40,26 @@ class Processes:
     def __iter__(self) -> Iterator[str]:
         return iter(self._processes)
 
-    # ---- beginning
+    # ---- forking
 
     def fork(self, name: str, config: RoleConfig, report: connection.Connection | None = None) -> None:
+        """Fork a process. Raises RunFailed if the host cannot."""
         log = self._logs / f"{name}.log"
-        self._said_before[name] = log.stat().st_size if log.exists() else 0
+        self._old_log_bytes[name] = log.stat().st_size if log.exists() else 0
         process = self._context.Process(target=child.enter, args=(config, str(log), report), name=name)
         try:
             process.start()
         except (EOFError, OSError) as error:
             raise RunFailed(
-                f"{name} could not be forked: {error!r}; was memory short, or the number of processes?"
+                f"{name} could not be forked: {error!r}; free memory, or raise the limit on processes (ulimit -u)"
             ) from None
         self._processes[name] = process
 
-    def fork_and_hear(self, name: str, config: RoleConfig, interrupted: Callable[[], bool]) -> str:
-        """Fork a process that others wait for, and wait for its one word; there is none if interrupted."""
+    def fork_and_wait(self, name: str, config: RoleConfig, interrupted: Callable[[], bool]) -> str:
+        """Fork a process and wait until it is ready; returns its answer, or "" if interrupted.
+
+        Raises UserError or RunFailed if the process fails before that.
+        """
         listener, report = self._context.Pipe(duplex=False)
         self.fork(name, config, report)
         report.close()
@@ -63,42 +67,42 @@ class Processes:
             while not listener.poll(POLL_SECONDS):
                 if interrupted():
                     return ""
-            said = json.loads(listener.recv_bytes())
+            answer = json.loads(listener.recv_bytes())
         except EOFError:
             raise RunFailed(self.why(name)) from None
         finally:
             listener.close()
-        if "ready" in said:
-            return str(said["ready"])
-        raise (UserError if said["user"] else RunFailed)(said["problem"])
+        if "ready" in answer:
+            return str(answer["ready"])
+        raise (UserError if answer["user"] else RunFailed)(answer["problem"])
 
     # ---- ending
 
     def kill(self, name: str) -> None:
         self._processes[name].kill()
-        self._processes[name].join(_FAREWELL_SECONDS)
+        self._processes[name].join(_END_SECONDS)
 
     def why(self, name: str) -> str:
         """How a process ended, and the last line that it wrote to its log."""
         process = self._processes[name]
-        process.join(_FAREWELL_SECONDS)
+        process.join(_END_SECONDS)
         code = process.exitcode or 0
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         log = self._logs / f"{name}.log"
-        said = log.read_bytes()[self._said_before[name] :] if log.exists() else b""
-        lines = said.decode(errors="replace").strip().splitlines()
+        written = log.read_bytes()[self._old_log_bytes[name] :] if log.exists() else b""
+        lines = written.decode(errors="replace").strip().splitlines()
         return f"{name} (pid {process.pid}) {how}" + (f": {lines[-1]} (see {log})" if lines else "")
 
     def end_all(self, meanwhile: Callable[[], None]) -> None:
-        """Devices have been told to stop; those that did not hear it are ended by force.
+        """Wait for processes to end by themselves, then kill those that are left.
 
-        ``meanwhile`` is called between the blow and their death.
+        ``meanwhile`` is called after the kill, before the wait for their end.
         """
         aggregator = self._processes.get(AGGREGATOR)
         if aggregator is not None and aggregator.is_alive():
-            aggregator.terminate()  # before the others: it keeps the results, and asks the devices for theirs
-            aggregator.join(_FAREWELL_SECONDS)
-        grace = _FAREWELL_SECONDS if aggregator is not None and aggregator.exitcode == 0 else 0.0
+            aggregator.terminate()  # first: it saves the results, and asks the devices for theirs
+            aggregator.join(_END_SECONDS)
+        grace = _END_SECONDS if aggregator is not None and aggregator.exitcode == 0 else 0.0
         limit = time.monotonic() + grace
         for process in self._processes.values():
             process.join(max(0.0, limit - time.monotonic()))
@@ -107,4 +111,4 @@ class Processes:
             process.kill()
         meanwhile()
         for process in alive:
-            process.join(_FAREWELL_SECONDS)
+            process.join(_END_SECONDS)

@@ -1,4 +1,4 @@
-"""What the template is asked to prepare and to find out for an experiment, and its answer."""
+"""The request to the template for an experiment, and its answer: the survey."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from testbed.profile.schema import DeviceProfile, Experiment, LinkProfile
 
 
 class TemplateFailed(Exception):
-    """The template could not be made, and no user could have known."""
+    """The template failed for a reason that is not the user's; ``details`` is the traceback."""
 
     def __init__(self, problem: str, details: str = "") -> None:
         super().__init__(problem)
@@ -49,26 +49,26 @@ def template_request(experiment: Experiment, cores: CorePlan) -> TemplateRequest
 
 def _rates(experiment: Experiment) -> set[str]:
     links = [group.link for group in experiment.devices if isinstance(group.link, LinkProfile)]
-    return {way.trace for link in links for way in (link.up, link.down) if way.trace is not None}
+    return {side.trace for link in links for side in (link.up, link.down) if side.trace is not None}
 
 
 def answer(private: Path, interrupted: Callable[[], bool]) -> Survey | None:
-    """What the template found out; None if interrupted while it was at it."""
+    """Wait for the survey; None if interrupted. Raises UserError or TemplateFailed."""
     try:
-        said = wait_for_template(private, interrupted)
+        reply = wait_for_template(private, interrupted)
     except EOFError:
-        raise TemplateFailed("the template died while it loaded the task; was memory short?") from None
-    if said is None:
+        raise TemplateFailed("the template died while it loaded the task; free memory, or use a smaller task") from None
+    if reply is None:
         return None
-    if said.details:
-        raise TemplateFailed(said.problem, said.details)
-    if said.survey is None:
-        raise UserError(said.problem)
-    return said.survey
+    if reply.details:
+        raise TemplateFailed(reply.problem, reply.details)
+    if reply.survey is None:
+        raise UserError(reply.problem)
+    return reply.survey
 
 
 def survey(experiment: Experiment, cores: CorePlan) -> Survey:
-    """Only find out, and start nothing."""
+    """Make a survey without starting a run."""
     with private_folder() as private, prepared_template(private, template_request(experiment, cores)):
         found = answer(private, lambda: False)
     assert found is not None

@@ -1,6 +1,7 @@
-"""Who is killed and who is forked anew, and when: decisions only. No process, no clock.
+"""When processes are killed and restarted. Decisions only: no process, no clock.
 
-The script says so beforehand; after a death that nobody wanted, a policy does. Where both have a say, the script wins.
+The script schedules kills and rejoins. After an unscripted death, the policy ``presence.restart`` decides; a scripted
+kill overrides it.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from testbed.profile.schema import Experiment
 from testbed.profile.script import ScheduledAction
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 32.0
-"""Host seconds from a death to the next fork: twice as many after each death that follows shortly."""
+"""Host seconds from a death to the restart; they double with each further death in a row."""
 STEADY_SECONDS = 60.0
-"""Host seconds: who has lived so long has recovered."""
+"""Host seconds after which a restarted device counts as recovered."""
 MOST_EVALUATORS = 5
-"""Deaths of evaluators without a score in between, after which there is none any more."""
+"""Deaths of evaluators without a score in between; after so many, no further one is forked."""
 
 
 def wait(deaths_before: int) -> float:
-    """Host seconds until somebody who has just died is forked anew."""
+    """Host seconds from a death to the restart."""
     return float(min(FIRST_WAIT * 2 ** min(deaths_before, 16), LONGEST_WAIT))
 
 
 class Restarts:
-    """Of devices, by ``presence.restart``."""
+    """Restarts of devices, by the policy ``presence.restart``."""
 
     def __init__(self, policy: int | str) -> None:
         self._most = math.inf if policy == "always" else 0 if policy == "never" else int(policy)
@@ -36,11 +37,11 @@ class Restarts:
         self._since: dict[str, float] = {}
 
     def began(self, device: str, now: float) -> None:
-        """It lives, since this host second."""
+        """Note that the device is alive since the host second ``now``."""
         self._since[device] = now
 
     def after_death(self, device: str, now: float) -> float | None:
-        """Host seconds until it is forked anew; None: it stays dead."""
+        """Host seconds until the restart; None if the device stays dead."""
         if self._done[device] >= self._most:
             return None
         if now - self._since.get(device, now) > STEADY_SECONDS:
@@ -52,18 +53,18 @@ class Restarts:
 
 
 class EvaluatorRestarts:
-    """One after the other, as long as they score anything."""
+    """Restarts of the evaluator, as long as evaluators score versions."""
 
     def __init__(self, experiment: Experiment) -> None:
         stop, replay = experiment.stop, experiment.replay
         recorded_end = replay.trace is not None and (replay.mode == "strict" or replay.end == "stop")
         self.needed = stop.seconds is None and stop.versions is None and not recorded_end
-        """Whether the run ends by a score, and by nothing else."""
+        """Whether only a score can end the run."""
         self._scored: int | None = None
         self._in_a_row = 0
 
     def after_death(self, scored: int) -> float | None:
-        """Host seconds until the next one is forked; None: no more. ``scored``: the last version with a score."""
+        """Host seconds until the restart; None if there is no further one. ``scored``: the last scored version."""
         if scored != self._scored:
             self._in_a_row = 0
         self._scored, before = scored, self._in_a_row
@@ -72,32 +73,32 @@ class EvaluatorRestarts:
 
 
 class Schedule:
-    """What is still to be done, in the order of its moments."""
+    """The kills and forks that are still to come, in order."""
 
     def __init__(self, actions: Iterable[ScheduledAction] = ()) -> None:
         self._actions = sorted(actions, key=_moment)
 
     @property
     def next(self) -> float:
-        """The moment of what comes first."""
+        """The moment of the first action; infinity if there is none."""
         return self._actions[0].moment if self._actions else math.inf
 
-    def brings_back(self, names: Container[str]) -> bool:
-        """Whether one of them is to live again."""
+    def forks_any(self, names: Container[str]) -> bool:
+        """Whether an action forks one of these processes again."""
         return any(act.do != "kill" and act.device in names for act in self._actions)
 
     def add(self, act: ScheduledAction) -> None:
         bisect.insort(self._actions, act, key=_moment)
 
     def take(self) -> ScheduledAction:
-        """What comes first. Whom the script kills, nobody brings back but the script."""
+        """Remove and return the first action. A scripted kill cancels restarts by the policy."""
         act = self._actions.pop(0)
         if act.do == "kill":
             self._actions = [other for other in self._actions if (other.device, other.do) != (act.device, "restart")]
         return act
 
     def drop(self, names: Container[str]) -> None:
-        """Nothing is to be done to them any more."""
+        """Cancel all actions for these processes."""
         self._actions = [act for act in self._actions if act.device not in names]
 
     def clear(self) -> None:

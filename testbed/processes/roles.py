@@ -1,6 +1,6 @@
 """What a forked process runs, by the type of its configuration.
 
-Imported in the template only, and so in what is forked from it: these modules bring in torch.
+Only the template imports this file, and with it the forked processes: these modules import torch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from testbed.processes.configs import EvaluatorConfig, RoleConfig
 
 
 def run(config: RoleConfig, task: Task, ready: Callable[[str], None]) -> None:
-    """Run the process until the run is over. ``ready`` is for those that the launcher waits for."""
+    """Run the role until the run is over. The aggregator and canaries call ``ready``: the launcher waits for it."""
     match config:
         case AggregatorConfig():
             aggregator.main(config, task, ready)

@@ -1,4 +1,4 @@
-"""Watches the processes of a run until the aggregator ends: notes deaths, kills and forks whom it should, shows all."""
+"""Watches the processes of a run until the aggregator exits: notes deaths, kills and restarts, shows the status."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from testbed.common.clock import WallClock
 from testbed.host import rapl
 from testbed.processes.configs import EvaluatorConfig
 from testbed.processes.pool import AGGREGATOR, POLL_SECONDS, Processes, RunFailed
-from testbed.processes.restarts import EvaluatorRestarts, Restarts, Schedule
+from testbed.processes.restarts import MOST_EVALUATORS, EvaluatorRestarts, Restarts, Schedule
 from testbed.profile.schema import Experiment
 from testbed.profile.script import ScheduledAction
 from testbed.wire.messages import EVALUATOR
 
 BOOT_SECONDS = 1.0
-"""Before a device rejoins, it is forked and warmed up: what that takes here must not be part of its absence."""
+"""Host seconds before its rejoin at which a device is forked, so that its start is not part of the absence."""
 
 
 class RunView(Protocol):
-    """Whoever shows the run while it goes on."""
+    """Shows a run to the user while it is going on."""
 
     def starting(self, ready: int, total: int) -> None: ...
     def stopping(self) -> None: ...
@@ -35,20 +35,22 @@ class RunView(Protocol):
 
 
 class StopRequests:
-    """How often the launcher was told to end the run, and by which signal first."""
+    """How many stop signals the launcher has received, and which was the first."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        self.told = 0
+        self.count = 0
 
     def note(self, number: int, _: object = None) -> None:
         self.signal = self.signal or number
-        self.told += 1
+        self.count += 1
 
 
 class Watchdog:
-    """A death before the start fails the run. After it, a device's is the aggregator's business, and ours if there is a
-    policy that brings it back; the evaluator is forked anew as long as that is any use.
+    """Watches the processes of one run.
+
+    A death before the start fails the run. Later, the aggregator handles the death of a device, and the watchdog
+    restarts the device if the policy says so; it restarts the evaluator as long as evaluators score versions.
     """
 
     def __init__(
@@ -63,22 +65,22 @@ class Watchdog:
         status_file: Path,
         dead: Iterable[str] = (),
     ) -> None:
-        """``dead``: whom the script had killed before the run was interrupted that goes on now."""
+        """``dead``: the devices of a resumed run that the script had killed before its interruption."""
         self._processes, self._devices, self._evaluator = processes, devices, evaluator
         self._schedule, self._stopping, self._view, self._status_file = schedule, stopping, view, status_file
         replay = experiment.replay
-        strict = replay.trace is not None and replay.mode == "strict"  # it can only be the recorded run, or none
+        strict = replay.trace is not None and replay.mode == "strict"  # a restart was not recorded
         self._restarts = Restarts("never" if strict else experiment.presence.restart)
         self._evaluators = EvaluatorRestarts(experiment)
         self._alive: dict[str, ForkServerProcess] = {}
         self._killed = set(dead)
-        """By the script."""
+        """Devices that the script killed."""
         self._signals_passed_on = 0
         self._over = False
-        """Devices are being told to stop."""
+        """Whether devices were asked to stop."""
         self._clock: WallClock | None = None
-        """Of the run, once it has begun."""
-        self._seen, self._scored, self._problem = 0.0, -1, ""
+        """The clock of the run; None before it has begun."""
+        self._status_time, self._scored, self._problem = 0.0, -1, ""
         self._rapl: rapl.RaplMeter | None = None
 
     @property
@@ -86,30 +88,30 @@ class Watchdog:
         return self._rapl.report() if self._rapl is not None else None
 
     def wait(self) -> None:
-        """Of the aggregator."""
+        """Block until the aggregator process exits. Raises RunFailed if the run fails."""
         self._alive = {name: self._processes[name] for name in self._processes}
         while AGGREGATOR in self._alive:
             sentinels = [process.sentinel for process in self._alive.values()]
-            ended = connection.wait(sentinels, timeout=self._until_next_act())
+            ended = connection.wait(sentinels, timeout=self._seconds_to_next_action())
             self._pass_on_signal()
             self._show_status()
             self._meter_host()
             for name in [name for name, process in self._alive.items() if process.sentinel in ended]:
                 self._note_end(name, self._alive.pop(name).exitcode)
             if self._clock is not None and self._alive.keys().isdisjoint(self._devices) and self._all_devices_died():
-                raise RunFailed("every device has died")
+                raise RunFailed("all devices have died")
             if AGGREGATOR in self._alive:
-                self._follow_agenda()
-        if self._processes[AGGREGATOR].exitcode != 0 and self._stopping.told < 2:
+                self._follow_schedule()
+        if self._processes[AGGREGATOR].exitcode != 0 and self._stopping.count < 2:
             raise RunFailed(self._processes.why(AGGREGATOR))
 
     def _pass_on_signal(self) -> None:
-        if self._stopping.told == self._signals_passed_on:
+        if self._stopping.count == self._signals_passed_on:
             return
-        self._signals_passed_on = self._stopping.told
-        if self._stopping.told == 1:
+        self._signals_passed_on = self._stopping.count
+        if self._stopping.count == 1:
             self._view.stopping()
-            self._processes[AGGREGATOR].terminate()  # it ends the run and keeps the results
+            self._processes[AGGREGATOR].terminate()  # it ends the run and saves the results
         else:
             self._processes[AGGREGATOR].kill()
 
@@ -118,9 +120,9 @@ class Watchdog:
             changed = self._status_file.stat().st_mtime
         except FileNotFoundError:
             return
-        if changed == self._seen:
+        if changed == self._status_time:
             return
-        self._seen = changed
+        self._status_time = changed
         status = json.loads(self._status_file.read_text(encoding="utf-8"))
         self._clock = WallClock(status["origin"], status["dilation"])
         self._scored = status["scored"]
@@ -131,7 +133,7 @@ class Watchdog:
 
     def _meter_host(self) -> None:
         if self._rapl is not None:
-            self._rapl.look(time.monotonic())
+            self._rapl.read(time.monotonic())
         elif self._clock is not None:
             self._rapl = rapl.RaplMeter(time.monotonic())
 
@@ -139,12 +141,12 @@ class Watchdog:
 
     def _note_end(self, name: str, code: int | None) -> None:
         if code == 0:
-            if name in self._devices:  # it was told to stop: the run is over
+            if name in self._devices:  # it was asked to stop: the run is over
                 self._over = True
-                self._schedule.drop(self._devices)  # an evaluator is still wanted, for the last score
+                self._schedule.drop(self._devices)  # the evaluator is still needed for the last score
             return
-        # with the aggregator gone as well, that is the news: all end at once if the template dies
-        if AGGREGATOR not in self._alive or self._stopping.told:
+        # if the aggregator has ended, too, report only that: all end together if the template dies
+        if AGGREGATOR not in self._alive or self._stopping.count:
             return
         why = self._processes.why(name)
         if self._clock is None:
@@ -161,18 +163,20 @@ class Watchdog:
         if seconds is None:
             self._view.note(why)
         else:
-            self._view.note(f"{why}; it is forked anew in {seconds:g} s")
+            self._view.note(f"{why}; restart in {seconds:g} s")
             self._fork_later(name, seconds)
 
     def _note_evaluator(self, name: str, why: str) -> None:
         seconds = self._evaluators.after_death(self._scored)
         if seconds is not None:
-            self._view.note(f"{why}; it is forked anew in {seconds:g} s")
+            self._view.note(f"{why}; restart in {seconds:g} s")
             self._fork_later(name, seconds)
         elif self._evaluators.needed:
-            raise RunFailed(f"{why}, as others before it, and only a score could end the run (set stop.seconds)")
+            raise RunFailed(
+                f"{why}; so did {MOST_EVALUATORS - 1} others, and only a score could end the run: set stop.seconds"
+            )
         else:
-            self._view.note(f"{why}, as others before it; the run goes on without scores")
+            self._view.note(f"{why}; so did {MOST_EVALUATORS - 1} others: the run continues without scores")
 
     def _fork_later(self, name: str, seconds: float) -> None:
         assert self._clock is not None
@@ -181,34 +185,34 @@ class Watchdog:
         self._schedule.add(ScheduledAction(moment=moment, at=moment + boot, device=name, do="restart"))
 
     def _all_devices_died(self) -> bool:
-        """Killed or failed; at a normal end, those still alive end with 0. What the script wants is no failure."""
-        if self._killed.issuperset(self._devices) or self._schedule.brings_back(self._devices):
+        """Whether all devices died and none will return. A normal exit (code 0) or a scripted kill is no failure."""
+        if self._killed.issuperset(self._devices) or self._schedule.forks_any(self._devices):
             return False
         return all(self._processes[name].exitcode for name in self._devices if name not in self._killed)
 
-    # ---- the agenda
+    # ---- the schedule
 
-    def _until_next_act(self) -> float:
-        """Host seconds for which there is nothing to do but to look."""
+    def _seconds_to_next_action(self) -> float:
+        """Host seconds until the next scheduled action, at most until the next look at the status."""
         if self._clock is None:
             return POLL_SECONDS
         left = self._clock.host_seconds(self._schedule.next - self._clock.now())
         return min(POLL_SECONDS, max(0.0, left))
 
-    def _follow_agenda(self) -> None:
-        """Kill and fork whom the script, or the policy, wants dead or alive by now."""
-        if self._stopping.told:
+    def _follow_schedule(self) -> None:
+        """Carry out the kills and forks that are due."""
+        if self._stopping.count:
             self._schedule.clear()
         while self._clock is not None and self._schedule.next <= self._clock.now():
             act = self._schedule.take()
             if act.do == "kill":
                 self._processes.kill(act.device)
-                self._alive.pop(act.device, None)  # it is no news that it has died
+                self._alive.pop(act.device, None)  # its death need not be noted
                 self._killed.add(act.device)
             else:
-                self._bring_back(act, self._clock)
+                self._fork_again(act, self._clock)
 
-    def _bring_back(self, act: ScheduledAction, clock: WallClock) -> None:
+    def _fork_again(self, act: ScheduledAction, clock: WallClock) -> None:
         if act.device == EVALUATOR:
             config: DeviceConfig | EvaluatorConfig = self._evaluator
         else:

@@ -1,7 +1,7 @@
-"""Who comes in at a hub: names behind ids and keys, and an account of connections that came to nothing.
+"""Authenticates the peers of a hub by id and key, and counts the connections that were rejected or cut off.
 
-Beside ``testbed.wire.sockets``, the only file that imports zmq. Nothing here has a thread: whoever receives judges the keys
-and reads the account.
+There is no thread here: the hub calls the authenticator whenever it receives. It answers the requests of ZeroMQ's
+authentication protocol (ZAP) and reads the events of a socket monitor.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
 
 from testbed.common.errors import UserError
-from testbed.wire.credentials import AllowList, Credential, Pair
+from testbed.wire.credentials import AllowList, Credential, KeyPair
 
 STRANGER, IMPOSTOR = "stranger/", "impostor/"
-"""In front of what is no name of ours. No device's name has a / in it."""
-CUT_OFF = "its connection was cut off: too large a frame, or somebody took its place"
+"""Prefixes of the names of unknown peers. The name of a device contains no slash."""
+CUT_OFF = "its connection was cut off: a frame was too large, or another connection claimed its id"
 _BAD_KEY = "a key that is not on the list"
 _NO_KEY = "a handshake without a key of this run"
 _NO_HANDSHAKE = "a handshake that failed"
-_SILENT = "a connection that ended without a word"
+_SILENT = "a connection that ended without a message"
 
 _ZAP = "inproc://zeromq.zap.01"
-_MONITOR = "inproc://door"
+_MONITOR = "inproc://authenticator"
 _NO_WAIT = int(zmq.NOBLOCK)
 _FAILED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 _AT_ONCE = 200
-"""Keys and events that are looked at in one go: a flood of connections must not keep the hub from anything else."""
+"""The most requests or events that one call handles: a flood of connections must not block the hub."""
 _EVERY = 32
-"""Messages of a flood between two looks at keys."""
+"""Messages between two checks for requests, while messages keep arriving."""
 
-Account = Counter[tuple[str, str]]
+RejectionCounts = Counter[tuple[str, str]]
 """Peer and reason → how often."""
 
 
-def new_key_pair() -> Pair:
-    """Keys for one end of an encrypted channel."""
+def new_key_pair() -> KeyPair:
+    """A key pair for one end of an encrypted channel. Raises UserError if ZeroMQ was built without CURVE."""
     try:
         return zmq.curve_keypair()
     except zmq.ZMQError as error:
@@ -49,81 +49,86 @@ def new_key_pair() -> Pair:
 
 
 class Authenticator:
-    """Of a hub, before it is bound. Without a server's key nothing is encrypted, and ids alone tell who it is."""
+    """Authenticates the peers of one hub. Create it before the hub is bound.
+
+    Without a secret key in ``allow`` nothing is encrypted, and peers are known by their ids only.
+    """
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], socket: zmq.Socket[bytes], allow: AllowList) -> None:
         self._names, self._ids = dict(allow.ids), {name: credential for credential, name in allow.ids.items()}
         self._keys = {z85.decode(key): name.encode() for key, name in allow.keys.items()}
         self._socket = socket
-        self._judge: zmq.Socket[bytes] | None = None
+        self._zap: zmq.Socket[bytes] | None = None
         self._poller = zmq.Poller()
         if allow.secret is not None:
-            # before the first connection: where nobody judges keys, CURVE takes any
-            self._judge = context.socket(zmq.REP)
-            self._judge.setsockopt(zmq.LINGER, 0)
-            self._judge.bind(_ZAP)
+            # before the first connection: without a ZAP handler, CURVE accepts any key
+            self._zap = context.socket(zmq.REP)
+            self._zap.setsockopt(zmq.LINGER, 0)
+            self._zap.bind(_ZAP)
             socket.setsockopt(zmq.CURVE_SERVER, 1)
             socket.setsockopt(zmq.CURVE_SECRETKEY, allow.secret)
             socket.setsockopt(zmq.ZAP_DOMAIN, b"edgebed")
-            self._poller.register(self._judge, zmq.POLLIN)
+            self._poller.register(self._zap, zmq.POLLIN)
             self._poller.register(socket, zmq.POLLIN)
-        self._until_look = _EVERY
+        self._until_check = _EVERY
         socket.monitor(_MONITOR, _FAILED | zmq.EVENT_DISCONNECTED)
         self._monitor = context.socket(zmq.PAIR)
-        self._monitor.setsockopt(zmq.RCVHWM, 0)  # ZeroMQ's own thread would stand still while it is full
+        self._monitor.setsockopt(zmq.RCVHWM, 0)  # a full queue would block ZeroMQ's own thread
         self._monitor.connect(_MONITOR)
-        self._speakers: dict[int, str] = {}
-        """File number of a connection → who has spoken through it."""
+        self._senders: dict[int, str] = {}
+        """File descriptor of a connection → the peer that sent something through it."""
         self._failed = 0
-        """Handshakes whose connections have yet to end."""
-        self._account: Account = Counter()
+        """Failed handshakes whose connections have not ended yet."""
+        self._rejections: RejectionCounts = Counter()
 
     @property
     def encrypts(self) -> bool:
-        return self._judge is not None
+        return self._zap is not None
 
     def close(self) -> None:
-        """Before the socket: a monitor that nobody is at the other end of would hold ZeroMQ's thread for ever."""
+        """Close the monitor. Call it before the socket is closed, or ZeroMQ's thread would block for ever."""
         self._socket.disable_monitor()
         self._monitor.close(0)
-        if self._judge is not None:
-            self._judge.close(0)
+        if self._zap is not None:
+            self._zap.close(0)
 
     # ---- names
 
-    def name(self, routing: str, frame: Any) -> str:
-        """Of whoever sent a frame under a routing id. The key's name is looked at each time: it costs 1.5 µs, and
-        the same id may be another connection's by now.
+    def peer_name(self, routing: str, frame: Any) -> str:
+        """The name of the peer that sent ``frame`` under a routing id; one with a prefix if the peer is unknown.
+
+        The key is checked for each message: that costs 1.5 µs, and the id may belong to another connection by now.
         """
         name = self._names.get(routing)
         if name is None:
             peer = f"{STRANGER}{routing}"
-        elif self._judge is not None and (owner := frame.get("User-Id")) != name:
+        elif self._zap is not None and (owner := frame.get("User-Id")) != name:
             peer = f"{IMPOSTOR}{owner} as {name}"
         else:
             peer = name
         connection = frame.get(zmq.SRCFD)
-        if self._speakers.get(connection) != peer:
-            self._read_monitor()  # another connection may have had this number before, and its end waits there
-            self._speakers[connection] = peer
+        if self._senders.get(connection) != peer:
+            self._read_monitor()  # an ended connection may have had the same descriptor
+            self._senders[connection] = peer
             if name is not None:
-                self._look_for_the_evicted(name, connection, give_back=peer != name)
+                self._handle_replaced(name, connection, give_back=peer != name)
         return peer
 
-    def _look_for_the_evicted(self, name: str, connection: int, *, give_back: bool) -> None:
-        """Whoever claims an id gets it, and the connection that had it leads nowhere from then on, without an end.
+    def _handle_replaced(self, name: str, connection: int, *, give_back: bool) -> None:
+        """Handle older connections of ``name``: ZeroMQ gave their id to the new one, and does not report their end.
 
-        If the key is another's, we end it: the one whose it is will connect anew, and have its id back.
+        ``give_back``: the new connection has another peer's key. Then close the old connection, so that its owner
+        reconnects and gets the id back.
         """
-        for old in [number for number, who in self._speakers.items() if who == name and number != connection]:
+        for old in [number for number, who in self._senders.items() if who == name and number != connection]:
             if give_back:
-                _hang_up(old)
+                _shut_down(old)
             else:
-                self._speakers[old] = STRANGER
-                self._account[name, CUT_OFF] += 1
+                self._senders[old] = STRANGER
+                self._rejections[name, CUT_OFF] += 1
 
-    def routing(self, peer: str) -> str | None:
-        """The id to answer to; None for whoever has another's id: that is not where an answer belongs."""
+    def routing_id(self, peer: str) -> str | None:
+        """The id to send an answer to; None for an impostor, since the answer would reach the owner of the id."""
         if peer.startswith(STRANGER):
             return peer.removeprefix(STRANGER)
         return self._ids.get(peer)
@@ -131,37 +136,37 @@ class Authenticator:
     # ---- keys
 
     def wait(self, milliseconds: int) -> None:
-        """Until there is a message, or somebody was let in."""
+        """Wait until there is a message or a ZAP request, and answer requests."""
         self._poller.poll(milliseconds)
         self.answer_zap()
 
-    def look(self) -> None:
-        """Judge keys now and then while messages flood in."""
-        self._until_look -= 1
-        if self._until_look <= 0:
+    def answer_zap_sometimes(self) -> None:
+        """Answer ZAP requests once in 32 calls: called for each message while messages keep arriving."""
+        self._until_check -= 1
+        if self._until_check <= 0:
             self.answer_zap()
 
     def answer_zap(self) -> None:
-        """Answer for the keys of those who knock (ZAP, https://rfc.zeromq.org/spec/27)."""
-        self._until_look = _EVERY
-        if self._judge is None:
+        """Accept or reject the keys of new connections (ZAP, https://rfc.zeromq.org/spec/27)."""
+        self._until_check = _EVERY
+        if self._zap is None:
             return
         for _ in range(_AT_ONCE):
             try:
-                version, request, _, _, _, mechanism, *keys = self._judge.recv_multipart(_NO_WAIT)
+                version, request, _, _, _, mechanism, *keys = self._zap.recv_multipart(_NO_WAIT)
             except zmq.Again:
                 return
             name = self._keys.get(keys[0]) if mechanism == b"CURVE" and keys else None
             verdict = [b"400", b"unknown key", b""] if name is None else [b"200", b"", name]
-            self._judge.send_multipart([version, request, *verdict, b""])
+            self._zap.send_multipart([version, request, *verdict, b""])
 
-    # ---- the account
+    # ---- rejected connections
 
-    def rejected_connections(self) -> Account:
-        """Of connections since the last time: of those that never were, and the ends of those that spoke."""
+    def rejected_connections(self) -> RejectionCounts:
+        """Failed handshakes, connections without a message, and known peers that were cut off, since the last call."""
         self._read_monitor()
-        rejected_connections, self._account = self._account, Counter()
-        return rejected_connections
+        counts, self._rejections = self._rejections, Counter()
+        return counts
 
     def _read_monitor(self) -> None:
         for _ in range(_AT_ONCE):
@@ -169,30 +174,30 @@ class Authenticator:
                 event = parse_monitor_message(self._monitor.recv_multipart(_NO_WAIT))
             except zmq.Again:
                 return
-            self._enter(int(event["event"]), int(event["value"]))
+            self._count(int(event["event"]), int(event["value"]))
 
-    def _enter(self, event: int, value: int) -> None:
+    def _count(self, event: int, value: int) -> None:
         if event & _FAILED:
             self._failed += 1
-            plain = _NO_HANDSHAKE if self._judge is None else _NO_KEY
-            self._account[STRANGER, _BAD_KEY if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH else plain] += 1
+            plain = _NO_HANDSHAKE if self._zap is None else _NO_KEY
+            self._rejections[STRANGER, _BAD_KEY if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH else plain] += 1
             return
-        speaker = self._speakers.pop(value, None)
-        if speaker in self._ids:
-            self._account[speaker, CUT_OFF] += 1
-        elif speaker is None and self._failed:
+        sender = self._senders.pop(value, None)
+        if sender in self._ids:
+            self._rejections[sender, CUT_OFF] += 1
+        elif sender is None and self._failed:
             self._failed -= 1
-        elif speaker is None:
-            self._account[STRANGER, _SILENT] += 1
+        elif sender is None:
+            self._rejections[STRANGER, _SILENT] += 1
 
 
-def _hang_up(number: int) -> None:
+def _shut_down(number: int) -> None:
     with contextlib.suppress(OSError), socketlib.socket(fileno=os.dup(number)) as connection:  # it may have ended
         connection.shutdown(socketlib.SHUT_RDWR)
 
 
-def show(socket: zmq.Socket[bytes], credential: Credential) -> None:
-    """Let a peer's socket show its badge when it connects."""
+def set_credential(socket: zmq.Socket[bytes], credential: Credential) -> None:
+    """Have a peer's socket present its credential when it connects."""
     socket.setsockopt(zmq.ROUTING_ID, credential.id.encode())
     if credential.keys is not None:
         socket.setsockopt(zmq.CURVE_PUBLICKEY, credential.keys.public)

@@ -1,7 +1,7 @@
-"""What tells the peers of a run from strangers: an id that nobody can guess, and where it is encrypted a pair of keys.
+"""Credentials: an id that cannot be guessed for each peer of a run and, with encryption, a pair of keys.
 
-Made anew for every run by the launcher, and handed to each process when it is forked. Never written down: whoever has
-a device's badge is that device.
+The launcher makes new ones for every run and passes each to its process when that is forked. They are never written to
+a file: a process that has the credential of a device is that device.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 _ID_BYTES = 16
 
-Pair = tuple[bytes, bytes]
-"""A public and a secret key, as texts."""
+KeyPair = tuple[bytes, bytes]
+"""A public and a secret key, as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """Of one peer, and the server's public one: so it knows whom it talks to."""
+    """The key pair of one peer, and the hub's public key, by which the peer recognizes the hub."""
 
     public: bytes
     secret: bytes = field(repr=False)
@@ -27,7 +27,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """What one peer shows. ``id`` is the routing id of its connection, which a ROUTER gives to whoever claims it."""
+    """What one peer presents. ``id`` is the routing id of its connection, which a ROUTER gives to any claimant."""
 
     id: str = field(repr=False)
     keys: Keys | None = None
@@ -35,16 +35,18 @@ class Credential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowList:
-    """Whom the hub knows: the name behind each id and, where it is encrypted, behind each public key."""
+    """The peers that the hub accepts: the name that belongs to each id and, with encryption, to each public key."""
 
     ids: Mapping[str, str] = field(repr=False)
     keys: Mapping[bytes, str] = field(default_factory=dict)
     secret: bytes | None = field(default=None, repr=False)
-    """The server's own. None: nothing is encrypted."""
+    """The hub's own secret key; None disables encryption."""
 
 
-def issue(names: Iterable[str], new_pair: Callable[[], Pair] | None = None) -> tuple[AllowList, dict[str, Credential]]:
-    """A badge for each name, and the list of them. ``new_pair`` makes keys; None: nothing is encrypted."""
+def issue(
+    names: Iterable[str], new_pair: Callable[[], KeyPair] | None = None
+) -> tuple[AllowList, dict[str, Credential]]:
+    """Make a credential for each name, and the list of them. ``new_pair`` makes keys; None disables encryption."""
     server = new_pair() if new_pair is not None else None
     credentials: dict[str, Credential] = {}
     for name in names:

@@ -1,1 +1,1 @@
-"""Load and abuse: ``python -m tests.chaos`` (a run among kills, freezes, outages and garbage), ``… fuzz`` (frames)."""
+"""Fault injection: ``python -m tests.chaos`` (a run with kills, freezes, outages and garbage), ``… fuzz`` (frames)."""

@@ -1,7 +1,7 @@
-"""``python -m tests.chaos``: a run among kills, freezes, outages and garbage; ``… fuzz``: frames to all who read them.
+"""``python -m tests.chaos``: a run with kills, freezes, outages and garbage; ``… fuzz``: invalid frames to all readers.
 
-Prints what was measured beside what must hold; exit code 1 if something does not. ``--write`` puts the same into a
-document, between its marks.
+Prints what was measured and its bound; exit code 1 if a bound is exceeded. ``--write`` writes it into a document,
+between two marks.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=Settings.seconds, help="longest time of the run")
     parser.add_argument("--devices", type=int, default=Settings.devices)
     parser.add_argument("--updates", type=int, default=Settings.updates, help="updates after which the run ends")
-    parser.add_argument("--frames", type=int, default=200_000, help="of fuzz, over all who read")
+    parser.add_argument("--frames", type=int, default=200_000, help="frames of fuzz, over all targets")
     parser.add_argument("--seed", type=int, default=Settings.seed)
-    parser.add_argument("--write", type=Path, metavar="FILE", help="document with marks for what was measured")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="document with marks for the table")
     choice = parser.parse_args(words)
-    for number in (signal.SIGINT, signal.SIGTERM):  # whoever is told to stop ends its run first
+    for number in (signal.SIGINT, signal.SIGTERM):  # so that a signal ends the run first
         signal.signal(number, signal.default_int_handler)
     command = " ".join(["python -m tests.chaos", *words])
     try:
         if choice.what == "fuzz":
-            found = fuzz.lines(fuzz.everybody(choice.frames, choice.seed, showing.Progress()))
+            found = fuzz.lines(fuzz.all_targets(choice.frames, choice.seed, showing.Progress()))
         else:
             settings = Settings(
                 seconds=choice.seconds, devices=choice.devices, updates=choice.updates, seed=choice.seed

@@ -1,7 +1,7 @@
-"""``python -m tests.chaos fuzz``: frames that are none, by the hundred thousand, to everybody who reads frames.
+"""``python -m tests.chaos fuzz``: hundreds of thousands of invalid frames to everything that reads frames.
 
-Nothing but a refusal may come of them: what else is raised, what hangs, and books that do not balance afterwards are
-escapes. Each is told with the frames that did it, and a seed finds it again.
+They may cause refusals and nothing else. An escape is any other exception, a frame that blocks a process, or accounts
+that do not balance. Each escape is reported with its frames, and the seed reproduces it.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ TARGETS: dict[str, tuple[Target, float]] = {
     "head": (forged.head, 0.04),
     "member": (forged.member, 0.04),
     "evaluator": (forged.evaluator, 0.01),
-    "canary": (forged.singer, 0.01),
+    "canary": (forged.canary_process, 0.01),
 }
-"""Who reads, and which share of the frames."""
-_TOLD_EVERY = 500
+"""Target → its function, and its share of the frames."""
+_SHOWN_EVERY = 500
 _MOST_ESCAPES = 10
 _STUCK_SECONDS = 60
-"""A target that has not taken its next frame by then hangs."""
+"""A target that reads no frame for so long is stuck."""
 
 
 class Stuck(AssertionError):
-    """A frame was not done with in time."""
+    """A frame was not handled in time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Escape:
     problem: str
     frames: list[str]
-    """Hexadecimal, of the last that was read; long ones cut off."""
+    """The last frames that were read, in hexadecimal; long ones are truncated."""
 
 
 @dataclass(kw_only=True)
@@ -63,22 +63,22 @@ class Result:
     mutations: Counter[str] = field(default_factory=Counter)
     escapes: list[Escape] = field(default_factory=list)
     grown: int = 0
-    """Bytes by which the peak of this process's memory rose meanwhile."""
+    """Bytes by which the peak memory of this process rose."""
 
 
 def fuzz(name: str, frames: int, seed: int, seen: Callable[[int], None] = lambda count: None) -> Result:
-    """Give a target so many frames. After an escape it begins anew, with the dice as they are."""
-    target, result, dice = TARGETS[name][0], Result(target=name), random.Random(f"{seed} {name}")
+    """Send frames to a target. After an escape it is started again; the random numbers continue."""
+    target, result, rng = TARGETS[name][0], Result(target=name), random.Random(f"{seed} {name}")
     before, began = _peak(), time.monotonic()
     while result.frames < frames and len(result.escapes) < _MOST_ESCAPES:
         fed = Fed(seen=lambda count, done=result.frames: seen(done + count))
         with tempfile.TemporaryDirectory(prefix="fuzz-") as folder, warnings.catch_warnings(), _watched(fed):
-            warnings.simplefilter("ignore", RuntimeWarning)  # models of any size overflow; a run goes on
+            warnings.simplefilter("ignore", RuntimeWarning)  # huge numbers overflow; a run continues
             try:
-                result.mutations.update(target(dice, frames - result.frames, fed, Path(folder)))
-            except Exception as error:  # noqa: BLE001  this is what is looked for
+                result.mutations.update(target(rng, frames - result.frames, fed, Path(folder)))
+            except Exception as error:  # noqa: BLE001  escapes are what this test looks for
                 shown = [frame[:400].hex() for frame in fed.last]
-                result.escapes.append(Escape(problem=_told(error), frames=shown))
+                result.escapes.append(Escape(problem=_text(error), frames=shown))
         result.frames, result.read = result.frames + fed.frames, result.read + fed.read
         for reason, count in fed.refused.items():
             result.refused[_kind(reason)] += count
@@ -86,18 +86,17 @@ def fuzz(name: str, frames: int, seed: int, seen: Callable[[int], None] = lambda
     return result
 
 
-def everybody(frames: int, seed: int, progress: Callable[[str], None]) -> list[Result]:
-    """Each target, with its share of the frames."""
+def all_targets(frames: int, seed: int, progress: Callable[[str], None]) -> list[Result]:
+    """Fuzz each target with its share of the frames."""
     shares = {name: max(1, round(share * frames)) for name, (_, share) in TARGETS.items()}
     with _quiet():
         return [
-            fuzz(name, count, seed, partial(_told_of, progress, f"{name}, of {count:,}"))
-            for name, count in shares.items()
+            fuzz(name, count, seed, partial(_show, progress, f"{name}, of {count:,}")) for name, count in shares.items()
         ]
 
 
-def _told_of(progress: Callable[[str], None], what: str, done: int) -> None:
-    if done % _TOLD_EVERY == 0:
+def _show(progress: Callable[[str], None], what: str, done: int) -> None:
+    if done % _SHOWN_EVERY == 0:
         progress(f"{what}: {done:,}")
 
 
@@ -120,8 +119,8 @@ def lines(results: list[Result]) -> list[Line]:
     reasons: Counter[str] = Counter()
     for each in results:
         reasons.update(each.refused)
-    told = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common(8))
-    found.append(Line(what="refused by reason", measured=f"{told}, and {max(0, len(reasons) - 8)} others"))
+    shown = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common(8))
+    found.append(Line(what="refused by reason", measured=f"{shown}, and {max(0, len(reasons) - 8)} others"))
     grown = sum(each.grown for each in results) / (1 << 20)
     found.append(
         Line(what="peak memory", measured=f"+{grown:.0f} MiB over all targets, {_peak() / (1 << 20):.0f} in all")
@@ -131,12 +130,12 @@ def lines(results: list[Result]) -> list[Line]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Devices note in their log what they pass over: that is a hundred thousand lines."""
+    """Devices log each frame that they ignore: that would be a hundred thousand lines."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
         yield
 
 
-def _told(error: Exception) -> str:
+def _text(error: Exception) -> str:
     trail = error.__traceback__
     while trail is not None and trail.tb_next is not None:
         trail = trail.tb_next
@@ -145,7 +144,7 @@ def _told(error: Exception) -> str:
 
 
 def _kind(reason: str) -> str:
-    """Reasons that differ in figures and places only are one."""
+    """The reason without figures and places, so that similar ones count as one."""
     return re.sub(r"\d+", "N", re.sub(r" - at `.*|`[^`]*`", "…", reason))[:60]
 
 
@@ -155,14 +154,14 @@ def _peak() -> int:
 
 @contextlib.contextmanager
 def _watched(fed: Fed) -> Iterator[None]:
-    """Fail if no frame was taken for too long; only where signals can be heard, in the main thread."""
-    taken = -1
+    """Fail if no frame is read for too long. Only in the main thread, which receives signals."""
+    frames_before = -1
 
     def look(*_: object) -> None:
-        nonlocal taken
-        if fed.frames == taken:
+        nonlocal frames_before
+        if fed.frames == frames_before:
             raise Stuck(f"nothing was read for {_STUCK_SECONDS} s")
-        taken = fed.frames
+        frames_before = fed.frames
 
     old = signal.signal(signal.SIGALRM, look)
     others = signal.setitimer(signal.ITIMER_REAL, _STUCK_SECONDS, _STUCK_SECONDS)
@@ -170,4 +169,4 @@ def _watched(fed: Fed) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGALRM, old)
-        signal.setitimer(signal.ITIMER_REAL, *others)  # whoever watches over tests
+        signal.setitimer(signal.ITIMER_REAL, *others)  # the time limit of pytest

@@ -1,4 +1,4 @@
-"""Senders of garbage at the endpoint of a run: strangers, under any name, with anything; bounded in count and time."""
+"""Sends garbage to the endpoint of a run, as a stranger under any name; limited in number and time."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _TAIL_BYTES = 1 << 16
 
 
 class Garbage:
-    """``endpoint``: where the aggregator listens; ``size``: numbers in its model. Counts frames by kind."""
+    """``endpoint``: of the aggregator; ``size``: numbers in its model; ``sent`` counts messages by kind."""
 
-    def __init__(self, endpoint: str, size: int, log: Path, dice: random.Random) -> None:
-        self._endpoint, self._size, self._log, self._dice = endpoint, size, log, dice
+    def __init__(self, endpoint: str, size: int, log: Path, rng: random.Random) -> None:
+        self._endpoint, self._size, self._log, self._rng = endpoint, size, log, rng
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.sent: Counter[str] = Counter()
 
@@ -36,11 +36,11 @@ class Garbage:
         self._context.destroy(linger=0)
 
     def send(self, kind: str, device: str) -> None:
-        """As a stranger, or under the name of a device."""
+        """Send messages of a kind, as a stranger or under the name of a device."""
         messages = self._messages(kind, device)
-        name = device.encode() if kind in ("forged", "replayed") else self._dice.choice((None, b"stranger"))
+        name = device.encode() if kind in ("forged", "replayed") else self._rng.choice((None, b"stranger"))
         socket = self._context.socket(zmq.DEALER)
-        # (it may connect again: without that, RECONNECT_IVL -1, a linger hangs for ever where the other end is gone)
+        # (reconnecting stays allowed: with RECONNECT_IVL -1, closing blocks for ever if the other end is gone)
         socket.setsockopt(zmq.SNDTIMEO, int(1000 * _FLOOD_SECONDS))
         if name is not None:
             socket.setsockopt(zmq.ROUTING_ID, name)
@@ -53,33 +53,33 @@ class Garbage:
                 socket.send_multipart(frames)
                 self.sent[kind] += 1
         except zmq.Again:
-            pass  # the aggregator takes no more of it, or has hung up
+            pass  # the aggregator reads no more of it, or has closed the connection
         finally:
             socket.close(_LINGER_MS)
 
     def _messages(self, kind: str, device: str) -> list[Frames]:
-        dice, corpus = self._dice, real_frames(self._size, device)
+        rng, corpus = self._rng, real_frames(self._size, device)
         if kind == "random":
-            return [[dice.randbytes(dice.randrange(200)) for _ in range(dice.randint(1, 3))] for _ in range(_FEW)]
+            return [[rng.randbytes(rng.randrange(200)) for _ in range(rng.randint(1, 3))] for _ in range(_FEW)]
         if kind == "huge":
             limit = largest_frame(self._size)
             return [[bytes(limit - 1)], [*corpus[0], bytes(limit)], [bytes(limit + 1)]]
         if kind == "flood":
-            return [dice.choice(corpus)] * _FLOOD
+            return [rng.choice(corpus)] * _FLOOD
         if kind == "replayed":
             return self._replayed(device) * 3
-        mutator = Mutator(dice, corpus, plausible=0.3)
+        mutator = Mutator(rng, corpus, plausible=0.3)
         claimed = [frames_of(Hello(device=device, pid=1, cores=(0,), samples=1))] if kind == "forged" else []
         return claimed + [frames for frames in (mutator.next() for _ in range(_FEW)) if frames]
 
     def _replayed(self, device: str) -> list[Frames]:
-        """An update that the aggregator has taken, as the trace tells of it, once more."""
+        """An update that the trace says has arrived, once more."""
         with self._log.open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
             lines = [line for line in file.read().splitlines()[1:-1] if line.startswith(b'{"kind":"arrived"')]
         if not lines:
             return []
-        seen = msgspec.json.decode(self._dice.choice(lines), type=trace.Arrived)
+        seen = msgspec.json.decode(self._rng.choice(lines), type=trace.Arrived)
         update = Update(
             device=device,
             ticket=seen.ticket,

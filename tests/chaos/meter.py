@@ -1,4 +1,4 @@
-"""How much memory processes have to themselves, over time, and whether that grows."""
+"""The unique memory of processes over time, and whether it grows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import psutil
 
 _START_UP = 0.1
-"""Share of what was sampled that is left out: buffers are filled and code is loaded there."""
+"""Share of the samples that is left out at the beginning, where buffers are filled and code is loaded."""
 _LEAST_SAMPLES = 5
 _LEAST_SECONDS = 60.0
-"""Of a device's life: in a shorter one, all is start-up."""
+"""Of one device process: a shorter one is still starting."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,14 +20,14 @@ class Growth:
     slope: float
     """Bytes per unit."""
     total: float
-    """Bytes, by the slope, over what was looked at."""
+    """Bytes, by the slope, over all samples."""
     first: float
     last: float
-    """Bytes that there were, at its ends."""
+    """Bytes at the first and at the last sample."""
 
 
 def growth(places: list[float], amounts: list[float], left_out: float = _START_UP) -> Growth | None:
-    """A straight line through the samples but for the first, by least squares; None if there are too few."""
+    """A straight line through the samples, without the first ones, by least squares; None if there are too few."""
     if not places:
         return None
     since = places[0] + left_out * (places[-1] - places[0])
@@ -40,7 +40,7 @@ def growth(places: list[float], amounts: list[float], left_out: float = _START_U
 
 @dataclass
 class Meter:
-    """Samples of the aggregator by updates, of devices (by process: a new life begins anew) by host seconds."""
+    """Samples of the aggregator over updates, and of each device process over host seconds."""
 
     updates: list[float] = field(default_factory=list)
     aggregator: list[float] = field(default_factory=list)
@@ -48,13 +48,13 @@ class Meter:
     most: float = 0.0
     """Bytes of the largest device."""
 
-    def look_at_aggregator(self, process: psutil.Process, updates: int) -> None:
+    def sample_aggregator(self, process: psutil.Process, updates: int) -> None:
         amount = _own(process)
         if amount is not None:
             self.updates.append(float(updates))
             self.aggregator.append(amount)
 
-    def look_at_device(self, process: psutil.Process, now: float) -> None:
+    def sample_device(self, process: psutil.Process, now: float) -> None:
         amount = _own(process)
         if amount is not None:
             moments, amounts = self.devices[process.pid]
@@ -66,13 +66,13 @@ class Meter:
         return growth(self.updates, self.aggregator, left_out)
 
     def of_devices(self) -> list[Growth]:
-        """Of each life that was long enough; per host second."""
+        """The growth of each device process that lived long enough; per host second."""
         long = [samples for samples in self.devices.values() if samples[0][-1] - samples[0][0] >= _LEAST_SECONDS]
         return [each for samples in long if (each := growth(*samples)) is not None]
 
 
 def _own(process: psutil.Process) -> float | None:
-    """Bytes that belong to nobody else (USS): pages that are shared with the template are none of a leak."""
+    """Unique bytes (USS): pages that are shared with the template are not a leak."""
     try:
         return float(process.memory_full_info().uss)
     except psutil.Error:

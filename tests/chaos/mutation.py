@@ -1,4 +1,4 @@
-"""What damage, malice and other programs make of real frames. Seeded: the same frames for the same seed."""
+"""Damages real frames, as bad hardware, attackers or other programs might. The same seed makes the same frames."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _LARGEST_FRAME = 3 * MAX_HEADER
 
 
 class Mutator:
-    """Makes frames out of real ones. ``kinds`` counts by what was done to them."""
+    """Makes frames from real ones. ``kinds`` counts the kinds of changes."""
 
     def __init__(self, rng: random.Random, corpus: Sequence[Frames], *, plausible: float = 0.0) -> None:
-        """``plausible``: of so many messages, only one number is another, which gets them past any decoder."""
+        """``plausible``: the share of messages in which only one number is changed, which any decoder accepts."""
         self._rng, self._corpus, self._plausible = rng, corpus, plausible
         self.kinds: dict[str, int] = {}
 
     def next(self) -> Frames:
-        """One message, real or not."""
+        """The next message, with damage."""
         return self.of(self._rng.choice(self._corpus))
 
     def of(self, frames: Frames) -> Frames:
-        """What becomes of these frames: one to three things are done to them."""
+        """These frames after one to three changes."""
         if self._rng.random() < self._plausible:
             return self._done(_plausible_values, frames)
         for _ in range(self._rng.choice((1, 1, 1, 2, 3))):
@@ -70,7 +70,7 @@ def _patched(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
 
 
 def _announced_lengths(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
-    """A text, bytes, a list or a map of up to 4 billion entries, of which a few are there."""
+    """The header announces text, bytes, a list or a map of up to 4 billion entries; only a few follow."""
 
     def announce(data: bytearray) -> bytes:
         mark = bytes([rng.choice((0xC6, 0xC9, 0xDB, 0xDD, 0xDF))])
@@ -82,14 +82,14 @@ def _announced_lengths(rng: random.Random, frames: Frames, _: Sequence[Frames]) 
 
 
 def _spliced(rng: random.Random, frames: Frames, corpus: Sequence[Frames]) -> Frames:
-    """The beginning of one header, the end of another."""
+    """The beginning of one header and the end of another."""
     other = rng.choice(corpus)[0]
     head = frames[0] if frames else b""
     return [head[: rng.randint(0, len(head))] + other[rng.randint(0, len(other)) :], *frames[1:]]
 
 
 def _other_frames(rng: random.Random, frames: Frames, corpus: Sequence[Frames]) -> Frames:
-    """One missing, one twice, all of another message behind it, in another order, or with somebody else's vector."""
+    """A frame missing or doubled, another message appended, another order, or the vector of another message."""
     other, first = rng.choice(corpus), frames[:1]
     return rng.choice(
         (frames[1:], first, frames * 2, [*frames, b""], frames + other, frames[::-1], [*first, *other[1:]], [])
@@ -101,7 +101,7 @@ def _random_bytes(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Fr
 
 
 def _huge(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
-    """Rarely: it takes time to make."""
+    """A huge frame. Rarely, since it takes time to make."""
     if rng.random() > 0.01:
         return frames
     filler = bytes(rng.randint(MAX_HEADER - 100, _LARGEST_FRAME))
@@ -120,17 +120,17 @@ def _in_one(rng: random.Random, frames: Frames, change: Callable[[bytearray], by
 
 
 def _changed_values(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
-    """Somewhere in the header, another value: of the wrong type, out of range, not finite, or right by chance."""
+    """Another value somewhere in the header: of the wrong type, out of range, not finite, or valid by chance."""
     return _with_header(frames, lambda header: _replace(rng, header, _value(rng)))
 
 
 def _plausible_values(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
-    """A number of the right type and any size, which a decoder cannot object to."""
+    """A number of the right type and any size, which a decoder accepts."""
     return _with_header(frames, lambda header: _stretch(rng, header))
 
 
 def _fields(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
-    """A field is missing, or there is one more, or one has another name."""
+    """A field is missing, added or renamed."""
 
     def change(header: Any) -> Any:
         if not isinstance(header, dict) or not header:
@@ -143,7 +143,7 @@ def _fields(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
 
 
 def _nested(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
-    """Lists or maps in each other, deeper than anybody's stack; as the whole header or in a field of it."""
+    """Lists or maps nested deeper than any stack; as the whole header or in one field."""
     depth = rng.choice((3, 100, _DEEP, 20 * _DEEP))
     deep = rng.choice((b"\x91", b"\x81\xa1k")) * depth + b"\xc0"
     if rng.random() < 0.5 or not frames:

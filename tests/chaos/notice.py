@@ -1,4 +1,4 @@
-"""How long it takes until a device is missed, and is back: what was done to it against what the trace says."""
+"""How long it takes until the aggregator notices that a device is gone or back: attacks compared with the trace."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from testbed.history import trace
-from tests.chaos.adversary import Done
+from tests.chaos.adversary import DoneAttack
 
 
 @dataclass(frozen=True, kw_only=True)
 class Noticed:
-    """In host seconds."""
+    """Delays in host seconds from an attack to its notice in the trace."""
 
     seconds: Sequence[float]
     never: int
-    """Not at all, although there was time."""
+    """Attacks that were not noticed although there was time."""
     cut_short: int
-    """The run ended too early to tell."""
+    """Attacks after which the run ended too early."""
 
     def within(self, bound: float) -> bool:
         return not self.never and all(seconds <= bound for seconds in self.seconds)
 
 
-class Comings:
-    """When devices left and came, on the host's clock. ``origin``: time zero of the run on it."""
+class PresenceTimes:
+    """When devices joined and left, on the host's clock. ``origin``: time zero of the run on it."""
 
     def __init__(self, events: Iterable[trace.Event], origin: float) -> None:
         self.dilation, self._ended = 1.0, math.inf
@@ -46,26 +46,26 @@ class Comings:
                 case _:
                     pass
 
-    def missed(self, done: Sequence[Done], bound: float) -> Noticed:
-        """From the deed until the device was said to have left. Who was not there, nobody could miss."""
+    def missed(self, done: Sequence[DoneAttack], bound: float) -> Noticed:
+        """From the attack until the device left. Devices that were absent are not counted."""
         there = [each for each in done if self.was_there(each)]
-        return self._noticed([(each.moment, self._left[each.deed.device]) for each in there], bound)
+        return self._noticed([(each.moment, self._left[each.attack.device]) for each in there], bound)
 
-    def was_there(self, done: Done) -> bool:
-        """Or its process had been forked after a death, and had not said hello."""
+    def was_there(self, done: DoneAttack) -> bool:
+        """Whether the device was present. (A restarted process may not have joined yet.)"""
         came, went = (
-            [at for at in moments[done.deed.device] if at < done.moment] for moments in (self._joined, self._left)
+            [at for at in moments[done.attack.device] if at < done.moment] for moments in (self._joined, self._left)
         )
         return bool(came) and (not went or came[-1] > went[-1])
 
-    def back(self, done: Sequence[Done], bound: float) -> Noticed:
-        """From the thaw of devices that had left until they were there again."""
+    def back(self, done: Sequence[DoneAttack], bound: float) -> Noticed:
+        """From the thaw of a device that had left until it joined again."""
         gone = [each for each in done if each.thawed is not None and self.left_meanwhile(each)]
-        return self._noticed([(each.thawed or 0.0, self._joined[each.deed.device]) for each in gone], bound)
+        return self._noticed([(each.thawed or 0.0, self._joined[each.attack.device]) for each in gone], bound)
 
-    def left_meanwhile(self, done: Done) -> bool:
+    def left_meanwhile(self, done: DoneAttack) -> bool:
         """Whether the device left while it was frozen."""
-        return any(done.moment <= moment <= (done.thawed or math.inf) for moment in self._left[done.deed.device])
+        return any(done.moment <= moment <= (done.thawed or math.inf) for moment in self._left[done.attack.device])
 
     def _noticed(self, waits: Sequence[tuple[float, list[float]]], bound: float) -> Noticed:
         seconds, never, cut_short = [], 0, 0

@@ -1,4 +1,4 @@
-"""What a run meets, drawn from a seed before it begins: its profile with outages, and what the adversary does when."""
+"""The plan of attacks on a run, drawn from a seed: its profile with outages, and the adversary's actions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ NAME = "chaos"
 _BEAT = 0.25
 _JOB_SAMPLES = 8
 _SECONDS_PER_SAMPLE = 0.02
-"""A job of one step takes 0.16 s: 32 devices make more than a hundred updates a second, and leave two cores room."""
+"""A job of one step takes 0.16 s: 32 devices make over a hundred updates per second, and do not fill two cores."""
 _FLEET_AT_ONCE = 1 / 3
-"""Of the fleet, no more is dead or frozen at a time: or a run would be about that only."""
+"""The largest share of the fleet that is dead or frozen at the same time."""
 _KILLED_SECONDS, _THAWED_SECONDS = 5.0, 2.0
-"""Host seconds for which a device is left alone after that: until it is there again, if this was its first death."""
+"""Host seconds for which a device is not attacked again: enough to rejoin after a first death."""
 _GARBAGE = ("random", "mutated", "forged", "huge", "replayed", "flood")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Of one run among an adversary's doings. It ends after so many updates, or so many seconds."""
+    """The settings of one run with attacks. It ends after ``updates``, or after ``seconds``."""
 
     seconds: float = 400.0
     devices: int = 32
@@ -28,10 +28,10 @@ class Settings:
     seed: int = 1
     timeout: float = 2.0
     slack: float = 0.6
-    """Host seconds after which at the latest the aggregator looks after its devices, as ADR 17 states: it does so every
-    0.1 s, and while updates are due no later than 0.5 s after that."""
+    """The most host seconds until the aggregator checks its devices (ADR 17): it does so every 0.1 s, and at most 0.5 s
+    later while updates are due."""
     every: float = 0.4
-    """Mean seconds from one deed to the next."""
+    """Mean seconds between two attacks."""
 
     @property
     def short_freeze(self) -> float:
@@ -43,8 +43,8 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deed:
-    """``at``: seconds after time zero. ``do``: kill, freeze, blind (the evaluator) or a kind of garbage."""
+class Attack:
+    """``at``: seconds after time zero. ``do``: kill, freeze, blind (kill the evaluator) or a kind of garbage."""
 
     at: float
     do: str
@@ -57,7 +57,7 @@ def names(settings: Settings) -> list[str]:
 
 
 def profile(settings: Settings) -> dict[str, Any]:
-    dice = random.Random(f"{settings.seed} profile")
+    rng = random.Random(f"{settings.seed} profile")
     device = {"title": "a device that is in a hurry", "source": "none", "seconds_per_sample": _SECONDS_PER_SAMPLE}
     return {
         "name": NAME,
@@ -80,42 +80,42 @@ def profile(settings: Settings) -> dict[str, Any]:
             }
         ],
         "stop": {"seconds": settings.seconds} | ({"versions": settings.updates} if settings.updates else {}),
-        "events": [_outage(dice, settings) for _ in range(max(4, int(settings.seconds / 5)))],
+        "events": [_outage(rng, settings) for _ in range(max(4, int(settings.seconds / 5)))],
     }
 
 
-def _outage(dice: random.Random, settings: Settings) -> dict[str, Any]:
-    """A link that is slow or lossy, or a device that hangs, for a while; now and then all links at once."""
-    at, do = dice.uniform(0.5, settings.seconds), dice.choice(("rate", "drop", "suspend"))
-    everybody = do != "suspend" and dice.random() < 0.1
-    event = {"at": at, "do": do, "device": "*" if everybody else dice.choice(names(settings))}
-    event["seconds"] = dice.uniform(0.2, 0.5 if everybody else 4.0)
+def _outage(rng: random.Random, settings: Settings) -> dict[str, Any]:
+    """A link that is slow or lossy, or a suspended device, for some seconds; sometimes all links at once."""
+    at, do = rng.uniform(0.5, settings.seconds), rng.choice(("rate", "drop", "suspend"))
+    all_links = do != "suspend" and rng.random() < 0.1
+    event = {"at": at, "do": do, "device": "*" if all_links else rng.choice(names(settings))}
+    event["seconds"] = rng.uniform(0.2, 0.5 if all_links else 4.0)
     if do != "suspend":
-        event["value"] = dice.uniform(0.02, 0.5) if do == "rate" else dice.uniform(0.5, 0.99)
+        event["value"] = rng.uniform(0.02, 0.5) if do == "rate" else rng.uniform(0.5, 0.99)
     return event
 
 
-def deeds(settings: Settings) -> list[Deed]:
-    """In the order in which they are done. No device is a victim while it is one already, or comes back."""
-    dice = random.Random(f"{settings.seed} deeds")
+def attacks(settings: Settings) -> list[Attack]:
+    """The attacks in order. A device is not attacked while an attack lasts, or while it rejoins."""
+    rng = random.Random(f"{settings.seed} deeds")
     free = dict.fromkeys(names(settings), 0.0)
-    """Device → when it is a victim no more."""
-    found: list[Deed] = []
-    now, blinded = 1.0, 0.0
+    """Device → when it may be attacked again."""
+    found: list[Attack] = []
+    now, blind_again_at = 1.0, 0.0
     while True:
-        now += dice.expovariate(1.0 / settings.every)
+        now += rng.expovariate(1.0 / settings.every)
         if now >= settings.seconds:
             return found
-        do = dice.choices(("kill", "short", "long", "blind", "garbage"), (4, 2, 2, 1, 6))[0]
+        do = rng.choices(("kill", "short", "long", "blind", "garbage"), (4, 2, 2, 1, 6))[0]
         idle = [name for name, until in free.items() if until <= now]
         if do == "garbage" or len(idle) < settings.devices * (1 - _FLEET_AT_ONCE):
-            found.append(Deed(at=now, do=dice.choice(_GARBAGE), device=dice.choice(names(settings))))
+            found.append(Attack(at=now, do=rng.choice(_GARBAGE), device=rng.choice(names(settings))))
         elif do == "blind":
-            if now >= blinded:
-                blinded = now + 10.0
-                found.append(Deed(at=now, do="blind"))
+            if now >= blind_again_at:
+                blind_again_at = now + 10.0
+                found.append(Attack(at=now, do="blind"))
         else:
-            victim = dice.choice(idle)
+            victim = rng.choice(idle)
             seconds = {"kill": 0.0, "short": settings.short_freeze, "long": settings.long_freeze}[do]
             free[victim] = now + (seconds + _THAWED_SECONDS if seconds else _KILLED_SECONDS)
-            found.append(Deed(at=now, do="kill" if do == "kill" else "freeze", device=victim, seconds=seconds))
+            found.append(Attack(at=now, do="kill" if do == "kill" else "freeze", device=victim, seconds=seconds))

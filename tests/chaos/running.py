@@ -1,4 +1,4 @@
-"""A run through the command line among an adversary's doings, from start to end, and what was seen of it."""
+"""Runs the command line with attacks from start to end, and collects what was observed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import tomli_w
 
 from testbed.history import trace
 from tests.chaos import plan
-from tests.chaos.adversary import Adversary, Done, members
+from tests.chaos.adversary import Adversary, DoneAttack, members
 from tests.chaos.garbage import Garbage
 from tests.chaos.meter import Meter
 from tests.chaos.plan import Settings
@@ -29,36 +29,36 @@ from tests.live.runs import Outcome, Run, started
 _TICK_SECONDS = 0.02
 _SAMPLE_SECONDS, _DEVICES_AT_ONCE = 0.5, 4
 _PATIENCE = 60.0
-"""Host seconds that a run may take longer than it should: its start, its last score, and its results."""
+"""Host seconds that a run may take longer: for its start, its last score and its results."""
 
 Progress = Callable[[str], None]
 
 
 class Overdue(AssertionError):
-    """A run that does not end by itself."""
+    """The run does not end by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """A run that has ended, and what was done to it."""
+    """A run that has ended, and the attacks on it."""
 
     settings: Settings
     outcome: Outcome
     origin: float
-    done: list[Done]
-    blinded: int
+    done: list[DoneAttack]
+    evaluators_killed: int
     missed: int
     garbage: Counter[str]
     meter: Meter
     seconds: float
     """Host seconds from time zero to the end of its last process."""
     leftovers: str
-    """What was left behind, if anything."""
+    """What the run left behind; empty if nothing."""
     interrupted: bool
 
 
 def carry_out(settings: Settings, folder: Path, progress: Progress = lambda text: None) -> Seen:
-    """Run it into ``folder``. Ctrl-C ends the run as it would by itself."""
+    """Run an experiment with attacks, with results in ``folder``. Ctrl-C ends the run cleanly."""
     path = folder / f"{plan.NAME}.toml"
     path.write_text(tomli_w.dumps(plan.profile(settings)), encoding="utf-8")
     leftovers, watched = "", None
@@ -79,10 +79,10 @@ def _watch(run: Run, settings: Settings, progress: Progress) -> dict[str, Any]:
     size = next(event.bytes for event in trace.read(log) if isinstance(event, trace.Arrived)) // 4
     [hub] = Path(os.environ["TMPDIR"]).glob("edgebed-*/hub")
     garbage = Garbage(f"ipc://{hub}", size, log, random.Random(f"{settings.seed} garbage"))
-    adversary, meter = Adversary(run, plan.deeds(settings), garbage, origin), Meter()
+    adversary, meter = Adversary(run, plan.attacks(settings), garbage, origin), Meter()
     interrupted = False
     try:
-        _look_on(run, settings, adversary, meter, origin, progress)
+        _attack(run, settings, adversary, meter, origin, progress)
     except KeyboardInterrupt:
         interrupted = True
         run.process.send_signal(signal.SIGINT)
@@ -94,7 +94,7 @@ def _watch(run: Run, settings: Settings, progress: Progress) -> dict[str, Any]:
         "outcome": outcome,
         "origin": origin,
         "done": adversary.done,
-        "blinded": adversary.blinded,
+        "evaluators_killed": adversary.evaluators_killed,
         "missed": adversary.missed,
         "garbage": garbage.sent,
         "meter": meter,
@@ -103,26 +103,26 @@ def _watch(run: Run, settings: Settings, progress: Progress) -> dict[str, Any]:
     }
 
 
-def _look_on(
+def _attack(
     run: Run, settings: Settings, adversary: Adversary, meter: Meter, origin: float, progress: Progress
 ) -> None:
-    """Until the run ends."""
+    """Attack and measure until the run ends."""
     names, sample_at = itertools.cycle(plan.names(settings)), 0.0
     while run.process.poll() is None:
         now = time.monotonic()
         if now - origin > settings.seconds + _PATIENCE:
-            raise Overdue(f"{settings.seconds:g} seconds are over since {now - origin - settings.seconds:.0f} s")
+            raise Overdue(f"the run should have ended {now - origin - settings.seconds:.0f} s ago")
         adversary.act()
         if now >= sample_at:
             sample_at = now + _SAMPLE_SECONDS
             status, there = _status(), members(run)
             updates = int(status["tally"]["applied"]) if status else 0
             if status and "aggregator" in there:
-                meter.look_at_aggregator(there["aggregator"], updates)
+                meter.sample_aggregator(there["aggregator"], updates)
             for name in itertools.islice(names, _DEVICES_AT_ONCE):
                 if name in there:
-                    meter.look_at_device(there[name], now)
-            kills = sum(done.deed.do == "kill" for done in adversary.done)
+                    meter.sample_device(there[name], now)
+            kills = sum(done.attack.do == "kill" for done in adversary.done)
             progress(
                 f"{now - origin:5.0f} s, {updates} updates, {kills} kills, {len(adversary.done) - kills} freezes,"
                 f" {adversary.missed} missed"
@@ -137,6 +137,6 @@ def _status() -> dict[str, Any]:
     files = list(Path(os.environ["TMPDIR"]).glob("edgebed-*/status.json"))
     try:
         status: dict[str, Any] = json.loads(files[0].read_text(encoding="utf-8")) if files else {}
-    except FileNotFoundError:  # it has just ended
+    except FileNotFoundError:  # the run has just ended
         return {}
     return status

@@ -1,4 +1,4 @@
-"""What was measured, as a table on the terminal and in a document."""
+"""Shows the measurements as a table on the terminal and in a document."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LINE_SECONDS = 10.0
 
 
 class Progress:
-    """One line that is written over and over; where nobody looks, one every ten seconds."""
+    """One line that is overwritten; without a terminal, a new line every ten seconds."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -42,7 +42,7 @@ def chaos(settings: Settings, progress: Progress) -> list[Line]:
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         seen = running.carry_out(settings, Path(folder), progress)
         if seen.interrupted:
-            raise KeyboardInterrupt  # its run has ended; half of one proves nothing
+            raise KeyboardInterrupt  # the run has ended; a part of it proves nothing
         found = verdict.lines(seen)
         if seen.outcome.code != 0:
             print(f"\n{seen.outcome.stderr}", file=sys.stderr)
@@ -62,12 +62,12 @@ def show(found: Sequence[Line], command: str) -> None:
 
 
 def write(path: Path, what: str, found: Sequence[Line], command: str) -> None:
-    """Put a table between the marks of ``what``."""
+    """Replace the table between the marks of ``what``."""
     begin, end = f"<!-- {what}: begin, written by tests.chaos -->", f"<!-- {what}: end -->"
     before, _, rest = path.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)
     if not after:
-        raise SystemExit(f"{path}: {begin} and {end} are missing; put them where the table is to be")
+        raise SystemExit(f"{path}: {begin} and {end} are missing; add them where the table belongs")
     rows = [f"| {line.what} | {line.measured} | {line.bound} | {_WORDS[line.holds]} |" for line in found]
     table = [f"`{command}` ({_where()}):", "", "| what | measured | bound | |", "| --- | --- | --- | --- |", *rows]
     path.write_text("\n".join([before + begin, *table, end + after]), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""The aggregator's side of fuzzing: the decoder, what peers may say, and a whole process under every rule.
+"""Fuzzing of the aggregator: the decoder, the check of peers, and a whole process under every strategy.
 
-Each target takes so many frames that are mostly none, and must neither fail nor hang.
+Each target reads mostly invalid frames, and must neither fail nor block.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.process.aggregator_config import AggregatorConfig
-from aggregator.process.peers import Peers
+from aggregator.process.assembly import peers_of
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
 from testbed.history import trace
@@ -40,24 +40,24 @@ from tests.live.runs import Outcome
 
 SIZE = TinyTask.SIZE
 AT_ONCE = 500
-"""Frames for one process: then it ends and is looked at, and another begins."""
+"""Frames for one process: then it ends and is checked, and another one starts."""
 _REAL_SHARE = 0.2
-"""Of what devices answer, so much is what they should: so that a run goes on among all the rest."""
+"""The share of valid answers of devices, so that the run makes progress."""
 
 
 class Wrong(AssertionError):
-    """Nothing was raised, but what is there afterwards is not right."""
+    """Nothing was raised, but the results are wrong."""
 
 
 @dataclasses.dataclass
 class Fed:
-    """What became of frames so far."""
+    """Counts what happened to the frames."""
 
     frames: int = 0
     read: int = 0
     refused: Counter[str] = dataclasses.field(default_factory=Counter)
     last: Frames = dataclasses.field(default_factory=list)
-    """The last one: it is to blame if anything fails."""
+    """The last message: the cause, if anything fails."""
     seen: Callable[[int], None] = lambda count: None
 
     def take(self, frames: Frames) -> Frames:
@@ -70,27 +70,27 @@ class Fed:
 
 
 Target = Callable[[random.Random, int, Fed, Path], dict[str, int]]
-"""Takes a seed's dice, a number of frames, what is to be told, and a folder; gives the mutations by kind."""
+"""Random numbers, number of frames, counters and a folder → number of mutations by kind."""
 
 
-# ---- what is read, and by whom
+# ---- the decoder and the peers
 
 
-def decoder(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, int]:
-    mutator = Mutator(dice, real_frames(SIZE, "rpi-1"))
+def decoder(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, int]:
+    mutator = Mutator(rng, real_frames(SIZE, "rpi-1"))
     for _ in range(frames):
         _read(fed, lambda data: decode(data, SIZE), mutator.next())
     return mutator.kinds
 
 
-def peers(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, int]:
-    """Everybody whom an aggregator knows, and some whom it does not."""
-    mutator = Mutator(dice, real_frames(SIZE, "host-1"))
+def peers(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, int]:
+    """All peers that an aggregator knows, and some that it does not."""
+    mutator = Mutator(rng, real_frames(SIZE, "host-1"))
     who = ("host-1", "host-1", "host-1", "canary@1", EVALUATOR, "stranger", "\udcff\udc00", "")
-    hub = Peers(_config(folder), SIZE)
+    hub = peers_of(_config(folder), SIZE)
     try:
         for _ in range(frames):
-            peer = dice.choice(who)
+            peer = rng.choice(who)
             _read(fed, lambda data, peer=peer: hub.read(peer, data), mutator.next())  # type: ignore[misc]
     finally:
         hub.close()
@@ -129,11 +129,11 @@ def _config(folder: Path) -> AggregatorConfig:
 
 
 class Crowd(World):
-    """Devices that answer as they should now and then, among peers that say anything."""
+    """Devices that sometimes answer correctly, among peers that send anything."""
 
-    def __init__(self, time: Time, dice: random.Random, mutator: Mutator, frames: int, fed: Fed) -> None:
+    def __init__(self, time: Time, rng: random.Random, mutator: Mutator, frames: int, fed: Fed) -> None:
         super().__init__(time, canary=True)
-        self._dice, self._mutator, self._left, self._fed = dice, mutator, frames, fed
+        self._rng, self._mutator, self._left, self._fed = rng, mutator, frames, fed
         self._answers: dict[str, Frames] = {}
         self.on_train = self._answer
 
@@ -152,49 +152,50 @@ class Crowd(World):
             trains=1,
         )
         self._answers[device] = frames_of(update)
-        if self._dice.random() < _REAL_SHARE:
+        if self._rng.random() < _REAL_SHARE:
             self.update(device, train, at=train.sent + 0.01, due=train.sent + 0.01)
 
     def receive(self, timeout: float) -> tuple[str, list[Buffer]] | None:
-        if self._left == 0 or self._dice.random() < 0.3:
+        if self._left == 0 or self._rng.random() < 0.3:
             return super().receive(timeout)
         self._left -= 1
         self.time.now += 1e-4
         del self.said[:-100]
-        peer = self._dice.choice(("host-1", "host-2", "host-1", "host-2", "canary@1", EVALUATOR, "stranger"))
+        peer = self._rng.choice(("host-1", "host-2", "host-1", "host-2", "canary@1", EVALUATOR, "stranger"))
         answer = self._answers.get(peer)
-        frames = self._mutator.of(answer) if answer and self._dice.random() < 0.5 else self._mutator.next()
+        frames = self._mutator.of(answer) if answer and self._rng.random() < 0.5 else self._mutator.next()
         return peer, [*self._fed.take(frames)]
 
 
-def aggregator(dice: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, int]:
-    """A whole process, under each rule in turn. Afterwards its books balance, and its results can be made."""
-    mutator = Mutator(dice, [*real_frames(SIZE, "host-1"), *real_frames(SIZE, "host-2")], plausible=0.5)
-    for number, strategy in enumerate(itertools.cycle(_rules())):
+def aggregator(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, int]:
+    """A whole process, under each strategy in turn. Afterwards its accounts must balance and results be written."""
+    mutator = Mutator(rng, [*real_frames(SIZE, "host-1"), *real_frames(SIZE, "host-2")], plausible=0.5)
+    for number, strategy in enumerate(itertools.cycle(_strategies())):
         if fed.frames >= frames:
             return mutator.kinds
         run = RunFolder.new(folder, f"fuzz-{number}", datetime.now(UTC))
         with pytest.MonkeyPatch.context() as patch:
             time = Time()
             patch.setattr("testbed.common.clock.time", time)
-            patch.setattr("aggregator.process.main._truth", lambda fleet, task: None)  # the task has one device's data
-            crowd = Crowd(time, dice, mutator, min(AT_ONCE, frames - fed.frames), fed)
-            # what comes too often is dropped unread: not here
-            settings = ("stop.seconds=1.0", "stop.delivery=0.5", "transport.rate=1e15")
+            # the task has the data of one device only
+            patch.setattr("aggregator.process.assembly.true_groups", lambda fleet, task: None)
+            crowd = Crowd(time, rng, mutator, min(AT_ONCE, frames - fed.frames), fed)
+            # without the limit, which would drop most messages unread
+            settings = ("stop.seconds=1.0", "stop.delivery=0.5", "transport.message_limit=1e15")
             process = prepare(crowd, run.path, patch, *settings, strategy=strategy())
             process.run()
-        _look_at(run, list(process._peers.fleet.values()), fed)
+        _check(run, list(process._peers.fleet.values()), fed)
         os.close(run._lock)
         run.remove()
-    raise AssertionError("there are rules")
+    raise AssertionError("there are strategies")
 
 
-def _rules() -> list[Callable[[], Strategy]]:
-    named = [name for name in STRATEGIES if name != "asafl"]  # it needs a radio cell; in its place:
+def _strategies() -> list[Callable[[], Strategy]]:
+    named = [name for name in STRATEGIES if name != "asafl"]  # it needs a radio cell; OnRequest replaces it
     return [*(lambda name=name: STRATEGIES[name](**PARAMETERS.get(name, {})) for name in named), OnRequest]  # type: ignore[misc]
 
 
-def _look_at(run: RunFolder, devices: list[DeviceSpec], fed: Fed) -> None:
+def _check(run: RunFolder, devices: list[DeviceSpec], fed: Fed) -> None:
     count = Outcome(code=0, stdout="", stderr="", folder=run.path).recount()
     settled = sum(number for name, number in count.items() if name != "dispatched")
     if settled != count["dispatched"]:

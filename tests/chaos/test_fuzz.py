@@ -1,4 +1,4 @@
-"""The short form of ``python -m tests.chaos fuzz``: nothing but a refusal comes of frames that are none."""
+"""The short form of ``python -m tests.chaos fuzz``: invalid frames cause refusals and nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OTHERS = 500
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_whatever_comes_is_read_or_refused_and_nothing_escapes(target: str) -> None:
+def test_every_frame_is_read_or_refused_and_nothing_escapes(target: str) -> None:
     frames = FRAMES.get(target, OTHERS)
     result = fuzz(target, frames, seed=1)
     assert result.escapes == []
@@ -27,19 +27,19 @@ def test_whatever_comes_is_read_or_refused_and_nothing_escapes(target: str) -> N
     assert result.refused.total() > frames / 4
 
 
-def test_it_begins_with_messages_of_every_kind() -> None:
+def test_the_corpus_has_messages_of_every_kind() -> None:
     assert {type(message) for message in real_messages(SIZE, "a")} == set(Message.__subclasses__())
     for frames in real_frames(SIZE, "a"):
         decode([*frames], SIZE)
 
 
-def test_the_same_seed_makes_the_same_frames_and_every_mutation_is_tried() -> None:
+def test_the_same_seed_makes_the_same_frames_and_every_mutation_is_used() -> None:
     one, other = (Mutator(random.Random(5), real_frames(SIZE, "a")) for _ in range(2))
     assert [one.next() for _ in range(500)] == [other.next() for _ in range(500)]
     assert len(one.kinds) == 12
 
 
-def test_an_escape_is_caught_and_told_with_its_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_escape_is_caught_and_reported_with_its_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(frames: object, size: int) -> Message:
         raise ZeroDivisionError("my own bug")
 

@@ -1,4 +1,4 @@
-"""What must hold after a run among kills, freezes, outages and garbage, with figures."""
+"""What must hold after a run with kills, freezes, outages and garbage, with figures."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 from testbed.history import trace
 from tests.chaos.meter import Growth
-from tests.chaos.notice import Comings, Noticed
+from tests.chaos.notice import Noticed, PresenceTimes
 from tests.chaos.running import Seen
 
 MOST_GROWTH = 1024.0
-"""Bytes per update that the aggregator may grow by. An update leaves a kilobyte in the trace, and its model has 24:
-whatever keeps one of them in memory for good is beyond it, and what the allocator does is not."""
+"""Bytes per update by which the aggregator may grow. An update adds a kilobyte to the trace, and its model has 24: a
+leak of either exceeds the bound, effects of the allocator do not."""
 _SHORT = 0.75
-"""Of the time-out: it counts from the last heartbeat, which was before the freeze."""
+"""Share of the timeout, which counts from the last heartbeat, before the freeze."""
 LEAST_UPDATES = 5000
-"""With fewer, what is loaded and cached once weighs more than anything that is left behind with every update."""
+"""With fewer, memory that is allocated once outweighs a leak per update."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,13 +32,13 @@ class Line:
 
 def lines(seen: Seen) -> list[Line]:
     events = seen.outcome.events
-    comings = Comings(events, seen.origin)
+    presence = PresenceTimes(events, seen.origin)
     return [
         *_end(seen, events),
-        *_books(seen, events),
-        *_notice(seen, comings),
+        *_accounts(seen, events),
+        *_notice(seen, presence),
         *_memory(seen),
-        *_doings(seen, comings),
+        *_attacks(seen, presence),
     ]
 
 
@@ -64,13 +64,13 @@ def _end(seen: Seen, events: Sequence[trace.Event]) -> list[Line]:
     ]
 
 
-def _books(seen: Seen, events: Sequence[trace.Event]) -> list[Line]:
+def _accounts(seen: Seen, events: Sequence[trace.Event]) -> list[Line]:
     try:
         count, problem = seen.outcome.recount(), ""
     except (AssertionError, KeyError) as error:
         count, problem = {"dispatched": 0}, f"a ticket ended twice, or without a beginning: {error!r}"
     settled = {name: number for name, number in count.items() if name != "dispatched"}
-    told = {name: seen.outcome.summary[name] for name in count}
+    summary = {name: seen.outcome.summary[name] for name in count}
     applied = Counter(ticket for event in events if isinstance(event, trace.Aggregated) for ticket in event.tickets)
     twice = sum(times > 1 for times in applied.values())
     figures = " + ".join(f"{number:,} {name}" for name, number in settled.items() if number)
@@ -82,31 +82,31 @@ def _books(seen: Seen, events: Sequence[trace.Event]) -> list[Line]:
             holds=not problem and sum(settled.values()) == count["dispatched"],
         ),
         Line(
-            what="summary.json against the trace, counted anew",
-            measured="the same" if told == count else f"{told}",
+            what="summary.json compared with a recount of the trace",
+            measured="the same" if summary == count else f"{summary}",
             bound="the same",
-            holds=told == count,
+            holds=summary == count,
         ),
         Line(what="tickets applied twice", measured=f"{twice}", bound="0", holds=twice == 0),
     ]
 
 
-def _notice(seen: Seen, comings: Comings) -> list[Line]:
-    timeout, slack = seen.settings.timeout * comings.dilation, seen.settings.slack
-    kills = [done for done in seen.done if done.deed.do == "kill"]
+def _notice(seen: Seen, presence: PresenceTimes) -> list[Line]:
+    timeout, slack = seen.settings.timeout * presence.dilation, seen.settings.slack
+    kills = [done for done in seen.done if done.attack.do == "kill"]
     long = [done for done in seen.done if done.frozen > timeout + slack]
     short = [done for done in seen.done if 0 < done.frozen <= _SHORT * timeout]
-    hasty = sum(map(comings.left_meanwhile, short))
+    hasty = sum(map(presence.left_meanwhile, short))
     return [
-        _timed("a killed device is missed after", comings.missed(kills, slack), slack),
+        _timed("a killed device is missed after", presence.missed(kills, slack), slack),
         _timed(
             f"a frozen device is missed after (time-out {timeout:g} s)",
-            comings.missed(long, timeout + slack),
+            presence.missed(long, timeout + slack),
             timeout + slack,
         ),
-        _timed("… and is there again, when it thaws, after", comings.back(long, slack), slack),
+        _timed("… and is present again after its thaw within", presence.back(long, slack), slack),
         Line(
-            what=f"missed of those frozen for {_SHORT * timeout:g} s or less",
+            what=f"devices frozen for {_SHORT * timeout:g} s or less that were missed",
             measured=f"{hasty} of {len(short)}",
             bound="0",
             holds=hasty == 0,
@@ -115,12 +115,12 @@ def _notice(seen: Seen, comings: Comings) -> list[Line]:
 
 
 def _timed(what: str, noticed: Noticed, bound: float) -> Line:
-    told = [f"{len(noticed.seconds)} times"]
+    parts = [f"{len(noticed.seconds)} times"]
     if noticed.seconds:
-        told = [f"p50 {statistics.median(noticed.seconds):.2f} s", f"at most {max(noticed.seconds):.2f} s", *told]
-    told += [f"{noticed.never} never"] * bool(noticed.never)
-    told += [f"{noticed.cut_short} cut short by the end"] * bool(noticed.cut_short)
-    return Line(what=what, measured=", ".join(told), bound=f"≤ {bound:g} s", holds=noticed.within(bound))
+        parts = [f"p50 {statistics.median(noticed.seconds):.2f} s", f"at most {max(noticed.seconds):.2f} s", *parts]
+    parts += [f"{noticed.never} never"] * bool(noticed.never)
+    parts += [f"{noticed.cut_short} cut short by the end"] * bool(noticed.cut_short)
+    return Line(what=what, measured=", ".join(parts), bound=f"≤ {bound:g} s", holds=noticed.within(bound))
 
 
 def _memory(seen: Seen) -> list[Line]:
@@ -128,7 +128,7 @@ def _memory(seen: Seen) -> list[Line]:
     judged = applied >= LEAST_UPDATES
     found = [
         Line(
-            what="the aggregator's own memory",
+            what="unique memory of the aggregator",
             measured=f"{_grown(aggregator, 1.0, 'update')}{_lately(seen)}",
             bound=f"≤ {MOST_GROWTH:g} B per update" if judged else "",
             holds=(aggregator is not None and aggregator.slope <= MOST_GROWTH) if judged else None,
@@ -141,8 +141,8 @@ def _memory(seen: Seen) -> list[Line]:
         typical = next(each for each in devices if each.slope == middle)
         found.append(
             Line(
-                what=f"a device's own memory (median of {len(devices)} lives)",
-                measured=f"{_grown(typical, own, 'update of its own')}; the largest had {_mib(seen.meter.most)}",
+                what=f"unique memory of a device (median of {len(devices)} processes)",
+                measured=f"{_grown(typical, own, 'own update')}; the largest had {_mib(seen.meter.most)}",
             )
         )
     return found
@@ -158,7 +158,7 @@ def _grown(growth: Growth | None, per: float, unit: str) -> str:
 
 
 def _lately(seen: Seen) -> str:
-    """What is allocated once, whenever that is, is not left behind with every update."""
+    """The growth in the second half: memory that is allocated once is not a leak per update."""
     half = seen.meter.of_aggregator(0.5)
     return "" if half is None else f"; {half.slope:+.1f} B per update in the second half"
 
@@ -167,16 +167,16 @@ def _mib(amount: float) -> str:
     return f"{amount / (1 << 20):.1f} MiB"
 
 
-def _doings(seen: Seen, comings: Comings) -> list[Line]:
-    kinds, summary = Counter(done.deed.do for done in seen.done), seen.outcome.summary
-    absent = sum(not comings.was_there(done) for done in seen.done)
+def _attacks(seen: Seen, presence: PresenceTimes) -> list[Line]:
+    kinds, summary = Counter(done.attack.do for done in seen.done), seen.outcome.summary
+    absent = sum(not presence.was_there(done) for done in seen.done)
     sent = ", ".join(f"{count:,} {kind}" for kind, count in sorted(seen.garbage.items()))
     return [
-        Line(what="devices killed; started again", measured=f"{kinds['kill']}; {summary['restarts']}"),
+        Line(what="devices killed; restarted", measured=f"{kinds['kill']}; {summary['restarts']}"),
         Line(what="devices frozen", measured=f"{kinds['freeze']}"),
-        Line(what="evaluators killed", measured=f"{seen.blinded}"),
-        Line(what="deeds whose victim was not there", measured=f"{seen.missed + absent}"),
-        Line(what="messages that are none, sent", measured=f"{seen.garbage.total():,}: {sent}"),
+        Line(what="evaluators killed", measured=f"{seen.evaluators_killed}"),
+        Line(what="attacks whose victim was absent", measured=f"{seen.missed + absent}"),
+        Line(what="invalid messages sent", measured=f"{seen.garbage.total():,}: {sent}"),
         Line(what="refusals counted", measured=f"{summary['refused']:,}"),
         Line(what="updates lost, rejected", measured=f"{summary['lost']:,}, {summary['rejected']:,}"),
     ]

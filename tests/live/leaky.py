@@ -1,4 +1,4 @@
-"""The command line with a leak: it writes down the badges of its peers, for a test that wants to steal them."""
+"""The command line with a leak: it writes the credentials of all peers to a file, for a test that steals them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ import msgspec
 
 import run_testbed
 from testbed.wire import credentials
-from testbed.wire.credentials import AllowList, Credential, Pair, issue
+from testbed.wire.credentials import AllowList, Credential, KeyPair, issue
 
-FILE = "EDGEBED_TEST_BADGES"
+FILE = "EDGEBED_TEST_CREDENTIALS"
 
 
-def leak(names: Iterable[str], new_pair: Callable[[], Pair] | None = None) -> tuple[AllowList, dict[str, Credential]]:
-    allow, given = issue(names, new_pair)
-    Path(os.environ[FILE]).write_bytes(msgspec.json.encode(given))
-    return allow, given
+def leak(
+    names: Iterable[str], new_pair: Callable[[], KeyPair] | None = None
+) -> tuple[AllowList, dict[str, Credential]]:
+    allow, issued = issue(names, new_pair)
+    Path(os.environ[FILE]).write_bytes(msgspec.json.encode(issued))
+    return allow, issued
 
 
 if __name__ == "__main__":

@@ -19,13 +19,13 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 @contextlib.contextmanager
 def nothing_left_over() -> Iterator[None]:
-    """Runs that begin inside must be gone at the end.
+    """Fail if a run that starts in this block leaves processes, files or shared memory behind.
 
-    Their processes are known by a variable in their environment, which they cannot shed by losing their parent, and
-    their temporary folder is one of their own: other runs on the same host are none of our business.
+    A variable in the environment marks its processes, even those that lost their parent, and it has a temporary folder
+    of its own: so other runs on the same host do not matter.
     """
     mark, shared = uuid.uuid4().hex, set(os.listdir(_SHARED_MEMORY))
-    # directly below the usual place, because the path of a unix socket must be short
+    # directly below the usual folder: the path of a unix socket must be short
     with tempfile.TemporaryDirectory(prefix="live-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv(_MARK, mark)
         patch.setenv("TMPDIR", folder)
@@ -38,7 +38,7 @@ def nothing_left_over() -> Iterator[None]:
 
 
 def _end_leftovers(mark: str) -> list[str]:
-    """What outlived the run by more than a moment; it is ended, so that one failure does not make the next."""
+    """Processes that outlived the run by some seconds. They are killed, so that they do not disturb the next test."""
     found = [process for process in psutil.process_iter() if _belongs(process, mark)]
     _, alive = psutil.wait_procs(found, timeout=_LAST_SECONDS)
     left = []
@@ -53,4 +53,4 @@ def _belongs(process: psutil.Process, mark: str) -> bool:
     try:
         return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(_MARK) == mark
     except psutil.Error:
-        return False  # gone by now, or another user's
+        return False  # it has ended, or belongs to another user

@@ -1,4 +1,4 @@
-"""Starts real runs through the command line, waits for what they do, and collects what they leave."""
+"""Starts real runs by the command line, waits for their events, and collects their results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.05
 SMALL: dict[str, Any] = {
     "name": "small",
     "seed": 1,
-    "dilation": "auto",  # 1 where the host is calm: a neighbour's load must not have a test refused
+    "dilation": "auto",  # 1 on an idle host; load of other programs must not make a test fail
     "strategy": "fedasync",
     "training": {"steps": 4, "batch": 32, "lr": 0.1, "momentum": 0.5},
     "evaluation": {"every": 0.5},
@@ -42,7 +42,7 @@ Result = subprocess.CompletedProcess[str]
 
 
 def write_profile(folder: Path, **changes: Any) -> Path:
-    """The small experiment with other values at the top level, as a file."""
+    """Write the small experiment, with changes at the top level, to a file."""
     path = folder / "small.toml"
     path.write_text(tomli_w.dumps(SMALL | changes), encoding="utf-8")
     return path
@@ -77,7 +77,7 @@ class Outcome:
         return [event for event in self.events if isinstance(event, kind)]
 
     def recount(self) -> dict[str, int]:
-        """What became of the tickets, counted anew in the trace: no ticket may end twice, or without a beginning."""
+        """Count in the trace how tickets ended. No ticket may end twice, or without a dispatch."""
         count = dict.fromkeys(("dispatched", "applied", "rejected", "lost", "superseded", "delivered"), 0)
         in_flight: set[int] = set()
         for event in self.events:
@@ -87,7 +87,7 @@ class Outcome:
                 count["dispatched"] += 1
             elif isinstance(event, trace.Aggregated):
                 fresh = [ticket for ticket in event.tickets if ticket in in_flight]
-                assert len(fresh) == len(event.staleness)  # others were used before, and are used again
+                assert len(fresh) == len(event.staleness)  # other tickets were applied before, and are used again
                 in_flight.difference_update(fresh)
                 count["applied"] += len(fresh)
             elif isinstance(event, trace.Merged):
@@ -101,12 +101,12 @@ class Outcome:
 
 
 class Run:
-    """A run under way."""
+    """A run that is going on."""
 
     def __init__(
         self, profile: Path, out: Path, options: tuple[str, ...], *, report: bool = False, program: Path = PROGRAM
     ) -> None:
-        options = options if report else ("--no-report", *options)  # it takes seconds, and has tests of its own
+        options = options if report else ("--no-report", *options)  # a report takes seconds, and has its own tests
         command = [sys.executable, str(program), "run", str(profile), "--out", str(out), *options]
         self._out = out
         self.process = subprocess.Popen(
@@ -124,7 +124,7 @@ class Run:
         return folder
 
     def wait_for(self, condition: Callable[[], T], what: str) -> T:
-        """The first true answer. Fails as soon as the run ends without one."""
+        """Wait for the first true answer and return it. Fails as soon as the run ends without one."""
         limit = time.monotonic() + PATIENCE
         while not (answer := condition()):
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -134,12 +134,12 @@ class Run:
         return answer
 
     def wait_until_traced(self, kind: str, count: int = 1) -> None:
-        """Until the trace has ``count`` events of a kind: then the fleet is at work."""
+        """Wait until the trace has ``count`` events of a kind."""
         word = f'{{"kind":"{kind}",'
         self.wait_for(lambda: self.traced().count(word) >= count, f"{count} × {kind}")
 
     def wait_until_at_work(self) -> None:
-        """Until the live view would show a device in training, although updates come more often than heartbeats."""
+        """Wait until the status shows a device in training, although updates are more frequent than heartbeats."""
 
         def states() -> set[str]:
             return {state for state, *_ in self.status().get("devices", {}).values()}
@@ -147,13 +147,13 @@ class Run:
         self.wait_for(lambda: "training" in states(), "a device in training")
 
     def status(self) -> dict[str, Any]:
-        """What the live view is shown; nothing before the run has begun."""
+        """The status that the live view shows; empty before the run has begun."""
         files = list(Path(os.environ["TMPDIR"]).glob("edgebed-*/status.json"))
         status: dict[str, Any] = json.loads(files[0].read_text(encoding="utf-8")) if files else {}
         return status
 
     def members(self) -> dict[str, psutil.Process]:
-        """The processes of the run by name. Each writes to the log of its name; the template to none."""
+        """The processes of the run by name, which is that of their log file; the template has none."""
         members = {"launcher": psutil.Process(self.process.pid)}
         for process in members["launcher"].children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):
@@ -165,7 +165,7 @@ class Run:
         return members | {"template": psutil.Process(template)}
 
     def finish(self) -> Outcome:
-        """Wait for the end. Its pipes close only when the last process that could write to them is gone."""
+        """Wait for the end. The pipes close when the last process that could write to them has ended."""
         stdout, stderr = self.process.communicate(timeout=PATIENCE)
         folders = list(self._out.iterdir()) if self._out.exists() else []
         folder = folders[0] if folders else self._out
@@ -177,7 +177,7 @@ class Run:
 
 
 def command(*words: str) -> Result:
-    """What the command line says to anything that is not a run."""
+    """Execute a command that is not a run."""
     return subprocess.run(
         [sys.executable, str(PROGRAM), *words],
         capture_output=True,
@@ -190,7 +190,7 @@ def command(*words: str) -> Result:
 
 @contextlib.contextmanager
 def started(profile: Path, *options: str, report: bool = False, program: Path = PROGRAM) -> Iterator[Run]:
-    """A run into ``runs`` beside the profile; ended by force if the test fails half-way."""
+    """Start a run with results in ``runs`` beside the profile; kill it if the test fails."""
     run = Run(profile, profile.parent / "runs", options, report=report, program=program)
     try:
         yield run
@@ -204,6 +204,6 @@ def started(profile: Path, *options: str, report: bool = False, program: Path = 
 
 
 def complete(profile: Path, *options: str, report: bool = False) -> Outcome:
-    """A run from start to end."""
+    """Execute a run from start to end."""
     with started(profile, *options, report=report) as run:
         return run.finish()

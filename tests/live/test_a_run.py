@@ -1,4 +1,4 @@
-"""One ordinary run, looked at while it goes on and afterwards."""
+"""One ordinary run, checked while it is going on and afterwards."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ DEVICES = ["rpi4-1", "rpi4-2", "phone-1", "phone-2"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """What the kernel said of a process while the run went on."""
+class Observed:
+    """What the kernel reported about a process during the run."""
 
     pid: int
     cores: list[int]
@@ -32,7 +32,7 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class Ordinary:
-    seen: dict[str, Seen]
+    seen: dict[str, Observed]
     outcome: Outcome
 
 
@@ -49,7 +49,7 @@ def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ordinary]:
             seen = {}
             for name, process in run.members().items():
                 with process.oneshot():
-                    seen[name] = Seen(
+                    seen[name] = Observed(
                         pid=process.pid,
                         cores=process.cpu_affinity() or [],
                         threads=process.num_threads(),
@@ -59,7 +59,7 @@ def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ordinary]:
         yield Ordinary(seen=seen, outcome=outcome)
 
 
-def test_every_member_is_a_process_of_its_own(ordinary: Ordinary) -> None:
+def test_every_member_of_a_run_is_a_process(ordinary: Ordinary) -> None:
     canaries = [f"canary@{core}" for core in set(ordinary.outcome.json("meta.json")["core_plan"]["devices"])]
     assert sorted(ordinary.seen) == sorted(["launcher", "template", "aggregator", "evaluator", *canaries, *DEVICES])
     pids = {name: seen.pid for name, seen in ordinary.seen.items() if name != "template"}
@@ -70,7 +70,7 @@ def test_every_member_is_a_process_of_its_own(ordinary: Ordinary) -> None:
     }
 
 
-def test_every_member_is_pinned_as_the_core_plan_says(ordinary: Ordinary) -> None:
+def test_every_process_is_pinned_as_the_core_plan_says(ordinary: Ordinary) -> None:
     plan = ordinary.outcome.json("meta.json")["core_plan"]
     planned = dict(zip(DEVICES, plan["devices"], strict=True))
     planned |= {name: plan[name] for name in ("aggregator", "evaluator")}
@@ -85,19 +85,19 @@ def test_every_member_is_pinned_as_the_core_plan_says(ordinary: Ordinary) -> Non
     }
 
 
-def test_the_aggregator_has_the_higher_priority(ordinary: Ordinary) -> None:
+def test_the_aggregator_has_the_highest_priority(ordinary: Ordinary) -> None:
     nice = {name: seen.nice for name, seen in ordinary.seen.items()}
     assert nice["aggregator"] < min(nice[name] for name in DEVICES) <= max(nice[name] for name in DEVICES)
     assert max(nice[name] for name in DEVICES) < nice["evaluator"]
 
 
-def test_every_member_computes_with_one_thread(ordinary: Ordinary) -> None:
+def test_every_process_computes_with_one_thread(ordinary: Ordinary) -> None:
     assert ordinary.seen["template"].threads == 1
-    # beside the one that computes, ZeroMQ has a reaper and an I/O thread
+    # ZeroMQ adds a reaper and an I/O thread
     assert max(seen.threads for name, seen in ordinary.seen.items() if name not in ("launcher", "template")) <= 3
 
 
-def test_a_run_ends_well_and_says_how(ordinary: Ordinary) -> None:
+def test_a_run_ends_with_exit_code_0_and_prints_its_results(ordinary: Ordinary) -> None:
     outcome = ordinary.outcome
     assert (outcome.code, outcome.stderr) == (0, "")
     assert "core plan: aggregator" in outcome.stdout
@@ -121,7 +121,7 @@ def test_the_run_folder_is_complete(ordinary: Ordinary) -> None:
         "checkpoints",
         "logs",
     }
-    assert os.listdir(folder / "logs") == []  # nobody had anything to complain about
+    assert os.listdir(folder / "logs") == []  # no process logged a problem
     meta, summary = ordinary.outcome.json("meta.json"), ordinary.outcome.summary
     assert {
         "host",
@@ -178,18 +178,18 @@ def test_the_run_folder_is_complete(ordinary: Ordinary) -> None:
     assert [row["device"] for row in rows] == DEVICES
 
 
-def test_the_verdict_on_the_timing_is_in_a_file_of_its_own_and_in_the_summary(ordinary: Ordinary) -> None:
+def test_the_certificate_is_in_its_own_file_and_in_the_summary(ordinary: Ordinary) -> None:
     certificate = ordinary.outcome.json("fidelity.json")
     assert ordinary.outcome.summary["fidelity"] == certificate
-    assert certificate["verdict"] in ("PASS", "WARN", "FAIL")  # this host may be busy with something else
+    assert certificate["verdict"] in ("PASS", "WARN", "FAIL")  # the host may be busy
     verdicts = {line["name"]: line["verdict"] for line in certificate["invariants"]}
     assert len(verdicts) == 10
-    # these do not depend on how busy it is
+    # these do not depend on the load of the host
     assert {verdicts[name] for name in ("loss", "causality", "conservation")} == {"PASS"}
     assert verdicts["step time"] != "not measured"
 
 
-def test_the_trace_says_how_busy_the_aggregator_was_and_what_was_asked_of_the_host(ordinary: Ordinary) -> None:
+def test_the_trace_has_the_load_of_the_aggregator_and_the_demand_on_the_host(ordinary: Ordinary) -> None:
     [header] = ordinary.outcome.of_kind(trace.Header)
     assert header.demand == pytest.approx(max(ordinary.outcome.json("meta.json")["demand"].values()))
     assert header.dilation == ordinary.outcome.summary["dilation"]
@@ -198,7 +198,7 @@ def test_the_trace_says_how_busy_the_aggregator_was_and_what_was_asked_of_the_ho
     assert sum(load.span for load in loads) >= ordinary.outcome.summary["host_seconds"] - 0.1
 
 
-def test_no_update_is_taken_up_before_it_is_due(ordinary: Ordinary) -> None:
+def test_no_update_is_handled_before_it_is_due(ordinary: Ordinary) -> None:
     arrived = ordinary.outcome.of_kind(trace.Arrived)
     assert min(event.t - event.due for event in arrived) >= 0
     assert {event.bytes for event in arrived} == {event.bytes for event in ordinary.outcome.of_kind(trace.Uploaded)}
@@ -224,7 +224,7 @@ def test_no_update_is_applied_that_was_not_trained_and_uploaded(ordinary: Ordina
     assert applied <= trained & uploaded
 
 
-def test_metrics_tell_the_version_and_the_moment_it_came_to_be(ordinary: Ordinary) -> None:
+def test_metrics_have_the_version_and_the_moment_when_it_was_made(ordinary: Ordinary) -> None:
     made = {event.version: event.t for event in ordinary.outcome.of_kind(trace.Aggregated)} | {0: 0.0}
     rows = ordinary.outcome.csv("metrics.csv")
     assert list(rows[0]) == ["time_s", "host_s", "version", "joules", "bytes", "accuracy", "loss"]
@@ -237,7 +237,7 @@ def test_metrics_tell_the_version_and_the_moment_it_came_to_be(ordinary: Ordinar
     assert ordinary.outcome.summary["final_accuracy"] == float(rows[-1]["accuracy"])
 
 
-def test_versions_tell_when_they_came_to_be_and_out_of_what(ordinary: Ordinary) -> None:
+def test_versions_have_the_moment_and_the_updates_that_they_were_made_from(ordinary: Ordinary) -> None:
     made = ordinary.outcome.of_kind(trace.Aggregated)
     rows = ordinary.outcome.csv("versions.csv")
     assert [(int(row["version"]), int(row["updates"])) for row in rows] == [(each.version, 1) for each in made]
@@ -262,13 +262,13 @@ def test_the_joules_of_a_run_are_those_of_its_devices_and_of_its_phases(ordinary
     assert sum(float(row["contribution"]) for row in rows) == pytest.approx(1.0, abs=0.001)
 
 
-def test_what_the_host_used_is_in_the_summary_if_it_was_measured(ordinary: Ordinary) -> None:
+def test_the_energy_of_the_host_is_in_the_summary_if_it_was_measured(ordinary: Ordinary) -> None:
     measured = ordinary.outcome.summary["host_energy"]
     assert measured is None or all(joules >= 0 for joules in measured["joules"].values())
     assert ("host: " in ordinary.outcome.stdout) == (measured is not None)
 
 
-def test_the_checkpoint_holds_the_tensors_of_the_model(ordinary: Ordinary) -> None:
+def test_the_final_checkpoint_has_the_tensors_of_the_model(ordinary: Ordinary) -> None:
     tensors = load_file(ordinary.outcome.folder / "checkpoints" / "final.safetensors")
     sizes = {event.bytes for event in ordinary.outcome.of_kind(trace.Downloaded)}
     assert {4 * sum(tensor.size for tensor in tensors.values())} == sizes

@@ -1,4 +1,4 @@
-"""A host that is too small for a fleet says so before anything starts, and what would fit."""
+"""A run that is too large for the host is refused before it starts, with the dilation that would fit."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.live.runs import command, complete, write_profile
 pytestmark = pytest.mark.live
 
 DENSE: list[dict[str, Any]] = [{"profile": "rpi5", "link": "wifi", "count": 40}]
-"""None of them is too fast for a core, all together are too much for it."""
+"""None of them is too fast for a core, but together they are too many."""
 FAST: list[dict[str, Any]] = [{"profile": "rpi5", "link": "wifi", "count": 2, "seconds_per_sample": 5e-6}]
-"""Faster than any core: Python alone takes longer for a step."""
+"""Faster than any core: Python alone needs longer for a step."""
 LIGHT: list[dict[str, Any]] = [{"profile": "rpi3bplus", "link": "wifi", "count": 2, "seconds_per_sample": 0.02}]
 
 
 @pytest.fixture(autouse=True)
 def two_cores() -> Iterator[None]:
-    """However many there are, runs see two of them: one for all the devices."""
+    """Let runs use two cores only: one for all devices."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(before)[:2])
     yield
@@ -37,8 +37,8 @@ def test_a_run_that_does_not_fit_is_refused_with_figures_and_the_smallest_dilati
     assert (outcome.code, outcome.stdout) == (2, "")
     [line] = outcome.stderr.splitlines()
     found = re.match(
-        r"error: this host is too small: core \d+ is asked for ([\d.]+) of itself \(\d+ devices ([\d.]+), aggregator"
-        r" ([\d.]+)\) and 0\.80 is the most that keeps deadlines; --dilation ([\d.]+) is the smallest that fits",
+        r"error: this host is too small: the demand on core \d+ is ([\d.]+) \(\d+ devices ([\d.]+), aggregator"
+        r" ([\d.]+)\), and 0\.80 is the most that keeps deadlines; --dilation ([\d.]+) is the smallest that fits",
         line,
     )
     assert found is not None, line
@@ -52,7 +52,7 @@ def test_a_run_that_does_not_fit_is_refused_with_figures_and_the_smallest_dilati
 def test_a_device_that_is_faster_than_a_core_of_this_host_is_named(tmp_path: Path) -> None:
     outcome = complete(write_profile(tmp_path, devices=[*LIGHT, *FAST], dilation=1.0), "--quiet")
     assert outcome.code == 2
-    assert "error: devices[1]: rpi5-1 should do a step of 32 samples in 0.16 ms, but a core of this host" in (
+    assert "error: devices[1]: rpi5-1 must compute a step of 32 samples in 0.16 ms, but a core of this host" in (
         outcome.stderr
     )
     assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]
@@ -65,14 +65,14 @@ def test_a_plan_that_does_not_fit_says_what_would_and_ends_with_code_1(tmp_path:
     assert (refused.returncode, table["fits"], table["dilation"], table["capacity"]) == (1, False, 1.0, 0.8)
     assert max(core["demand"] for core in table["cores"]) > 0.8
     assert len(table["devices"]) == 40
-    # twice the smallest: the next measurement of this host may come out otherwise
+    # twice the smallest: the next calibration may measure a slower host
     slower = command("plan", profile, "--dilation", str(2 * table["smallest_dilation"]))
     assert slower.returncode == 0
     assert "it fits\nsmallest dilation that fits: " in slower.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]
 
 
-def test_a_plan_can_be_read_by_people(tmp_path: Path) -> None:
+def test_a_plan_is_printed_as_text(tmp_path: Path) -> None:
     plan = command("plan", str(write_profile(tmp_path, devices=DENSE, dilation=1.0)))
     assert plan.returncode == 1
     assert plan.stdout.startswith("small: 40 devices, dilation 1\n")
@@ -89,16 +89,16 @@ def test_a_dilation_of_auto_makes_it_fit_and_is_kept_with_the_run(tmp_path: Path
     assert max(outcome.json("meta.json")["demand"].values()) <= 0.8
 
 
-def test_without_admission_a_run_goes_on_and_its_certificate_tells(tmp_path: Path) -> None:
+def test_without_admission_a_run_starts_and_its_certificate_fails(tmp_path: Path) -> None:
     profile = write_profile(tmp_path, devices=FAST, dilation=1.0, stop={"versions": 2})
     outcome = complete(profile, "--no-admission")
     assert outcome.code == 0
-    assert "this host is too small, and it was told to run all the same" in outcome.stdout
+    assert "host too small; running anyway (--no-admission)" in outcome.stdout
     verdicts = {line["name"]: line["verdict"] for line in outcome.summary["fidelity"]["invariants"]}
     assert (verdicts["admission"], outcome.summary["fidelity"]["verdict"]) == ("FAIL", "FAIL")
 
 
-def test_devices_that_are_not_throttled_take_what_they_get(tmp_path: Path) -> None:
+def test_a_fleet_that_is_not_throttled_is_not_planned(tmp_path: Path) -> None:
     groups = [{"profile": "host", "link": "none", "count": 4}]
     outcome = complete(write_profile(tmp_path, devices=groups, dilation=1.0, stop={"versions": 5}))
     assert outcome.code == 0
@@ -107,7 +107,7 @@ def test_devices_that_are_not_throttled_take_what_they_get(tmp_path: Path) -> No
 
 
 def test_an_overcommitted_fleet_fails_and_in_dilated_time_it_keeps_its_deadlines(tmp_path: Path) -> None:
-    """The negative control: a certificate that cannot fail is worth nothing."""
+    """The negative control: a certificate must be able to fail."""
     fleet = [{"profile": "rpi5", "link": "wifi", "count": 14}]
     profile = write_profile(tmp_path, devices=fleet, dilation=1.0, stop={"seconds": 3.0})
     figures = {}

@@ -1,4 +1,4 @@
-"""ASAFL with real processes in an emulated cell: rounds last as planned, and both memories make the same model."""
+"""ASAFL with real processes in an emulated cell: rounds last as planned, both memories give the same model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.live
 
 
 def group(name: str, seconds_per_sample: float, **changes: Any) -> dict[str, Any]:
-    """Two devices of a kind: a job takes them 128 times as long."""
+    """Two devices; a job takes 128 times the given seconds."""
     profile = {"seconds_per_sample": seconds_per_sample}
     return {"name": name, "profile": profile, "link": {"title": "in the cell"}, "count": 2} | changes
 
@@ -29,14 +29,14 @@ FLEET = [group("fast", 0.002), group("slow", 0.005)]
 LOSSY = [group("fast", 0.002, drop=0.25), group("slow", 0.003, drop=0.25, distance=400)]
 CELL: dict[str, Any] = {"bandwidth": 8e5}
 """Narrow: an upload takes some tenths of a second."""
-RULE = {"name": "asafl", "rounds": 16, "budget": 7.0, "mu": 1.0}
+STRATEGY = {"name": "asafl", "rounds": 16, "budget": 7.0, "mu": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
     smooth: Outcome
     replayed: Outcome
-    """By another control, with the losses of ``full``."""
+    """With another control, and the lost transfers of ``full``."""
     full: Outcome
     light: Outcome
 
@@ -45,19 +45,19 @@ class Runs:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     def run(*options: str, devices: list[dict[str, Any]], versions: int, **strategy: Any) -> Outcome:
         folder = tmp_path_factory.mktemp("asafl")
-        changes = {"strategy": RULE | strategy, "devices": devices, "cell": CELL, "stop": {"versions": versions}}
+        changes = {"strategy": STRATEGY | strategy, "devices": devices, "cell": CELL, "stop": {"versions": versions}}
         return complete(write_profile(folder, **changes), *options)
 
-    everyone: dict[str, Any] = {"control": "fixed", "degree": 4}  # then no version hangs on how calm the host is
+    all_devices: dict[str, Any] = {"control": "fixed", "degree": 4}  # then no version depends on the load of the host
     with nothing_left_over():
         smooth = run(devices=FLEET, versions=16)
-        full, light = (run(devices=LOSSY, versions=6, memory=memory, **everyone) for memory in ("full", "light"))
+        full, light = (run(devices=LOSSY, versions=6, memory=memory, **all_devices) for memory in ("full", "light"))
         replay = ("--replay", str(full.folder), "--set", "replay.end=stop")
         replayed = run(*replay, devices=LOSSY, versions=6, control="fixed", degree=3)
         yield Runs(smooth=smooth, replayed=replayed, full=full, light=light)
 
 
-def test_every_run_ends_well_and_accounts_for_its_tickets(runs: Runs) -> None:
+def test_every_run_succeeds_and_accounts_for_its_tickets(runs: Runs) -> None:
     for outcome in (runs.smooth, runs.replayed, runs.full, runs.light):
         assert (outcome.code, outcome.stderr) == (0, "")
         counted = outcome.recount()
@@ -69,11 +69,11 @@ def test_rounds_last_as_long_as_they_were_planned_to(runs: Runs) -> None:
     plans, versions = runs.smooth.of_kind(trace.Planned), runs.smooth.of_kind(trace.Aggregated)
     ratios = [(version.t - plan.t) / plan.seconds for plan, version in zip(plans, versions, strict=False)]
     assert len(ratios) == 16
-    # a step that the host computed too late moves what comes after it: most rounds have none
+    # a step that the host computes too late delays what follows: most rounds have none
     assert statistics.median(ratios) == pytest.approx(1.0, abs=0.02)
 
 
-def test_the_metrics_tell_degree_queue_latency_and_time_usage(runs: Runs) -> None:
+def test_the_metrics_have_degree_queue_latency_and_time_usage(runs: Runs) -> None:
     rows, plans = runs.smooth.csv("versions.csv"), runs.smooth.of_kind(trace.Planned)
     for row, plan in zip(rows, plans, strict=False):
         assert int(row["new_updates"]) == len(plan.devices)
@@ -84,7 +84,7 @@ def test_the_metrics_tell_degree_queue_latency_and_time_usage(runs: Runs) -> Non
     assert min(len(plan.devices) for plan in plans) < 4
 
 
-def test_uploads_take_what_was_granted_and_begin_when_it_was(runs: Runs) -> None:
+def test_uploads_have_the_granted_rate_and_begin_after_the_grant(runs: Runs) -> None:
     for outcome in (runs.smooth, runs.replayed, runs.full, runs.light):
         granted = {event.ticket: event for event in outcome.of_kind(trace.Granted)}
         uploads = outcome.of_kind(trace.Uploaded)
@@ -94,15 +94,15 @@ def test_uploads_take_what_was_granted_and_begin_when_it_was(runs: Runs) -> None
             assert upload.sent >= granted[upload.ticket].t - 1e-6
 
 
-def test_who_is_not_in_a_round_waits_and_that_is_told(runs: Runs) -> None:
+def test_a_device_outside_of_a_round_waits_and_the_wait_is_recorded(runs: Runs) -> None:
     uploads = [*runs.smooth.of_kind(trace.Uploaded), *runs.replayed.of_kind(trace.Uploaded)]
     waited = sum(upload.waited or 0.0 for upload in uploads)
-    told = [float(row["waiting_s"]) for run in (runs.smooth, runs.replayed) for row in run.csv("devices.csv")]
+    recorded = [float(row["waiting_s"]) for run in (runs.smooth, runs.replayed) for row in run.csv("devices.csv")]
     assert waited > 0.1
-    assert sum(told) >= waited - 0.05
+    assert sum(recorded) >= waited - 0.05
 
 
-def test_both_memories_make_the_same_model_though_transfers_are_lost(runs: Runs) -> None:
+def test_both_kinds_of_memory_make_the_same_model_although_transfers_are_lost(runs: Runs) -> None:
     for outcome in (runs.full, runs.light):
         assert any(event.dropped for event in outcome.of_kind(trace.Uploaded))
         assert any(event.dropped for event in outcome.of_kind(trace.Downloaded))
@@ -112,11 +112,11 @@ def test_both_memories_make_the_same_model_though_transfers_are_lost(runs: Runs)
         np.testing.assert_allclose(light[name], tensor, atol=1e-5)
 
 
-def test_a_replay_meets_the_losses_and_its_own_rates(runs: Runs) -> None:
+def test_a_replay_has_the_recorded_losses_and_its_own_rates(runs: Runs) -> None:
     certificate = runs.replayed.json("replay.json")
     assert certificate["losses_differ"] == 0
     assert certificate["transfers_common"] > 15
-    assert certificate["delays"]["upload"] is None  # they are what the rule granted
+    assert certificate["delays"]["upload"] is None  # they follow from the grants of the strategy
     assert certificate["delays"]["download"]["count"] > 5
 
 

@@ -1,4 +1,4 @@
-"""A run is recorded into a packed trace, two other rules meet its delays again, and the comparison says so."""
+"""A run is recorded into a packed trace, two other strategies replay its delays, and the comparison confirms it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUPS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Outcome]]:
-    """A recorded one, and two replays of it: by a rule with rounds, and by one that restarts devices."""
+    """A recorded run, and two replays: with a synchronous strategy, and with one that restarts devices."""
 
     def run(*options: str, **changes: Any) -> Outcome:
         folder = tmp_path_factory.mktemp("compare")
@@ -41,7 +41,7 @@ def test_a_trace_is_packed_on_request_by_an_option_or_the_profile(runs: list[Out
     assert all(isinstance(outcome.events[-1], trace.Stopped) for outcome in runs)
 
 
-def test_replays_of_a_run_met_what_it_met(runs: list[Outcome]) -> None:
+def test_replays_of_a_run_had_the_same_delays(runs: list[Outcome]) -> None:
     result = command("trace", "compare", *(str(outcome.folder) for outcome in runs), "--format", "json")
     table = json.loads(result.stdout)
     assert (result.returncode, table["equal"], table["notes"]) == (0, True, [])

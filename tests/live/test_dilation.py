@@ -1,4 +1,4 @@
-"""The same small run, twice as fast and half as fast as the devices in it."""
+"""The same small run at dilation 0.5 and at dilation 2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.live
 
 DELAY = 0.05
 CYCLES = {"quick-1": 0.75, "middling-1": 1.275, "slow-1": 1.95}
-"""Seconds from one update of a device to its next. Chosen so that no two are due within a fifth of a second."""
+"""Seconds from one update of a device to its next. No two updates are due within a fifth of a second."""
 SAMPLES = 4 * 32
 VERSIONS = 6
 TOLERANCE = 0.1
@@ -31,13 +31,13 @@ def group(device: str) -> dict[str, Any]:
 
 
 def schedule() -> list[tuple[float, str]]:
-    """When whose update should arrive."""
+    """The moments at which updates should arrive, and their devices."""
     return sorted((k * cycle, device) for device, cycle in CYCLES.items() for k in range(1, 6))[:VERSIONS]
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[float, Outcome]]:
-    """By dilation."""
+    """Dilation → the run."""
     found = {}
     with nothing_left_over():
         for dilation in (0.5, 2.0):

@@ -1,4 +1,4 @@
-"""EAFL with real processes: cluster heads that are devices, and what happens when one dies or hangs."""
+"""EAFL with real processes: devices as cluster heads, and what happens when one dies or is suspended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 from aggregator.strategies.eafl.clustering import cluster, heads
 from testbed.history import trace
 from testbed.host import cgroups
-from testbed.wire.messages import range_of
+from testbed.host.cgroup_files import QuotasUnavailable
+from testbed.wire.ticket_ranges import range_of
 from tests.live.runs import Outcome, Run, complete, started, write_profile
 
 pytestmark = pytest.mark.live
@@ -39,12 +40,12 @@ def profile(
     return write_profile(folder, **settings | changes)
 
 
-def check_books(outcome: Outcome) -> None:
-    """No ticket ends twice, none without a beginning, and the certificate says so, too."""
+def check_accounts(outcome: Outcome) -> None:
+    """No ticket ends twice or without a dispatch, and the certificate confirms it."""
     summary, counted = outcome.summary, outcome.recount()
     assert {fate: summary[fate] for fate in counted} == counted
-    held = {each["name"]: each["verdict"] for each in outcome.json("fidelity.json")["invariants"]}
-    assert held["conservation"] == "PASS"
+    verdicts = {each["name"]: each["verdict"] for each in outcome.json("fidelity.json")["invariants"]}
+    assert verdicts["conservation"] == "PASS"
 
 
 def live_head(run: Run) -> trace.Grouped:
@@ -52,7 +53,9 @@ def live_head(run: Run) -> trace.Grouped:
     return [event for event in events if isinstance(event, trace.Grouped)][-1]
 
 
-def test_devices_with_the_same_labels_are_found_and_only_heads_talk_to_the_aggregator(tmp_path: Path) -> None:
+def test_devices_with_the_same_labels_are_clustered_and_only_heads_send_updates_to_the_aggregator(
+    tmp_path: Path,
+) -> None:
     outcome = complete(profile(tmp_path, devices=20, clusters=4, stop={"versions": 8}))
     assert (outcome.code, outcome.stderr) == (0, "")
     found = outcome.of_kind(trace.Clustered)
@@ -64,19 +67,19 @@ def test_devices_with_the_same_labels_are_found_and_only_heads_talk_to_the_aggre
     # an update of each device and clustering, and one of each cluster and iteration
     rows = {row["device"]: int(row["to_aggregator"]) for row in outcome.csv("devices.csv")}
     assert sum(rows.values()) == 20 * len(found) + 4 * len(made)
-    books = {event.ticket_range for event in outcome.of_kind(trace.Grouped)}
-    to_heads = [event for event in outcome.of_kind(trace.Arrived) if range_of(event.ticket) in books]
+    ranges = {event.ticket_range for event in outcome.of_kind(trace.Grouped)}
+    to_heads = [event for event in outcome.of_kind(trace.Arrived) if range_of(event.ticket) in ranges]
     assert len(to_heads) >= 8 * 4 * 3  # ⌈0.6·5⌉ for each result
     merged = [ticket for event in outcome.of_kind(trace.Merged) for ticket in event.tickets]
     assert len(set(merged)) == len(merged) >= 8 * 4 * 3
-    # jobs are numbered on, whoever gives them out: no device does the same one twice
+    # job numbers continue from one giver of tickets to the next: no device has the same one twice
     for row in rows:
         jobs = [event.job for event in outcome.of_kind(trace.Uploaded) if event.device == row and not event.attempt]
         assert len(set(jobs)) == len(jobs)
-    check_books(outcome)
+    check_accounts(outcome)
 
 
-def test_killing_a_head_does_not_end_the_run_and_what_it_held_is_counted(tmp_path: Path) -> None:
+def test_killing_a_head_does_not_end_the_run_and_its_tickets_are_lost(tmp_path: Path) -> None:
     path = profile(tmp_path, devices=8, clusters=2, strategy={"every": 1000}, stop={"versions": 25})
     with started(path) as run:
         run.wait_until_traced("merged", 4)
@@ -88,7 +91,7 @@ def test_killing_a_head_does_not_end_the_run_and_what_it_held_is_counted(tmp_pat
     [left] = outcome.of_kind(trace.Left)
     assert left.device == killed.head
     grouped = [event for event in outcome.of_kind(trace.Grouped) if event.ticket_range > killed.ticket_range]
-    assert grouped[0].t == left.t  # at once, when it was noticed
+    assert grouped[0].t == left.t  # at the moment when it was noticed
     assert grouped[0].head in killed.members
     assert killed.head not in grouped[0].members
     after = [event for event in outcome.of_kind(trace.Merged) if event.device == grouped[0].head]
@@ -96,14 +99,14 @@ def test_killing_a_head_does_not_end_the_run_and_what_it_held_is_counted(tmp_pat
     assert outcome.summary["stopped"] == "version 25 is reached"
     gone = [event for event in outcome.of_kind(trace.Lost) if event.reason == "its head has gone"]
     assert {range_of(event.ticket) for event in gone} == {killed.ticket_range}
-    check_books(outcome)
+    check_accounts(outcome)
 
 
-def test_a_head_that_hangs_is_replaced_after_its_patience_although_its_heart_beats(tmp_path: Path) -> None:
+def test_a_suspended_head_is_replaced_after_the_patience_although_it_sends_heartbeats(tmp_path: Path) -> None:
     random, names = np.random.default_rng([1, 3]), [f"rpi4-{number}" for number in range(1, 5)]
-    everyone = cluster({name: np.zeros(1, np.float32) for name in names}, 1, random)
-    [head] = heads(everyone, random)  # with one cluster, chance is all that it hangs on
-    patience, hangs_at = 1.5, 1.0
+    one_cluster = cluster({name: np.zeros(1, np.float32) for name in names}, 1, random)
+    [head] = heads(one_cluster, random)  # with one cluster, the head is random
+    patience, suspended_at = 1.5, 1.0
     outcome = complete(
         profile(
             tmp_path,
@@ -111,7 +114,7 @@ def test_a_head_that_hangs_is_replaced_after_its_patience_although_its_heart_bea
             clusters=1,
             strategy={"every": 1000, "patience": patience},
             stop={"seconds": 6.0},
-            events=[{"at": hangs_at, "device": head, "do": "suspend", "seconds": 3.0}],
+            events=[{"at": suspended_at, "device": head, "do": "suspend", "seconds": 3.0}],
         )
     )
     assert (outcome.code, outcome.stderr) == (0, "")
@@ -119,23 +122,21 @@ def test_a_head_that_hangs_is_replaced_after_its_patience_although_its_heart_bea
     first, second, *_ = outcome.of_kind(trace.Grouped)
     assert (first.head, set(second.members)) == (head, set(names))
     assert second.head != head
-    sent = [event for event in outcome.of_kind(trace.Dispatched) if event.lead and event.device == head]
+    sent = [event for event in outcome.of_kind(trace.Dispatched) if event.for_cluster and event.device == head]
     assert second.t - sent[-1].t == pytest.approx(patience, abs=0.25)
     made = [event.t for event in outcome.of_kind(trace.Aggregated)]
-    assert not [moment for moment in made if hangs_at + 1.0 < moment < second.t]
+    assert not [moment for moment in made if suspended_at + 1.0 < moment < second.t]
     assert len([moment for moment in made if moment > second.t]) >= 5
-    # it is a member again when it is back
-    back = [event for event in outcome.of_kind(trace.Arrived) if event.device == head and event.t > hangs_at + 3.0]
+    # it returns as a member
+    back = [event for event in outcome.of_kind(trace.Arrived) if event.device == head and event.t > suspended_at + 3.0]
     assert back
     assert all(range_of(event.ticket) >= second.ticket_range for event in back)
-    check_books(outcome)
+    check_accounts(outcome)
 
 
 @pytest.mark.parametrize(("patience", "timeout"), [(60.0, 2.0), (2.0, 60.0)], ids=["timeout", "patience"])
-def test_a_head_that_is_stopped_is_replaced_and_a_member_again_when_it_goes_on(
-    patience: float, timeout: float, tmp_path: Path
-) -> None:
-    """By SIGSTOP: it neither serves nor beats. Whichever of the two times is shorter, it is replaced then."""
+def test_a_stopped_head_is_replaced_and_returns_as_a_member(patience: float, timeout: float, tmp_path: Path) -> None:
+    """Stopped by SIGSTOP, it neither aggregates nor sends heartbeats. The shorter time decides when it is replaced."""
     path = profile(
         tmp_path,
         devices=8,
@@ -157,14 +158,14 @@ def test_a_head_that_is_stopped_is_replaced_and_a_member_again_when_it_goes_on(
     new = next(event for event in outcome.of_kind(trace.Grouped) if event.cluster == old.cluster and event != old)
     assert new.head in set(old.members) - {old.head}
     left = [(event.device, event.t) for event in outcome.of_kind(trace.Left)]
-    assert left == ([(old.head, new.t)] if timeout < patience else [])  # at once, when it was noticed
+    assert left == ([(old.head, new.t)] if timeout < patience else [])  # at the moment when it was noticed
     if patience < timeout:
-        sent = [event.t for event in outcome.of_kind(trace.Dispatched) if event.lead and event.device == old.head]
+        sent = [e.t for e in outcome.of_kind(trace.Dispatched) if e.for_cluster and e.device == old.head]
         assert new.t - sent[-1] == pytest.approx(patience, rel=0.25)
     else:
         known = [event.t for event in outcome.of_kind(trace.Trained) if event.device == old.head and event.t < new.t]
-        assert 0.9 * timeout < new.t - known[-1] < 2 * timeout  # (the end of a job is known a little ahead)
-    # the others of its cluster go on with the new head, and what the old one had given out is lost and nothing else
+        assert 0.9 * timeout < new.t - known[-1] < 2 * timeout  # (the end of a job is known a little earlier)
+    # the other members continue with the new head, and only the tickets of the old one are lost
     after = [event for event in outcome.of_kind(trace.Arrived) if range_of(event.ticket) == new.ticket_range]
     assert {event.device for event in after} >= set(old.members) - {old.head}
     assert outcome.of_kind(trace.Merged)[-1].t > new.t
@@ -173,22 +174,22 @@ def test_a_head_that_is_stopped_is_replaced_and_a_member_again_when_it_goes_on(
     merged = [ticket for event in outcome.of_kind(trace.Merged) for ticket in event.tickets]
     assert len(set(merged)) == len(merged)
     assert not lost.keys() & set(merged)
-    check_books(outcome)
+    check_accounts(outcome)
 
 
 def works_for_another(run: Run, old: trace.Grouped) -> bool:
-    """Whether who was a head sends updates to its successor."""
+    """Whether the former head sends updates to its successor."""
     events = [event for event in trace.read(run.folder / "trace.jsonl") if isinstance(event, trace.Arrived)]
     return any(event.device == old.head and range_of(event.ticket) > old.ticket_range for event in events)
 
 
 @pytest.mark.parametrize("throttle", ["signal", "cgroup"])
-def test_heads_and_members_may_be_slowed_from_outside(throttle: str, tmp_path: Path) -> None:
+def test_heads_and_members_may_have_quotas(throttle: str, tmp_path: Path) -> None:
     if throttle == "cgroup":
         try:
-            with cgroups.find().fence(2**22 - 1):
+            with cgroups.find().make_parent(2**22 - 1):
                 pass
-        except cgroups.Unavailable as why:
+        except QuotasUnavailable as why:
             pytest.skip(str(why))
     slowed = {"name": "d", "profile": {"throttle": throttle, "of_host": 0.1}, "link": "wifi", "count": 4}
     outcome = complete(profile(tmp_path, fleet=[slowed], clusters=2, stop={"versions": 12}))
@@ -196,11 +197,11 @@ def test_heads_and_members_may_be_slowed_from_outside(throttle: str, tmp_path: P
     assert outcome.summary["stopped"] == "version 12 is reached"
     own = [event for event in outcome.of_kind(trace.Merged) if len(event.tickets) > 1]
     assert {event.device for event in own} <= {event.head for event in outcome.of_kind(trace.Grouped)}
-    assert all(event.checks == 0 for event in outcome.of_kind(trace.Trained))  # nobody paced their steps
-    check_books(outcome)
+    assert all(event.checks == 0 for event in outcome.of_kind(trace.Trained))  # their steps were not paced
+    check_accounts(outcome)
 
 
-def test_heads_that_are_suspended_by_signal_go_on_and_the_books_balance(tmp_path: Path) -> None:
+def test_heads_that_are_suspended_by_signal_continue_and_the_accounts_balance(tmp_path: Path) -> None:
     sleepy = {"suspend": 0.5, "suspend_max": 1.0, "suspend_by": "signal"}
     fleet = [{"profile": "rpi4", "link": "wifi", "count": 4, **sleepy}]
     outcome = complete(
@@ -211,19 +212,19 @@ def test_heads_that_are_suspended_by_signal_go_on_and_the_books_balance(tmp_path
     heads_of = {event.head for event in outcome.of_kind(trace.Grouped)}
     assert heads_of & {event.device for event in outcome.of_kind(trace.Suspended)}
     assert not outcome.of_kind(trace.Left)
-    check_books(outcome)
+    check_accounts(outcome)
 
 
-def test_heads_are_reached_whatever_the_transport_to_the_aggregator_is(tmp_path: Path) -> None:
+def test_members_reach_their_head_with_any_transport_to_the_aggregator(tmp_path: Path) -> None:
     outcome = complete(profile(tmp_path, clusters=2, stop={"versions": 8}, transport={"kind": "tcp"}))
     assert (outcome.code, outcome.stderr) == (0, "")
     assert [len(event.tickets) for event in outcome.of_kind(trace.Aggregated)] == [2] * 8
     assert outcome.of_kind(trace.Merged)
-    check_books(outcome)
+    check_accounts(outcome)
 
 
 @pytest.mark.parametrize("without", ["gdc", "saa", "dsa"])
-def test_each_part_of_the_rule_can_be_left_out(without: str, tmp_path: Path) -> None:
+def test_each_part_of_the_strategy_can_be_left_out(without: str, tmp_path: Path) -> None:
     outcome = complete(
         profile(tmp_path, clusters=2, strategy={without: False, "every": 4, "phi": 1.0}, stop={"versions": 10})
     )
@@ -234,4 +235,4 @@ def test_each_part_of_the_rule_can_be_left_out(without: str, tmp_path: Path) -> 
     if without == "saa":
         merged = outcome.of_kind(trace.Merged)
         assert all(event.weights == pytest.approx([1 / len(event.weights)] * len(event.weights)) for event in merged)
-    check_books(outcome)
+    check_accounts(outcome)

@@ -1,4 +1,4 @@
-"""However a run ends, it keeps what it has and leaves nothing behind. The fixture of all live tests looks for that."""
+"""However a run ends, it keeps its results and leaves nothing behind, which the fixture of all live tests checks."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tests.live.runs import Outcome, complete, started, write_profile
 
 pytestmark = pytest.mark.live
 
-EVERYBODY = "everybody"
+ALL = "all"
 """The process group: a terminal sends Ctrl-C to all of it."""
 
 
 def end(tmp_path: Path, who: str, how: signal.Signals) -> Outcome:
-    """Send a signal to one process of a fleet that is at work, or to all at once, and wait for the end."""
+    """Send a signal to one process of a working fleet, or to all, and wait for the end of the run."""
     with started(write_profile(tmp_path)) as run:
         run.wait_until_traced("scored")
         run.wait_until_at_work()
         run.wait_until_traced("arrived", 3)
-        if who == EVERYBODY:
+        if who == ALL:
             os.killpg(run.process.pid, how)
         else:
             run.members()[who].send_signal(how)
@@ -39,9 +39,9 @@ def accounts_balance(outcome: Outcome) -> bool:
 @pytest.mark.parametrize(
     ("who", "how", "code"),
     [
-        (EVERYBODY, signal.SIGINT, 130),
-        (EVERYBODY, signal.SIGTERM, 143),
-        (EVERYBODY, signal.SIGHUP, 129),
+        (ALL, signal.SIGINT, 130),
+        (ALL, signal.SIGTERM, 143),
+        (ALL, signal.SIGHUP, 129),
         ("launcher", signal.SIGTERM, 143),
     ],
 )
@@ -50,14 +50,14 @@ def test_a_signal_ends_the_run_and_keeps_the_results(who: str, how: signal.Signa
     assert (outcome.code, outcome.stderr) == (code, "")
     assert outcome.summary["stopped"] == "interrupted"
     assert accounts_balance(outcome)
-    # the last version was scored and saved in spite of the hurry
+    # the last version was still scored and saved
     assert int(outcome.csv("metrics.csv")[-1]["version"]) == outcome.summary["versions"]
     assert (outcome.folder / "checkpoints" / "final.safetensors").is_file()
     assert {"profile.toml", "meta.json", "devices.csv"} <= {path.name for path in outcome.folder.iterdir()}
 
 
-def end_while_warming_up(tmp_path: Path, how: signal.Signals) -> Outcome:
-    """Send a signal as soon as there is a template: Ctrl-C to the group, as a terminal does, others to the launcher."""
+def end_during_preparation(tmp_path: Path, how: signal.Signals) -> Outcome:
+    """Send a signal as soon as the template exists: Ctrl-C to the group, as a terminal does, others to the launcher."""
     with started(write_profile(tmp_path)) as run:
         launcher = psutil.Process(run.process.pid)
         run.wait_for(lambda: ["template" for child in launcher.children() if is_template(child)], "the template")
@@ -75,26 +75,26 @@ def is_template(process: psutil.Process) -> bool:
         return False
 
 
-def test_ctrl_c_while_the_template_warms_up_ends_the_run(tmp_path: Path) -> None:
-    outcome = end_while_warming_up(tmp_path, signal.SIGINT)
+def test_ctrl_c_during_the_preparation_of_the_template_ends_the_run(tmp_path: Path) -> None:
+    outcome = end_during_preparation(tmp_path, signal.SIGINT)
     assert (outcome.code, outcome.stderr) == (130, "")
     assert outcome.summary["dispatched"] == 0
 
 
 def test_a_template_whose_launcher_died_early_cleans_up_and_ends(tmp_path: Path) -> None:
-    outcome = end_while_warming_up(tmp_path, signal.SIGKILL)
+    outcome = end_during_preparation(tmp_path, signal.SIGKILL)
     assert outcome.code == -signal.SIGKILL
     assert not (outcome.folder / "trace.jsonl").exists()
 
 
-def test_the_death_of_the_launcher_ends_everybody(tmp_path: Path) -> None:
+def test_the_death_of_the_launcher_ends_all_processes(tmp_path: Path) -> None:
     outcome = end(tmp_path, "launcher", signal.SIGKILL)
     assert outcome.code == -signal.SIGKILL
-    assert len(outcome.of_kind(trace.Arrived)) >= 3  # what was recorded can be read
+    assert len(outcome.of_kind(trace.Arrived)) >= 3  # the trace can be read
 
 
 @pytest.mark.parametrize(("who", "how"), [("aggregator", signal.SIGKILL), ("template", signal.SIGKILL)])
-def test_the_death_of_a_pillar_fails_the_run_and_the_record_is_kept(
+def test_the_death_of_aggregator_or_template_fails_the_run_and_the_trace_is_kept(
     who: str, how: signal.Signals, tmp_path: Path
 ) -> None:
     outcome = end(tmp_path, who, how)
@@ -104,7 +104,7 @@ def test_the_death_of_a_pillar_fails_the_run_and_the_record_is_kept(
     assert accounts_balance(outcome)
 
 
-def test_the_death_of_a_device_costs_its_work_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_after_the_death_of_a_device_its_job_is_lost_and_the_run_continues(tmp_path: Path) -> None:
     profile = write_profile(tmp_path, presence={"beat": 0.25, "timeout": 2.0}, stop={"seconds": 8})
     with started(profile) as run:
         run.wait_until_traced("arrived", 3)
@@ -122,7 +122,7 @@ def test_the_death_of_a_device_costs_its_work_and_the_run_goes_on(tmp_path: Path
     assert after == {"rpi4-1", "rpi4-3"}
 
 
-def test_a_fleet_that_has_died_to_the_last_device_fails_the_run(tmp_path: Path) -> None:
+def test_the_death_of_all_devices_fails_the_run(tmp_path: Path) -> None:
     profile = write_profile(tmp_path, devices=[{"profile": "rpi4", "link": "wifi", "count": 2}])
     with started(profile) as run:
         run.wait_until_traced("arrived", 3)
@@ -131,11 +131,11 @@ def test_a_fleet_that_has_died_to_the_last_device_fails_the_run(tmp_path: Path) 
                 process.kill()
         outcome = run.finish()
     assert outcome.code == 1
-    assert "every device has died" in outcome.stderr
+    assert "all devices have died" in outcome.stderr
     assert accounts_balance(outcome)
 
 
-BROKEN_RULE = """
+BROKEN_STRATEGY = """
 from dataclasses import dataclass
 from aggregator.pacing import EveryUpdate
 
@@ -148,18 +148,18 @@ class Broken(EveryUpdate):
 """
 
 
-def test_a_rule_that_fails_is_named_with_its_own_words_and_the_record_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "my_rule.py").write_text(BROKEN_RULE, encoding="utf-8")
-    outcome = complete(write_profile(tmp_path, strategy="my_rule:Broken"))
+def test_the_exception_of_a_strategy_is_reported_and_the_trace_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "my_strategy.py").write_text(BROKEN_STRATEGY, encoding="utf-8")
+    outcome = complete(write_profile(tmp_path, strategy="my_strategy:Broken"))
     assert outcome.code == 1
     assert "ValueError: my own bug" in outcome.stderr
     assert "Traceback" not in outcome.stderr
-    # the update that broke it is the last that the trace tells of, and the model before it was saved
+    # the update that caused it is the last one in the trace, and the model before it was saved
     assert (outcome.summary["versions"], len(outcome.of_kind(trace.Arrived))) == (4, 5)
     assert (outcome.folder / "checkpoints" / "final.safetensors").is_file()
 
 
-def test_a_device_that_is_frozen_leaves_and_comes_back_when_it_thaws(tmp_path: Path) -> None:
+def test_a_frozen_device_leaves_and_rejoins_when_it_thaws(tmp_path: Path) -> None:
     profile = write_profile(tmp_path, presence={"beat": 0.25, "timeout": 1.0})
     with started(profile) as run:
         run.wait_until_traced("arrived", 3)

@@ -1,4 +1,4 @@
-"""Devices that are suspended by SIGSTOP are really stopped, come back, and are no obstacle to the end of a run."""
+"""Devices that are suspended by SIGSTOP are really stopped, continue later, and do not prevent the end of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.live
 
 
 def freezing(folder: Path, longest: float) -> Path:
-    """One device that works, and one whose every job is suspended for up to ``longest`` seconds."""
+    """One device that works, and one whose jobs are all suspended, for up to ``longest`` seconds."""
     suspension = {"suspend": 1.0, "suspend_max": longest, "suspend_by": "signal"}
     groups = [
         {"profile": "rpi4", "link": "wifi", "name": "steady"},
@@ -24,7 +24,7 @@ def freezing(folder: Path, longest: float) -> Path:
     return write_profile(folder, devices=groups, presence={"beat": 0.25, "timeout": 1000.0})
 
 
-def sleeper(run: Run) -> psutil.Process:
+def suspended_device(run: Run) -> psutil.Process:
     run.wait_until_traced("arrived")
     return run.members()["sleepy-1"]
 
@@ -33,9 +33,9 @@ def wait_until_stopped(run: Run, device: psutil.Process) -> None:
     run.wait_for(lambda: device.status() == psutil.STATUS_STOPPED, "a device in state stopped")
 
 
-def test_a_device_suspended_by_signal_is_stopped_for_a_while_and_comes_back(tmp_path: Path) -> None:
+def test_a_device_suspended_by_signal_is_stopped_for_some_seconds_and_continues(tmp_path: Path) -> None:
     with started(freezing(tmp_path, longest=3.0)) as run:
-        device = sleeper(run)
+        device = suspended_device(run)
         wait_until_stopped(run, device)
         run.wait_for(lambda: device.status() != psutil.STATUS_STOPPED, "its return")
         run.wait_until_traced("suspended", 2)
@@ -45,23 +45,22 @@ def test_a_device_suspended_by_signal_is_stopped_for_a_while_and_comes_back(tmp_
     assert outcome.of_kind(trace.Left) == []
     suspensions = outcome.of_kind(trace.Suspended)
     assert {suspension.device for suspension in suspensions} == {"sleepy-1"}
-    assert all(
-        suspension.obtained >= suspension.asked for suspension in suspensions[:-1]
-    )  # the last may have been cut short by the end
+    # the end of the run may have interrupted the last
+    assert all(suspension.obtained >= suspension.asked for suspension in suspensions[:-1])
     assert {event.device for event in outcome.of_kind(trace.Arrived)} == {"steady-1", "sleepy-1"}
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_ends_while_a_device_is_stopped_leaves_nothing_behind(tmp_path: Path, how: signal.Signals) -> None:
     with started(freezing(tmp_path, longest=100_000.0)) as run:
-        wait_until_stopped(run, sleeper(run))
+        wait_until_stopped(run, suspended_device(run))
         run.process.send_signal(how)
         outcome = run.finish()
     if how is signal.SIGKILL:
         assert outcome.code == -signal.SIGKILL
         return
     assert (outcome.code, outcome.stderr) == (130, "")
-    # it was woken to tell how long it had been stopped
+    # it was continued at the end, and reported how long it had been stopped
     [suspension] = outcome.of_kind(trace.Suspended)
     assert (suspension.device, suspension.obtained < suspension.asked) == ("sleepy-1", True)
     assert outcome.summary["in_flight"] == 2

@@ -15,28 +15,28 @@ QUICKSTART = ROOT / "profiles" / "experiments" / "quickstart.toml"
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_quickstart_learns_with_every_rule(strategy: str, tmp_path: Path) -> None:
+def test_the_quickstart_learns_with_every_strategy(strategy: str, tmp_path: Path) -> None:
     profile = tmp_path / "quickstart.toml"
     profile.write_text(QUICKSTART.read_text(encoding="utf-8"), encoding="utf-8")
-    needs = ("--set", "strategy.interval=1") if strategy in ("audg", "psurdg") else ()
+    extra: tuple[str, ...] = ("--set", "strategy.interval=1") if strategy in ("audg", "psurdg") else ()
     if STRATEGIES[strategy].grants:  # a cell as in the paper
-        needs = ("--set", "cell.radius=500", "--set", "strategy.budget=300")
-    options = ("--strategy", strategy, *needs, "--seconds", "60", "--set", "stop.target_accuracy=0.85")
+        extra = ("--set", "cell.radius=500", "--set", "strategy.budget=300")
+    options = ("--strategy", strategy, *extra, "--seconds", "60", "--set", "stop.target_accuracy=0.85")
     outcome = complete(profile, *options)
     assert outcome.code == 0
     assert outcome.summary["devices"] == 8
     assert outcome.summary["stopped"] == "accuracy 0.85 is reached"
     counted = outcome.recount()
-    assert {fate: outcome.summary[fate] for fate in counted} == counted
+    assert {end: outcome.summary[end] for end in counted} == counted
 
 
-Fate = tuple[str, int, bool, float]
+Attempt = tuple[str, int, bool, float]
 
 
-def fates(outcome: Outcome) -> dict[str, dict[tuple[int, str], list[Fate]]]:
-    """By device, then by (number of its job, direction): each attempt's number, loss and asked time."""
+def attempts(outcome: Outcome) -> dict[str, dict[tuple[int, str], list[Attempt]]]:
+    """Device → (number of its job, direction) → number, loss and asked time of each attempt."""
     jobs: dict[str, list[int]] = defaultdict(list)
-    found: dict[str, dict[tuple[int, str], list[Fate]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[str, dict[tuple[int, str], list[Attempt]]] = defaultdict(lambda: defaultdict(list))
     for event in outcome.events:
         if isinstance(event, trace.Dispatched):
             jobs[event.device].append(event.ticket)
@@ -47,7 +47,7 @@ def fates(outcome: Outcome) -> dict[str, dict[tuple[int, str], list[Fate]]]:
     return found
 
 
-def test_two_rules_with_the_same_seed_meet_the_same_faults(tmp_path: Path) -> None:
+def test_two_strategies_with_the_same_seed_have_the_same_faults(tmp_path: Path) -> None:
     groups = [{"profile": "phone-low", "name": "phone", "link": "lte", "count": 3, "drop": 0.3, "on_drop": "retry"}]
     outcomes = []
     for strategy in ("fedasync", "fedavg"):
@@ -56,12 +56,12 @@ def test_two_rules_with_the_same_seed_meet_the_same_faults(tmp_path: Path) -> No
         profile = write_profile(folder, strategy=strategy, seed=5, devices=groups, stop={"seconds": 3})
         outcomes.append(complete(profile))
     assert [outcome.code for outcome in outcomes] == [0, 0]
-    one, other = map(fates, outcomes)
+    one, other = map(attempts, outcomes)
     assert one.keys() == other.keys() == {"phone-1", "phone-2", "phone-3"}
-    compared: list[Fate] = []
+    compared: list[Attempt] = []
     for device in one:
         for place in one[device].keys() & other[device].keys():
-            # the last job of a run may have been cut off between two attempts
+            # the end of a run may fall between two attempts of its last job
             pairs = list(zip(one[device][place], other[device][place], strict=False))
             assert [pair[0] for pair in pairs] == [pair[1] for pair in pairs]
             compared += [pair[0] for pair in pairs]

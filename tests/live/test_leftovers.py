@@ -1,4 +1,4 @@
-"""The check that all live tests rely on can fail."""
+"""The check that all live tests use can fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHILD = "import tempfile, time; print(tempfile.mkdtemp(prefix='edgebed-'), flush
 
 
 def start(then: str) -> subprocess.Popen[str]:
-    """A process that makes a temporary folder; when it has said so, it does what is left to do."""
+    """Start a process that makes a temporary folder, prints its name and then executes ``then``."""
     process = subprocess.Popen([sys.executable, "-c", CHILD.format(then)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     folder = Path(process.stdout.readline().strip())
@@ -24,7 +24,7 @@ def start(then: str) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_process_that_lives_on_is_found_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_left_over_is_found_and_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leftovers, "_LAST_SECONDS", 0.01)
     with pytest.raises(AssertionError, match="processes"), leftovers.nothing_left_over():
         process = start("time.sleep(600)")
@@ -32,6 +32,6 @@ def test_a_process_that_lives_on_is_found_and_ended(monkeypatch: pytest.MonkeyPa
         assert process.wait(30) == -9
 
 
-def test_a_folder_that_stays_is_found() -> None:
+def test_a_folder_that_is_left_over_is_found() -> None:
     with pytest.raises(AssertionError, match="folder"), leftovers.nothing_left_over(), start("pass") as process:
         assert process.wait(30) == 0

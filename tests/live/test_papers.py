@@ -1,4 +1,4 @@
-"""A paper's programme with real runs: recorded, replayed, read, and not repeated; Ctrl-C ends it, and it goes on."""
+"""A paper's programme with real runs: recorded, replayed and not repeated; Ctrl-C ends it cleanly."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import psutil
 import pytest
 from rich.console import Console
 
-from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Paper
+from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.programme import Programme
 from testbed.sweep.runner import Runner
 from tests.live.runs import PATIENCE, ROOT
@@ -28,7 +28,7 @@ RECORDED = PaperRun(name="recorded", profile="quickstart.toml", seed=1, strategy
 REPLAYED = PaperRun(
     name="replayed", profile="quickstart.toml", seed=1, strategy="fedbuff", settings=SHORT, replays="recorded"
 )
-PAPER = Paper(name="two", title="Two", citation="", jobs=lambda chosen: [RECORDED, REPLAYED], chapter=chapter)
+PAPER = Paper(name="two", title="Two", citation="", paper_runs=lambda chosen: [RECORDED, REPLAYED], chapter=chapter)
 
 
 def carried_out(folder: Path) -> Programme:
@@ -39,11 +39,11 @@ def carried_out(folder: Path) -> Programme:
     return programme
 
 
-def test_one_is_recorded_and_the_other_meets_its_delays(tmp_path: Path) -> None:
+def test_one_run_is_recorded_and_the_other_replays_its_delays(tmp_path: Path) -> None:
     programme = carried_out(tmp_path)
     recorded, replayed = programme.results["recorded"], programme.results["replayed"]
-    told = json.loads((replayed.folder / "replay.json").read_text(encoding="utf-8"))
-    assert Path(told["trace"]).resolve().is_relative_to(recorded.folder)
+    certificate = json.loads((replayed.folder / "replay.json").read_text(encoding="utf-8"))
+    assert Path(certificate["trace"]).resolve().is_relative_to(recorded.folder)
     assert 0 < recorded.curve()[0][-1] <= 2.1
     assert recorded.final() > 0
     assert not (recorded.folder / "report.html").exists()
@@ -52,7 +52,7 @@ def test_one_is_recorded_and_the_other_meets_its_delays(tmp_path: Path) -> None:
     assert again.host_seconds == programme.host_seconds > recorded.took
 
 
-def test_ctrl_c_ends_it_and_leaves_nothing_running(tmp_path: Path) -> None:
+def test_ctrl_c_ends_it_and_no_process_remains(tmp_path: Path) -> None:
     words = ["-m", "testbed.papers", "afl", "--out", str(tmp_path / "runs"), "--document", str(tmp_path / "papers.md")]
     process = subprocess.Popen(
         [sys.executable, *words],
@@ -70,7 +70,7 @@ def test_ctrl_c_ends_it_and_leaves_nothing_running(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     output, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, errors) == (130, "")
-    assert output.endswith("interrupted; the same command goes on from here\n")
+    assert output.endswith("interrupted; the same command continues from here\n")
     assert psutil.wait_procs(family, timeout=PATIENCE)[1] == []
     assert not (tmp_path / "papers.md").exists()
     assert not list((tmp_path / "runs").glob("afl/*/job.json"))

@@ -1,4 +1,4 @@
-"""The README's examples run as they stand."""
+"""The examples in the README run unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.live
 
 
 def block(language: str, containing: str) -> str:
-    """The one fenced block of the README in that language that contains a text."""
+    """The only fenced block of the README in this language that contains a text."""
     blocks = re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
     (found,) = [text for text in blocks if containing in text]
     return str(found)
@@ -24,7 +24,7 @@ def block(language: str, containing: str) -> str:
 @pytest.mark.parametrize(
     ("module", "containing", "changes"),
     [
-        ("my_rule", "class Patient", {"strategy": "my_rule:Patient"}),
+        ("my_strategy", "class Patient", {"strategy": "my_strategy:Patient"}),
         (
             "my_task",
             "class Blobs",
@@ -32,7 +32,7 @@ def block(language: str, containing: str) -> str:
         ),
     ],
 )
-def test_what_the_readme_shows_a_user_to_write_learns(
+def test_the_strategy_and_the_task_in_the_readme_learn(
     tmp_path: Path, module: str, containing: str, changes: dict[str, Any]
 ) -> None:
     (tmp_path / f"{module}.py").write_text(block("python", containing), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A run is recorded once, and met again: strictly, and by another rule until the recording is used up."""
+"""A run is recorded once and replayed: strictly, and with another strategy until the recording is used up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUPS: list[dict[str, Any]] = [
     {"profile": "phone-low", "name": "phone", "link": "5g", "count": 2, "drop": 0.2},
 ]
 EVENTS = [{"at": 0.5, "device": "rpi4-1", "do": "suspend", "seconds": 0.25}]
-"""Only of the recorded run."""
+"""Only in the recorded run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +28,9 @@ class Runs:
     recorded: Outcome
     strict: list[Outcome]
     changed: Outcome
-    """Strict, with another learning rate, which a trace does not tell."""
+    """Strict, with another learning rate, which the trace does not record."""
     other: Outcome
-    """By another rule, in mode schedule, until a recording is used up."""
+    """With another strategy, in mode schedule, until a recording is used up."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def staleness(outcome: Outcome) -> list[tuple[str, int]]:
 
 
 def asked(outcome: Outcome) -> dict[tuple[str, str, int, int], tuple[float, bool]]:
-    """What each attempt at a transfer should take, and whether it was lost."""
+    """The asked seconds of each attempt at a transfer, and whether it was lost."""
     return {
         (type(event).__name__, event.device, event.job, event.attempt): (event.asked, event.dropped)
         for event in [*outcome.of_kind(trace.Downloaded), *outcome.of_kind(trace.Uploaded)]
@@ -67,7 +67,7 @@ def verdicts(outcome: Outcome) -> dict[str, str]:
 
 
 def test_the_recorded_run_lost_transfers_and_was_suspended(runs: Runs) -> None:
-    """Else there would be little to meet again."""
+    """Otherwise there would be little to replay."""
     assert (runs.recorded.code, runs.recorded.stderr) == (0, "")
     assert len(runs.recorded.of_kind(trace.Arrived)) >= 20
     assert any(event.dropped for event in runs.recorded.of_kind(trace.Downloaded))
@@ -92,7 +92,7 @@ def test_a_strict_replay_ends_where_the_recorded_run_did_with_the_same_model(run
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_in_a_strict_replay_every_update_has_the_staleness_and_the_loss_that_it_had(runs: Runs, number: int) -> None:
+def test_in_a_strict_replay_every_update_has_its_recorded_staleness_and_loss(runs: Runs, number: int) -> None:
     assert staleness(runs.strict[number]) == staleness(runs.recorded)
     assert [event.loss for event in runs.strict[number].of_kind(trace.Arrived)] == [
         event.loss for event in runs.recorded.of_kind(trace.Arrived)
@@ -112,7 +112,7 @@ def common(runs: Runs, outcome: Outcome) -> set[tuple[str, str, int, int]]:
     return both
 
 
-def test_every_job_meets_the_delays_and_drops_that_it_met_in_the_recorded_run(runs: Runs) -> None:
+def test_every_job_has_its_recorded_delays_and_drops(runs: Runs) -> None:
     before = asked(runs.recorded)
     for outcome in (*runs.strict, runs.other):
         after = asked(outcome)
@@ -121,8 +121,8 @@ def test_every_job_meets_the_delays_and_drops_that_it_met_in_the_recorded_run(ru
         }
 
 
-def test_every_job_hangs_where_and_for_as_long_as_it_hung(runs: Runs) -> None:
-    def hung(outcome: Outcome) -> dict[tuple[str, int], tuple[int, float]]:
+def test_every_job_has_its_recorded_suspension(runs: Runs) -> None:
+    def suspensions(outcome: Outcome) -> dict[tuple[str, int], tuple[int, float]]:
         job_of = {event.ticket: event.job for event in outcome.of_kind(trace.Downloaded)}
         return {
             (event.device, job_of[event.ticket]): (event.steps, event.asked)
@@ -130,23 +130,23 @@ def test_every_job_hangs_where_and_for_as_long_as_it_hung(runs: Runs) -> None:
             if not event.away
         }
 
-    before = hung(runs.recorded)
+    before = suspensions(runs.recorded)
     for outcome in (*runs.strict, runs.other):
-        after = hung(outcome)
+        after = suspensions(outcome)
         both = before.keys() & after.keys()
         assert both
         assert {place: after[place] for place in both} == {place: before[place] for place in both}
 
 
-def test_a_device_is_away_when_it_was_though_the_profile_does_not_say_so(runs: Runs) -> None:
+def test_a_device_has_its_recorded_absence_although_the_profile_has_none(runs: Runs) -> None:
     for outcome in (runs.recorded, *runs.strict, runs.other):
         away = [event for event in outcome.of_kind(trace.Suspended) if event.away]
-        first = min(away, key=lambda event: event.t)  # a recording that begins anew has the absence once more
+        first = min(away, key=lambda event: event.t)  # a recording that is repeated has the absence once more
         assert (first.device, first.asked) == ("rpi4-1", pytest.approx(0.25))
         assert first.t - first.obtained == pytest.approx(0.5)
 
 
-def test_another_rule_meets_the_same_delays_and_makes_another_model(runs: Runs) -> None:
+def test_another_strategy_has_the_same_delays_and_makes_another_model(runs: Runs) -> None:
     outcome = runs.other
     assert (outcome.code, outcome.stderr) == (0, "")
     assert outcome.summary["strategy"] == "fedbuff"
@@ -165,7 +165,7 @@ def test_a_replay_may_end_when_a_recording_is_used_up(runs: Runs) -> None:
     assert max(event.job for event in outcome.of_kind(trace.Downloaded) if event.device == device) <= jobs
 
 
-def test_the_trace_of_a_replay_says_so_and_loss_is_not_judged(runs: Runs) -> None:
+def test_the_trace_of_a_replay_names_its_mode_and_loss_is_not_measured(runs: Runs) -> None:
     for outcome, mode in ((runs.recorded, ""), (runs.strict[0], "strict"), (runs.other, "schedule")):
         [header] = outcome.of_kind(trace.Header)
         assert header.replay == mode
@@ -173,14 +173,14 @@ def test_the_trace_of_a_replay_says_so_and_loss_is_not_judged(runs: Runs) -> Non
         assert verdicts(outcome)["causality"] == "PASS"
 
 
-def test_a_replay_tells_the_user_how_near_it_came(runs: Runs) -> None:
+def test_a_replay_prints_how_similar_it_was(runs: Runs) -> None:
     for outcome in runs.strict:
         assert f"replay (strict) of {runs.recorded.folder}" in outcome.stdout
         assert "the same sequence of staleness; the same final model" in " ".join(outcome.stdout.split())
 
 
-def test_a_rule_with_ticks_that_hands_out_its_model_is_replayed_strictly(tmp_path: Path) -> None:
-    """Wakes come between the arrivals where they came, and the handing out is no part of the rule."""
+def test_a_strategy_with_ticks_that_broadcasts_its_final_model_is_replayed_strictly(tmp_path: Path) -> None:
+    """Wakes come between the same arrivals as recorded; the broadcast is not part of the strategy."""
     devices = [{"profile": "rpi4", "link": "wifi", "phi": 0.5, "count": 3}]
     strategy = {"name": "audg", "interval": 0.25}
     changes: dict[str, Any] = {"devices": devices, "strategy": strategy, "stop": {"seconds": 2.0}}

@@ -16,7 +16,7 @@ def test_a_run_ends_with_its_report(tmp_path: Path) -> None:
     outcome = complete(write_profile(tmp_path, stop={"versions": 12}), report=True)
     assert (outcome.code, outcome.stderr) == (0, "")
     assert outcome.stdout.splitlines()[-1] == f"report: {outcome.folder}/report.html"
-    lanes = "document.querySelectorAll('#timeline .told').length"
+    lanes = "document.querySelectorAll('#timeline .hint').length"
     page = open_page(outcome.folder / "report.html", expressions=[lanes])
     assert (page.console, page.answers) == ([], [3])
     assert f"fidelity: {outcome.summary['fidelity']['verdict']}" in page.text

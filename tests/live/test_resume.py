@@ -1,4 +1,4 @@
-"""A run is interrupted, by Ctrl-C or by kill -9, and goes on from its checkpoint."""
+"""A run is interrupted, by Ctrl-C or by kill -9, and continues from its checkpoint."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FLEET: list[dict[str, Any]] = [
     {"profile": "rpi4", "link": "wifi", "count": 2, "drop": 0.2, "suspend": 0.3, "suspend_max": 0.2},
     {"profile": "phone-low", "name": "phone", "link": "5g", "count": 2, "drop": 0.2},
 ]
-RULES: dict[str, dict[str, Any]] = {
+STRATEGIES: dict[str, dict[str, Any]] = {
     "fedasync": {"strategy": "fedasync", "devices": FLEET},
-    # devices that go on with the model that they have where a download is lost, which they must be given back
+    # devices that continue with their old model after a lost download: a resumed run must send it to them
     "psurdg": {
         "strategy": {"name": "psurdg", "interval": 0.4},
         "devices": [{"profile": "rpi4", "link": "wifi", "count": 4, "phi": 0.6, "drop": 0.2}],
@@ -38,20 +38,20 @@ def no_leftovers() -> Iterator[None]:
 
 
 def resume(folder: Path, *options: str) -> Outcome:
-    # a neighbour's load must not have a test refused: what is asked of the host is what was asked of it before
+    # load of other programs must not make a test fail; the demand is the same as before
     result = command("resume", str(folder), "--no-report", "--no-admission", *options)
     return Outcome(code=result.returncode, stdout=result.stdout, stderr=result.stderr, folder=folder)
 
 
 def wait_until_saved(run: Run) -> None:
-    """Until there is a checkpoint, and more has happened since."""
+    """Wait until there is a checkpoint, and two more versions."""
     run.wait_for(lambda: list(run._out.glob(f"*/{CHECKPOINT}")), "a checkpoint")
     made = run.traced().count('{"kind":"aggregated",')
     run.wait_until_traced("aggregated", made + 2)
 
 
 def killed(profile: Path, *options: str) -> Path:
-    """The folder of a run of which everything was killed at one blow."""
+    """The folder of a run whose processes were all killed at once."""
     with started(profile, *options) as run:
         wait_until_saved(run)
         folder = run.folder
@@ -60,8 +60,8 @@ def killed(profile: Path, *options: str) -> Path:
     return folder
 
 
-def check_books(outcome: Outcome) -> None:
-    """No version is missing or made twice, no ticket ends twice, and the summary says what the trace says."""
+def check_accounts(outcome: Outcome) -> None:
+    """No version is missing or made twice, no ticket ends twice, and the summary agrees with the trace."""
     versions = [event.version for event in outcome.of_kind(trace.Aggregated)]
     assert versions == list(range(1, len(versions) + 1))
     recount = outcome.recount()
@@ -74,33 +74,33 @@ def model(outcome: Outcome) -> str:
     return stopped.model
 
 
-@pytest.mark.parametrize("strategy", RULES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_strict_replay_that_was_killed_ends_with_the_recorded_model(strategy: str, tmp_path: Path) -> None:
     (tmp_path / "recorded").mkdir()
-    recorded = complete(write_profile(tmp_path / "recorded", stop={"seconds": 5.0}, **RULES[strategy]))
+    recorded = complete(write_profile(tmp_path / "recorded", stop={"seconds": 5.0}, **STRATEGIES[strategy]))
     assert recorded.code == 0, recorded.stderr
     strict = ("--replay", str(recorded.folder), "--replay-mode", "strict", "--set", "checkpoint.versions=2")
-    folder = killed(write_profile(tmp_path, stop={"seconds": 5.0}, **RULES[strategy]), *strict)
+    folder = killed(write_profile(tmp_path, stop={"seconds": 5.0}, **STRATEGIES[strategy]), *strict)
     outcome = resume(folder)
-    assert outcome.code == 0, outcome.stderr  # 1, if it had been another run in anything that is certified
+    assert outcome.code == 0, outcome.stderr  # 1 if it differed from the recorded run
     assert model(outcome) == model(recorded)
     [resumed] = outcome.of_kind(trace.Resumed)
     assert 0 < resumed.version < outcome.summary["versions"]
     aside = [file.read_bytes().count(b"\n") for file in folder.glob("undone-*.jsonl")]
-    assert resumed.undone == sum(aside)  # 0, if it was killed just after a checkpoint
-    check_books(outcome)
+    assert resumed.undone == sum(aside)  # 0 if it was killed just after a checkpoint
+    check_accounts(outcome)
 
 
-def test_a_run_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_run_continues_where_it_was(tmp_path: Path) -> None:
     with started(write_profile(tmp_path, strategy="fedbuff", devices=FLEET)) as run:
         run.wait_until_traced("aggregated", 3)
-        told = command("resume", str(run.folder))
-        assert told.returncode == 2
-        assert "this run is under way" in told.stderr
+        refused = command("resume", str(run.folder))
+        assert refused.returncode == 2
+        assert "this run is under way" in refused.stderr
         run.process.send_signal(signal.SIGINT)
         interrupted = run.finish()
     assert interrupted.code == 128 + signal.SIGINT
-    assert f"resume {interrupted.folder} goes on from here" in " ".join(interrupted.stdout.split())
+    assert f"to continue: run_testbed.py resume {interrupted.folder}" in " ".join(interrupted.stdout.split())
     seconds, versions = interrupted.summary["seconds"], interrupted.summary["versions"]
     outcome = resume(interrupted.folder, "--seconds", str(seconds + 3))
     assert outcome.code == 0, outcome.stderr
@@ -110,14 +110,14 @@ def test_a_run_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None
     assert outcome.summary["versions"] > versions
     assert outcome.summary["seconds"] == pytest.approx(seconds + 3, abs=0.5)
     assert outcome.summary["resumed"] == 1
-    check_books(outcome)
+    check_accounts(outcome)
 
     ended = resume(interrupted.folder)
     assert ended.code == 2
     assert "this run has ended" in ended.stderr
 
 
-def test_a_run_with_cluster_heads_that_was_killed_goes_on_with_new_ones(tmp_path: Path) -> None:
+def test_a_killed_run_with_cluster_heads_continues_with_new_ones(tmp_path: Path) -> None:
     strategy = {"name": "eafl", "clusters": 2, "every": 4, "phi": 0.5, "patience": 20.0}
     changes = {"strategy": strategy, "devices": [{"profile": "rpi4", "link": "wifi", "count": 6}]}
     profile = write_profile(tmp_path, checkpoint={"versions": 1}, **changes)
@@ -129,9 +129,9 @@ def test_a_run_with_cluster_heads_that_was_killed_goes_on_with_new_ones(tmp_path
     left = [event for event in outcome.of_kind(trace.Left) if event.reason == "the run was interrupted"]
     assert len(left) == 6
     assert [event for event in outcome.of_kind(trace.Grouped) if event.t > resumed.t]
-    check_books(outcome)
+    check_accounts(outcome)
 
 
 def _reached(folder: Path) -> float:
-    """Emulated seconds of the last event."""
+    """The emulated second of the last event."""
     return max(event.t for event in trace.read(folder / "trace.jsonl"))

@@ -1,4 +1,4 @@
-"""Scripted events in real runs: processes that are killed and forked anew, or stopped, at given moments."""
+"""Scripted events in real runs: processes are killed, forked again or stopped at given moments."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.live
 
 VICTIM = "rpi4-2"
 LATE = 0.5
-"""Host seconds that nobody wonders about on a busy machine."""
+"""Host seconds that an event may be late on a busy host."""
 
 
 def event(at: float, do: str, device: str = VICTIM, **more: float) -> dict[str, Any]:
     return {"at": at, "device": device, "do": do, **more}
 
 
-def told(outcome: Outcome) -> list[tuple[str, str]]:
+def scripted(outcome: Outcome) -> list[tuple[str, str]]:
     return [(each.device, each.do) for each in outcome.of_kind(trace.Scripted)]
 
 
@@ -33,7 +33,7 @@ def accounts_balance(outcome: Outcome) -> bool:
 
 
 @pytest.mark.parametrize(("timeout", "reason"), [(1.0, "it was silent for too long"), (60.0, "it was restarted")])
-def test_a_device_that_is_killed_and_rejoins_is_another_process_and_trains_again(
+def test_a_device_that_is_killed_and_rejoins_is_a_new_process_and_trains_again(
     tmp_path: Path, timeout: float, reason: str
 ) -> None:
     profile = write_profile(
@@ -48,16 +48,16 @@ def test_a_device_that_is_killed_and_rejoins_is_another_process_and_trains_again
         run.wait_until_traced("scripted")
         run.wait_for(lambda: not first.is_running() or first.status() == psutil.STATUS_ZOMBIE, "its death")
         outcome = run.finish()
-    assert (outcome.code, outcome.stderr) == (0, "")  # what the script wants is no warning
-    assert told(outcome) == [(VICTIM, "kill"), (VICTIM, "rejoin")]
+    assert (outcome.code, outcome.stderr) == (0, "")  # no warning about scripted events
+    assert scripted(outcome) == [(VICTIM, "kill"), (VICTIM, "rejoin")]
     killed, rejoined = outcome.of_kind(trace.Scripted)
     assert killed.t == 2.0
     dilation = outcome.summary["dilation"]
     assert 5.0 <= rejoined.t < 5.0 + LATE / dilation
 
-    lives = [each for each in outcome.of_kind(trace.Joined) if each.device == VICTIM]
-    assert [each.t for each in lives] == [0.0, rejoined.t]
-    assert lives[0].pid == first.pid != lives[1].pid
+    joins = [each for each in outcome.of_kind(trace.Joined) if each.device == VICTIM]
+    assert [each.t for each in joins] == [0.0, rejoined.t]
+    assert joins[0].pid == first.pid != joins[1].pid
     [left] = outcome.of_kind(trace.Left)
     assert (left.device, left.reason) == (VICTIM, reason)
     [lost] = outcome.of_kind(trace.Lost)
@@ -68,7 +68,7 @@ def test_a_device_that_is_killed_and_rejoins_is_another_process_and_trains_again
     assert not [moment for moment in arrivals if 2.0 < moment < 5.0]
     assert [moment for moment in arrivals if moment < 2.0]
     assert [moment for moment in arrivals if moment > 5.0]
-    # the next life goes on with the number after that of the job which was lost
+    # the new process continues with the number after that of the lost job
     sent = [each.t for each in outcome.of_kind(trace.Dispatched) if each.device == VICTIM]
     jobs = [(each.sent, each.job) for each in outcome.of_kind(trace.Uploaded) if each.device == VICTIM]
     assert next(job for moment, job in jobs if moment > 5.0) == len([moment for moment in sent if moment < 5.0])
@@ -83,7 +83,7 @@ def test_a_run_that_ends_while_devices_are_dead_ends_in_time(tmp_path: Path) -> 
     assert outcome.summary["stopped"] == "4 seconds are over"
     assert outcome.summary["scripted"] == 5
     assert accounts_balance(outcome)
-    # what was due before may be taken up late on a busy host
+    # updates that were due before may be handled late on a busy host
     assert {each.device for each in outcome.of_kind(trace.Arrived) if each.due > 1.0} == {"rpi4-1"}
 
 
@@ -93,12 +93,12 @@ def test_ctrl_c_ends_a_run_that_waits_for_a_device_to_rejoin(tmp_path: Path) -> 
         run.process.send_signal(signal.SIGINT)
         outcome = run.finish()
     assert (outcome.code, outcome.stderr) == (130, "")
-    assert told(outcome) == [(VICTIM, "kill")]
+    assert scripted(outcome) == [(VICTIM, "kill")]
     assert accounts_balance(outcome)
 
 
-def test_devices_hang_at_their_moment_busy_or_idle(tmp_path: Path) -> None:
-    """In rounds with a slow device, the fast one has nothing to do but to wait for the next."""
+def test_busy_and_idle_devices_are_suspended_at_the_scripted_moment(tmp_path: Path) -> None:
+    """In rounds with a slow device, the fast one is idle until the next round."""
     groups = [
         {"profile": "rpi4", "link": "wifi", "name": "fast", "suspend_by": "signal"},
         {"profile": "rpi3bplus", "link": "wifi", "name": "slow", "schedule": [{"at": 0, "speed": 0.1}]},
@@ -116,7 +116,7 @@ def test_devices_hang_at_their_moment_busy_or_idle(tmp_path: Path) -> None:
         run.wait_for(lambda: fast.status() == psutil.STATUS_STOPPED, "a device in state stopped")
         outcome = run.finish()
     assert (outcome.code, outcome.stderr) == (0, "")
-    assert sorted(told(outcome)) == [("fast-1", "suspend"), ("slow-1", "suspend")]
+    assert sorted(scripted(outcome)) == [("fast-1", "suspend"), ("slow-1", "suspend")]
     assert {each.t for each in outcome.of_kind(trace.Scripted)} == {3.0}
     suspensions = {each.device: each for each in outcome.of_kind(trace.Suspended)}
     assert {name: suspension.asked for name, suspension in suspensions.items()} == {"fast-1": 2.0, "slow-1": 2.0}

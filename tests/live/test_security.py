@@ -1,4 +1,4 @@
-"""Encrypted runs: what they hide, and whom they do not let in."""
+"""Encrypted runs: what they hide, and which peers they refuse."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import zmq
 
 from testbed.history import trace
-from testbed.wire.authentication import new_key_pair, show
+from testbed.wire.authentication import new_key_pair, set_credential
 from testbed.wire.codec import decode, encode
 from testbed.wire.credentials import Credential, issue
 from testbed.wire.messages import Heartbeat, Refused
@@ -46,8 +46,8 @@ def assert_unharmed(outcome: Outcome) -> None:
 
 @contextlib.contextmanager
 def leaking(profile: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Run, dict[str, Credential]]]:
-    """A run that is at work, and the badges of its peers."""
-    file = profile.parent / "badges.json"
+    """A run with a working fleet, and the credentials of its peers."""
+    file = profile.parent / "credentials.json"
     monkeypatch.setenv(leaky.FILE, str(file))
     with started(profile, program=Path(leaky.__file__)) as run:
         run.wait_until_traced("downloaded", 3)
@@ -59,13 +59,13 @@ def connected(port: int, credential: Credential) -> Iterator[zmq.Socket[bytes]]:
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.setsockopt(zmq.LINGER, 0)
         dealer.setsockopt(zmq.SNDTIMEO, ANSWER_MS)
-        show(dealer, credential)
+        set_credential(dealer, credential)
         dealer.connect(f"tcp://127.0.0.1:{port}")
         yield dealer
 
 
 @pytest.mark.parametrize("kind", ["ipc", "tcp"])
-def test_an_encrypted_run_learns_and_its_keys_are_nowhere(
+def test_an_encrypted_run_learns_and_its_keys_are_in_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     profile = write_profile(tmp_path, transport=ENCRYPTED | {"kind": kind}, stop={"seconds": 5}, compress=False)
@@ -86,7 +86,7 @@ def test_an_encrypted_run_learns_and_its_keys_are_nowhere(
             assert not [secret for secret in secrets if secret is None or secret in content], file
 
 
-def test_the_sockets_of_a_run_are_its_owners(tmp_path: Path) -> None:
+def test_only_the_owner_may_use_the_sockets_of_a_run(tmp_path: Path) -> None:
     home = Path(os.environ["TMPDIR"])
     profile = write_profile(
         tmp_path,
@@ -96,7 +96,7 @@ def test_the_sockets_of_a_run_are_its_owners(tmp_path: Path) -> None:
         devices=[{"profile": "rpi4", "link": "wifi", "count": 4}],
     )
     with started(profile) as run:
-        # heads have Unix sockets, whatever the transport: all devices are processes of this machine
+        # heads have Unix sockets with any transport: all devices are processes of this machine
         run.wait_for(lambda: list(home.glob("edgebed-*/head-*")), "a cluster head's socket")
         modes = {
             path.name.partition("-")[0]: stat.S_IMODE(path.stat().st_mode)
@@ -108,7 +108,7 @@ def test_the_sockets_of_a_run_are_its_owners(tmp_path: Path) -> None:
     assert outcome.summary["refused"] == 0
 
 
-def test_who_has_no_key_a_wrong_key_or_a_stolen_id_is_refused_and_counted(
+def test_peers_without_a_key_with_a_wrong_key_or_a_stolen_id_are_refused_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profile = write_profile(tmp_path, transport=ENCRYPTED, stop={"seconds": 8})
@@ -136,21 +136,21 @@ def test_who_has_no_key_a_wrong_key_or_a_stolen_id_is_refused_and_counted(
     assert counted["stranger/", "a handshake without a key of this run"] >= 1
     assert counted["stranger/", "a key that is not on the list"] >= 1
     assert counted["impostor/rpi4-1 as rpi4-2", "the key of another device"] >= 1
-    assert outcome.summary["rejected"] == 0  # nothing of it reached the rule
+    assert outcome.summary["rejected"] == 0  # none of it reached the strategy
 
 
-def test_a_device_that_floods_is_dropped_counted_and_told_and_the_others_go_on(
+def test_a_flood_from_a_device_is_dropped_counted_and_answered_and_the_others_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under the badge of a device: one of ours that has gone mad, and takes the place of the process that had it."""
-    profile = write_profile(tmp_path, transport={"kind": "tcp", "rate": 100}, stop={"seconds": 8})
+    """With the credential of a device: as if its process were replaced by a defective one."""
+    profile = write_profile(tmp_path, transport={"kind": "tcp", "message_limit": 100}, stop={"seconds": 8})
     with leaking(profile, monkeypatch) as (run, credentials):
-        with connected(listening_port(run), credentials["rpi4-3"]) as mad:
-            beat = encode(Heartbeat(device="rpi4-3", state="idle"))
+        with connected(listening_port(run), credentials["rpi4-3"]) as flood:
+            heartbeat = encode(Heartbeat(device="rpi4-3", state="idle"))
             for number in range(FLOOD):
-                mad.send_multipart([b"garbage"] if number % 2 else [bytes(frame) for frame in beat])
-            assert mad.poll(ANSWER_MS)
-            answer = decode(mad.recv_multipart(), 0)
+                flood.send_multipart([b"garbage"] if number % 2 else [bytes(frame) for frame in heartbeat])
+            assert flood.poll(ANSWER_MS)
+            answer = decode(flood.recv_multipart(), 0)
         outcome = run.finish()
     assert isinstance(answer, Refused)
     assert outcome.code == 0
@@ -162,8 +162,9 @@ def test_a_device_that_floods_is_dropped_counted_and_told_and_the_others_go_on(
     assert outcome.recount() == {key: summary[key] for key in outcome.recount()}
 
 
-def test_plain_traffic_beyond_this_machine_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_plain_traffic_that_leaves_this_machine_is_refused_before_the_run_starts(tmp_path: Path) -> None:
     outcome = complete(write_profile(tmp_path, transport={"kind": "tcp", "host": "*", "encrypt": False}))
     assert outcome.code == 2
-    assert "transport.encrypt is false, and others reach transport.host = '*': leave it out" in outcome.stderr
+    assert "transport.encrypt is false, and other machines can reach transport.host = '*'" in outcome.stderr
+    assert "leave it out" in outcome.stderr
     assert not outcome.folder.exists()

@@ -1,4 +1,4 @@
-"""Messages that are none, or from nobody, sent to a running aggregator."""
+"""Invalid messages, and messages of unknown peers, to an aggregator during a run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def altered(frames: Frames, **changes: Any) -> Frames:
 
 
 def bad_messages(size: int) -> dict[str, Frames]:
-    """Frames by a word of the reason for which they must be refused."""
+    """A part of the reason of the refusal → the frames."""
     good = [bytes(frame) for frame in encode(update(size))]
     return {
         "not msgpack": [b"\xc1 garbage"],
@@ -95,28 +95,28 @@ def model_size(run: Run) -> int:
     return next(event.bytes for event in events if isinstance(event, trace.Downloaded)) // 4
 
 
-def test_strangers_are_refused_counted_and_answered_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_strangers_are_refused_counted_and_answered_and_the_run_continues(tmp_path: Path) -> None:
     with started(write_profile(tmp_path, transport={"kind": "tcp"}, stop={"seconds": 6})) as run:
         messages = bad_messages(model_size(run))
         port = listening_port(run)
         with stranger(port, b"stranger") as known, stranger(port) as nameless, stranger(port, b"giant") as giant:
-            giant.send(bytes(4 << 20))  # more than a frame may have: the transport hangs up, without an answer
+            giant.send(bytes(4 << 20))  # too large for a frame: the transport closes the connection without an answer
             reasons = {word: answer_to(known, frames) for word, frames in messages.items()}
             nameless_reason = answer_to(nameless, [b"who am I?"])
             hello = Hello(device="stranger", pid=1, cores=(0,), samples=10)
-            not_yours = [answer_to(known, [bytes(f) for f in encode(m)]) for m in (hello, Stop(reason="stop it"))]
+            not_allowed = [answer_to(known, [bytes(f) for f in encode(m)]) for m in (hello, Stop(reason="stop it"))]
         outcome = run.finish()
     for word, reason in reasons.items():
         assert word.rpartition(": ")[2] in reason
     assert "the header" in nameless_reason
-    assert not_yours == ["unknown device"] * 2
+    assert not_allowed == ["unknown device"] * 2
     assert (outcome.code, outcome.stderr) == (0, "")
     counted: Counter[tuple[str, str]] = Counter()
     for refusal in outcome.of_kind(trace.Refusal):
         counted[refusal.peer.rpartition("/")[0], refusal.reason] += refusal.count
-    expected = Counter(("stranger", reason) for reason in [*reasons.values(), nameless_reason, *not_yours])
-    # the giant was cut off before it could say anything, and tried again until it was closed
-    giants = counted.pop(("stranger", "a connection that ended without a word"))
+    expected = Counter(("stranger", reason) for reason in [*reasons.values(), nameless_reason, *not_allowed])
+    # the giant frame was never received, and its sender reconnected until it was closed
+    giants = counted.pop(("stranger", "a connection that ended without a message"))
     assert giants >= 1
     assert counted == expected
     assert outcome.summary["refused"] == counted.total() + giants
@@ -134,7 +134,7 @@ def test_a_stranger_under_the_name_of_a_device_is_a_stranger_and_a_flood_is_drop
             for _ in range(FLOOD):
                 flood.send(b"garbage")
             many = flood.recv_multipart()
-            flood.send_multipart([b"x"] * FLOOD)  # ZeroMQ hands it over as one message
+            flood.send_multipart([b"x"] * FLOOD)  # ZeroMQ delivers it as one message
             run.wait_until_traced("refusal", 4)
         outcome = run.finish()
     assert reasons == {"unknown device"}
@@ -143,12 +143,12 @@ def test_a_stranger_under_the_name_of_a_device_is_a_stranger_and_a_flood_is_drop
     summary, refusals = outcome.summary, outcome.of_kind(trace.Refusal)
     assert summary["refusals"]["unknown device"] == 3
     over_the_limit = next(count for reason, count in summary["refusals"].items() if reason.startswith("more than"))
-    # all of it was counted, nearly all without being read, and it took the trace a handful of lines
+    # all were counted, nearly all without being read, in a few lines of the trace
     assert over_the_limit > FLOOD / 2
     assert FLOOD <= summary["refused"] <= FLOOD + 10
     assert len(refusals) < 50
     assert {refusal.peer for refusal in refusals} == {"stranger/rpi4-1", "stranger/flood"}
-    # and nobody else noticed: every device went on, and every ticket is accounted for
+    # the devices were not disturbed, and every ticket is accounted for
     assert all(int(row["applied"]) > 3 for row in outcome.csv("devices.csv"))
     assert summary["rejected"] == summary["lost"] == 0
     assert outcome.recount() == {key: summary[key] for key in outcome.recount()}

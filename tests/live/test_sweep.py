@@ -1,4 +1,4 @@
-"""A sweep that is killed, and interrupted, goes on without repeating what it had finished."""
+"""A sweep that is killed and interrupted continues without repeating finished runs."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def at_work(out: Path, name: str) -> bool:
 
 
 def identity(out: Path, name: str) -> tuple[str, int, int]:
-    """Of a run: another one would have another folder, file or time."""
+    """Folder, file and time of a run: another run would differ."""
     [path] = (out / name).glob("*/trace.jsonl")
     return path.parent.name, path.stat().st_ino, path.stat().st_mtime_ns
 
 
-def test_a_sweep_that_was_killed_and_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_sweep_that_was_killed_and_interrupted_continues_where_it_was(tmp_path: Path) -> None:
     profile, out = write_profile(tmp_path, stop={"seconds": 2.0}), tmp_path / "out"
     with started(profile, out) as process:  # kill -9 in the middle of the second run
         wait_for(lambda: at_work(out, CELLS[1]))
@@ -75,7 +75,7 @@ def test_a_sweep_that_was_killed_and_interrupted_goes_on_where_it_was(tmp_path: 
         process.communicate(timeout=PATIENCE)
         assert psutil.wait_procs(family, timeout=PATIENCE)[1] == []
     [half] = (out / CELLS[1]).iterdir()
-    assert not (half / "summary.json").exists()  # it was ended at once, and not left to come to its end alone
+    assert not (half / "summary.json").exists()  # the run was ended with the sweep
     assert list(states(out).values()) == ["done", "running", "waiting", "waiting"]
     first = identity(out, CELLS[0])
 
@@ -85,11 +85,11 @@ def test_a_sweep_that_was_killed_and_interrupted_goes_on_where_it_was(tmp_path: 
         output, errors = process.communicate(timeout=PATIENCE)
         assert (process.returncode, errors) == (130, "")
     assert "1 of 4 runs are finished already" in output
-    assert f"{CELLS[1]}: what an unfinished run left is now in {out}/unfinished/{CELLS[1]}-1" in output
-    assert output.endswith(f"interrupted; the same command goes on from here ({out}/sweep.json)\n")
+    assert f"{CELLS[1]}: the files of an unfinished run are now in {out}/unfinished/{CELLS[1]}-1" in output
+    assert output.endswith(f"interrupted; repeat the command to continue ({out}/sweep.json)\n")
     assert list(states(out).values()) == ["done", "done", "interrupted", "waiting"]
     second = identity(out, CELLS[1])
-    [interrupted] = (out / CELLS[2]).glob("*/trace.jsonl")  # the signal came through, once: the run ended cleanly
+    [interrupted] = (out / CELLS[2]).glob("*/trace.jsonl")  # it received the signal once, and ended cleanly
     *_, last = trace.read(interrupted)
     assert isinstance(last, trace.Stopped)
     assert json.loads((interrupted.parent / "summary.json").read_text())["stopped"] == "interrupted"

@@ -1,4 +1,4 @@
-"""Every data set trains in real processes; where its files are not at hand, the test says so and is skipped."""
+"""Every data set trains in real processes; without its files, the test is skipped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RATES = {"shakespeare": 0.5, "regression": 0.005, "svm": 0.005, "synthetic": 0.0
 
 @pytest.fixture(scope="module", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Parsed once for all tests here, and nothing left in the user's cache."""
+    """Parse each data set once for all tests here, outside of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv(folders.OFFLINE, "1")
@@ -34,9 +34,9 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def need(data_set: str) -> None:
-    """Skip where the files of a data set are not here."""
+    """Skip the test if the files of a data set are missing."""
     if data_set in FROM_FILES and not present(data_set):
-        pytest.skip(f"the files of {data_set} are not here")
+        pytest.skip(f"the files of {data_set} are missing")
 
 
 def trained(folder: Path, task: dict[str, Any] | str, *, lr: float) -> Outcome:
@@ -64,7 +64,7 @@ def test_a_data_set_trains_for_a_few_rounds(tmp_path: Path, name: str) -> None:
     scores = [event.metrics for event in outcome.of_kind(trace.Scored)]
     assert all(score.keys() == METRICS.get(name, {"accuracy", "loss"}) for score in scores)
     assert scores[-1]["loss"] < scores[0]["loss"]
-    # whatever the task calls its metrics goes to the files of the run
+    # all metrics of the task are in the files of the run
     assert set(outcome.csv("metrics.csv")[0]) >= set(scores[0])
 
 
@@ -87,7 +87,7 @@ def test_fifty_devices_share_the_pages_of_mnist(tmp_path: Path) -> None:
     assert max(unique.values()) <= 40.0, unique
 
 
-def test_a_metric_that_is_no_accuracy_is_in_the_report(tmp_path: Path) -> None:
+def test_a_metric_other_than_accuracy_is_in_the_report(tmp_path: Path) -> None:
     outcome = trained(tmp_path, "regression", lr=0.005)
     assert command("report", str(outcome.folder)).returncode == 0
     page = (outcome.folder / "report.html").read_text(encoding="utf-8")
@@ -98,7 +98,7 @@ def test_a_metric_that_is_no_accuracy_is_in_the_report(tmp_path: Path) -> None:
     assert "mse" in (tmp_path / "compared" / "compare.md").read_text(encoding="utf-8")
 
 
-# ---- what cannot be is told before any process starts
+# ---- errors that are reported before any process starts
 
 
 def refused(folder: Path, task: dict[str, Any] | str, devices: int = 3) -> str:
@@ -122,11 +122,11 @@ def refused(folder: Path, task: dict[str, Any] | str, devices: int = 3) -> str:
         ({"name": "iid", "samples": 600}, 3, "task.split.samples is 600; 3 devices can have at most 479 each of 1438"),
         ({"name": "labels", "per_device": 11}, 3, "task.split.per_device is 11; the data has 10 classes: at most 10"),
         ({"name": "dirichlet", "alpha": 0.01, "short": "error"}, 40, "task.split.least is 1; counted from 0, device"),
-        ("natural", 3, "this data set does not say who made its samples; take another split"),
+        ("natural", 3, "this data set does not contain the owners of its samples; use another split"),
         ({"name": "sizes", "sizes": [5, 6]}, 3, "task.split.sizes has 2 numbers for 3 devices; give one for each"),
     ],
 )
-def test_a_split_that_cannot_be_is_told_before_any_process_starts(
+def test_an_impossible_split_is_refused_before_any_process_starts(
     tmp_path: Path, split: dict[str, Any] | str, devices: int, problem: str
 ) -> None:
     assert problem in refused(tmp_path, {"name": "digits", "split": split}, devices)
@@ -156,12 +156,12 @@ class Broken(Spoilt):
 """
 
 
-def test_data_of_ones_own_that_is_not_finite_is_told_before_any_process_starts(tmp_path: Path) -> None:
+def test_own_data_that_is_not_finite_is_refused_before_any_process_starts(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     assert "the training data: the input of sample 7 is not finite" in refused(tmp_path, "own:Spoilt")
 
 
-def test_code_of_ones_own_that_fails_is_told_with_the_place_where(tmp_path: Path) -> None:
+def test_own_code_that_fails_is_reported_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     fleet = [{"profile": "rpi4", "count": 3, "seconds_per_sample": 1e-3}]
     outcome = complete(write_profile(tmp_path, task="own:Broken", devices=fleet))
@@ -170,7 +170,7 @@ def test_code_of_ones_own_that_fails_is_told_with_the_place_where(tmp_path: Path
     assert "own.py" in (outcome.folder / "logs" / "template.log").read_text(encoding="utf-8")
 
 
-def test_files_that_are_nowhere_are_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data").mkdir()
     monkeypatch.setenv(folders.FOLDER, str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -179,14 +179,14 @@ def test_files_that_are_nowhere_are_asked_for_by_name(tmp_path: Path, monkeypatc
         assert file in line
 
 
-def test_the_option_names_the_folder(tmp_path: Path) -> None:
+def test_a_missing_data_dir_is_refused(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
     result = command("data", "mnist.toml", "--data-dir", str(nowhere))
     assert (result.returncode, result.stdout) == (2, "")
-    assert f"{nowhere}: --data-dir names this folder, and there is none" in result.stderr
+    assert f"{nowhere}: --data-dir names this folder, but it does not exist" in result.stderr
 
 
-def test_the_option_is_heard_where_the_files_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_found_in_the_data_dir(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = os.environ.get(folders.FOLDER, "")
     if not Path(folder, "mnist", "qmnist_writers.npz").is_file():
         pytest.skip("EDGEBED_DATA names no folder with MNIST and its writers")

@@ -1,4 +1,4 @@
-"""A link whose rate follows a trace, and a device that is away now and then: real processes."""
+"""A link whose rate follows a trace, and a device with absences: real processes."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
     folder = tmp_path_factory.mktemp("traced")
     rate.write(folder / "rate.csv", RATE)
     availability.write(folder / "there.csv.gz", THERE)
-    way = {"trace": "rate.csv", "delay": DELAY}
+    link = {"trace": "rate.csv", "delay": DELAY}
     groups = [
-        {"profile": "rpi4", "name": "traced", "count": 2, "link": {"up": way, "down": way}},
+        {"profile": "rpi4", "name": "traced", "count": 2, "link": {"up": link, "down": link}},
         {"profile": "rpi4", "name": "shy", "link": "wifi", "availability": "there.csv.gz"},
     ]
     with nothing_left_over():
@@ -44,7 +44,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
 
 
 def specs(outcome: Outcome) -> dict[str, DeviceSpec]:
-    """From the stored profile: run again, it would be the same."""
+    """The devices of the stored profile."""
     experiment = profile_loader.load(outcome.folder / "profile.toml")
     return {device.name: device for device in fleet.concrete(experiment, Survey())}
 
@@ -54,51 +54,51 @@ def line(outcome: Outcome, name: str) -> dict[str, object]:
     return dict(found)
 
 
-def test_transfers_take_what_the_integration_of_the_rate_says(outcome: Outcome) -> None:
+def test_transfers_take_as_long_as_the_integrated_rate_says(outcome: Outcome) -> None:
     assert (outcome.code, outcome.stderr) == (0, "")
     devices, waited = specs(outcome), 0
-    ways = [event for event in outcome.events if isinstance(event, trace.TransferEvent)]
-    for event in ways:
+    transfers = [event for event in outcome.events if isinstance(event, trace.TransferEvent)]
+    for event in transfers:
         direction = devices[event.device].up
         if direction.trace is not None:
             assert direction.trace_offset is not None
             start = event.sent + direction.trace_offset
             assert event.asked == pytest.approx(RATE.when(start, event.bytes) - start + DELAY, abs=1e-6)
             waited += event.asked > 1.0
-    assert waited > 2  # the outage is met
-    assert len(ways) > 20
+    assert waited > 2  # of the outage
+    assert len(transfers) > 20
 
 
 def off(outcome: Outcome) -> dict[tuple[str, str], float]:
-    """By how much the bytes that passed are off what the trace has room for in the seconds that they took.
+    """The relative difference between the transferred bytes and the bytes that the trace allows in the same seconds.
 
-    Of a download by the device's clock, of an upload by the aggregator's.
+    The seconds of a download are by the device's clock, those of an upload by the aggregator's.
     """
-    devices, passed, room = specs(outcome), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    devices, passed, allowed = specs(outcome), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     arrived = {event.ticket: event.t for event in outcome.of_kind(trace.Arrived)}
     for event in outcome.events:
         if isinstance(event, trace.Downloaded):
-            kind, way, end = "down", devices[event.device].down, event.sent + event.obtained
+            kind, side, end = "down", devices[event.device].down, event.sent + event.obtained
         elif isinstance(event, trace.Uploaded) and event.ticket in arrived:
-            kind, way, end = "up", devices[event.device].up, arrived[event.ticket]
+            kind, side, end = "up", devices[event.device].up, arrived[event.ticket]
         else:
             continue
-        if way.trace is not None:
-            assert way.trace_offset is not None
-            link, place = rate.load(way.trace), way.trace_offset
+        if side.trace is not None:
+            assert side.trace_offset is not None
+            link, place = rate.load(side.trace), side.trace_offset
             passed[event.device, kind] += event.bytes
-            room[event.device, kind] += link.bytes_between(event.sent + place, end - way.delay + place)
-    return {key: passed[key] / room[key] - 1 for key in passed}
+            allowed[event.device, kind] += link.bytes_between(event.sent + place, end - side.delay + place)
+    return {key: passed[key] / allowed[key] - 1 for key in passed}
 
 
-def test_as_many_bytes_pass_as_the_trace_has_room_for(outcome: Outcome) -> None:
+def test_as_many_bytes_pass_as_the_trace_allows(outcome: Outcome) -> None:
     found = off(outcome)
     assert len(found) == 4
     assert all(abs(each) < 0.03 for each in found.values()), found
 
 
-def test_so_they_do_over_a_real_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = [str(data("mahimahi", f"Verizon-LTE-short.{way}.gz")) for way in ("down", "up")]
+def test_as_many_bytes_pass_as_a_real_link_allows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(data("mahimahi", f"Verizon-LTE-short.{side}.gz")) for side in ("down", "up")]
     words = [files[0], "--up", files[1], "--delay", "0.02", "--out", str(tmp_path)]
     assert main.main(["trace", "import", "mahimahi", *words]) == 0
     group = {"profile": "rpi4", "count": 2, "link": "Verizon-LTE-short.toml"}
@@ -110,12 +110,12 @@ def test_so_they_do_over_a_real_link(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert all(abs(each) < 0.03 for each in found.values()), found
 
 
-def test_nothing_is_lost_and_nothing_comes_before_its_time(outcome: Outcome) -> None:
-    """(Whether delays and steps were kept hangs on the host: the certificate says it, and a test cannot.)"""
+def test_no_ticket_is_lost_and_no_update_is_early(outcome: Outcome) -> None:
+    """(Whether delays and steps were exact depends on the host, so a test cannot require it.)"""
     assert line(outcome, "causality")["verdict"] == line(outcome, "conservation")["verdict"] == "PASS"
 
 
-def test_a_device_is_suspended_while_it_is_away_and_nothing_of_it_arrives_then(outcome: Outcome) -> None:
+def test_a_device_is_suspended_during_its_absence_and_no_update_of_it_arrives_then(outcome: Outcome) -> None:
     shy = specs(outcome)["shy-1"]
     suspensions = outcome.of_kind(trace.Suspended)
     assert {event.device for event in suspensions} == {"shy-1"}

@@ -1,4 +1,4 @@
-"""Timing steps in forked children. Each test runs in an interpreter of its own, as the template does: one thread."""
+"""Timing steps in forked children. Each test runs in an interpreter of its own, with one thread like the template."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 SPINNING = """
 import json, os, sys, time
 import psutil
-from testbed import calibration
+from testbed.host import calibration
 
 def steps(samples):
     while True:
@@ -28,14 +28,14 @@ def children():
 """
 
 
-def said_by(script: str) -> Any:
+def output_of(script: str) -> Any:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
     return json.loads(done.stdout)
 
 
-def test_steps_are_timed_in_proportion_to_their_cpu_seconds_alone_and_in_company() -> None:
-    found = said_by(
+def test_steps_are_timed_in_proportion_to_their_cpu_seconds_alone_and_with_others() -> None:
+    found = output_of(
         SPINNING
         + """
 core = min(os.sched_getaffinity(0))
@@ -46,7 +46,7 @@ print(json.dumps({"rows": rows, "children": children()}))
     )
     small, large = found["rows"]
     assert (small[0], large[0]) == (4, 32)
-    for column in (1, 2):  # eight times the samples; and three on a core do not make a CPU second longer
+    for column in (1, 2):  # eight times the samples; three processes on a core need no more CPU seconds
         assert 4 < large[column] / small[column] < 16
         assert 0.5 < large[column] / 8e-3 < 2
     assert all(slow >= usual for _, _, usual, slow in found["rows"])
@@ -55,11 +55,11 @@ print(json.dumps({"rows": rows, "children": children()}))
 
 def test_a_batch_of_one_is_timed_once() -> None:
     script = "[one] = calibration.measure(steps, 1, {min(os.sched_getaffinity(0)): 1})\nprint(json.dumps(one.samples))"
-    assert said_by(SPINNING + script) == 1
+    assert output_of(SPINNING + script) == 1
 
 
-def test_of_steps_that_take_long_a_part_is_timed_and_the_line_through_it_tells_the_whole() -> None:
-    found = said_by(
+def test_only_a_part_of_a_long_step_is_timed_and_the_whole_is_extrapolated() -> None:
+    found = output_of(
         SPINNING
         + """
 from testbed.host.survey import Survey
@@ -76,8 +76,8 @@ print(json.dumps([[step.samples for step in timed], whole, time.monotonic() - be
     assert took < 30
 
 
-def test_the_process_that_calibrates_stays_where_it_is() -> None:
-    found = said_by(
+def test_calibration_does_not_change_core_or_priority_of_its_own_process() -> None:
+    found = output_of(
         SPINNING
         + """
 before = sorted(os.sched_getaffinity(0)), os.nice(0)
@@ -89,7 +89,7 @@ print(json.dumps([before, [sorted(os.sched_getaffinity(0)), os.nice(0)]]))
 
 
 def test_steps_that_end_early_are_an_error_with_a_cause() -> None:
-    found = said_by(
+    found = output_of(
         SPINNING
         + """
 try:
@@ -98,7 +98,7 @@ except RuntimeError as error:
     print(json.dumps([str(error), children()]))
 """
     )
-    assert found == ["a process that timed local steps ended early; was memory short?", 0]
+    assert found == ["a process that timed local steps ended early; free memory, or use a smaller task", 0]
 
 
 CHILDREN = """
@@ -119,8 +119,8 @@ print(json.dumps(results | {"children": children()}))
 """
 
 
-def test_a_child_gives_its_result_and_one_that_fails_none() -> None:
-    assert said_by(SPINNING + CHILDREN) == {
+def test_a_child_returns_its_result_and_none_if_it_fails() -> None:
+    assert output_of(SPINNING + CHILDREN) == {
         "pid": True,
         "failing": None,
         "killed": None,

@@ -16,13 +16,13 @@ from testbed.host.cores import CorePlan, available_cores, plan
         ([7, 5, 9], 9, 9, (5, 7, 5, 7, 5)),
     ],
 )
-def test_the_aggregator_owns_the_last_core_where_there_are_two_or_more(
+def test_the_last_of_two_or_more_cores_is_the_aggregators(
     available: list[int], aggregator: int, evaluator: int, devices: tuple[int, ...]
 ) -> None:
     assert plan(available, 5) == CorePlan(aggregator=aggregator, evaluator=evaluator, devices=devices)
 
 
-def test_a_plan_says_who_shares_what() -> None:
+def test_a_core_plan_as_text_says_which_processes_share_a_core() -> None:
     assert str(plan([0, 1, 2], 3)) == "aggregator and evaluator on 2, devices on 0 (2), 1 (1)"
     assert str(plan([0], 2)) == "aggregator and evaluator on 0, devices on 0 (2)"
     assert str(plan([0, 1, 2, 3], 1)) == "aggregator on 3, evaluator on 2, devices on 0 (1)"

@@ -1,4 +1,4 @@
-"""What the kernel tells, and None where it does not."""
+"""Figures of the kernel, and None for those that it does not report."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NO_PROCESS = 99_999_999  # above any pid_max
 
 
 def burn(seconds: float) -> None:
-    """CPU seconds of this thread."""
+    """Use CPU seconds in this thread."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass
 
 
 @pytest.mark.skipif(not HAS_SCHEDSTAT, reason="this kernel has no schedstat")
-def test_a_meter_grows_by_the_cpu_seconds_that_were_burnt() -> None:
+def test_a_meter_counts_the_cpu_seconds_of_its_process() -> None:
     meter = UsageMeter()
     before = meter()
     burn(0.1)
@@ -52,7 +52,7 @@ def test_a_meter_of_another_process_reads_that_process() -> None:
     assert after.cpu - before.cpu < 0.05
 
 
-def test_a_closed_meter_measures_nothing_and_may_be_closed_again() -> None:
+def test_a_closed_meter_measures_nothing_and_may_be_closed_twice() -> None:
     meter = UsageMeter()
     meter.close()
     meter.close()
@@ -66,7 +66,7 @@ def test_a_closed_meter_keeps_no_file_open() -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_process_that_is_not_there_is_not_measured() -> None:
+def test_a_process_that_does_not_exist_is_not_measured() -> None:
     assert UsageMeter(NO_PROCESS)() is None
 
 
@@ -79,7 +79,7 @@ def test_a_process_that_has_died_is_not_measured() -> None:
 
 
 @pytest.mark.skipif(not HAS_SCHEDSTAT, reason="this kernel has no schedstat")
-def test_a_kernel_that_keeps_no_account_does_not_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_reports_only_zeros_does_not_measure(monkeypatch: pytest.MonkeyPatch) -> None:
     meter = UsageMeter()
     monkeypatch.setattr(kernel.os, "pread", lambda *_: b"0 0 0\n")
     assert meter() is None
@@ -107,28 +107,28 @@ def test_pressure_that_is_switched_off_is_not_measured(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize(("constant", "ask"), [("_PRESSURE", kernel.pressure_seconds), ("_GOVERNOR", kernel.governor)])
 @pytest.mark.parametrize("place", ["absent", "a folder"])
-def test_what_has_no_file_is_not_measured(
+def test_a_figure_without_a_file_is_not_measured(
     constant: str, ask: Callable[[], object], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel, constant, tmp_path / "absent" if place == "absent" else tmp_path)
     assert ask() is None
 
 
-def test_the_governor_is_named_without_its_line_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_of_the_governor_has_no_newline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "scaling_governor"
     file.write_text("powersave\n")
     monkeypatch.setattr(kernel, "_GOVERNOR", file)
     assert kernel.governor() == "powersave"
 
 
-def test_a_processor_is_called_by_its_first_model_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_processor_has_the_first_model_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "cpuinfo"
     file.write_text("processor\t: 0\nmodel name\t: Cortex: A72\nprocessor\t: 1\nmodel name\t: other\n")
     monkeypatch.setattr(kernel, "_CPUINFO", file)
     assert kernel.processor() == "Cortex: A72"
 
 
-def test_a_processor_without_a_name_is_called_by_its_architecture(
+def test_a_processor_without_a_model_name_has_the_name_of_its_architecture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel, "_CPUINFO", tmp_path / "absent")

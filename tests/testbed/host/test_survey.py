@@ -1,4 +1,4 @@
-"""The line through the batches that were timed."""
+"""The cost of a step, on the line through the timed batches."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def timed(samples: int, seconds: float, slow: float | None = None) -> StepTime:
 
 
 LINE = Survey(steps=(timed(4, 0.003, 0.006), timed(32, 0.010, 0.020)))
-"""2 ms, and 0.25 ms for each sample; twice that in slow moments."""
+"""2 ms, and 0.25 ms for each sample; twice that when the host is slow."""
 
 
 @pytest.mark.parametrize(("samples", "seconds"), [(4, 0.003), (8, 0.004), (20, 0.007), (32, 0.010), (40, 0.012)])
-def test_a_step_between_and_beyond_two_batches_lies_on_their_line(samples: int, seconds: float) -> None:
+def test_a_step_between_or_beyond_two_batches_is_on_their_line(samples: int, seconds: float) -> None:
     assert LINE.step_seconds(samples) == pytest.approx(seconds)
     assert LINE.slow_step_seconds(samples) == pytest.approx(2 * seconds)
 
 
-def test_a_step_of_one_sample_costs_what_the_line_says() -> None:
+def test_a_step_of_one_sample_is_on_the_line() -> None:
     assert LINE.step_seconds(1) == pytest.approx(0.00225)
 
 
-def test_one_batch_size_is_a_level_line() -> None:
+def test_with_one_timed_batch_size_all_steps_cost_the_same() -> None:
     survey = Survey(steps=(timed(1, 0.5),))
     assert {survey.step_seconds(samples) for samples in (1, 2, 100)} == {0.5}
 
@@ -40,7 +40,7 @@ def test_noise_does_not_make_more_samples_cheaper() -> None:
     assert survey.step_seconds(32) == survey.step_seconds(4) == 0.010
 
 
-def test_a_steep_line_never_reaches_nothing() -> None:
+def test_a_steep_line_never_gives_zero_seconds() -> None:
     survey = Survey(steps=(timed(4, 0.001), timed(5, 0.101)))  # would be −0.3 s at one sample
     assert survey.step_seconds(1) == pytest.approx(0.0001)
 

@@ -1,4 +1,4 @@
-"""What a run asks of a host, by hand; the dilation that fits; and why a plan is refused."""
+"""The demand of a run, computed by hand; the dilation that fits; and why a plan is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from testbed.loading import profile_files, profile_loader
 from testbed.planning import planner
 from testbed.planning.planner import CAPACITY, CoreDemand, Plan
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, Phase, Presence
-from testbed.wire.messages import Job
+from testbed.wire.training_job import Job
 
 steady = settings(deadline=None, derandomize=True, database=None)
 ONE_CORE = CorePlan(aggregator=0, evaluator=0, devices=(0, 0))
@@ -33,7 +33,7 @@ SURVEY = Survey(
 
 
 def fleet_of(*speeds: float | None, **keys: Any) -> Experiment:
-    """One group for each speed, on links that cost nothing; None is not throttled."""
+    """One group for each speed, with links that take no time; None is not throttled."""
     groups = tuple(
         DeviceGroup(
             name=f"d{i}",
@@ -47,9 +47,9 @@ def fleet_of(*speeds: float | None, **keys: Any) -> Experiment:
 
 @pytest.fixture
 def round_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Costs around the training that can be added up in the head."""
+    """Costs beside the training that are easy to add up."""
     monkeypatch.setattr(planner, "_JOB_SECONDS", 0.32)
-    monkeypatch.setattr(planner, "_BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(planner, "_HEARTBEAT_SECONDS", 0.02)
     monkeypatch.setattr(planner, "_UPDATE_SECONDS", 0.16)
     monkeypatch.setattr(planner, "_SECONDS_PER_BYTE", 1e-6)  # 0.04 s for these 40,000 bytes
 
@@ -58,13 +58,13 @@ def round_costs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("round_costs")
-def test_the_demand_of_two_devices_on_one_core_is_that_worked_out_by_hand() -> None:
+def test_the_demand_of_two_devices_on_one_core_is_as_computed_by_hand() -> None:
     plan = planner.plan(fleet_of(0.01, 0.01), SURVEY, OWN_CORE, 1.0)
     shared, own = plan.cores
-    # a step of 32 in 0.32 s needs 0.032 s in a slow moment; a beat a second; 0.36 s around a job of 3.2 s
+    # a step of 32 in 0.32 s needs 0.032 s when the host is slow; a heartbeat each second; 0.36 s beside a job of 3.2 s
     assert own.computing == pytest.approx(2 * (0.1 + 0.01 + 0.1125))
     assert (own.core, own.devices, own.aggregator, own.evaluator) == (1, 2, 0.0, 0.0)
-    # two updates in 3.2 s at 0.2 s, and the other ends of the beats
+    # two updates in 3.2 s at 0.2 s, and the other ends of the heartbeats
     assert shared.aggregator == pytest.approx(0.625 * 0.2 + 2 * 0.01)
     assert (shared.core, shared.devices, shared.computing) == (0, 0, 0.0)
     assert shared.evaluator == pytest.approx(0.25)
@@ -74,7 +74,7 @@ def test_the_demand_of_two_devices_on_one_core_is_that_worked_out_by_hand() -> N
 
 
 @pytest.mark.usefixtures("round_costs")
-def test_a_core_that_everybody_shares_is_asked_for_everything_but_the_evaluator() -> None:
+def test_the_demand_on_a_shared_core_includes_all_but_the_evaluator() -> None:
     plan = planner.plan(fleet_of(0.01, 0.01), SURVEY, ONE_CORE, 1.0)
     (core,) = plan.cores
     assert core.total == pytest.approx(0.445 + 0.145)
@@ -97,7 +97,7 @@ def test_a_step_is_as_short_as_in_the_fastest_phase_of_its_device() -> None:
     assert step.share == pytest.approx(0.4)
 
 
-def test_a_device_with_few_samples_does_shorter_steps() -> None:
+def test_a_device_with_few_samples_has_shorter_steps() -> None:
     survey = Survey(parameters=10_000, samples=(4,), steps=SURVEY.steps)
     (step,) = planner.plan(fleet_of(0.01), survey, ALONE, 1.0).steps
     assert (step.samples, step.asked, step.needed) == (4, pytest.approx(0.04), pytest.approx(0.004))
@@ -107,7 +107,7 @@ def test_a_batch_of_zero_is_a_step_over_all_samples_of_each_device() -> None:
     survey = Survey(parameters=10_000, samples=(4, 3_200), steps=SURVEY.steps)
     plan = planner.plan(fleet_of(0.01, 0.01, training=Job(steps=2, batch=0)), survey, OWN_CORE, 1.0)
     assert [(step.samples, step.asked) for step in plan.steps] == [(4, pytest.approx(0.04)), (3200, pytest.approx(32))]
-    # twice as long for twice the samples, however far beyond those that were timed
+    # twice as long for twice the samples, also far beyond the timed batches
     assert [step.needed for step in plan.steps] == pytest.approx([0.004, 3.2])
     assert plan.updates_per_second == pytest.approx(1 / 0.08 + 1 / 64)
 
@@ -161,12 +161,12 @@ def test_the_smallest_dilation_fits_even_if_it_needed_no_rounding() -> None:
     assert with_demand(4.248 / smallest, smallest).keeps_deadlines
 
 
-def test_a_speed_beyond_all_measure_is_refused_like_any_other() -> None:
+def test_an_absurdly_high_speed_is_refused_like_any_other() -> None:
     plan = planner.plan(fleet_of(5e-324), SURVEY, ALONE, 1.0)
-    assert "should do a step" in str(planner.refusal(plan))
+    assert "must compute a step" in str(planner.refusal(plan))
 
 
-def test_auto_takes_a_little_more_than_the_smallest_that_fits_where_one_does_not() -> None:
+def test_auto_is_a_little_more_than_the_smallest_dilation_that_fits() -> None:
     plan = planner.settled(fleet_of(0.001, 0.001, dilation="auto"), SURVEY, OWN_CORE)
     at_one = planner.plan(fleet_of(0.001, 0.001), SURVEY, OWN_CORE, 1.0)
     assert at_one.demand > CAPACITY
@@ -181,7 +181,7 @@ def test_auto_never_goes_below_one() -> None:
     assert plan.smallest_dilation < 0.1
 
 
-def test_a_dilation_that_is_given_is_taken_whether_it_fits_or_not() -> None:
+def test_a_given_dilation_is_used_whether_it_fits_or_not() -> None:
     assert planner.settled(fleet_of(1.0, 1.0, dilation=0.25), SURVEY, OWN_CORE).dilation == 0.25
     assert not planner.settled(fleet_of(0.001, 0.001, dilation=1.5), SURVEY, OWN_CORE).fits
 
@@ -189,11 +189,11 @@ def test_a_dilation_that_is_given_is_taken_whether_it_fits_or_not() -> None:
 # ---- refusals
 
 
-def test_a_host_that_is_too_small_is_told_with_its_figures_and_what_would_fit() -> None:
+def test_the_refusal_of_a_host_that_is_too_small_has_figures_and_a_remedy() -> None:
     plan = planner.plan(fleet_of(0.002, 0.002), SURVEY, OWN_CORE, 1.0)  # half a core each
     text = str(planner.refusal(plan))
     assert not plan.fits
-    assert text.startswith(f"this host is too small: core 1 is asked for {plan.demand:.2f} of itself (2 devices")
+    assert text.startswith(f"this host is too small: the demand on core 1 is {plan.demand:.2f} (2 devices")
     assert "0.80 is the most" in text
     assert f"--dilation {plan.smallest_dilation:g} is the smallest that fits" in text
     assert "--no-admission" in text
@@ -202,18 +202,20 @@ def test_a_host_that_is_too_small_is_told_with_its_figures_and_what_would_fit() 
 def test_a_device_faster_than_the_core_is_named_with_both_times() -> None:
     plan = planner.plan(fleet_of(0.01, 0.0005), SURVEY, OWN_CORE, 1.0)
     text = str(planner.refusal(plan))
-    assert text.startswith("devices[1]: d1-1 should do a step of 32 samples in 16 ms, but a core of this host needs 32")
+    assert text.startswith(
+        "devices[1]: d1-1 must compute a step of 32 samples in 16 ms, but a core of this host needs 32"
+    )
     assert f"--dilation {plan.smallest_dilation:g} is the smallest" in text
     assert "slower device" in text
 
 
-def test_memory_that_is_short_goes_before_everything_else() -> None:
+def test_too_little_memory_is_reported_before_anything_else() -> None:
     plan = replace(planner.plan(fleet_of(0.0005, 0.0005), SURVEY, OWN_CORE, 1.0), memory_bytes=3 * 10**9, memory_free=2)
     assert not plan.fits
     assert str(planner.refusal(plan)).startswith("devices: 2 devices of this model need about 3.0 GB of memory and 0.0")
 
 
-def test_memory_counts_the_vectors_of_the_model() -> None:
+def test_the_needed_memory_includes_the_vectors_of_the_model() -> None:
     small, large = (
         planner.plan(fleet_of(1.0), Survey(parameters=count, samples=(1,), steps=SURVEY.steps), ALONE, 1.0).memory_bytes
         for count in (0, 10**6)
@@ -222,7 +224,7 @@ def test_memory_counts_the_vectors_of_the_model() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 20])
-def test_devices_that_are_not_throttled_ask_for_no_share_of_a_core(count: int) -> None:
+def test_devices_that_are_not_throttled_have_no_demand(count: int) -> None:
     cores = CorePlan(aggregator=0, evaluator=0, devices=(1,) * count)
     survey = Survey(parameters=10_000, samples=(64,) * count)
     plan = planner.plan(fleet_of(*[None] * count), survey, cores, 1.0)
@@ -241,7 +243,7 @@ def test_a_fleet_that_is_not_throttled_is_never_refused_nor_slowed(dilation: flo
 def test_a_device_without_a_throttle_may_not_share_the_core_of_one_with_deadlines() -> None:
     plan = planner.plan(fleet_of(10.0, None), SURVEY, OWN_CORE, 1.0)
     assert not plan.fits
-    assert "1 devices without a throttle would take it from the 1 that have deadlines" in str(planner.refusal(plan))
+    assert "1 devices without a throttle would use it up, and 1 others have deadlines" in str(planner.refusal(plan))
 
 
 def test_a_shipped_experiment_is_planned_like_any_other() -> None:

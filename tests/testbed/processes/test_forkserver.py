@@ -1,4 +1,4 @@
-"""The private folder of a run. The forking itself is in tests/live."""
+"""The private folder of a run. Tests with real forks are in tests/live."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from testbed.processes.forkserver import private_folder
 
 
-def test_the_private_folder_is_private_short_and_gone_at_the_end() -> None:
+def test_the_private_folder_has_mode_0700_and_a_short_path_and_is_removed_at_the_end() -> None:
     with private_folder() as place:
         assert stat.S_IMODE(place.stat().st_mode) == 0o700
         assert len(str(place / "hub")) < 100
@@ -20,7 +20,7 @@ def test_the_private_folder_is_private_short_and_gone_at_the_end() -> None:
     assert not place.exists()
 
 
-def test_the_private_folder_is_short_where_the_temporary_folder_is_not(
+def test_the_private_folder_has_a_short_path_even_if_the_temporary_folder_has_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     deep = tmp_path_factory.mktemp("x" * 100)
@@ -30,7 +30,7 @@ def test_the_private_folder_is_short_where_the_temporary_folder_is_not(
     assert list(deep.iterdir()) == []
 
 
-def test_what_a_run_that_was_killed_left_behind_is_swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_folder_of_a_killed_run_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("testbed.processes.forkserver._LONGEST_FOLDER", 1000)
     dead = subprocess.Popen(["true"])

@@ -1,16 +1,93 @@
-"""The launcher's own manners. What it starts and ends is in tests/live."""
+"""Signals, clean-up and pinning of the launcher. Tests of what it starts and ends are in tests/live."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from testbed.common.errors import UserError
+from testbed.common.signals import STOP_SIGNALS
+from testbed.host.cores import CorePlan
+from testbed.loading.profile_loader import load
 from testbed.processes import launcher
+from testbed.processes.launcher import Launcher
+from testbed.processes.pool import RunFailed
+from testbed.processes.preparation import TemplateFailed
+from tests.testbed.examples import MINIMAL, write_profile
 
 
-def test_a_user_who_may_not_take_back_a_priority_still_gets_the_cores_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaving SCHED_IDLE is for root; a run must not end in an error for it."""
+@pytest.fixture
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launcher:
+    """A launcher that starts no template."""
+    monkeypatch.setattr(launcher, "prepared_template", lambda private, request: contextlib.nullcontext())
+    cores = CorePlan(aggregator=0, evaluator=0, devices=(0,))
+    view: Any = None  # nothing is shown before processes start
+    return Launcher(load(write_profile(tmp_path, MINIMAL)), cores, tmp_path, tmp_path, view)
+
+
+def handlers() -> list[Any]:
+    return [signal.getsignal(number) for number in STOP_SIGNALS]
+
+
+def test_a_signal_during_the_survey_is_noted_and_the_handlers_are_restored_at_the_end(fleet: Launcher) -> None:
+    before = handlers()
+    with fleet:
+        assert handlers() != before
+        signal.raise_signal(signal.SIGTERM)
+        assert fleet.survey() is None
+    assert handlers() == before
+    assert (fleet.interrupted_by, fleet.host_energy) == (signal.SIGTERM, None)
+
+
+@pytest.mark.parametrize("failure", [UserError("too small"), RunFailed("died"), KeyError("a bug")])
+def test_a_failure_ends_all_processes_and_restores_the_handlers(
+    fleet: Launcher, failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, ended = handlers(), []
+    monkeypatch.setattr(fleet._processes, "end_all", ended.append)
+    with pytest.raises(type(failure)), fleet:
+        raise failure
+    assert len(ended) == 1
+    assert handlers() == before
+
+
+def test_the_handlers_are_restored_if_the_template_cannot_be_started(
+    fleet: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no memory")
+
+    monkeypatch.setattr(launcher, "prepared_template", fail)
+    before = handlers()
+    with pytest.raises(OSError, match="no memory"), fleet:
+        pytest.fail("the block is not entered")
+    assert handlers() == before
+
+
+def test_a_template_that_failed_fails_the_run_and_its_traceback_is_in_the_log(
+    fleet: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise TemplateFailed("KeyError: 'x'", "Traceback …")
+
+    monkeypatch.setattr(launcher, "answer", fail)
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "template.log"
+    with fleet, pytest.raises(RunFailed) as caught:
+        fleet.survey()
+    assert str(caught.value) == f"KeyError: 'x' (see {log})"
+    assert log.read_text(encoding="utf-8") == "Traceback …"
+
+
+def test_the_launcher_gets_its_cores_back_even_if_it_may_not_restore_its_priority(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only root may leave SCHED_IDLE; that must not make a run fail."""
     policies: list[int] = []
 
     def set_policy(pid: int, policy: int, _: os.sched_param) -> None:

@@ -1,4 +1,4 @@
-"""What the template is asked for, and what becomes of its answer."""
+"""The request to the template, and how its answer is handled."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from testbed.processes.template import TemplateAnswer, TemplateRequest
 from tests.testbed.examples import write_profile
 
 
-def order(folder: Path, devices: str, cores: tuple[int, ...] = (1,)) -> TemplateRequest:
+def requested(folder: Path, devices: str, cores: tuple[int, ...] = (1,)) -> TemplateRequest:
     task = 'task = { name = "digits", split.name = "dirichlet", split.alpha = 0.25 }'
     text = f'name = "mine"\nseed = 9\nmodel_seed = 4\nstrategy = "fedavg"\n{task}\n{devices}'
     plan = CorePlan(aggregator=0, evaluator=0, devices=cores)
     return preparation.template_request(profile_loader.load(write_profile(folder, text)), plan)
 
 
-def test_an_order_tells_what_to_load_and_for_whom(tmp_path: Path) -> None:
-    made = order(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]\ntraining.batch = 8', (1, 2, 1))
+def test_a_request_says_what_to_load_for_which_devices(tmp_path: Path) -> None:
+    made = requested(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]\ntraining.batch = 8', (1, 2, 1))
     assert (made.source, made.task, made.parameters) == (
         "mine",
         "digits",
@@ -36,40 +36,43 @@ def test_an_order_tells_what_to_load_and_for_whom(tmp_path: Path) -> None:
     assert (made.job.batch, made.launcher) == (8, os.getpid())
 
 
-def test_steps_are_timed_in_the_company_that_the_run_will_have_but_no_more_than_four_on_a_core(tmp_path: Path) -> None:
-    made = order(tmp_path, 'devices = [{ profile = "rpi4", count = 8 }]', (1, 2, 1, 2, 1, 1, 1, 1))
+def test_steps_are_timed_with_as_many_processes_on_a_core_as_the_run_has_but_at_most_four(tmp_path: Path) -> None:
+    made = requested(tmp_path, 'devices = [{ profile = "rpi4", count = 8 }]', (1, 2, 1, 2, 1, 1, 1, 1))
     assert made.crowd == {1: 4, 2: 2}
 
 
 def test_slow_imports_of_a_strategy_happen_before_any_process_is_forked(tmp_path: Path) -> None:
-    assert order(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]').strategy == "fedavg"
-    code = "import sys; from aggregator.strategies import STRATEGIES; STRATEGIES['eafl'].preload(); print('sklearn.cluster' in sys.modules)"
+    assert requested(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]').strategy == "fedavg"
+    code = (
+        "import sys; from aggregator.strategies import STRATEGIES; STRATEGIES['eafl'].preload();"
+        " print('sklearn.cluster' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
 
 
-def test_nothing_is_timed_where_no_device_is_throttled(tmp_path: Path) -> None:
-    assert order(tmp_path, 'devices = [{ profile = "host" }]').crowd == {}
+def test_no_step_is_timed_if_no_device_is_throttled(tmp_path: Path) -> None:
+    assert requested(tmp_path, 'devices = [{ profile = "host" }]').crowd == {}
 
 
-def test_one_throttled_device_is_enough_for_timing(tmp_path: Path) -> None:
-    made = order(tmp_path, 'devices = [{ profile = "host" }, { profile = "rpi4" }]', (1, 1))
+def test_steps_are_timed_if_one_device_is_throttled(tmp_path: Path) -> None:
+    made = requested(tmp_path, 'devices = [{ profile = "host" }, { profile = "rpi4" }]', (1, 1))
     assert made.crowd == {1: 2}
 
 
 @pytest.mark.parametrize(("key", "flops"), [("seconds_per_sample = 1", False), ("flop_per_second = 1e9", True)])
-def test_flops_are_asked_for_where_a_speed_needs_them(tmp_path: Path, key: str, flops: bool) -> None:
-    assert order(tmp_path, f'devices = [{{ profile = "rpi4", {key} }}]').flops is flops
+def test_flops_are_counted_if_a_speed_needs_them(tmp_path: Path, key: str, flops: bool) -> None:
+    assert requested(tmp_path, f'devices = [{{ profile = "rpi4", {key} }}]').flops is flops
 
 
 # ---- answers
 
 
-def answered(monkeypatch: pytest.MonkeyPatch, said: TemplateAnswer | None) -> Survey | None:
-    monkeypatch.setattr(preparation, "wait_for_template", lambda private, interrupted: said)
+def answered(monkeypatch: pytest.MonkeyPatch, reply: TemplateAnswer | None) -> Survey | None:
+    monkeypatch.setattr(preparation, "wait_for_template", lambda private, interrupted: reply)
     return preparation.answer(Path(), lambda: False)
 
 
-def test_a_survey_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_survey_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     survey = Survey(parameters=3)
     assert answered(monkeypatch, TemplateAnswer(survey=survey)) is survey
 
@@ -78,7 +81,7 @@ def test_an_interrupted_template_has_no_answer(monkeypatch: pytest.MonkeyPatch) 
     assert answered(monkeypatch, None) is None
 
 
-def test_a_problem_that_a_user_can_mend_is_told_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_problem_that_a_user_can_fix_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="use fewer devices"):
         answered(monkeypatch, TemplateAnswer(problem="3 samples cannot be split; use fewer devices"))
 
@@ -89,10 +92,10 @@ def test_any_other_problem_keeps_its_details(monkeypatch: pytest.MonkeyPatch) ->
     assert caught.value.details == "Traceback …"
 
 
-def test_a_template_that_died_is_told_with_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_that_died_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     def died(*_: object) -> None:
         raise EOFError
 
     monkeypatch.setattr(preparation, "wait_for_template", died)
-    with pytest.raises(preparation.TemplateFailed, match="was memory short"):
+    with pytest.raises(preparation.TemplateFailed, match="the template died while it loaded the task; free memory"):
         preparation.answer(Path(), lambda: False)

@@ -1,4 +1,4 @@
-"""Who is forked anew, and when: the policies by themselves."""
+"""The policies of restarts, and the schedule of kills and forks."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from tests.testbed.examples import MINIMAL, write_profile
         ("always", [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 32.0]),
     ],
 )
-def test_a_device_is_restarted_as_often_as_the_policy_says_ever_more_slowly(
+def test_a_device_is_restarted_as_often_as_the_policy_says_with_growing_waits(
     policy: int | str, waits: list[float | None]
 ) -> None:
     restarts = Restarts(policy)
     assert [restarts.after_death("a", float(number)) for number, _ in enumerate(waits)] == waits
 
 
-def test_each_device_has_restarts_of_its_own() -> None:
+def test_restarts_are_counted_for_each_device() -> None:
     restarts = Restarts(1)
     assert [restarts.after_death(name, 0.0) for name in ("a", "b", "a", "b")] == [1.0, 1.0, None, None]
 
 
 @pytest.mark.parametrize(("lived", "then"), [(STEADY_SECONDS - 1, 8.0), (STEADY_SECONDS + 1, 1.0)])
-def test_a_device_that_has_lived_for_a_while_has_recovered(lived: float, then: float) -> None:
+def test_a_device_that_stays_alive_for_a_while_has_recovered(lived: float, then: float) -> None:
     restarts = Restarts("always")
     for _ in range(3):
         restarts.after_death("a", 0.0)
@@ -53,7 +53,7 @@ def test_a_device_that_has_lived_for_a_while_has_recovered(lived: float, then: f
     assert restarts.after_death("a", 100.0 + lived) == then
 
 
-def test_a_device_that_keeps_dying_for_days_is_still_tried_at_the_longest_wait() -> None:
+def test_a_device_that_keeps_dying_is_restarted_after_the_longest_wait() -> None:
     restarts = Restarts("always")
     assert [restarts.after_death("a", 0.0) for _ in range(5000)][-1] == LONGEST_WAIT
 
@@ -62,12 +62,12 @@ def evaluators(folder: Path, stop: str = "stop.seconds = 5", *overrides: str) ->
     return EvaluatorRestarts(load(write_profile(folder, f"{stop}\n{MINIMAL}"), overrides))
 
 
-def test_evaluators_are_given_up_when_so_many_have_scored_nothing(tmp_path: Path) -> None:
+def test_no_evaluator_is_forked_after_five_that_scored_nothing(tmp_path: Path) -> None:
     one = evaluators(tmp_path)
     assert [one.after_death(7) for _ in range(MOST_EVALUATORS)] == [1.0, 2.0, 4.0, 8.0, None]
 
 
-def test_a_score_in_between_is_a_new_beginning(tmp_path: Path) -> None:
+def test_a_score_resets_the_wait_before_the_next_restart(tmp_path: Path) -> None:
     one = evaluators(tmp_path)
     found = [one.after_death(version) for version in (7, 7, 7, 7, 8, 8, 8, 8, 8)]
     assert found == [1.0, 2.0, 4.0, 8.0, 1.0, 2.0, 4.0, 8.0, None]
@@ -96,14 +96,14 @@ def test_a_replay_that_ends_with_its_recording_needs_no_evaluator(tmp_path: Path
     assert not evaluators(tmp_path, stop, recorded, "replay.mode=strict").needed
 
 
-# ---- the agenda
+# ---- the schedule
 
 
 def act(moment: float, do: str, device: str = "a") -> ScheduledAction:
     return ScheduledAction(moment=moment, at=moment, device=device, do=do)
 
 
-def test_an_agenda_is_worked_off_in_order_whenever_something_was_added() -> None:
+def test_actions_are_returned_in_order_whenever_they_were_added() -> None:
     schedule = Schedule([act(5.0, "kill"), act(1.0, "kill", "b")])
     schedule.add(act(3.0, "restart", "c"))
     assert schedule.next == 1.0
@@ -111,7 +111,7 @@ def test_an_agenda_is_worked_off_in_order_whenever_something_was_added() -> None
     assert schedule.next == math.inf
 
 
-def test_a_scripted_kill_calls_off_a_restart_and_no_rejoin_and_nobody_elses() -> None:
+def test_a_scripted_kill_cancels_a_restart_but_no_rejoin_and_no_other_device() -> None:
     schedule = Schedule([act(1.0, "kill"), act(9.0, "rejoin")])
     schedule.add(act(2.0, "restart"))
     schedule.add(act(3.0, "restart", "b"))
@@ -122,18 +122,18 @@ def test_a_scripted_kill_calls_off_a_restart_and_no_rejoin_and_nobody_elses() ->
     ]
 
 
-def test_an_agenda_knows_whom_it_brings_back() -> None:
+def test_a_schedule_knows_which_processes_it_forks_again() -> None:
     schedule = Schedule([act(1.0, "kill"), act(2.0, "restart", "b")])
-    assert (schedule.brings_back({"a"}), schedule.brings_back({"b"})) == (False, True)
+    assert (schedule.forks_any({"a"}), schedule.forks_any({"b"})) == (False, True)
     schedule.drop({"b"})
-    assert (schedule.brings_back({"b"}), schedule.next) == (False, 1.0)
+    assert (schedule.forks_any({"b"}), schedule.next) == (False, 1.0)
 
 
 # ---- the key
 
 
 @pytest.mark.parametrize("value", ["never", "always", "0", "3"])
-def test_a_profile_may_say_who_is_restarted(tmp_path: Path, value: str) -> None:
+def test_a_profile_may_set_the_policy(tmp_path: Path, value: str) -> None:
     experiment = load(write_profile(tmp_path, MINIMAL), [f"presence.restart={value}"])
     assert str(experiment.presence.restart) == value
 
@@ -143,7 +143,7 @@ def test_a_profile_may_say_who_is_restarted(tmp_path: Path, value: str) -> None:
     [
         ("allways", "is 'allways'; did you mean 'always'"),
         ("-1", "is -1; it must be at least 0, or never, always"),
-        ("1.5", "is 1.5; it must be a whole number or a text"),
+        ("1.5", "is 1.5; it must be a whole number or a string"),
         ("true", "is True; it must be a whole number"),
     ],
 )

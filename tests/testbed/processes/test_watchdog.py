@@ -1,4 +1,4 @@
-"""The launcher's watch over the processes of a run, in the middle of one. Real processes are in tests/live."""
+"""The watchdog in the middle of a run, with fake processes. Tests with real ones are in tests/live."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class FakeProcess:
 
 
 class FakeProcesses:
-    """Everybody, as far as the watch can tell."""
+    """The processes of a run, as the watchdog sees them."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Any] = {name: FakeProcess() for name in (AGGREGATOR, EVALUATOR, "a-1", "a-2")}
         self.forked: list[tuple[str, Any]] = []
-        self.no_room = False
+        self.no_memory = False
 
     def __getitem__(self, name: str) -> Any:
         return self.by_name[name]
 
     def fork(self, name: str, config: Any) -> None:
-        if self.no_room:
+        if self.no_memory:
             raise RunFailed(f"{name} could not be forked")
         self.forked.append((name, config))
         self.by_name[name] = FakeProcess()
@@ -61,22 +61,22 @@ class FakeProcesses:
 
 
 class Notes:
-    """A view that remembers what it was told."""
+    """A view that keeps what it was given to show."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.shown: list[str] = []
         self.statuses = 0
 
     def starting(self, ready: int, total: int) -> None: ...
 
     def stopping(self) -> None:
-        self.told.append("stopping")
+        self.shown.append("stopping")
 
     def status(self, status: dict[str, Any]) -> None:
         self.statuses += 1
 
     def note(self, text: str) -> None:
-        self.told.append(text)
+        self.shown.append(text)
 
 
 class Scene:
@@ -89,24 +89,24 @@ class Scene:
         self.schedule, self.status_file = Schedule(actions), folder / "status.json"
         devices, evaluator = dict.fromkeys(("a-1", "a-2"), CONFIG), EvaluatorConfig(core=0, endpoint="")
         fake: Any = self.processes
-        self.watch: Any = Watchdog(
+        self.watchdog: Any = Watchdog(
             fake, experiment, devices, evaluator, self.schedule, self.stopping, self.notes, self.status_file
         )
-        self.watch._clock = WallClock(WallClock.starting_now().origin - 10.0)
-        self.watch._alive = dict(self.processes.by_name)
+        self.watchdog._clock = WallClock(WallClock.starting_now().origin - 10.0)
+        self.watchdog._alive = dict(self.processes.by_name)
 
     def follow(self) -> None:
-        self.watch._follow_agenda()
+        self.watchdog._follow_schedule()
 
     def die(self, name: str, code: int = -9) -> None:
         self.processes[name].exitcode = code
-        self.watch._alive.pop(name)
-        self.watch._note_end(name, code)
+        self.watchdog._alive.pop(name)
+        self.watchdog._note_end(name, code)
 
     def pass_time(self, seconds: float) -> None:
-        """So many host seconds pass, and everything is done that is due by then."""
-        clock = self.watch._clock
-        self.watch._clock = replace(clock, origin=clock.origin - seconds)
+        """Let host seconds pass, and carry out the actions that are due then."""
+        clock = self.watchdog._clock
+        self.watchdog._clock = replace(clock, origin=clock.origin - seconds)
         self.follow()
 
     @property
@@ -125,37 +125,37 @@ def rejoin(at: float, device: str = "a-1") -> ScheduledAction:
 # ---- the script
 
 
-def test_what_is_due_is_done_and_nothing_else(tmp_path: Path) -> None:
+def test_only_actions_that_are_due_are_carried_out(tmp_path: Path) -> None:
     scene = Scene(tmp_path, kill(9.0), kill(20.0, "a-2"))
     scene.follow()
     assert (scene.processes["a-1"].exitcode, scene.processes["a-2"].exitcode) == (-9, None)
-    assert list(scene.watch._alive) == [AGGREGATOR, EVALUATOR, "a-2"]
-    assert scene.watch._until_next_act() == 0.25  # it looks after its processes in the meantime
+    assert list(scene.watchdog._alive) == [AGGREGATOR, EVALUATOR, "a-2"]
+    assert scene.watchdog._seconds_to_next_action() == 0.25  # it polls its processes in the meantime
 
 
-def test_a_device_is_forked_before_it_rejoins_and_told_when_that_is(tmp_path: Path) -> None:
+def test_a_device_is_forked_before_it_rejoins_and_knows_when_that_is(tmp_path: Path) -> None:
     scene = Scene(tmp_path, kill(9.0), rejoin(10.5))
     before = scene.processes["a-1"]
     scene.follow()
     [(name, config)] = scene.processes.forked
-    assert (name, config.rejoining.at, config.rejoining.origin) == ("a-1", 10.5, scene.watch._clock.origin)
-    assert scene.watch._alive["a-1"] is scene.processes["a-1"] is not before
+    assert (name, config.rejoining.at, config.rejoining.origin) == ("a-1", 10.5, scene.watchdog._clock.origin)
+    assert scene.watchdog._alive["a-1"] is scene.processes["a-1"] is not before
 
 
-def test_an_act_that_comes_soon_is_not_slept_through(tmp_path: Path) -> None:
+def test_the_watchdog_wakes_up_for_an_action_that_is_due_soon(tmp_path: Path) -> None:
     scene = Scene(tmp_path, kill(10.1))
-    assert 0.0 < scene.watch._until_next_act() <= 0.1
-    scene.watch._clock = None  # the run has not begun
-    assert scene.watch._until_next_act() == 0.25
+    assert 0.0 < scene.watchdog._seconds_to_next_action() <= 0.1
+    scene.watchdog._clock = None  # the run has not begun
+    assert scene.watchdog._seconds_to_next_action() == 0.25
 
 
-def test_after_a_signal_nobody_is_killed_or_forked(tmp_path: Path) -> None:
+def test_after_a_signal_no_process_is_killed_or_forked(tmp_path: Path) -> None:
     scene = Scene(tmp_path, kill(9.0), rejoin(10.0), restart="always")
     scene.die("a-2")
     scene.stopping.note(2)
     scene.pass_time(100.0)
     assert (scene.processes["a-1"].exitcode, scene.forked) == (None, [])
-    assert scene.watch._until_next_act() == 0.25  # and it does not turn in circles
+    assert scene.watchdog._seconds_to_next_action() == 0.25  # not 0: that would be a busy loop
     scene.die("a-1")
     scene.pass_time(100.0)
     assert scene.forked == []
@@ -164,132 +164,132 @@ def test_after_a_signal_nobody_is_killed_or_forked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("actions", "others", "failed"),
     [
-        ([kill(1.0), kill(1.0, "a-2")], None, False),  # the script wanted it so
+        ([kill(1.0), kill(1.0, "a-2")], None, False),  # as scripted
         ([kill(1.0), rejoin(50.0)], 1, False),  # one will be back
         ([kill(1.0)], 1, True),  # the other failed
         ([kill(1.0)], -9, True),
     ],
 )
-def test_a_fleet_has_died_if_somebody_died_unasked_and_nobody_will_be_back(
+def test_a_fleet_has_died_if_a_death_was_not_scripted_and_no_device_will_return(
     tmp_path: Path, actions: list[ScheduledAction], others: int | None, failed: bool
 ) -> None:
     scene = Scene(tmp_path, *actions)
     if others is not None:
         scene.die("a-2", others)
     scene.follow()
-    assert scene.watch._all_devices_died() == failed
+    assert scene.watchdog._all_devices_died() == failed
 
 
-# ---- deaths that nobody wanted
+# ---- deaths that are not scripted
 
 
-def test_by_default_a_device_that_died_is_noted_and_stays_dead(tmp_path: Path) -> None:
+def test_by_default_the_death_of_a_device_is_noted_and_it_stays_dead(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.die("a-1")
     scene.pass_time(1000.0)
-    assert (scene.notes.told, scene.forked) == (["a-1 died"], [])
+    assert (scene.notes.shown, scene.forked) == (["a-1 died"], [])
 
 
-def test_a_device_is_forked_anew_after_a_while_and_says_hello_when_it_is_warm(tmp_path: Path) -> None:
+def test_a_device_is_restarted_after_a_wait_and_rejoins_when_it_has_started(tmp_path: Path) -> None:
     scene = Scene(tmp_path, restart="always")
     scene.die("a-1")
     scene.follow()
-    assert (scene.notes.told, scene.forked) == (["a-1 died; it is forked anew in 1 s"], [])
+    assert (scene.notes.shown, scene.forked) == (["a-1 died; restart in 1 s"], [])
     scene.pass_time(1.0)
     [(name, config)] = scene.processes.forked
     assert (name, config.rejoining.at) == ("a-1", pytest.approx(12.0, abs=0.1))
-    assert scene.watch._alive["a-1"] is scene.processes["a-1"]
+    assert scene.watchdog._alive["a-1"] is scene.processes["a-1"]
 
 
-def test_a_device_that_dies_at_once_waits_longer_each_time_and_is_given_up_in_the_end(tmp_path: Path) -> None:
+def test_a_device_that_keeps_dying_waits_longer_each_time_and_is_given_up_in_the_end(tmp_path: Path) -> None:
     scene = Scene(tmp_path, restart=3)
     for seconds in (1, 2, 4):
         scene.die("a-1")
-        assert scene.notes.told[-1] == f"a-1 died; it is forked anew in {seconds} s"
+        assert scene.notes.shown[-1] == f"a-1 died; restart in {seconds} s"
         scene.pass_time(seconds - 0.1)
-        assert "a-1" not in scene.watch._alive
+        assert "a-1" not in scene.watchdog._alive
         scene.pass_time(0.2)
-        assert "a-1" in scene.watch._alive
+        assert "a-1" in scene.watchdog._alive
     scene.die("a-1")
     scene.pass_time(1000.0)
-    assert (scene.notes.told[-1], scene.forked) == ("a-1 died", ["a-1"] * 3)
+    assert (scene.notes.shown[-1], scene.forked) == ("a-1 died", ["a-1"] * 3)
 
 
-def test_a_fleet_of_which_one_will_be_restarted_has_not_died(tmp_path: Path) -> None:
+def test_a_fleet_with_a_device_that_will_be_restarted_has_not_died(tmp_path: Path) -> None:
     scene = Scene(tmp_path, restart=1)
     scene.die("a-1")
     scene.die("a-2")
-    assert not scene.watch._all_devices_died()
+    assert not scene.watchdog._all_devices_died()
     scene.pass_time(1.5)
     scene.die("a-1")
     scene.die("a-2")
-    assert scene.watch._all_devices_died()
+    assert scene.watchdog._all_devices_died()
 
 
-def test_an_evaluator_that_will_be_back_does_not_stand_for_a_device(tmp_path: Path) -> None:
+def test_an_evaluator_that_will_be_restarted_does_not_count_as_a_device(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     for name in (EVALUATOR, "a-1", "a-2"):
         scene.die(name)
-    assert scene.watch._all_devices_died()
+    assert scene.watchdog._all_devices_died()
 
 
-def test_whom_the_script_kills_only_the_script_brings_back(tmp_path: Path) -> None:
+def test_a_device_that_the_script_killed_is_not_restarted_by_the_policy(tmp_path: Path) -> None:
     scene = Scene(tmp_path, kill(10.5), rejoin(30.0), restart="always")
-    scene.die("a-1")  # before its time; it would be back at the eleventh second
+    scene.die("a-1")  # before the scripted kill; the policy would restart it at second 11
     scene.pass_time(5.0)
     assert scene.forked == []
     scene.pass_time(15.0)
     assert scene.forked == ["a-1"]
 
 
-def test_in_a_strict_replay_nobody_is_restarted(tmp_path: Path) -> None:
+def test_in_a_strict_replay_no_device_is_restarted(tmp_path: Path) -> None:
     scene = Scene(tmp_path, restart="always", replay=Replay(trace="somewhere", mode="strict"))
     scene.die("a-1")
     scene.pass_time(1000.0)
     assert scene.forked == []
 
 
-def test_a_restart_for_which_there_is_no_memory_is_tried_again(tmp_path: Path) -> None:
+def test_a_restart_that_fails_for_lack_of_memory_is_tried_again(tmp_path: Path) -> None:
     scene = Scene(tmp_path, restart="always")
     scene.die("a-1")
-    scene.processes.no_room = True
+    scene.processes.no_memory = True
     scene.pass_time(1.1)
-    assert scene.notes.told[-1] == "a-1 could not be forked; it is forked anew in 2 s"
-    scene.processes.no_room = False
+    assert scene.notes.shown[-1] == "a-1 could not be forked; restart in 2 s"
+    scene.processes.no_memory = False
     scene.pass_time(2.1)
     assert scene.forked == ["a-1"]
 
 
 def test_a_death_before_the_run_has_begun_fails_it(tmp_path: Path) -> None:
     scene = Scene(tmp_path, restart="always")
-    scene.watch._clock = None
+    scene.watchdog._clock = None
     with pytest.raises(RunFailed, match="a-1 died"):
         scene.die("a-1")
 
 
-def test_a_device_that_was_told_to_stop_ends_all_restarts_but_the_evaluators(tmp_path: Path) -> None:
+def test_a_device_that_was_asked_to_stop_ends_all_restarts_except_the_evaluators(tmp_path: Path) -> None:
     scene = Scene(tmp_path, kill(20.0, "a-2"), restart="always")
     scene.die("a-1")
     scene.die(EVALUATOR)
     scene.die("a-2", 0)
     scene.pass_time(1000.0)
-    assert scene.forked == [EVALUATOR]  # the last version is to be scored
+    assert scene.forked == [EVALUATOR]  # the last version must still be scored
 
 
 # ---- the evaluator
 
 
-def test_an_evaluator_that_scores_is_forked_anew_however_often_it_dies(tmp_path: Path) -> None:
+def test_an_evaluator_that_scores_is_restarted_however_often_it_dies(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     for number in range(3 * MOST_EVALUATORS):
-        scene.watch._scored = number
+        scene.watchdog._scored = number
         scene.die(EVALUATOR)
-        assert scene.notes.told[-1] == "evaluator died; it is forked anew in 1 s"
+        assert scene.notes.shown[-1] == "evaluator died; restart in 1 s"
         scene.pass_time(1.1)
     assert scene.forked == [EVALUATOR] * 3 * MOST_EVALUATORS
 
 
-def die_in_vain(scene: Scene) -> None:
+def die_without_a_score(scene: Scene) -> None:
     for _ in range(MOST_EVALUATORS - 1):
         scene.die(EVALUATOR)
         scene.pass_time(100.0)
@@ -297,17 +297,20 @@ def die_in_vain(scene: Scene) -> None:
     scene.die(EVALUATOR)
 
 
-def test_without_evaluators_a_run_goes_on_to_its_end(tmp_path: Path) -> None:
+def test_without_evaluators_a_run_continues_to_its_end(tmp_path: Path) -> None:
     scene = Scene(tmp_path, stop=StopWhen(seconds=60.0, target_accuracy=0.9))
-    die_in_vain(scene)
-    assert scene.notes.told[-1] == "evaluator died, as others before it; the run goes on without scores"
+    die_without_a_score(scene)
+    assert (
+        scene.notes.shown[-1]
+        == f"evaluator died; so did {MOST_EVALUATORS - 1} others: the run continues without scores"
+    )
     scene.pass_time(1000.0)
     assert len(scene.forked) == MOST_EVALUATORS - 1
 
 
 def test_without_evaluators_a_run_that_only_a_score_can_end_fails(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match=r"only a score could end the run \(set stop.seconds\)"):
-        die_in_vain(Scene(tmp_path, stop=StopWhen(target_accuracy=0.9)))
+    with pytest.raises(RunFailed, match=r"only a score could end the run: set stop\.seconds"):
+        die_without_a_score(Scene(tmp_path, stop=StopWhen(target_accuracy=0.9)))
 
 
 # ---- what is shown
@@ -316,44 +319,46 @@ def test_without_evaluators_a_run_that_only_a_score_can_end_fails(tmp_path: Path
 def show(scene: Scene, problem: str = "") -> None:
     status = {"origin": 1.0, "dilation": 2.0, "scored": 3, "problem": problem}
     scene.status_file.write_text(json.dumps(status), encoding="utf-8")
-    scene.watch._seen = 0.0  # files that are written so quickly may have the same age
-    scene.watch._show_status()
+    scene.watchdog._status_time = 0.0  # two quick writes may have the same modification time
+    scene.watchdog._show_status()
 
 
-def test_what_troubles_the_aggregator_is_told_once(tmp_path: Path) -> None:
+def test_a_problem_of_the_aggregator_is_shown_once(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    for problem in ("", "no room", "no room", "", "no room"):
+    for problem in ("", "disk full", "disk full", "", "disk full"):
         show(scene, problem)
-    assert scene.notes.told == ["no room", "no room"]
-    assert (scene.watch._clock, scene.watch._scored, scene.notes.statuses) == (WallClock(1.0, 2.0), 3, 5)
+    assert scene.notes.shown == ["disk full", "disk full"]
+    assert (scene.watchdog._clock, scene.watchdog._scored, scene.notes.statuses) == (WallClock(1.0, 2.0), 3, 5)
 
 
-def test_signals_are_handed_on_to_the_aggregator_the_first_one_gently(tmp_path: Path) -> None:
+def test_the_first_signal_terminates_the_aggregator_and_the_second_kills_it(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     aggregator = scene.processes[AGGREGATOR]
     scene.stopping.note(2)
-    scene.watch._pass_on_signal()
-    scene.watch._pass_on_signal()
-    assert (aggregator.terminated, aggregator.exitcode, scene.notes.told) == (1, None, ["stopping"])
+    scene.watchdog._pass_on_signal()
+    scene.watchdog._pass_on_signal()
+    assert (aggregator.terminated, aggregator.exitcode, scene.notes.shown) == (1, None, ["stopping"])
     scene.stopping.note(15)
-    scene.watch._pass_on_signal()
+    scene.watchdog._pass_on_signal()
     assert (aggregator.exitcode, scene.stopping.signal) == (-9, 2)
 
 
-# ---- the host's own joules
+# ---- the energy of the host
 
 
-def test_the_host_is_metered_from_when_the_run_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_energy_of_the_host_is_measured_from_the_beginning_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     counter = zone(tmp_path, "intel-rapl:0", "package-0", counter=100_000)
     monkeypatch.setattr(rapl, "RaplMeter", functools.partial(rapl.RaplMeter, root=tmp_path))
     scene = Scene(tmp_path)
-    clock, scene.watch._clock = scene.watch._clock, None
-    scene.watch._meter_host()
-    assert scene.watch.host_energy is None
+    clock, scene.watchdog._clock = scene.watchdog._clock, None
+    scene.watchdog._meter_host()
+    assert scene.watchdog.host_energy is None
     set_to(counter, 200_000)  # before the run
-    scene.watch._clock = clock
+    scene.watchdog._clock = clock
     for value in (200_000, 450_000):
         set_to(counter, value)
-        scene.watch._meter_host()
-    assert scene.watch.host_energy["joules"] == {"intel-rapl:0": 0.25}
-    assert 0.0 <= scene.watch.host_energy["seconds"] < 60.0
+        scene.watchdog._meter_host()
+    assert scene.watchdog.host_energy["joules"] == {"intel-rapl:0": 0.25}
+    assert 0.0 <= scene.watchdog.host_energy["seconds"] < 60.0

@@ -1,4 +1,4 @@
-"""The wire: every message survives it, and nothing but a message gets through."""
+"""The codec: every message survives encoding and decoding, and everything else is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from testbed.wire import codec
 from testbed.wire.codec import BadMessage, Buffer, decode, encode
-from testbed.wire.messages import Job, Message, Train, Update
+from testbed.wire.messages import Message, Train, Update
+from testbed.wire.training_job import Job
 from tests.testbed.examples import MESSAGES, SIZE, vector
 
 BY_KIND = {type(message).__name__: message for message in MESSAGES}
@@ -53,21 +54,21 @@ def test_there_is_an_example_of_every_message() -> None:
 
 
 @pytest.mark.parametrize("kind", BY_KIND)
-def test_a_message_survives_the_wire(kind: str) -> None:
+def test_a_message_survives_encoding_and_decoding(kind: str) -> None:
     assert_same(decode(frames_of(kind), SIZE), BY_KIND[kind])
 
 
 @pytest.mark.parametrize("kind", BY_KIND)
-def test_a_message_survives_in_buffers_that_cannot_be_written(kind: str) -> None:
+def test_a_message_is_decoded_from_read_only_buffers(kind: str) -> None:
     assert_same(decode([memoryview(frame) for frame in frames_of(kind)], SIZE), BY_KIND[kind])
 
 
-def test_a_message_with_an_empty_vector_survives_the_wire() -> None:
+def test_a_message_with_an_empty_vector_survives_encoding_and_decoding() -> None:
     message = Train(ticket=1, version=0, sent=0.0, job=Job(), model=vector())
     assert_same(decode(encode(message), 0), message)
 
 
-def test_a_final_model_which_has_no_job_survives_the_wire() -> None:
+def test_a_final_model_without_a_job_survives_encoding_and_decoding() -> None:
     message = Train(ticket=1, version=0, sent=0.0, job=None, model=vector(1.0, 2.0, 3.0))
     assert_same(decode(encode(message), SIZE), message)
 
@@ -87,12 +88,12 @@ def test_a_vector_is_not_copied() -> None:
 
 
 def test_numbers_of_a_vector_need_not_be_finite_to_be_decoded() -> None:
-    # judging a delta is the engine's business: it answers for the ticket
+    # the engine judges a delta, since it must settle the ticket
     update = msgspec.structs.replace(UPDATE, delta=vector(math.nan, math.inf, 0.0))
     assert_same(decode(encode(update), SIZE), update)
 
 
-def test_a_loss_that_is_no_number_travels_as_none() -> None:
+def test_a_missing_loss_survives_encoding_and_decoding() -> None:
     update = msgspec.structs.replace(UPDATE, loss=None)
     assert_same(decode(encode(update), SIZE), update)
 
@@ -101,11 +102,11 @@ def test_a_loss_that_is_no_number_travels_as_none() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 3, 4])
-def test_another_number_of_frames_than_one_or_two_is_refused(count: int) -> None:
+def test_a_message_with_no_frame_or_more_than_two_is_refused(count: int) -> None:
     assert f"{count} frames" in refusal([frames_of("Stop")[0]] * count)
 
 
-def test_a_header_that_is_too_large_is_refused_unread() -> None:
+def test_a_header_that_is_too_large_is_refused_without_reading_it() -> None:
     assert "header of 1048577 bytes" in refusal([b"\xc1" * (codec.MAX_HEADER + 1)])
 
 
@@ -178,7 +179,7 @@ WRONG_VALUES: list[tuple[str, str, Any]] = [
     ("Hello", "device", 5),
     ("Hello", "device", b"rpi4-1"),
     ("Hello", "device", "x" * 1001),
-    ("Hello", "pid", 0),  # a signal to it would be one to everybody of ours
+    ("Hello", "pid", 0),  # a signal to pid 0 would reach the whole process group
     ("Hello", "pid", 2**31),
     ("Hello", "samples", 2**31),
     ("Hello", "cores", 1),
@@ -196,7 +197,7 @@ WRONG_VALUES: list[tuple[str, str, Any]] = [
     ("Update", "ticket", False),
     ("Update", "ticket", 2**53 + 1),
     ("Grant", "rate", 5e-324),
-    ("JoinCluster", "ticket_range", 2**29),  # its tickets would have no room in a message
+    ("JoinCluster", "ticket_range", 2**29),  # its tickets would not fit into a message
     ("JoinCluster", "members", [["a", 0, 0]]),
     ("HeadReport", "ticket_range", 2**29),
     ("Update", "events", {}),
@@ -253,7 +254,7 @@ def test_a_vector_of_another_model_is_refused() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 8, 11, 13, 16])
-def test_a_vector_that_is_cut_off_or_too_long_is_refused(length: int) -> None:
+def test_a_vector_that_is_too_short_or_too_long_is_refused(length: int) -> None:
     assert f"{length} bytes" in refusal([frames_of("Update")[0], bytes(length)])
 
 
@@ -261,11 +262,11 @@ def test_a_message_without_its_vector_is_refused() -> None:
     assert "missing" in refusal(frames_of("Update")[:1])
 
 
-def test_a_vector_with_a_message_that_has_none_is_refused() -> None:
+def test_a_vector_with_a_message_that_carries_none_is_refused() -> None:
     assert "carries no vector" in refusal([*frames_of("Stop"), bytes(12)])
 
 
-def test_the_transport_lets_through_twice_a_large_model_and_any_header() -> None:
+def test_the_transport_accepts_twice_a_large_model_and_any_header() -> None:
     assert codec.largest_frame(10_000_000) == 80_000_000
     assert codec.largest_frame(1) >= codec.MAX_HEADER
 
@@ -274,7 +275,7 @@ def test_the_transport_lets_through_twice_a_large_model_and_any_header() -> None
 
 
 def survive(frames: Sequence[bytes]) -> None:
-    """Decoding gives a message or BadMessage; whatever else it raises is a bug."""
+    """Decoding returns a message or raises BadMessage; any other exception is a bug."""
     try:
         message = decode(frames, SIZE)
     except BadMessage:
@@ -284,13 +285,13 @@ def survive(frames: Sequence[bytes]) -> None:
 
 @fuzzed
 @given(st.lists(st.binary(max_size=64), max_size=3))
-def test_random_bytes_never_do_more_than_be_refused(frames: list[bytes]) -> None:
+def test_random_bytes_are_decoded_or_refused(frames: list[bytes]) -> None:
     survive(frames)
 
 
 @fuzzed
 @given(st.sampled_from(sorted(BY_KIND)), st.data())
-def test_damaged_messages_never_do_more_than_be_refused(kind: str, data: st.DataObject) -> None:
+def test_damaged_messages_are_decoded_or_refused(kind: str, data: st.DataObject) -> None:
     frames = frames_of(kind)
     number = data.draw(st.integers(0, len(frames) - 1), "frame")
     frame = frames[number]
@@ -312,7 +313,7 @@ values = st.recursive(
 
 @settings(fuzzed, max_examples=600)
 @given(st.sampled_from(sorted(BY_KIND)), st.data())
-def test_headers_with_any_value_anywhere_never_do_more_than_be_refused(kind: str, data: st.DataObject) -> None:
+def test_headers_with_any_value_in_any_field_are_decoded_or_refused(kind: str, data: st.DataObject) -> None:
     header = header_of(kind)
     field = data.draw(st.sampled_from(sorted(header)), "field")
     survive(with_header(kind, header | {field: data.draw(values, "value")}))
@@ -320,7 +321,7 @@ def test_headers_with_any_value_anywhere_never_do_more_than_be_refused(kind: str
 
 @settings(fuzzed, max_examples=300)
 @given(st.lists(st.floats(width=32), min_size=SIZE, max_size=SIZE), st.integers(0, 2**53), st.text(max_size=20))
-def test_any_update_survives_the_wire(numbers: list[float], ticket: int, device: str) -> None:
+def test_any_update_survives_encoding_and_decoding(numbers: list[float], ticket: int, device: str) -> None:
     update = Update(
         device=device,
         ticket=ticket,

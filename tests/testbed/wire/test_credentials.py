@@ -1,15 +1,15 @@
-"""What tells peers from strangers."""
+"""Ids and keys of peers."""
 
 from __future__ import annotations
 
 import itertools
 
-from testbed.wire.credentials import Pair, issue
+from testbed.wire.credentials import KeyPair, issue
 
 NAMES = ["rpi4-1", "rpi4-2", "evaluator"]
 
 
-def test_everybody_has_an_id_of_its_own_that_nobody_can_guess() -> None:
+def test_each_peer_has_its_own_id_which_cannot_be_guessed() -> None:
     allow, credentials = issue(NAMES)
     assert {allow.ids[credential.id]: credential.keys for credential in credentials.values()} == dict.fromkeys(NAMES)
     assert all(len(credential.id) == 32 for credential in credentials.values())
@@ -20,10 +20,10 @@ def test_everybody_has_an_id_of_its_own_that_nobody_can_guess() -> None:
     }
 
 
-def test_each_key_is_bound_to_one_name_and_the_servers_secret_is_with_the_hub_only() -> None:
+def test_each_key_belongs_to_one_name_and_only_the_hub_has_the_servers_secret() -> None:
     numbers = itertools.count()
 
-    def pair() -> Pair:
+    def pair() -> KeyPair:
         number = next(numbers)
         return b"public %d" % number, b"secret %d" % number
 
@@ -34,7 +34,7 @@ def test_each_key_is_bound_to_one_name_and_the_servers_secret_is_with_the_hub_on
         assert (allow.keys[credential.keys.public], credential.keys.server) == (name, b"public 0")
         assert credential.keys.secret.replace(b"secret", b"public") == credential.keys.public
     assert len(allow.keys) == len(NAMES)
-    # whatever is printed somewhere, no secret is
+    # no secret is printed by accident
     shown = f"{allow} {credentials}"
     assert "secret " not in shown
     assert not [credential for credential in credentials.values() if credential.id in shown]

@@ -1,4 +1,4 @@
-"""Where the aggregator is reached, and what must be encrypted."""
+"""The endpoint of the aggregator, and when it must be encrypted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HERE = ["127.0.0.1", "127.8.8.8", "localhost", "::1"]
 BEYOND = ["0.0.0.0", "*", "::", "192.168.1.5", "10.0.0.1", "fe80::1", "2001:db8::1"]
 
 
-def test_a_unix_socket_lies_in_the_private_folder() -> None:
+def test_a_unix_socket_is_in_the_private_folder() -> None:
     assert endpoints.endpoint(Transport(), Path("/short")) == "ipc:///short/hub"
 
 
@@ -40,12 +40,12 @@ def test_a_tcp_endpoint_has_address_and_port(host: str, port: int, expected: str
         ("ipc:///short/hub", "ipc:///short/hub"),
     ],
 )
-def test_processes_of_this_machine_reach_what_is_bound_to_all_its_addresses(bound: str, reached: str) -> None:
-    assert endpoints.from_here(bound) == reached
+def test_local_processes_reach_an_endpoint_that_is_bound_to_all_addresses(bound: str, reached: str) -> None:
+    assert endpoints.local_address(bound) == reached
 
 
 @pytest.mark.parametrize("host", [*HERE, *BEYOND])
-def test_what_leaves_this_machine_is_encrypted_by_itself(host: str) -> None:
+def test_traffic_that_leaves_this_machine_is_encrypted_by_default(host: str) -> None:
     transport = Transport(kind="tcp", host=host)
     endpoints.check(transport, "mine.toml")
     assert endpoints.is_encrypted(transport) == (host in BEYOND)
@@ -53,7 +53,7 @@ def test_what_leaves_this_machine_is_encrypted_by_itself(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", HERE)
-def test_on_this_machine_it_need_not_be(host: str) -> None:
+def test_traffic_within_this_machine_need_not_be_encrypted(host: str) -> None:
     transport = Transport(kind="tcp", host=host, encrypt=False)
     endpoints.check(transport, "mine.toml")
     assert not endpoints.is_encrypted(transport)
@@ -61,23 +61,23 @@ def test_on_this_machine_it_need_not_be(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", BEYOND)
-def test_beyond_this_machine_plain_traffic_is_refused_with_a_remedy(host: str) -> None:
+def test_plain_traffic_that_leaves_this_machine_is_refused_with_a_remedy(host: str) -> None:
     with pytest.raises(ProfileError) as refusal:
         endpoints.check(Transport(kind="tcp", host=host, encrypt=False), "mine.toml")
     assert str(refusal.value) == (
-        f"mine.toml: transport.encrypt is false, and others reach transport.host = {host!r}: leave it out, or take"
-        " host = '127.0.0.1'"
+        f"mine.toml: transport.encrypt is false, and other machines can reach transport.host = {host!r}; leave it out,"
+        " or set host = '127.0.0.1'"
     )
 
 
 @pytest.mark.parametrize("host", ["", "eth0", "example.org", "127.0.0.1:80", "127.1", "tcp://127.0.0.1"])
-def test_a_host_that_is_no_address_is_refused(host: str) -> None:
+def test_a_host_that_is_not_an_address_is_refused(host: str) -> None:
     with pytest.raises(
         ProfileError, match=r"mine.toml: transport\.host is .*; it must be an IP address of this machine"
     ):
         endpoints.check(Transport(kind="tcp", host=host), "mine.toml")
 
 
-def test_an_address_for_unix_sockets_is_refused() -> None:
-    with pytest.raises(ProfileError, match=r"transport\.host is '10.0.0.1', and Unix sockets have no address: take"):
+def test_an_address_is_refused_for_unix_sockets() -> None:
+    with pytest.raises(ProfileError, match=r"transport\.host is '10.0.0.1', and Unix sockets have no address; set"):
         endpoints.check(Transport(host="10.0.0.1"), "mine.toml")

@@ -1,4 +1,4 @@
-"""The two ends of a channel, in one process."""
+"""The two ends of a channel in one process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from testbed.common.errors import UserError
 from testbed.wire.sockets import Hub, Incoming, Peer, PeerUnreachable, closing_peer, wait_for_any
 
 PATIENCE = 20.0
-"""Upper bound of a wait that ends as soon as the message is there."""
+"""Upper bound of a wait, which ends as soon as the message arrives."""
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def test_frames_arrive_under_the_name_of_their_sender_and_can_be_answered(hub: H
     assert [bytes(frame) for frame in answer] == [b"answer"]
 
 
-def test_a_stranger_without_a_name_can_be_answered(hub: Hub) -> None:
-    # ZeroMQ makes up five bytes for it, which are rarely text; these never are
+def test_a_peer_without_a_name_can_be_answered(hub: Hub) -> None:
+    # ZeroMQ gives it five bytes, which are rarely valid text; these never are
     with zmq.Context() as context, context.socket(zmq.DEALER) as stranger:
         stranger.setsockopt(zmq.LINGER, 0)
         stranger.setsockopt(zmq.ROUTING_ID, b"\x80\xff\xfe\xfd\xfc")
@@ -60,25 +60,25 @@ def test_a_stranger_without_a_name_can_be_answered(hub: Hub) -> None:
         assert stranger.recv() == b"who are you?"
 
 
-def test_nothing_is_received_where_nothing_was_sent(hub: Hub, peer: Peer) -> None:
+def test_nothing_is_received_if_nothing_was_sent(hub: Hub, peer: Peer) -> None:
     assert hub.receive(0.0) is None
     assert peer.receive(0.0) is None
 
 
-def test_a_peer_that_is_not_there_cannot_be_reached(hub: Hub) -> None:
+def test_a_peer_that_is_not_connected_cannot_be_reached(hub: Hub) -> None:
     with pytest.raises(PeerUnreachable, match="nobody"):
         hub.send("nobody", [b"x"])
 
 
-def test_an_endpoint_that_is_taken_is_refused_with_a_remedy(hub: Hub) -> None:
+def test_an_endpoint_that_is_in_use_is_refused_with_a_remedy(hub: Hub) -> None:
     with pytest.raises(UserError, match=rf"endpoint {hub.endpoint} cannot be opened: .*choose another transport\.port"):
         Hub(hub.endpoint, max_bytes=1000)
 
 
-def test_whoever_waits_at_several_ends_wakes_when_something_is_said_at_one(hub: Hub, peer: Peer) -> None:
+def test_a_wait_for_several_ends_returns_when_one_has_a_message(hub: Hub, peer: Peer) -> None:
     reader, writer = os.pipe()
     try:
-        wait_for_any(0.0, [hub, peer], reader)  # nothing is there: it does not wait longer than it was told
+        wait_for_any(0.0, [hub, peer], reader)  # nothing arrived: it does not wait longer than the timeout
         peer.send([b"hello"], timeout=5.0)
         wait_for_any(5.0, [hub, peer], reader)
         assert hub.receive(0) is not None
@@ -94,7 +94,7 @@ def test_whoever_waits_at_several_ends_wakes_when_something_is_said_at_one(hub: 
         os.close(writer)
 
 
-def test_a_message_of_no_end_of_frames_is_cut_short_and_the_next_one_is_whole(hub: Hub, peer: Peer) -> None:
+def test_a_message_with_too_many_frames_is_truncated_and_the_next_one_is_complete(hub: Hub, peer: Peer) -> None:
     peer.send([b"x"] * 5000, timeout=PATIENCE)
     peer.send([b"head", b"body"], timeout=PATIENCE)
     name, frames = received(hub)
@@ -103,7 +103,7 @@ def test_a_message_of_no_end_of_frames_is_cut_short_and_the_next_one_is_whole(hu
     while (incoming := hub.receive(PATIENCE)) is None:
         early += 1
         assert time.monotonic() - began < PATIENCE
-    assert early >= 3  # it was skipped in pieces, so that others get a word in
+    assert early >= 3  # it was skipped in parts, so that the caller can do other work
     assert [bytes(frame) for frame in incoming[1]] == [b"head", b"body"]
 
 

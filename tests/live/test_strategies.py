@@ -1,4 +1,4 @@
-"""What only some rules do, with real processes."""
+"""What only some strategies do, with real processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TICKS = {"name": "audg", "interval": 0.4}
 ONE_STEP = {"steps": 1, "batch": 32, "lr": 0.2}
 
 
-def test_safl_sc_stops_a_device_in_mid_training_and_restarts_it_on_the_new_model(tmp_path: Path) -> None:
+def test_safl_sc_stops_a_device_during_training_and_restarts_it_with_the_new_model(tmp_path: Path) -> None:
     slow = {"name": "slow", "profile": {"seconds_per_sample": 0.05}, "link": "wifi"}  # a job takes 6.4 s
     profile = write_profile(
         tmp_path,
@@ -40,15 +40,17 @@ def test_safl_sc_stops_a_device_in_mid_training_and_restarts_it_on_the_new_model
         assert base[next_one.ticket] - base[one.ticket] == 3  # τ_0 + 1
         work = abandoned[one.ticket]
         assert 0 < work.seconds < 6.4
-        assert work.t >= one.t  # it learns of it when the model has come down its link
+        assert work.t >= one.t  # it stops when it has received the new model
         seconds += work.seconds
     [row] = [row for row in outcome.csv("devices.csv") if row["device"] == "slow-1"]
     assert float(row["abandoned_s"]) >= seconds - 0.001
-    assert "thrown away for a newer model" in outcome.stdout
+    assert "discarded for a newer model" in outcome.stdout
 
 
 @pytest.mark.parametrize("strategy", ["audg", "psurdg"])
-def test_uploads_are_tried_once_per_interval_and_everyone_has_the_final_model(strategy: str, tmp_path: Path) -> None:
+def test_uploads_are_tried_once_per_interval_and_all_devices_receive_the_final_model(
+    strategy: str, tmp_path: Path
+) -> None:
     group = {"profile": "rpi4", "link": "wifi", "count": 4, "phi": 0.5, "drop": 0.4}
     outcome = complete(
         write_profile(
@@ -69,13 +71,13 @@ def test_uploads_are_tried_once_per_interval_and_everyone_has_the_final_model(st
     assert {event.ticket for event in outcome.of_kind(trace.Delivered)} == final.keys()
     arrived = [event for event in outcome.of_kind(trace.Downloaded) if event.ticket in final]
     assert sum(not event.dropped for event in arrived) == 4
-    assert any(event.dropped for event in arrived)  # the seed has it so: it was sent again
+    assert any(event.dropped for event in arrived)  # with this seed one is lost, and sent again
     assert outcome.summary["final_model"]["on"] == outcome.summary["final_model"]["of"] == 4
     counted = outcome.recount()
-    assert {fate: outcome.summary[fate] for fate in counted} == counted
+    assert {end: outcome.summary[end] for end in counted} == counted
 
 
-def test_a_device_whose_download_is_lost_goes_on_with_its_old_base(tmp_path: Path) -> None:
+def test_a_device_whose_download_is_lost_continues_with_its_old_base(tmp_path: Path) -> None:
     group = {"profile": "rpi4", "link": "wifi", "count": 3, "phi": 0.9, "drop": 0.4, "on_lost_download": "old_base"}
     outcome = complete(write_profile(tmp_path, strategy=TICKS, training=ONE_STEP, devices=[group], stop={"seconds": 8}))
     assert outcome.code == 0
@@ -87,7 +89,7 @@ def test_a_device_whose_download_is_lost_goes_on_with_its_old_base(tmp_path: Pat
     rejected = {event.ticket for event in outcome.of_kind(trace.Rejected)}
     assert not rejected
     used = {ticket for event in outcome.of_kind(trace.Aggregated) for ticket in event.tickets}
-    # all but what came in the last interval, which has no end any more
+    # all but those of the last interval, which did not end
     assert {event.ticket for event in old if event.t < 7.6} <= used
 
 
@@ -102,8 +104,8 @@ def test_theory_compares_two_runs(tmp_path: Path) -> None:
         )
         runs.append(complete(profile))
     constants = ["--L", "1", "--mu", "0.1", "--R", "5", "--G", "2", "--phi", "0.5"]
-    told = _theory(runs, *constants, "--format", "json")
-    table: dict[str, Any] = json.loads(told)
+    output = _theory(runs, *constants, "--format", "json")
+    table: dict[str, Any] = json.loads(output)
     losses = {run.summary["strategy"]: run.csv("metrics.csv")[-1]["loss"] for run in runs}
     measured = min(losses, key=lambda strategy: float(losses[strategy]))
     assert table["measured"]["winner"] == measured
@@ -118,7 +120,7 @@ def _theory(runs: list[Outcome], *options: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_afl_and_sync_fl_tell_of_their_rounds(tmp_path: Path) -> None:
+def test_afl_and_sync_fl_record_their_rounds(tmp_path: Path) -> None:
     for strategy in ("afl", "sync-fl"):
         folder = tmp_path / strategy
         folder.mkdir()
@@ -142,4 +144,4 @@ def test_afl_and_sync_fl_tell_of_their_rounds(tmp_path: Path) -> None:
             assert float(row["cumulative_delay_s"]) == pytest.approx(cumulative, abs=1e-3)
             assert float(row["energy_proxy_j"]) == pytest.approx(energy, abs=1e-2)
         assert outcome.summary["rounds"]["count"] == len(rows)
-        assert outcome.summary["energy_j"] > energy  # the whole fleet, idle ones too
+        assert outcome.summary["energy_j"] > energy  # of the whole fleet, idle devices included

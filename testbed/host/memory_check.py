@@ -1,4 +1,4 @@
-"""Whether this host has memory and open files enough for a fleet."""
+"""The memory check: whether this host has enough memory and open files for a fleet."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ BYTES_PER_DEVICE = 30 << 20
 BYTES_FOR_THE_REST = 700 << 20
 """Template, aggregator and evaluator."""
 _VECTORS_PER_DEVICE = 6
-"""Model, gradient, base and delta in the device; a delta and perhaps a past model in the aggregator."""
-_VECTORS_FOR_DIFFERENCES = 3
-"""The sum of what was taken, in double precision, and the difference that is undecided."""
+"""Model, gradient, base and delta in the device; a delta, and possibly a past model, in the aggregator."""
+_VECTORS_FOR_BASELINE = 3
+"""The baseline in double precision (two), and the difference that was not answered yet."""
 FILES_PER_DEVICE = 8
 FILES_FOR_THE_REST = 256
 
 
-def bytes_needed(devices: int, model_bytes: int = 0, *, differences: bool = False) -> int:
-    """Memory for a fleet: its processes, and the vectors that a device and the aggregator hold for it.
+def bytes_needed(devices: int, model_bytes: int = 0, *, baselines: bool = False) -> int:
+    """Memory for a fleet: its processes, and for each device the vectors on the device and in the aggregator.
 
-    ``differences``: whether devices remember what the aggregator has of them.
+    ``baselines``: whether each device keeps a baseline.
     """
-    vectors = _VECTORS_PER_DEVICE + (_VECTORS_FOR_DIFFERENCES if differences else 0)
+    vectors = _VECTORS_PER_DEVICE + (_VECTORS_FOR_BASELINE if baselines else 0)
     return devices * (BYTES_PER_DEVICE + vectors * model_bytes) + BYTES_FOR_THE_REST
 
 
-def check_capacity(devices: int) -> None:
-    """Refuse a fleet that this host has no memory, processes or files for."""
+def check_memory_and_files(devices: int) -> None:
+    """Raise UserError if this host has too little memory or too few open files; raise the soft limit on files."""
     needed, free = bytes_needed(devices), psutil.virtual_memory().available
     if needed > free:
         most = max(0, int((free - BYTES_FOR_THE_REST) // BYTES_PER_DEVICE))
@@ -37,7 +37,7 @@ def check_capacity(devices: int) -> None:
             f"devices: {devices} devices need about {needed / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free;"
             f" use at most {most} devices"
         )
-    # the launcher and the aggregator hold a few descriptors for each device
+    # the launcher and the aggregator have a few descriptors open for each device
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES_PER_DEVICE * devices + FILES_FOR_THE_REST
     if soft < wanted:

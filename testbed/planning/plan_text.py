@@ -1,0 +1,113 @@
+"""The plan of a run, as text and as plain values: for the command ``plan``, and at the start of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from testbed.common.console import milliseconds, say
+from testbed.planning.planner import CAPACITY, CoreDemand, Plan, StepDemand, refusal
+from testbed.profile.schema import Experiment
+
+
+def demand(plan: Plan) -> str:
+    """Return one line: the demand on each core, and the dilation."""
+    if not plan.steps:
+        return "demand: devices are not throttled and take what they get"
+    cores = ", ".join(f"core {core.core} {core.total:.2f}" for core in plan.cores)
+    verdict = "" if plan.fits else "; host too small; running anyway (--no-admission)"
+    return f"demand: {cores} of at most {CAPACITY:.2f}, dilation {plan.dilation:g}{verdict}"
+
+
+def as_table(plan: Plan) -> dict[str, Any]:
+    """Return the plan as plain values."""
+    return {
+        "fits": plan.fits,
+        "dilation": plan.dilation,
+        "smallest_dilation": plan.smallest_dilation,
+        "capacity": CAPACITY,
+        "cores": [_core(core) for core in plan.cores],
+        "devices": [_step(step) for step in plan.steps],
+        "memory_bytes": plan.memory_bytes,
+        "memory_free": plan.memory_free,
+        "updates_per_second": plan.updates_per_second,
+        "service_seconds": plan.service_seconds,
+        "survey": msgspec.to_builtins(plan.survey, str_keys=True),
+    }
+
+
+def _core(core: CoreDemand) -> dict[str, Any]:
+    return {
+        "core": core.core,
+        "devices": core.devices,
+        "demand": core.total,
+        "computing": core.computing,
+        "aggregator": core.aggregator,
+        "evaluator": core.evaluator,
+    }
+
+
+def _step(step: StepDemand) -> dict[str, Any]:
+    return {
+        "device": step.device.name,
+        "samples": step.samples,
+        "step_host_s": step.asked,
+        "needed_host_s": step.needed,
+        "share": step.share,
+    }
+
+
+def show(console: Console, experiment: Experiment, plan: Plan, *, fork_seconds: float | None = None) -> None:
+    """Print the plan. ``fork_seconds`` is the measured time of one fork, if the host was calibrated."""
+    devices = len(plan.devices)
+    say(console, f"{experiment.name}: {devices} devices, dilation {plan.dilation:g}")
+    console.print(_cores(plan))
+    for line in _lines(plan):
+        say(console, line)
+    if fork_seconds is not None:
+        say(console, f"start-up: {devices * fork_seconds:.1f} s for {devices} forks, after the template")
+    if plan.fits:
+        console.print("it fits", style="green")
+        if plan.steps:
+            say(console, f"smallest dilation that fits: {plan.smallest_dilation:g}")
+    else:
+        console.print("it does not fit", style="red")
+        say(console, str(refusal(plan)))
+
+
+def _cores(plan: Plan) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("core", "devices", "computing", "aggregator", "evaluator", "demand", "of"):
+        table.add_column(column, justify="right")
+    for core in plan.cores:
+        shares = (f"{share:.2f}" for share in (core.computing, core.aggregator, core.evaluator))
+        style = "red" if core.total > CAPACITY else "green"
+        table.add_row(str(core.core), str(core.devices), *shares, Text(f"{core.total:.2f}", style), f"{CAPACITY:.2f}")
+    return table
+
+
+def _lines(plan: Plan) -> list[str]:
+    rate = plan.updates_per_second
+    lines = [
+        f"memory: about {plan.memory_bytes / 1e9:.2f} GB, {plan.memory_free / 1e9:.1f} GB are free",
+        f"updates: at most {rate:.2f} per emulated second, {rate / plan.dilation:.2f} per host second,"
+        f" {plan.service_seconds * 1e3:.2f} ms of the aggregator each",
+    ]
+    if plan.steps:
+        step = max(plan.steps, key=lambda step: step.share)
+        asked, needed = milliseconds(step.asked), milliseconds(step.needed)
+        lines.append(
+            f"most demanding: {step.device.name}, a step of {step.samples} samples in {asked} of host time,"
+            f" of which a core computes {needed} ({step.share:.1%})"
+        )
+        timed = plan.survey.steps[-1]
+        alone, loaded, slow = (milliseconds(seconds) for seconds in (timed.alone, timed.seconds, timed.slow))
+        lines.append(
+            f"a step of {timed.samples} on this host: {alone} alone, {loaded} beside other processes"
+            f" (p90 {slow}, which the plan uses)"
+        )
+    return lines

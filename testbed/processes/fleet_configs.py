@@ -1,0 +1,138 @@
+"""Builds the configuration of each process of a run from the experiment, the core plan and the admitted plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from aggregator.process.aggregator_config import AggregatorConfig, Resumption
+from devices.device_config import GRAIN_SECONDS, CanaryConfig, DeviceConfig
+from testbed.emulation.recorded import PreparedReplay
+from testbed.host.cores import CorePlan
+from testbed.host.cpu_quota import CpuQuota
+from testbed.planning.planner import Plan
+from testbed.processes.configs import EvaluatorConfig
+from testbed.profile import fleet
+from testbed.profile.fleet import DeviceSpec
+from testbed.profile.schema import Experiment
+from testbed.wire import credentials, endpoints
+from testbed.wire.authentication import new_key_pair
+from testbed.wire.messages import EVALUATOR
+
+_CANARY_SHARE = 0.01
+"""A canary probes about once a second, and uses at most this share of its core."""
+
+
+class FleetConfigs:
+    """The configurations of one run.
+
+    The endpoint is an argument of the others' because it is known only when the aggregator is bound to it.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        cores: CorePlan,
+        plan: Plan,
+        private: Path,
+        *,
+        quotas: Mapping[str, CpuQuota | float],
+        replay: PreparedReplay | None,
+        resume_at: float | None,
+    ) -> None:
+        """``private``: the run's private folder. ``quotas``: device → its quota, where it has one."""
+        self._experiment, self._cores, self._plan, self._private = experiment, cores, plan, private
+        self._quotas, self._replay, self._resume_at = quotas, replay, resume_at
+        # canaries measure deadlines, so there are none without paced devices
+        self._canary_cores = sorted(set(cores.devices)) if plan.shortest_step is not None else []
+        names = [*fleet_names(plan), *map(_canary_name, self._canary_cores), EVALUATOR]
+        encrypted = endpoints.is_encrypted(experiment.transport)
+        self._allow, self._credentials = credentials.issue(names, new_key_pair if encrypted else None)
+        self.dead = fleet.dead_at(plan.devices, resume_at) if resume_at is not None else frozenset[str]()
+        """Devices that the script had killed before ``resume_at``."""
+
+    @property
+    def status_file(self) -> Path:
+        return self._private / "status.json"
+
+    def aggregator(self, run_folder: Path) -> AggregatorConfig:
+        plan = self._plan
+        resume = Resumption(at=self._resume_at, dead=self.dead) if self._resume_at is not None else None
+        return AggregatorConfig(
+            experiment=self._experiment,
+            devices=plan.devices,
+            dilation=plan.dilation,
+            demand=plan.demand,
+            pressure=plan.survey.pressure,
+            canaries=tuple(map(_canary_name, self._canary_cores)),
+            core=self._cores.aggregator,
+            endpoint=endpoints.endpoint(self._experiment.transport, self._private),
+            allow=self._allow,
+            run_folder=str(run_folder),
+            status_file=str(self.status_file),
+            replay=self._replay,
+            resume=resume,
+        )
+
+    def evaluator(self, endpoint: str) -> EvaluatorConfig:
+        return EvaluatorConfig(core=self._cores.evaluator, endpoint=endpoint, credential=self._credentials[EVALUATOR])
+
+    def devices(self, endpoint: str) -> dict[str, DeviceConfig]:
+        """The configuration of each device by name, dead devices included."""
+        pairs = zip(self._plan.devices, self._cores.devices, strict=True)
+        return {spec.name: self._device(spec, core, endpoint) for spec, core in pairs}
+
+    def canaries(self, endpoint: str) -> dict[str, CanaryConfig]:
+        """One canary for each core with devices. Its probe is as long as the steps that a device checks together."""
+        step = self._plan.shortest_step
+        if step is None:
+            return {}
+        steps = math.ceil(GRAIN_SECONDS / step.asked)
+        return {
+            name: CanaryConfig(
+                name=name,
+                core=core,
+                endpoint=endpoint,
+                credential=self._credentials[name],
+                dilation=self._plan.dilation,
+                batch=step.samples,
+                steps=steps,
+                seconds=steps * step.asked,
+                every=max(1.0, steps * step.needed / _CANARY_SHARE),
+            )
+            for core in self._canary_cores
+            for name in [_canary_name(core)]
+        }
+
+    def _device(self, spec: DeviceSpec, core: int, endpoint: str) -> DeviceConfig:
+        experiment, replay = self._experiment, self._replay
+        return DeviceConfig(
+            spec=spec if replay is None else _with_recorded_absences(spec, replay),
+            core=core,
+            endpoint=endpoint,
+            credential=self._credentials[spec.name],
+            seed=experiment.seed,
+            dilation=self._plan.dilation,
+            heartbeat_seconds=experiment.presence.beat,
+            job=experiment.training,
+            quota=self._quotas.get(spec.name),
+            recording=replay.recordings[spec.name] if replay is not None else None,
+            recording_end=experiment.replay.end,
+            heads=str(self._private),
+            begins=self._resume_at or 0.0,
+        )
+
+
+def fleet_names(plan: Plan) -> list[str]:
+    return [spec.name for spec in plan.devices]
+
+
+def _canary_name(core: int) -> str:
+    return f"canary@{core}"
+
+
+def _with_recorded_absences(spec: DeviceSpec, replay: PreparedReplay) -> DeviceSpec:
+    """The device with the absences of the recorded run instead of those of its profile."""
+    return replace(spec, availability=replay.absences.get(spec.name), availability_offset=0.0)

@@ -1,0 +1,31 @@
+"""The types of message fields: numbers with the bounds that msgspec checks when a message is decoded."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+LARGEST_COUNT = 1 << 53
+"""Every JSON reader represents integers up to here exactly, and sums of counts still fit into a message."""
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
+PositiveInt: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+"""Steps of a job, samples of a device, or a process id (where 0 would mean the own process group)."""
+Samples: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+"""Samples of a peer that may have none, as the evaluator."""
+Epochs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 22)]
+"""Bounded so that epochs times the samples of a device is still a Count."""
+Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+"""A finite float: the bounds exclude NaN and the infinities."""
+Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
+Rate: TypeAlias = Annotated[float, msgspec.Meta(ge=1e-9, le=1e300)]
+Factor: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
+"""A factor of single-precision vectors."""
+Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Moment: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+"""A time of the host's clock, bounded so that system calls accept a wait until then."""
+Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
+MOST_EVENTS = 1000
+Events: TypeAlias = Annotated[tuple[dict[Text, Any], ...], msgspec.Meta(max_length=MOST_EVENTS)]
+"""Events as dictionaries (see testbed.history.trace). Events beyond the limit go with the next message."""

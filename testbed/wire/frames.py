@@ -1,0 +1,73 @@
+"""Sends and reads whole messages as frames of a ZeroMQ socket, without copying large vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import zmq
+
+from testbed.wire.codec import Buffer
+
+# plain integers: combining the enum members costs more than the call
+_MORE, NO_WAIT, WAIT = int(zmq.NOBLOCK | zmq.SNDMORE), int(zmq.NOBLOCK), 0
+_WORTH_SHARING = 1 << 19
+"""Bytes. Smaller frames are copied, which is faster than waking the thread in which pyzmq frees shared ones."""
+_MOST_FRAMES = 4
+"""Frames of a message that are kept: routing id, header, vector, and one more that shows that it is invalid."""
+_SKIPPED_AT_ONCE = 1000
+
+
+class FrameSender:
+    """Sends frames. The last vector is kept as a ZeroMQ frame, so a model for the whole fleet is converted once.
+
+    Vectors that were sent must not change any more.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+        self._vector: object = None
+        self._frame = zmq.Frame()
+
+    def send(self, frames: Sequence[Buffer]) -> None:
+        for frame in frames[:-1]:
+            self._socket.send(frame, _MORE)
+        last = frames[-1]
+        if isinstance(last, memoryview):
+            if last.obj is not self._vector:
+                self._vector, self._frame = last.obj, zmq.Frame(last, copy=len(last) < _WORTH_SHARING)
+            self._socket.send(self._frame, NO_WAIT, copy=False)
+        else:
+            self._socket.send(last, NO_WAIT)
+
+
+class FrameReader:
+    """Reads whole messages without copying.
+
+    ZeroMQ does not limit the number of frames of a message. Surplus frames are dropped, at most 1000 in one call, so
+    that the caller can do other work in between.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+        self._unfinished = False
+
+    def read(self, flags: int) -> list[Any]:
+        """The frames of one message. Raises zmq.Again if there is none (in time)."""
+        if self._unfinished:
+            self._skip()
+        frames: list[Any] = []
+        more = True
+        while more and len(frames) < _MOST_FRAMES:
+            frames.append(self._socket.recv(flags, copy=False))
+            more = frames[-1].more
+        self._unfinished = more
+        return frames
+
+    def _skip(self) -> None:
+        for _ in range(_SKIPPED_AT_ONCE):
+            frame: Any = self._socket.recv(NO_WAIT, copy=False)
+            if not frame.more:
+                self._unfinished = False
+                return
+        raise zmq.Again
