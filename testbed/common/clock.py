@@ -1,4 +1,4 @@
-"""Time as an argument: a wall clock that all processes of a run share, and a manual one for tests."""
+"""Clocks are passed as arguments: a wall clock shared by all processes of a run, and a manual one for tests."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WallClock:
-    """CLOCK_MONOTONIC against one origin that every process of the run is given.
+    """CLOCK_MONOTONIC relative to an origin that all processes of the run share.
 
-    ``dilation`` k stretches every emulated second to k host seconds.
+    ``dilation`` is the number of host seconds per emulated second.
     """
 
     origin: float
@@ -22,17 +22,18 @@ class WallClock:
 
     @classmethod
     def showing(cls, moment: float, dilation: float = 1.0) -> WallClock:
-        """A clock that shows this moment now: a run goes on where it was interrupted."""
+        """Return a clock that shows ``moment`` now, so that a resumed run continues where it was interrupted."""
         return cls(time.monotonic() - moment * dilation, dilation)
 
     def now(self) -> float:
+        """Return the emulated seconds since the origin."""
         return (time.monotonic() - self.origin) / self.dilation
 
     def host_seconds(self, emulated: float) -> float:
         return emulated * self.dilation
 
     def sleep_until(self, moment: float) -> None:
-        """Sleep to an absolute moment; returns at once if it has passed."""
+        """Sleep until an emulated moment. Return at once if it has passed."""
         left = self.host_seconds(moment - self.now())
         if left > 0:
             time.sleep(left)
@@ -40,7 +41,7 @@ class WallClock:
 
 @dataclass(slots=True)
 class ManualClock:
-    """A clock that moves only when told to."""
+    """A clock that moves only when a test advances it."""
 
     moment: float = 0.0
 

@@ -1,4 +1,4 @@
-"""Files that are plain or packed by gzip, whatever they are called."""
+"""Reading of files that may be compressed by gzip; the first bytes decide, not the file name."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _GZIP = b"\x1f\x8b"
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The file, unpacked. What goes wrong while it is read is told with its name."""
+    """Open the file and decompress it if needed. Raises UserError with the path if it cannot be read."""
     try:
         with path.open("rb") as raw:
-            packed = raw.read(2) == _GZIP
+            is_gzip = raw.read(2) == _GZIP
             raw.seek(0)
-            with gzip.open(raw) if packed else raw as file:
+            with gzip.open(raw) if is_gzip else raw as file:
                 yield file  # type: ignore[misc]  # both are files of bytes
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise UserError(f"{path}: is a folder; name a file in it") from None
     except (EOFError, zlib.error, OSError) as error:
-        raise UserError(f"{path}: cannot be read: {error}; get it once more") from None
+        raise UserError(f"{path}: cannot be read: {error}; get a new copy") from None

@@ -1,4 +1,4 @@
-"""The errors that a user can mend, and the one-line form in which they are told."""
+"""Errors that the user can correct; each is one line of text with a remedy."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Something the user asked for cannot be done; the text names the cause and the remedy.
+    """The user asked for something that cannot be done; the text names the cause and the remedy.
 
-    The command line prints it as one line and exits with 2.
+    The command line prints the text as one line and exits with code 2.
     """
 
 
 class ProfileError(UserError):
-    """A profile, or a value given on the command line, is wrong: names source, key, value, remedy."""
+    """A profile or an option is wrong; the text names the source, the key, the value and the remedy."""
 
     def __init__(self, source: str, key: str, problem: str) -> None:
         self.source, self.key, self.problem = source, key, problem
@@ -22,7 +22,7 @@ class ProfileError(UserError):
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:
-    """A tail for an error about an unknown name: the near miss if there is one, else all names."""
+    """Return the end of an error about an unknown name: the most similar known name, and all known names."""
     names = sorted(known)
     close = difflib.get_close_matches(wrong, names, n=1, cutoff=0.5)
     if close:

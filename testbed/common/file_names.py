@@ -1,4 +1,4 @@
-"""Names that are safe for files."""
+"""Conversion of arbitrary names to file names."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import re
 
 
 def file_name(name: str) -> str:
-    """A name that is safe as that of a file."""
+    """Return ``name`` with unsafe characters replaced: at most 80 characters, no dot in front, never empty."""
     return re.sub(r"[^\w.+-]", "_", name, flags=re.ASCII).lstrip(".")[:80] or "trace"

@@ -1,9 +1,8 @@
-"""Typed, ranged, documented parameters: one mechanism for profiles and for aggregation rules.
+"""Parameters with a type, a range and a description, for profiles and strategies.
 
 A parameter is a dataclass field made by :func:`param`, which carries its meaning and its range.
-:func:`build` turns a table (as TOML gives it) into the dataclass and refuses whatever does not fit
-with an error that names source, key, value and what is allowed; :func:`describe` lists the
-parameters for ``list strategies -v``.
+:func:`build` turns a table (as read from TOML) into the dataclass; its errors name the source, the
+key, the value and what is allowed. :func:`describe` lists the parameters for ``list strategies -v``.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from testbed.common.errors import ProfileError, nearest
 
 T = TypeVar("T")
 _META = "edgebed"
-_KIND = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+_KIND = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 
 
 class ParameterError(ValueError):
-    """A value that is in its range, and does not fit the rest. Whoever knows the file makes a ProfileError of it."""
+    """A value is in its range but does not fit the other values. The loader converts it to a ProfileError."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(f"{key} {problem}")
@@ -33,7 +32,7 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """What a parameter means and which values it may have."""
+    """The meaning of a parameter and the values that it allows."""
 
     meaning: str
     at_least: float | None = None
@@ -72,7 +71,7 @@ def param(
     below: float | None = None,
     choices: tuple[str, ...] | None = None,
 ) -> Any:
-    """A keyword-only dataclass field with a meaning and a range."""
+    """Return a keyword-only dataclass field with a meaning and a range."""
     allowed = Range(meaning=meaning, at_least=at_least, above=above, at_most=at_most, below=below, choices=choices)
     if default_factory is not MISSING:
         return dataclasses.field(default_factory=default_factory, kw_only=True, metadata={_META: allowed})
@@ -80,7 +79,7 @@ def param(
 
 
 def build(cls: type[T], table: object, source: str, key: str = "") -> T:
-    """Make ``cls`` from a table, refusing unknown keys, wrong types and values out of range."""
+    """Return ``cls`` built from a table. Raises ProfileError for unknown keys, wrong types and values out of range."""
     if not isinstance(table, Mapping):
         raise ProfileError(source, key, f"is {table!r}; it must be a table")
     hints = typing.get_type_hints(cls)
@@ -100,12 +99,13 @@ def build(cls: type[T], table: object, source: str, key: str = "") -> T:
 
 
 def _missing(key: str, allowed: Range) -> str:
-    bounds = "" if str(allowed) == "any value" else f", {allowed}"
-    return f"is missing; it is {allowed.meaning or 'required'}{bounds}: put it into the file, or --set {key}=…"
+    bounds = "" if str(allowed) == "any value" else str(allowed)
+    wanted = ", ".join(filter(None, (allowed.meaning, bounds))) or "it is required"
+    return f"is missing: {wanted}; add it to the file, or use --set {key}=…"
 
 
 def describe(cls: type[Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Name, default, allowed values and meaning of each parameter of ``cls``."""
+    """Yield name, default, allowed values and meaning of each parameter of ``cls``."""
     for field in _settable(cls):
         allowed: Range = field.metadata.get(_META, Range(meaning=""))
         default = field.default if field.default_factory is MISSING else field.default_factory()
@@ -113,7 +113,7 @@ def describe(cls: type[Any]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def as_table(value: Any) -> Any:
-    """The inverse of :func:`build`: dataclasses to tables, without the keys that are unset."""
+    """Return dataclasses as tables, without keys that are unset: the inverse of :func:`build`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         pairs = ((field.name, getattr(value, field.name)) for field in _settable(type(value)))
         return {name: as_table(item) for name, item in pairs if item is not None}
@@ -156,7 +156,7 @@ def _value(kind: Any, value: Any, allowed: Range, source: str, key: str) -> Any:
 
 
 def _union(kind: Any, value: Any, allowed: Range, source: str, key: str) -> Any:
-    """``X | None`` (TOML has no null: absent means None) or ``str | table`` (a name or the thing itself)."""
+    """Build a value of type ``X | None`` (TOML has no null: absent means None) or ``str | table``."""
     options = [option for option in typing.get_args(kind) if option is not type(None)]
     if len(options) == 1:
         return _value(options[0], value, allowed, source, key)
@@ -174,11 +174,11 @@ def _union(kind: Any, value: Any, allowed: Range, source: str, key: str) -> Any:
 
 def _scalar(kind: Any, value: Any, allowed: Range, source: str, key: str) -> Any:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        # Python reads any number of digits; TOML, the wire and a float do not hold them
+        # Python integers have no limit; those of TOML, of messages and of floats have one
         raise ProfileError(source, key, "is too large a number; whole numbers have at most 64 bits")
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    # bool is an int to Python, not to the author of a profile
+    # in Python, a bool is an int
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ProfileError(source, key, f"is {value!r}; it must be {_KIND[kind]}")
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Names in profiles to classes: an entry of a catalogue, or a user's own ``module:Class``."""
+"""Catalogues: a name in a profile stands for an entry, or for a user's own class as ``module:Class``."""
 
 from __future__ import annotations
 
@@ -24,46 +24,47 @@ class Catalogue(dict[str, type[T]]):
         self.base = base
 
     def find(self, name: str, source: str, key: str) -> type[T]:
-        """The class that ``name`` stands for: an entry, or the user's own as ``module:Class``. Raises ProfileError."""
+        """Return the class that ``name`` stands for. Raises ProfileError if there is none, or if it is not usable."""
         if name in self:
             return self[name]
         place, colon, attribute = name.partition(":")
         if not colon or not place or not attribute or place.startswith("."):
             raise ProfileError(source, key, f"is {name!r}; {nearest(name, self)}, or your own as module:Class")
-        try:
-            own = importlib.import_module(place)
-        except ModuleNotFoundError as error:
-            missing = error.name or place
-            where = (
-                "looked for in this folder and beside the profile"
-                if place.startswith(missing)
-                else f"which {place} wants"
-            )
-            raise ProfileError(source, key, f"is {name!r}; {error}, {where}") from None
-        except Exception as error:  # noqa: BLE001  a user's module may fail in any way
-            problem = f"{place} cannot be imported: {type(error).__name__}: {error}"
-            raise ProfileError(source, key, f"is {name!r}; {problem}") from None
+        own = _imported(place, name, source, key)
         found = getattr(own, attribute, None)
+        problem = self._problem(found, attribute)
         if found is None:
-            raise ProfileError(
-                source, key, f"is {name!r}; {place} has no {attribute}; {nearest(attribute, _classes(own))}"
-            )
+            problem = f"{place} has no {attribute}; {nearest(attribute, _classes(own))}"
+        if problem:
+            raise ProfileError(source, key, f"is {name!r}; {problem}")
+        return cast("type[T]", found)
+
+    def _problem(self, found: object, name: str) -> str:
+        """Return why ``found`` is not usable as a class of this catalogue; empty if it is."""
         if not isinstance(found, type):
-            raise ProfileError(source, key, f"is {name!r}; {attribute} is not a class")
+            return f"{name} is not a class"
         if inspect.isabstract(found):
             missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
-            raise ProfileError(source, key, f"is {name!r}; {attribute} is not complete: it must define {missing}")
+            return f"{name} is not complete: it must define {missing}"
         if not issubclass(found, self.base):
-            raise ProfileError(
-                source, key, f"is {name!r}; {attribute} is not a {self.base.__name__}: derive it from one"
-            )
-        if not _has_its_fields(found):
-            raise ProfileError(source, key, f"is {name!r}; put @dataclass above {attribute}, for its parameters")
-        return cast(type[T], found)
+            return f"{name} is not a {self.base.__name__}: derive it from one"
+        return "" if _has_its_fields(found) else f"put @dataclass above {name}, for its parameters"
+
+
+def _imported(place: str, name: str, source: str, key: str) -> ModuleType:
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        searched = "searched in this folder and in that of the profile"
+        where = searched if place.startswith(error.name or place) else f"which {place} imports"
+        raise ProfileError(source, key, f"is {name!r}; {error}, {where}") from None
+    except Exception as error:  # noqa: BLE001  a user's module may fail in any way
+        problem = f"{place} cannot be imported: {type(error).__name__}: {error}"
+        raise ProfileError(source, key, f"is {name!r}; {problem}") from None
 
 
 def _has_its_fields(cls: type[Any]) -> bool:
-    """Whether it is a dataclass of its own: one that only inherits from one would lose the parameters it declares."""
+    """Return whether all parameters of ``cls`` are fields: an undecorated subclass would lose those it declares."""
     return "__dataclass_fields__" in vars(cls) or (dataclasses.is_dataclass(cls) and not inspect.get_annotations(cls))
 
 
@@ -74,7 +75,7 @@ def _classes(module: ModuleType) -> list[str]:
 
 
 def make_importable(*folders: Path) -> None:
-    """Put the user's folders on the import path, behind everything that is there."""
+    """Append the user's folders to the import path, unless they are on it."""
     for folder in folders:
         place = str(folder.resolve())
         if place not in sys.path:
@@ -82,6 +83,6 @@ def make_importable(*folders: Path) -> None:
 
 
 def citation(cls: type[Any]) -> str:
-    """Whose rule it is: the second paragraph of its file's docstring."""
+    """Return the paper of a strategy: the second paragraph of its module's docstring."""
     document = sys.modules[cls.__module__].__doc__ or ""
     return " ".join(document.split("\n\n")[1].split())

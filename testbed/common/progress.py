@@ -1,4 +1,4 @@
-"""What loading a data set says while it takes its time. ``showing.py`` shows it; most callers want silence."""
+"""The interface through which loading of a data set reports its progress."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Whoever wants to know how far loading is."""
+    """Receives progress reports. ``testbed.learning.data.progress_bar`` shows them on a terminal."""
 
     def start(self, what: str, done: int = 0, total: int | None = None) -> None:
-        """This is under way: so much of it is done (bytes, or files); ``total`` is None where nobody knows it."""
+        """Report that ``what`` has started, or how far it is: bytes or files ``done`` of ``total`` (None: unknown)."""
 
-    def tell(self, text: str) -> None:
-        """Something that the user should know although loading goes on."""
+    def show(self, text: str) -> None:
+        """Show a message to the user; loading continues."""
 
 
 class NoProgress:
-    """Nobody wants to know."""
+    """Shows nothing."""
 
     def start(self, what: str, done: int = 0, total: int | None = None) -> None:
-        """Not shown."""
+        """Ignored."""
 
-    def tell(self, text: str) -> None:
-        """Not shown."""
+    def show(self, text: str) -> None:
+        """Ignored."""
 
 
 NO_PROGRESS: Progress = NoProgress()

@@ -5,4 +5,4 @@ from __future__ import annotations
 import signal
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-"""What ends a run is the launcher's business."""
+"""The launcher handles these signals; all other processes of a run ignore them."""

@@ -1,9 +1,19 @@
-"""A tree of objects in one file and back, without pickle: plain values as JSON, arrays beside it, types by name.
+"""State files: a tree of objects in one safetensors file, and back. Checkpoints use them (ADR 19).
 
-The file is a safetensors file: the arrays are its tensors, and its metadata holds the tree. What stands in
-several places of the tree is written once and is one object again afterwards: a model that ten tickets are based on
-takes the room of one. Reading constructs nothing but arrays, random generators, plain containers and objects of the
-modules that the reader names, and calls none of their code: their fields are put back as they were.
+Theory of operation
+    Format: arrays are the tensors of the file; everything else is one JSON tree in its metadata. A node of the tree is
+    a plain value or a table whose keys say what it stands for. Objects are written as ``module:Class`` and fields.
+    Identity: the writer numbers every object that is not a plain value, a tuple or a frozenset at its first
+    occurrence, and writes ``{"again": number}`` afterwards. The reader registers an object under its number before it
+    fills it. So a shared object is written once and is one object again, even if it contains itself: ten tickets with
+    the same base share one array, and a queue that two parts of the engine use stays one queue.
+    Construction: the reader makes only arrays, random generators, standard containers and instances of classes from
+    the modules that its caller allows. It calls neither ``__init__`` nor ``__setstate__``: it creates an empty
+    instance and sets its fields. (A msgspec struct is the exception: it is frozen and is built from its fields.)
+    No pickle: a pickle may call any function that it names, and a run folder may come from another person. A
+    strategy's own classes need no code for checkpoints either.
+    Types are looked up in modules that are already imported. Importing a module runs its code, so a state file must
+    not decide what is imported; the process that resumes has imported the strategy anyway.
 """
 
 from __future__ import annotations
@@ -35,31 +45,31 @@ _GENERATORS: dict[str, Any] = {
 
 
 class StateError(ValueError):
-    """Something that cannot be written, or was not written by us; the text says what."""
+    """An object cannot be written, or a file is not a valid state file; the text says why."""
 
 
 def pick(holder: object, names: Iterable[str]) -> dict[str, Any]:
-    """These attributes, for a tree."""
+    """Return the named attributes of ``holder`` as a table."""
     return {name: getattr(holder, name) for name in names}
 
 
 def put(holder: object, state: Mapping[str, Any]) -> None:
-    """Attributes as they were picked."""
+    """Set the attributes that :func:`pick` returned."""
     for name, value in state.items():
         setattr(holder, name, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A tree as it was at one moment, ready to be written by somebody else meanwhile."""
+    """A copy of a tree at one moment. Another thread may write it while the original changes."""
 
     tree: Any
     arrays: dict[str, npt.NDArray[Any]]
 
     def write(self, path: Path, notes: Mapping[str, str]) -> None:
-        """Replace the file as a whole: a crash leaves the old one or the new one. ``notes``: see :func:`notes_of`.
+        """Replace the file atomically: after a crash, it is the old one or the new one.
 
-        Raises StateError where it cannot be written, and then leaves the old one.
+        ``notes`` are returned by :func:`notes_of`. Raises StateError if the file cannot be written; the old one stays.
         """
         draft = path.with_suffix(".new")
         try:
@@ -75,34 +85,34 @@ class Draft:
 
 
 def draft(tree: Any, modules: Collection[str]) -> Draft:
-    """Takes the tree down. Arrays that nobody may write to are referred to, all others are copied.
+    """Copy the tree. Read-only arrays are not copied but referenced.
 
-    ``modules``: as for :func:`read`. Raises StateError for what could not be read again, with its place.
+    ``modules``: as for :func:`read`. Raises StateError, with the place in the tree, for an object that cannot be saved.
     """
     writer = _Writer(tuple(modules))
     try:
-        return Draft(tree=writer.take(tree, "state"), arrays=writer.arrays)
+        return Draft(tree=writer.encode(tree, "state"), arrays=writer.arrays)
     except RecursionError:
-        raise StateError("state is nested too deeply, or in itself") from None
+        raise StateError("state is nested too deeply") from None
 
 
 def notes_of(path: Path) -> dict[str, str]:
-    """What was noted beside the tree. Raises StateError or FileNotFoundError."""
+    """Return the notes of the file without reading its tree. Raises StateError or FileNotFoundError."""
     try:
         with safe_open(path, "numpy") as file:
             return dict(file.metadata() or {})
     except SafetensorError as error:
-        raise StateError(f"{path} is no state of a run: {error}") from None
+        raise StateError(f"{path} is not a state file: {error}") from None
 
 
 def read(path: Path, modules: Collection[str]) -> Any:
-    """The tree again. ``modules``: those whose objects may be in it, or packages of them."""
+    """Return the tree. ``modules``: modules or packages whose classes it may contain. Raises StateError."""
     try:
         with safe_open(path, "numpy") as file:
             tree = json.loads((file.metadata() or {})[_TREE])
-            return _Reader(tuple(modules), file.get_tensor).take(tree)
+            return _Reader(tuple(modules), file.get_tensor).decode(tree)
     except (SafetensorError, KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise StateError(f"{path} is no state of a run: {type(error).__name__}: {error}") from None
+        raise StateError(f"{path} is not a state file: {type(error).__name__}: {error}") from None
 
 
 class _Writer:
@@ -110,9 +120,9 @@ class _Writer:
         self._modules = modules
         self.arrays: dict[str, npt.NDArray[Any]] = {}
         self._seen: dict[int, tuple[int, Any]] = {}
-        """Identity → number; and the object, which must not be freed while its identity counts."""
+        """id() → number and object. The reference keeps the object alive: its id() must not be used again."""
 
-    def take(self, value: Any, place: str) -> Any:
+    def encode(self, value: Any, place: str) -> Any:
         kind = type(value).__name__
         if type(value) in _PLAIN:
             return value
@@ -130,7 +140,7 @@ class _Writer:
         if type(value) is _GROWING.get(kind):
             return {"of": kind, "items": self._all(value, place)}
         if type(value) is _MAPS.get(kind):
-            items = [[self.take(key, place), self.take(each, f"{place}[{key!r}]")] for key, each in value.items()]
+            items = [[self.encode(key, place), self.encode(each, f"{place}[{key!r}]")] for key, each in value.items()]
             return {"map": kind, "items": items}
         if isinstance(value, np.ndarray):
             frozen = not value.flags.writeable
@@ -140,14 +150,14 @@ class _Writer:
             return {"random": type(value.bit_generator).__name__, "state": _plain(value.bit_generator.state)}
         fields = _fields(value) if _is_of(type(value).__module__, self._modules) else None
         if fields is None:
-            raise StateError(f"{place} is a {type(value).__module__}.{type(value).__qualname__}, which cannot be kept")
+            raise StateError(f"{place} is a {type(value).__module__}.{type(value).__qualname__}, which cannot be saved")
         return {
             "object": f"{type(value).__module__}:{type(value).__qualname__}",
-            "fields": {key: self.take(each, f"{place}.{key}") for key, each in fields.items()},
+            "fields": {key: self.encode(each, f"{place}.{key}") for key, each in fields.items()},
         }
 
     def _all(self, values: Iterable[Any], place: str) -> list[Any]:
-        return [self.take(each, place) for each in values]
+        return [self.encode(each, place) for each in values]
 
 
 class _Reader:
@@ -155,7 +165,7 @@ class _Reader:
         self._modules, self._tensor = modules, tensor
         self._seen: dict[int, Any] = {}
 
-    def take(self, node: Any) -> Any:
+    def decode(self, node: Any) -> Any:
         if not isinstance(node, dict):
             return node
         if "again" in node:
@@ -163,21 +173,21 @@ class _Reader:
         if "number" in node:
             return np.dtype(node["number"]).type(node["value"])
         if "fixed" in node:
-            return _FIXED[node["fixed"]](self.take(each) for each in node["items"])
+            return _FIXED[node["fixed"]](self.decode(each) for each in node["items"])
         return self._make(node, node["id"])
 
     def _make(self, node: Mapping[str, Any], number: int) -> Any:
-        """What has an identity is known by its number before it is filled: it may be part of itself."""
+        """Create a numbered object. It is registered before it is filled, because it may contain itself."""
         if "of" in node:
             growing = self._seen[number] = _GROWING[node["of"]]()
             add = growing.add if isinstance(growing, set) else growing.append
             for each in node["items"]:
-                add(self.take(each))
+                add(self.decode(each))
             return growing
         if "map" in node:
             table = self._seen[number] = _MAPS[node["map"]]()
             for key, each in node["items"]:
-                table[self.take(key)] = self.take(each)
+                table[self.decode(key)] = self.decode(each)
             return table
         if "array" in node:
             array = self._seen[number] = self._tensor(str(node["array"]))
@@ -192,25 +202,25 @@ class _Reader:
 
     def _object(self, node: Mapping[str, Any], number: int) -> Any:
         cls = self._type(node["object"])
-        if issubclass(cls, msgspec.Struct):  # frozen: it can only be made whole
-            whole = self._seen[number] = cls(**{key: self.take(each) for key, each in node["fields"].items()})
-            return whole
+        if issubclass(cls, msgspec.Struct):  # frozen: fields cannot be set one by one
+            built = self._seen[number] = cls(**{key: self.decode(each) for key, each in node["fields"].items()})
+            return built
         made = self._seen[number] = object.__new__(cls)
         for key, each in node["fields"].items():
-            object.__setattr__(made, key, self.take(each))
+            object.__setattr__(made, key, self.decode(each))
         return made
 
     def _type(self, name: str) -> type:
         module, _, path = name.partition(":")
         if not _is_of(module, self._modules):
-            raise StateError(f"it holds a {name}, which is no part of a run's state")
+            raise StateError(f"it contains a {name}, which is not allowed in a state file")
         found: Any = sys.modules.get(module)
         if found is None:
-            raise StateError(f"it holds a {name}, and {module} is not imported")
+            raise StateError(f"it contains a {name}, but {module} is not imported")
         for part in path.split("."):
             found = vars(found)[part]
         if not isinstance(found, type):
-            raise StateError(f"it names {name}, which is no type")
+            raise StateError(f"it names {name}, which is not a class")
         return found
 
 
@@ -219,7 +229,7 @@ def _is_of(module: str, modules: Iterable[str]) -> bool:
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
-    """What makes up an object; None where its fields are not all of it: containers, functions, types."""
+    """Return the fields of an object; None if they are not its whole state (containers, functions, types)."""
     if isinstance(value, msgspec.Struct):
         return {name: getattr(value, name) for name in value.__struct_fields__}
     if callable(value) or isinstance(value, (*_PLAIN[:3], dict, list, tuple, set, frozenset)):
@@ -230,7 +240,7 @@ def _fields(value: Any) -> dict[str, Any] | None:
 
 
 def _plain(state: Any) -> Any:
-    """The state of a generator in plain values; some have arrays in it."""
+    """Return the state of a generator with arrays converted to lists."""
     if isinstance(state, Mapping):
         return {key: _plain(each) for key, each in state.items()}
     return state.tolist() if isinstance(state, (np.ndarray, np.generic)) else state

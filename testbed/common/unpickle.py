@@ -1,7 +1,7 @@
-"""Pickles as data: containers, numbers and texts, and nothing that runs.
+"""Safe reading of pickles that contain only containers, numbers and strings.
 
-A pickle is a program that may call anything it names. Here it can name three things, which are replaced by stand-ins of
-our own: NumPy's scalars, their dtype, and the encoding of their bytes. FedScale's capacity file is made of them.
+A pickle is a program that may call any function that it names. This reader knows three names and replaces them by
+harmless stand-ins: NumPy's scalars, their dtype, and the encoding of their bytes. FedScale's capacity file uses these.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FORMATS = {
     "u1": "B",
 }
 _BYTES, _TIMES = 2**28, 256
-"""Memory for what a pickle holds: so much, and so many times its size, which may be packed."""
+"""Memory limit for the content of a pickle: a fixed part, plus a multiple of its size, which may be compressed."""
 _ORDERS = {"<": "<", ">": ">", "=": "<", "|": "<"}
 MALFORMED = (
     pickle.UnpicklingError,
@@ -51,18 +51,18 @@ MALFORMED = (
 
 
 def load(path: Path) -> Any:
-    """What the pickle holds; one that names anything else than numbers is refused before it can do harm."""
+    """Return the content of the pickle. Raises UserError before a pickle can call anything."""
     with opened(path) as file, limited(_BYTES + _TIMES * path.stat().st_size):
         try:
             return Restricted(file, path).load()
         except MALFORMED as error:
             problem = str(error) or type(error).__name__
-            raise UserError(f"{path}: is no pickle of numbers and texts: {problem}; get the file once more") from None
+            raise UserError(f"{path}: is not a pickle of numbers and strings: {problem}; get a new copy") from None
 
 
 @contextlib.contextmanager
 def limited(more: int) -> Iterator[None]:
-    """So many bytes of memory more than now, at most: nine bytes of a pickle can ask for all there is."""
+    """Limit the memory to ``more`` bytes above the present use: a pickle of nine bytes can ask for all of it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = psutil.Process().memory_info().vms + more
     for known in (soft, hard):
@@ -75,13 +75,13 @@ def limited(more: int) -> Iterator[None]:
 
 
 class _Scalar:
-    """Stands in for numpy.core.multiarray.scalar. No attributes: a pickle cannot change it."""
+    """Replaces numpy.core.multiarray.scalar. It has no attributes, so a pickle cannot change it."""
 
     __slots__ = ()
 
     def __call__(self, dtype: object, data: object) -> object:
         if not isinstance(dtype, _Dtype) or not isinstance(data, bytes):
-            raise TypeError("a scalar that is no number")
+            raise TypeError("a scalar is not a number")
         (value,) = struct.unpack(dtype.order + dtype.format, data)
         return value
 
@@ -97,7 +97,7 @@ class _Dtype:
 
 
 class _MakeDtype:
-    """Stands in for numpy.dtype."""
+    """Replaces numpy.dtype."""
 
     __slots__ = ()
 
@@ -106,7 +106,7 @@ class _MakeDtype:
 
 
 class _Encode:
-    """Stands in for _codecs.encode, by which protocol 2 writes bytes."""
+    """Replaces _codecs.encode, which pickle protocol 2 uses for bytes."""
 
     __slots__ = ()
 
@@ -136,10 +136,10 @@ class Restricted(pickle.Unpickler):
         return found
 
     def persistent_load(self, pid: object) -> NoReturn:
-        self._refuse("refers to something outside of it")
+        self._refuse("refers to an external object")
 
     def _refuse(self, what: str) -> NoReturn:
         raise UserError(
-            f"{self._path}: this pickle {what}, and loading that could run anything; only numbers, texts, lists and"
-            " tables are taken: ask for JSON of the same shape"
+            f"{self._path}: this pickle {what}, which could run any code; only numbers, strings, lists and tables are"
+            " read: convert it to JSON of the same structure"
         )

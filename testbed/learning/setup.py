@@ -1,4 +1,4 @@
-"""From the task that a profile names to its data, dealt: for the launcher, the template and the command ``data``."""
+"""The data of an experiment's task, loaded and partitioned: for the launcher, the template and the command ``data``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from testbed.profile.schema import Experiment
 
 
 def setting(experiment: Experiment, progress: Progress = NO_PROGRESS) -> Setting:
+    """Return what a task needs to know about the experiment."""
     return Setting(
         devices=sum(group.count for group in experiment.devices),
         data_seed=experiment.seed if experiment.data_seed is None else experiment.data_seed,
@@ -26,25 +27,24 @@ def setting(experiment: Experiment, progress: Progress = NO_PROGRESS) -> Setting
 
 
 def recipe(name: str, parameters: Mapping[str, Any], source: str) -> Recipe:
+    """Return the task of this name. Raises ProfileError."""
     made: Recipe = build(TASKS.find(name, source, "task.name"), parameters, source, "task")
     return made
 
 
 def partition(experiment: Experiment, progress: Progress) -> tuple[DataSet, list[Indices], Indices]:
-    """The data, the training samples of each device, and the test samples that are scored. Fetches what is missing."""
-    asked, chosen = (
-        setting(experiment, progress),
-        recipe(experiment.task_name, experiment.task_parameters, experiment.name),
-    )
-    with blamed_on(experiment.name):
-        data = chosen.dataset(asked)
-        return data, *chosen.partition(data, asked)
+    """Return the data, the training samples of each device, and the test samples. Downloads missing files."""
+    context = setting(experiment, progress)
+    task = recipe(experiment.task_name, experiment.task_parameters, experiment.name)
+    with as_profile_errors(experiment.name):
+        data = task.dataset(context)
+        return data, *task.partition(data, context)
 
 
 def check(experiment: Experiment, progress: Progress) -> None:
-    """Files are fetched and read, and the data is dealt, before any process starts.
+    """Load and partition the data before any process starts. Raises UserError.
 
-    The code of a user's own task may fail in any way: the template meets that again, and tells the user where.
+    Other errors in a user's own task are ignored here: they happen again in the template, which reports where.
     """
     try:
         partition(experiment, progress)
@@ -56,8 +56,8 @@ def check(experiment: Experiment, progress: Progress) -> None:
 
 
 @contextlib.contextmanager
-def blamed_on(source: str) -> Iterator[None]:
-    """A split that does not fit the data is an error of the profile."""
+def as_profile_errors(source: str) -> Iterator[None]:
+    """Convert ParameterError, such as for a split that does not fit the data, to ProfileError."""
     try:
         yield
     except ParameterError as error:

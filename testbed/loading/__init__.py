@@ -1,1 +1,1 @@
-"""Profiles from TOML files to one checked experiment."""
+"""Loading and checking of experiments from TOML files."""

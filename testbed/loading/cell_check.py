@@ -1,4 +1,4 @@
-"""Whether a radio cell, the devices in it and the rule fit together: told before anything is started."""
+"""Checks of a radio cell: whether the devices in it and the strategy fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from testbed.profile.schema import Experiment
 
 
 def check(experiment: Experiment, source: str) -> None:
-    """Refuse what cannot be."""
+    """Raise ProfileError if the cell, the fleet and the strategy do not fit together."""
     name = experiment.strategy_name
     grants = bool(STRATEGIES.find(name, source, "strategy").grants)
     if grants and experiment.cell is None:
@@ -18,12 +18,12 @@ def check(experiment: Experiment, source: str) -> None:
         )
         raise ProfileError(source, "cell", problem)
     if experiment.cell is not None and not grants:
-        problem = f"is given, but {name} grants no rates, so that uploads would not be held up by it"
-        remedy = "leave it out, or take asafl: with control = 'fixed' and calibrated = false, it is SAFL in a cell"
+        problem = f"is given, but {name} grants no rates, so it would not affect uploads"
+        remedy = "leave it out, or use asafl (with control = 'fixed' and calibrated = false, it is SAFL in a cell)"
         raise ProfileError(source, "cell", f"{problem}: {remedy}")
     _check_places(experiment, source)
     if experiment.strategy_parameters.get("memory") == "light":
-        _check_memories(experiment, source)
+        _check_baselines(experiment, source)
 
 
 def _check_places(experiment: Experiment, source: str) -> None:
@@ -40,17 +40,17 @@ def _check_places(experiment: Experiment, source: str) -> None:
             raise ProfileError(source, key, error.problem) from None
 
 
-def _check_memories(experiment: Experiment, source: str) -> None:
-    """A device that uploads differences must know what the server has of it."""
-    remedy = "take strategy.memory = 'full'"
+def _check_baselines(experiment: Experiment, source: str) -> None:
+    """With light memory, a device must never lose the baseline that the aggregator shares with it."""
+    remedy = "use strategy.memory = 'full'"
     for i, group in enumerate(experiment.devices):
         if group.on_lost_download == "old_base":
-            problem = "is old_base; with memory = 'light', a device learns from the model that is lost what was taken"
-            raise ProfileError(source, f"devices[{i}].on_lost_download", f"{problem}: take wait, or {remedy}")
-    forgetful = "with memory = 'light', what a process that is killed knows is lost for good"
+            problem = "is old_base; with memory = 'light', the lost download also carries the state of the baseline"
+            raise ProfileError(source, f"devices[{i}].on_lost_download", f"{problem}: use wait, or {remedy}")
+    lost = "with memory = 'light', a killed process loses its baseline for good"
     for i, event in enumerate(experiment.events):
         if event.do == "rejoin":
-            raise ProfileError(source, f"events[{i}].do", f"is rejoin; {forgetful}: {remedy}")
+            raise ProfileError(source, f"events[{i}].do", f"is rejoin; {lost}: {remedy}")
     if experiment.presence.restart not in ("never", 0):
-        problem = f"is {experiment.presence.restart}; {forgetful}: take never, or {remedy}"
+        problem = f"is {experiment.presence.restart}; {lost}: use never, or {remedy}"
         raise ProfileError(source, "presence.restart", problem)

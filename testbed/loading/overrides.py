@@ -9,7 +9,7 @@ from testbed.common.errors import ProfileError
 
 
 def parse(text: str) -> Any:
-    """A value as TOML reads it; a bare word is a text."""
+    """Return a value as TOML reads it; text that is not valid TOML is a string."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
@@ -17,7 +17,10 @@ def parse(text: str) -> Any:
 
 
 def put(table: dict[str, Any], key: str, value: Any, *, source: str) -> None:
-    """Set ``a.b`` or ``devices[0].count`` in a tree of tables; ``name`` tables grow out of plain names."""
+    """Set a key such as ``a.b`` or ``devices[0].count`` in nested tables. Raises ProfileError.
+
+    Where a strategy, task or split is only a name, it becomes a table with that name.
+    """
     steps = key.replace("[", ".").replace("]", "").split(".")
     place: Any = table
     for step, following in zip(steps, [*steps[1:], None], strict=True):

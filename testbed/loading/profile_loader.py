@@ -1,8 +1,8 @@
-"""From TOML files, command-line overrides and defaults to one checked experiment.
+"""Loads an experiment: TOML file, command-line overrides and defaults become one checked :class:`Experiment`.
 
-Precedence is command line over file over defaults. Every error names the file, the key, the value and what is
-allowed. The resolved experiment is itself a valid profile, catalogue entries written out, so that a stored run can
-be run again.
+The command line takes precedence over the file, the file over the defaults. Every error names the source, the key,
+the value and what is allowed. The resolved experiment is a valid profile itself: names from catalogues are replaced by
+their content, and defaults are written out, so that a stored run can be repeated.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from testbed.loading import cell_check, script_check
 from testbed.loading.experiment_checks import check_name, check_strategy, check_ticks, located_replay
 from testbed.loading.overrides import parse, put
 from testbed.loading.profile_files import file_of, named, read_toml
+from testbed.loading.renamed_keys import current_key, upgrade
 from testbed.profile import fleet, speed, trace_paths
 from testbed.profile.schema import (
     DEFAULT_TASK,
+    DeviceGroup,
     DeviceProfile,
     Experiment,
     LinkProfile,
@@ -34,14 +36,18 @@ from testbed.wire import endpoints
 
 COMMAND_LINE = "command line"
 _OPTIONS = {"replay.trace": "--replay", "replay.mode": "--replay-mode"}
-"""Key → option, where that is not the last word of the key."""
+"""Key → option, where the option is not the last part of the key."""
 
 
 def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] | None = None) -> Experiment:
-    """The experiment in ``path``. ``replaced`` are top-level keys from options such as ``--strategy``."""
+    """Load the experiment in ``path``. Raises UserError.
+
+    ``overrides``: texts such as ``stop.seconds=10``. ``replaced``: keys set by options such as ``--strategy``.
+    """
     table = read_toml(path)
+    upgrade(table)
     table.setdefault("name", path.stem)
-    table.setdefault("task", DEFAULT_TASK)  # so that an override of its parameters finds it
+    table.setdefault("task", DEFAULT_TASK)  # an override of its parameters needs it
     source = str(path)
     given: dict[str, str] = {}
     for key, value in (replaced or {}).items():
@@ -51,6 +57,7 @@ def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] 
         key, sign, text = (part.strip() for part in override.partition("="))
         if not sign or not key:
             raise ProfileError(COMMAND_LINE, f"--set {override}", "is not of the form key=value")
+        key = current_key(key)
         given[key] = f"--set {override}"
         put(table, key, parse(text), source=given[key])
     try:
@@ -62,42 +69,24 @@ def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] 
 
 
 def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
-    """Catalogue names replaced by what they name; what only shows in the whole is checked here."""
+    """Return the experiment with catalogue names and defaults replaced by their values. Raises ProfileError."""
     if not experiment.devices:
         raise ProfileError(source, "devices", "is empty; a run needs at least one device")
     stop = experiment.stop
     if stop.seconds is None and stop.versions is None and stop.target_accuracy is None and stop.patience is None:
-        problem = "says nothing; set stop.seconds, stop.versions, stop.target_accuracy or stop.patience"
+        problem = "is empty; set stop.seconds, stop.versions, stop.target_accuracy or stop.patience"
         raise ProfileError(source, "stop", problem)
     if experiment.presence.timeout < 2 * experiment.presence.beat:
         raise ProfileError(source, "presence.timeout", "must be at least twice presence.beat")
     check_name(experiment.name, source, "name")
-    # with the defaults written out, a stored profile means the same when a default has changed
+    # with all defaults written out, a stored profile keeps its meaning when a default changes
     experiment = replace(
         experiment,
         task=_task_with_defaults(experiment.task, source),
         strategy=_with_defaults("strategy", STRATEGIES, experiment.strategy, source),
     )
     check_strategy(experiment, source)
-    groups = []
-    for i, group in enumerate(experiment.devices):
-        key = f"devices[{i}]"
-        profile, link = group.profile, group.link
-        name = group.name or (Path(profile).stem if isinstance(profile, str) else None)
-        if name is None:
-            raise ProfileError(source, f"{key}.name", "is missing; devices with an inline profile need one")
-        if isinstance(profile, str):
-            profile = named(DeviceProfile, "devices", profile, source, f"{key}.profile", folder)
-        if isinstance(link, str):
-            file = file_of("links", link, source, f"{key}.link", folder)
-            link = trace_paths.of_link(build(LinkProfile, read_toml(file), str(file)), file.parent, str(file))
-        else:
-            link = trace_paths.of_link(link, folder, source, f"{key}.link")
-        check_name(name, source, f"{key}.name")
-        resolved = trace_paths.of_group(replace(group, profile=profile, link=link, name=name), folder, source, key)
-        check_ticks(resolved, experiment, source, key)
-        speed.check(resolved, profile, experiment, source, key)
-        groups.append(resolved)
+    groups = [_group(group, experiment, source, f"devices[{i}]", folder) for i, group in enumerate(experiment.devices)]
     experiment = replace(experiment, devices=tuple(groups), replay=located_replay(experiment, groups, source, folder))
     endpoints.check(experiment.transport, source)
     cell_check.check(experiment, source)
@@ -105,10 +94,30 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
     return experiment
 
 
+def _group(group: DeviceGroup, experiment: Experiment, source: str, key: str, folder: Path) -> DeviceGroup:
+    """Return a checked device group that contains its profile and its link."""
+    profile, link = group.profile, group.link
+    name = group.name or (Path(profile).stem if isinstance(profile, str) else None)
+    if name is None:
+        raise ProfileError(source, f"{key}.name", "is missing; devices with an inline profile need one")
+    if isinstance(profile, str):
+        profile = named(DeviceProfile, "devices", profile, source, f"{key}.profile", folder)
+    if isinstance(link, str):
+        file = file_of("links", link, source, f"{key}.link", folder)
+        link = trace_paths.of_link(build(LinkProfile, read_toml(file), str(file)), file.parent, str(file))
+    else:
+        link = trace_paths.of_link(link, folder, source, f"{key}.link")
+    check_name(name, source, f"{key}.name")
+    resolved = trace_paths.of_group(replace(group, profile=profile, link=link, name=name), folder, source, key)
+    check_ticks(resolved, experiment, source, key)
+    speed.check(resolved, profile, experiment, source, key)
+    return resolved
+
+
 def _with_defaults(kind: str, catalogue: Catalogue[Any], value: str | dict[str, Any], source: str) -> dict[str, Any]:
-    """The table of a rule, task or split, checked, with every parameter."""
+    """Return the checked table of a strategy, task or split, with all its parameters."""
     if isinstance(value, dict) and not isinstance(value.get("name"), str):
-        raise ProfileError(source, f"{kind}.name", f"is missing; it says which {kind.rpartition('.')[2]}")
+        raise ProfileError(source, f"{kind}.name", f"is missing; it must name a {kind.rpartition('.')[2]}")
     name, parameters = name_and_parameters(value)
     chosen = build(catalogue.find(name, source, kind), parameters, source, kind)
     return {"name": name, **as_table(chosen)}
@@ -118,15 +127,17 @@ def _task_with_defaults(value: str | dict[str, Any], source: str) -> dict[str, A
     table = _with_defaults("task", TASKS, value, source)
     split, cls = table["split"], TASKS.find(table["name"], source, "task")
     if get_type_hints(cls)["split"] != str | dict[str, Any]:
-        problem = f"is {table['name']!r}; declare its split as str | dict[str, Any]: a profile gives a name or a table"
+        problem = f"is {table['name']!r}; its split must be declared as str | dict[str, Any]: a name or a table"
         raise ProfileError(source, "task", problem)
-    if isinstance(split, dict) and "name" not in split:  # parameters alone are those of the task's usual split
-        split = _usual_split(cls) | split
+    if (
+        isinstance(split, dict) and "name" not in split
+    ):  # without a name, they are parameters of the task's default split
+        split = _default_split(cls) | split
     return table | {"split": _with_defaults("task.split", SPLITS, split, source)}
 
 
-def _usual_split(cls: type[Any]) -> dict[str, Any]:
+def _default_split(cls: type[Any]) -> dict[str, Any]:
     (field,) = (field for field in fields(cls) if field.name == "split")
-    usual = field.default if field.default_factory is MISSING else field.default_factory()
-    name, parameters = name_and_parameters(cast("str | dict[str, Any]", usual))
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    name, parameters = name_and_parameters(cast("str | dict[str, Any]", default))
     return {"name": name, **parameters}

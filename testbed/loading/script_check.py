@@ -1,4 +1,4 @@
-"""Whether the events of a profile can be played: told before anything is started."""
+"""Checks of the scripted events of a profile."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 from testbed.common.errors import ProfileError, nearest
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, ScriptedEvent
-from testbed.profile.script import CHANGES, EVERYBODY, Events, Member, concerns
+from testbed.profile.script import ALL_DEVICES, CHANGES, Events, Member, concerns
 
 _MANY = 20
-"""Names that are listed in an error; of a larger fleet, only the groups are."""
+"""Maximum number of device names in an error; for a larger fleet, it lists the groups."""
 
 
 def check(experiment: Experiment, members: Sequence[Member], source: str) -> None:
-    """Refuse a script that cannot be played, before anything is started."""
+    """Raise ProfileError if the events cannot be carried out."""
     for i, event in enumerate(experiment.events):
         _check_keys(event, source, f"events[{i}]")
         _check_target(event, members, experiment.cell is not None, source, f"events[{i}]")
     killed: dict[str, int] = {}
-    taken: dict[tuple[str, str, float], int] = {}
+    occupied: dict[tuple[str, str, float], int] = {}
     for i, event in sorted(enumerate(experiment.events), key=lambda pair: pair[1].at):
         for name in (name for name, group in members if concerns(event, name, group)):
-            other = taken.setdefault((name, event.do, event.at), i)
+            other = occupied.setdefault((name, event.do, event.at), i)
             if other != i:
                 problem = f"is {event.at:g}; events[{other}] has {event.do!r} for {name} at that moment: leave one out"
                 raise ProfileError(source, f"events[{i}].at", problem)
@@ -32,12 +32,12 @@ def check(experiment: Experiment, members: Sequence[Member], source: str) -> Non
                 del killed[name]
     if len(killed) == len(members) and experiment.stop.seconds is None:
         last = max(killed.values(), key=lambda i: experiment.events[i].at)
-        problem = "is 'kill', and nobody is left who could end the run: let one rejoin, or set stop.seconds"
+        problem = "is 'kill', and no device is left to end the run: let one rejoin, or set stop.seconds"
         raise ProfileError(source, f"events[{last}].do", problem)
 
 
 def too_late(experiment: Experiment) -> list[str]:
-    """Events that will not happen, because the run is over by then; to be told, not refused."""
+    """Return a warning for each event that is scheduled after the end of the run."""
     end = experiment.stop.seconds
     if end is None:
         return []
@@ -49,17 +49,19 @@ def too_late(experiment: Experiment) -> list[str]:
 
 
 def _check_keys(event: ScriptedEvent, source: str, key: str) -> None:
-    """Each ``do`` has its own keys, and its own range of values."""
+    """Refuse keys and values that do not belong to the ``do`` of the event."""
     if event.do == "suspend" and event.seconds is None:
-        raise ProfileError(source, f"{key}.seconds", "is missing; suspend needs it: how long the device hangs")
+        raise ProfileError(source, f"{key}.seconds", "is missing; suspend needs it: how long the device is suspended")
     if event.do in ("kill", "rejoin") and event.seconds is not None:
-        problem = f"is {event.seconds:g}, but {event.do!r} takes none: leave it out"
+        problem = f"is {event.seconds:g}, but {event.do!r} does not use it: leave it out"
         if event.do == "kill":
-            problem += ", and have the device rejoin at its time"
+            problem += ", and add a rejoin event"
         raise ProfileError(source, f"{key}.seconds", problem)
     if event.do not in CHANGES:
         if event.value is not None:
-            raise ProfileError(source, f"{key}.value", f"is {event.value:g}, but {event.do!r} takes none: leave it out")
+            raise ProfileError(
+                source, f"{key}.value", f"is {event.value:g}, but {event.do!r} does not use it: leave it out"
+            )
         return
     meaning = "the probability of a loss" if event.do == "drop" else "a multiple of what the profile says"
     if event.value is None:
@@ -67,7 +69,9 @@ def _check_keys(event: ScriptedEvent, source: str, key: str) -> None:
     if event.do == "drop" and event.value >= 1:
         raise ProfileError(source, f"{key}.value", f"is {event.value:g}; drop is {meaning}: at least 0 and below 1")
     if event.do != "drop" and event.value == 0:
-        raise ProfileError(source, f"{key}.value", f"is 0; {event.do} is {meaning}: above 0 (to stop, suspend)")
+        raise ProfileError(
+            source, f"{key}.value", f"is 0; {event.do} is {meaning}: above 0 (to stop a device, use suspend)"
+        )
 
 
 def _check_target(event: ScriptedEvent, members: Sequence[Member], in_cell: bool, source: str, key: str) -> None:
@@ -90,23 +94,25 @@ def _has_rate(group: DeviceGroup) -> bool:
 
 
 def _known(wrong: str, members: Sequence[Member]) -> str:
-    """The near miss; and who there is, however many they are."""
+    """Return the most similar name and the known names, short even for a large fleet."""
     names, groups = [name for name, _ in members], {str(group.name) for _, group in members}
     if len(names) <= _MANY:
-        return nearest(wrong, {*names, *groups, EVERYBODY})
+        return nearest(wrong, {*names, *groups, ALL_DEVICES})
     close = nearest(wrong, [*names, *groups]).partition(" (known")[0]
     hint = f"{close} " if close.startswith("did") else ""
-    return f"{hint}known: {', '.join(sorted(groups))}, each of their {len(names)} devices, and {EVERYBODY}"
+    return f"{hint}known: {', '.join(sorted(groups))}, each of their {len(names)} devices, and {ALL_DEVICES}"
 
 
 def _check_life(event: ScriptedEvent, name: str, killed: dict[str, int], events: Events, source: str, key: str) -> None:
     by = killed.get(name)
     if event.do == "rejoin":
         if by is None:
-            raise ProfileError(source, f"{key}.do", f"is 'rejoin', but {name} lives at {event.at:g}: kill it before")
+            raise ProfileError(
+                source, f"{key}.do", f"is 'rejoin', but {name} is alive at {event.at:g}: add a kill event before"
+            )
         if events[by].at == event.at:
-            problem = f"is {event.at:g}, when {name} is killed (events[{by}]): it can rejoin later only"
+            problem = f"is {event.at:g}, when {name} is killed (events[{by}]): it can rejoin only later"
             raise ProfileError(source, f"{key}.at", problem)
     elif event.do in ("kill", "suspend") and by is not None:
-        problem = f"is {event.do!r}, but {name} is dead since {events[by].at:g} (events[{by}]): let it rejoin before"
+        problem = f"is {event.do!r}, but {name} was killed at {events[by].at:g} (events[{by}]): let it rejoin before"
         raise ProfileError(source, f"{key}.do", problem)

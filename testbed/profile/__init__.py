@@ -1,1 +1,1 @@
-"""What a profile may contain, and the concrete devices that follow from it."""
+"""The keys of a profile, and the devices that follow from them."""

@@ -1,4 +1,4 @@
-"""Watts: what a device and its radio draw, as the profile says it and as the trace records it."""
+"""Power in watts of a device and of its radio, in profiles and in the trace."""
 
 from __future__ import annotations
 
@@ -7,53 +7,54 @@ from dataclasses import dataclass
 import msgspec
 
 from testbed.common.parameters import param
-from testbed.wire.messages import Number
+from testbed.wire.fields import Number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Radio:
-    """Watts of a link, on top of what the device draws."""
+    """Power of a radio, in addition to that of the device."""
 
-    transmit: float = param(meaning="watts on top while it sends", at_least=0)
-    receive: float = param(meaning="watts on top while it receives", at_least=0)
-    source: str = param("", "where the figures come from")
+    transmit: float = param(meaning="additional watts while sending", at_least=0)
+    receive: float = param(meaning="additional watts while receiving", at_least=0)
+    source: str = param("", "origin of the figures")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power:
-    """Watts by what the device does."""
+    """Power of a device in each of its states."""
 
     idle: float = param(meaning="watts when idle", at_least=0)
     compute: float = param(meaning="watts when computing", at_least=0)
-    suspended: float | None = param(None, "watts when it hangs or is away; default: idle", at_least=0)
-    transmit: float | None = param(None, "watts on top while it sends; default: the link's", at_least=0)
-    receive: float | None = param(None, "watts on top while it receives; default: the link's", at_least=0)
-    source: str = param("", "where the figures come from")
+    suspended: float | None = param(None, "watts when suspended or away; default: idle", at_least=0)
+    transmit: float | None = param(None, "additional watts while sending; default: those of the link", at_least=0)
+    receive: float | None = param(None, "additional watts while receiving; default: those of the link", at_least=0)
+    source: str = param("", "origin of the figures")
 
 
 class Watts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a device draws, by its profile."""
+    """Power of a device, as recorded in the trace."""
 
     idle: Number
     compute: Number
     suspended: Number | None = None
-    """None, as in older traces: what it draws when idle."""
+    """None, as in older traces: the same as idle."""
     transmit: Number = 0.0
+    """In addition to the rest, while sending."""
     receive: Number = 0.0
-    """On top of the rest, while it sends and receives."""
+    """In addition to the rest, while receiving."""
     source: str = ""
 
     @property
     def away(self) -> float:
-        """While it hangs, or is away."""
+        """Watts while the device is suspended or away."""
         return self.idle if self.suspended is None else self.suspended
 
 
 def watts_of(power: Power | None, radio: Radio | None) -> Watts | None:
-    """The device's own figures; what it does not say about its radio is the link's."""
+    """Return the figures of the device, completed by those of its link. None without a power model."""
     if power is None:
         return None
-    radio = radio or Radio(transmit=0.0, receive=0.0, source="no figures, taken as 0 W")
+    radio = radio or Radio(transmit=0.0, receive=0.0, source="no figures, assumed 0 W")
     own = power.transmit is not None and power.receive is not None
     return Watts(
         idle=power.idle,

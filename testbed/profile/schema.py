@@ -1,6 +1,7 @@
-"""What a profile may say: one dataclass per table, one field per key, with default, range and meaning.
+"""The keys of a profile: one dataclass for each table, one field for each key, with default, range and meaning.
 
-``testbed.loading.profile_loader`` makes these of TOML files and overrides; ``testbed.profile.fleet`` makes concrete devices of them.
+``testbed.loading.profile_loader`` builds these objects from TOML files and overrides; ``testbed.profile.fleet`` derives
+the devices of a run from them. ``run_testbed.py list keys`` shows the meanings.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from testbed.common.parameters import param
 from testbed.profile.power import Power, Radio
 from testbed.profile.radio import Cell
 from testbed.wire.endpoints import Transport
-from testbed.wire.messages import Job
+from testbed.wire.training_job import Job
 
 DEFAULT_TASK = "digits"
 
@@ -21,17 +22,17 @@ DEFAULT_TASK = "digits"
 class Direction:
     """One direction of a link."""
 
-    mbit: float | None = param(None, "rate in Mbit/s (10⁶ bit); unset: no limit", above=0)
-    delay: float = param(0.0, "base delay in seconds, one way", at_least=0)
-    jitter: float = param(0.0, "seconds added to the delay: |N(0, jitter)|", at_least=0)
-    spread: float = param(0.0, "σ of the transfer time bytes ÷ rate × N(1, σ)", at_least=0, at_most=1)
+    mbit: float | None = param(None, "rate in Mbit/s (10⁶ bit/s); unset: no limit", above=0)
+    delay: float = param(0.0, "constant one-way delay in seconds", at_least=0)
+    jitter: float = param(0.0, "random seconds added to the delay: |N(0, jitter)|", at_least=0)
+    spread: float = param(0.0, "σ of the transfer time: bytes ÷ rate × N(1, σ)", at_least=0, at_most=1)
     drop: float = param(0.0, "probability that a transfer is lost", at_least=0, below=1)
     trace: str | None = param(
-        None, "file with a rate that changes (t_s,mbps), instead of mbit; relative to the file that names it"
+        None, "file with a recorded rate (columns t_s,mbps), instead of mbit; path relative to this profile"
     )
     trace_offset: float | None = param(
         None,
-        "seconds into the trace at which the run begins; unset: each device's own place, drawn by the seed",
+        "position in the trace, in seconds, at which the run begins; unset: random for each device",
         at_least=0,
     )
 
@@ -42,53 +43,60 @@ class Direction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkProfile:
-    """A kind of access network, both directions."""
+    """A kind of access network, in both directions."""
 
-    title: str = param("", "what it is")
-    source: str = param("", "where the figures come from")
+    title: str = param("", "description of the link")
+    source: str = param("", "origin of the figures")
     up: Direction = param(Direction(), "device to aggregator")
     down: Direction = param(Direction(), "aggregator to device")
-    power: Radio | None = param(None, "what its radio draws")
+    power: Radio | None = param(None, "power of its radio")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """From a moment on, a device computes at a multiple of its own speed."""
+    """From a moment on, a device computes at a multiple of its normal speed."""
 
-    at: float = param(meaning="emulated seconds since the run, or the period, began", at_least=0)
-    speed: float = param(meaning="multiple of the device's speed: 0.5 takes twice as long", above=0)
+    at: float = param(meaning="emulated seconds since the start of the run, or of the period", at_least=0)
+    speed: float = param(
+        meaning="multiple of the device's normal speed: at 0.5, computing takes twice as long", above=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """How fast a device computes: one of four ways to say it, and how that changes with time."""
+    """How fast a device computes (exactly one of four keys), and how its speed changes with time."""
 
     seconds_per_sample: float | dict[str, float] | None = param(
-        None, "seconds to train on one sample; or a table of them by model, task or task:model", above=0
+        None, "seconds to train on one sample: a number, or a table by model, task or task:model", above=0
     )
-    clock_hz: float | None = param(None, "cycles per second; the speed is cycles_per_sample ÷ clock_hz", above=0)
+    clock_hz: float | None = param(None, "clock in Hz; one sample takes cycles_per_sample ÷ clock_hz seconds", above=0)
     cycles_per_sample: float | dict[str, float] | None = param(
-        None, "cycles to train on one sample; default: FLOPs of the forward pass ÷ 4, as ASAFL has it", above=0
+        None, "cycles to train on one sample; default: FLOPs of the forward pass ÷ 4, as in ASAFL", above=0
     )
-    flop_per_second: float | None = param(None, "the speed is FLOPs of forward and backward pass ÷ this", above=0)
-    of_host: float | None = param(None, "share of this host's core, which is calibrated first", above=0, at_most=1)
-    schedule: tuple[Phase, ...] = param((), "phases of another speed: a phone that heats up")
-    schedule_period: float | None = param(None, "the schedule begins anew after so many seconds", above=0)
+    flop_per_second: float | None = param(
+        None, "FLOP/s; one sample takes (FLOPs of forward and backward pass) ÷ this seconds", above=0
+    )
+    of_host: float | None = param(
+        None, "speed as a share of one core of this host, which is measured before the run", above=0, at_most=1
+    )
+    schedule: tuple[Phase, ...] = param((), "phases with another speed, such as a phone that becomes hot")
+    schedule_period: float | None = param(None, "the schedule repeats after this many seconds", above=0)
 
 
-WAYS = ("seconds_per_sample", "clock_hz", "flop_per_second", "of_host")
-"""Keys of which a device has exactly one."""
+SPEED_KEYS = ("seconds_per_sample", "clock_hz", "flop_per_second", "of_host")
+"""A device has exactly one of these keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceProfile(Speed):
     """A kind of device."""
 
-    title: str = param("", "what it is")
-    source: str = param("", "where the figures come from")
+    title: str = param("", "description of the device")
+    source: str = param("", "origin of the figures")
     throttle: str = param(
         "pace",
-        "pace: deadlines; cgroup: a real CPU quota; signal: SIGSTOP and SIGCONT; none: as fast as the host",
+        "how computing is slowed down. pace: by deadlines; cgroup: by a CPU quota; signal: by SIGSTOP and SIGCONT;"
+        " none: not at all",
         choices=("pace", "cgroup", "signal", "none"),
     )
     power: Power | None = param(None, "power model")
@@ -96,63 +104,72 @@ class DeviceProfile(Speed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceGroup(Speed):
-    """Devices of one kind on one kind of link, and how they misbehave. A speed given here overrides the profile's."""
+    """Devices with the same profile, link and faults. A speed given here overrides that of the profile."""
 
     profile: str | DeviceProfile = param(meaning="a name from profiles/devices, a path, or a table")
     link: str | LinkProfile = param("ethernet", "a name from profiles/links, a path, or a table")
-    count: int = param(1, "how many of them", at_least=1, at_most=10_000)
-    name: str | None = param(None, "what they are called, with a number behind; default: the profile's name")
-    drop: float | None = param(None, "drop probability, both directions; overrides the link's", at_least=0, below=1)
+    count: int = param(1, "number of devices", at_least=1, at_most=10_000)
+    name: str | None = param(None, "name of the devices, followed by a number; default: the name of the profile")
+    drop: float | None = param(
+        None, "probability that a transfer is lost, in both directions; overrides that of the link", at_least=0, below=1
+    )
     suspend: float = param(0.0, "probability that a job is suspended", at_least=0, at_most=1)
-    suspend_max: float = param(5.0, "longest suspension in seconds (uniform from 0)", above=0)
+    suspend_max: float = param(
+        5.0, "longest suspension in seconds; the duration is uniform between 0 and this", above=0
+    )
     phi: float | None = param(
         None,
-        "φ: probability that an upload gets through, tried once per tick: drop 1 − φ upwards, on_drop next_tick",
+        "φ: probability that an upload succeeds, with one attempt per tick; sets drop = 1 − φ for uploads and"
+        " on_drop = next_tick",
         above=0,
         at_most=1,
     )
     on_drop: str = param(
-        "retry", "what a device does when its upload is lost", choices=("retry", "next_tick", "give_up")
+        "retry",
+        "after a lost upload. retry: send again at once; next_tick: send again at the next tick; give_up: no retry",
+        choices=("retry", "next_tick", "give_up"),
     )
     tick: float | None = param(
-        None, "seconds between attempts with on_drop = next_tick; default: the rule's interval", above=0
+        None, "seconds between attempts with on_drop = next_tick; default: the interval of the strategy", above=0
     )
     on_lost_download: str | None = param(
         None,
-        "what a device does when a download is lost: wait until it is sent again, or train on with the model it has;"
-        " default: old_base with a rule that has an interval (eq. 1 of AUDG), else wait",
+        "after a lost download. wait: wait until it is sent again; old_base: train again from the previous model;"
+        " default: old_base if the strategy has an interval (eq. 1 of AUDG) and on_drop is not give_up, else wait",
         choices=("wait", "old_base"),
     )
     suspend_by: str = param(
         "hold",
-        "hold: computing stands still, heartbeats go on; signal: the process is really stopped (SIGSTOP)",
+        "hold: computing pauses, heartbeats continue; signal: the process is stopped by SIGSTOP",
         choices=("hold", "signal"),
     )
-    distance: float | None = param(
-        None, "metres to the server, in a [cell]; unset: each device's own place in it, drawn by the seed", above=0
-    )
+    distance: float | None = param(None, "metres to the server in a [cell]; unset: random for each device", above=0)
     availability: str | None = param(
-        None, "file with when a device is there (t_s,available), relative to the experiment; away, it is suspended"
+        None,
+        "file with the recorded availability of a device (columns t_s,available); path relative to this profile;"
+        " a device that is away is suspended",
     )
     availability_offset: float | None = param(
         None,
-        "seconds into that file at which the run begins; unset: each device's own place, drawn by the seed",
+        "position in that file, in seconds, at which the run begins; unset: random for each device",
         at_least=0,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopWhen:
-    """The run ends at whichever of these comes first."""
+    """The run ends when the first of these conditions is met."""
 
     seconds: float | None = param(None, "emulated seconds", above=0)
     versions: int | None = param(None, "global versions", at_least=1)
     target_accuracy: float | None = param(None, "accuracy on the test data", above=0, at_most=1)
-    patience: int | None = param(None, "scores in a row whose loss is not a new lowest; early stopping", at_least=1)
-    improvement: float = param(0.0, "a loss must be lower by more than this to count as a new lowest", at_least=0)
+    patience: int | None = param(
+        None, "early stopping: number of consecutive scores without a new lowest loss", at_least=1
+    )
+    improvement: float = param(0.0, "a loss is a new lowest only if it is lower by more than this", at_least=0)
     delivery: float | None = param(
         None,
-        "longest time after the end in which a rule hands the final model to every device; unset: no limit",
+        "seconds after the end in which a strategy may send the final model to every device; unset: no limit",
         at_least=0,
     )
 
@@ -161,19 +178,19 @@ class StopWhen:
 class Evaluation:
     """How often models are scored."""
 
-    every: float = param(1.0, "least seconds between two evaluated versions", at_least=0)
+    every: float = param(1.0, "minimum seconds between two evaluated versions", at_least=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
-    """Heartbeats. A lost download is noticed by the next one."""
+    """Heartbeats. The next heartbeat after a lost download reveals the loss."""
 
     beat: float = param(1.0, "seconds between heartbeats", at_least=0.05)
-    timeout: float = param(10.0, "a device silent for this many seconds has left", above=0)
+    timeout: float = param(10.0, "a device that sends nothing for this many seconds has left", above=0)
     restart: int | str = param(
         "never",
-        "whether a device whose process dies unasked is forked anew: never, always, or so many times;"
-        " in a strict replay, never",
+        "whether a device whose process dies unexpectedly is restarted: never, always, or at most this many times;"
+        " never in a strict replay",
         at_least=0,
         choices=("never", "always"),
     )
@@ -181,86 +198,99 @@ class Presence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """How often the state of a run is saved, so that ``resume`` can go on from it; and at its end, unless never."""
+    """How often the state of a run is saved for ``resume``. It is also saved at the end of the run."""
 
-    seconds: float | None = param(30.0, "emulated seconds from one to the next", above=0)
-    versions: int | None = param(None, "versions from one to the next, if that is sooner", at_least=1)
-    never: bool = param(False, "no checkpoints at all")
+    seconds: float | None = param(30.0, "emulated seconds between two checkpoints", above=0)
+    versions: int | None = param(None, "versions between two checkpoints, if that is sooner", at_least=1)
+    never: bool = param(False, "save no checkpoints")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedEvent:
-    """Something that befalls devices at a moment that is known before the run."""
+    """An event that happens to devices at a fixed moment."""
 
-    at: float = param(meaning="emulated seconds since the run began", at_least=0)
-    device: str = param(meaning="a device's name, a group's name for all in it, or * for the whole fleet")
+    at: float = param(meaning="emulated seconds since the start of the run", at_least=0)
+    device: str = param(meaning="name of a device, name of a group for all its devices, or * for the whole fleet")
     do: str = param(
-        meaning="suspend: it hangs; kill: SIGKILL; rejoin: it is forked anew; rate, speed, drop: they change",
+        meaning="suspend: the device is suspended; kill: its process is killed; rejoin: it is started again;"
+        " rate, speed, drop: the value changes",
         choices=("suspend", "kill", "rejoin", "rate", "speed", "drop"),
     )
     seconds: float | None = param(
         None,
-        "suspend: how long it hangs; rate, speed, drop: how long it lasts; unset: until the next such event",
+        "duration of the suspension or the change; unset: until the next change of the same kind",
         above=0,
     )
     value: float | None = param(
-        None, "rate, speed: multiple of what the profile says; drop: probability, both directions", at_least=0
+        None, "rate, speed: multiple of the value in the profile; drop: probability, in both directions", at_least=0
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """The delays, drops and suspensions of a recorded run, met again."""
+    """Repeat the delays, drops and suspensions of a recorded run."""
 
-    trace: str | None = param(None, "a run folder, or its trace.jsonl; unset: nothing is replayed")
+    trace: str | None = param(None, "a run folder or its trace.jsonl; unset: no replay")
     mode: str = param(
         "schedule",
-        "schedule: the same delays, any rule; strict: also the same order of arrivals, for the rule that was recorded",
+        "schedule: the recorded delays, under any strategy; strict: also the recorded order of arrivals, under the"
+        " recorded strategy",
         choices=("schedule", "strict"),
     )
     end: str = param(
         "loop",
-        "when a device has used up its recorded jobs: begin anew, end the run, or draw from them",
+        "when all recorded jobs of a device are used. loop: start again with the first; stop: end the run;"
+        " resample: draw from them at random",
         choices=("loop", "stop", "resample"),
     )
     use: str = param(
-        "obtained", "computing as the recorded run got it, or as it was asked for", choices=("obtained", "asked")
+        "obtained",
+        "seconds of computing. obtained: as measured in the recorded run; asked: as its profile wanted",
+        choices=("obtained", "asked"),
     )
     devices: str = param(
         "name",
-        "who meets whose recording: by name; by order; or, same: by name, and nobody may be left over",
+        "which device replays which recording. name: by name; order: by position in the fleet; same: by name, and"
+        " the fleets must have the same devices",
         choices=("name", "order", "same"),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """Everything a run is made of."""
+    """The complete description of a run."""
 
-    name: str = param("", "name of the run folder; default: the file's name")
+    name: str = param("", "name of the run folder; default: name of the file")
     seed: int = param(
-        0, "seed of batches and faults, and of data and model unless they have their own", at_least=0, below=2**63
+        0, "seed of batches and faults, and of data and model unless they have their own seed", at_least=0, below=2**63
     )
     data_seed: int | None = param(
         None, "seed of the data split and of generated data; unset: seed", at_least=0, below=2**63
     )
     model_seed: int | None = param(None, "seed of the initial model; unset: seed", at_least=0, below=2**63)
-    task: str | dict[str, Any] = param(DEFAULT_TASK, "a task's name, or a table with name and parameters")
-    strategy: str | dict[str, Any] = param(meaning="a rule's name, module:Class, or a table with name and parameters")
+    task: str | dict[str, Any] = param(DEFAULT_TASK, "name of a task, or a table with name and parameters")
+    strategy: str | dict[str, Any] = param(
+        meaning="name of a strategy, module:Class, or a table with name and parameters"
+    )
     dilation: float | str = param(
-        1.0, "host seconds per emulated second; auto: 1, or what this host keeps up with", above=0, choices=("auto",)
+        1.0,
+        "host seconds per emulated second; auto: the smallest value, at least 1, that this host can sustain",
+        above=0,
+        choices=("auto",),
     )
     training: Job = param(Job(), "local training")
     stop: StopWhen = param(StopWhen(seconds=60.0), "when the run ends")
-    devices: tuple[DeviceGroup, ...] = param(meaning="the fleet: a list of groups of devices")
-    cell: Cell | None = param(None, "the radio cell whose band the uplinks share, for rules that grant rates (asafl)")
-    transport: Transport = param(Transport(), "how processes talk")
+    devices: tuple[DeviceGroup, ...] = param(meaning="the fleet: a list of device groups")
+    cell: Cell | None = param(None, "radio cell whose band the uplinks share, for strategies that grant rates (asafl)")
+    transport: Transport = param(Transport(), "connections between processes")
     evaluation: Evaluation = param(Evaluation(), "how often models are scored")
     presence: Presence = param(Presence(), "heartbeats")
-    checkpoint: Checkpoint = param(Checkpoint(), "how often the run is saved")
-    replay: Replay = param(Replay(), "a recorded run, met again")
-    events: tuple[ScriptedEvent, ...] = param((), "what befalls devices at given moments, whatever the rule")
-    compress: bool = param(False, "pack trace.jsonl (gzip) when the run is over and its results are written")
+    checkpoint: Checkpoint = param(Checkpoint(), "how often the state of the run is saved")
+    replay: Replay = param(Replay(), "a recorded run to repeat")
+    events: tuple[ScriptedEvent, ...] = param(
+        (), "events that happen to devices at fixed moments, identical under every strategy"
+    )
+    compress: bool = param(False, "compress trace.jsonl (gzip) after the run, when its results are written")
 
     @property
     def task_name(self) -> str:
@@ -280,7 +310,7 @@ class Experiment:
 
 
 def name_and_parameters(value: str | dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Of a task or a rule, which a profile gives as a name or as a table."""
+    """Split a task, split or strategy, which a profile gives as a name or as a table."""
     if isinstance(value, str):
         return value, {}
     return value["name"], {key: item for key, item in value.items() if key != "name"}

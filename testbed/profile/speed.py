@@ -1,4 +1,4 @@
-"""How fast a device computes: from what its profile says to seconds per sample, and how that changes with time."""
+"""The speed of a device: seconds per sample from the keys of its profile, and changes over time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Protocol
 
 from testbed.common.errors import ProfileError
 from testbed.host.survey import Survey
-from testbed.profile.schema import WAYS, DeviceGroup, DeviceProfile, Experiment, Phase, Speed
+from testbed.profile.schema import SPEED_KEYS, DeviceGroup, DeviceProfile, Experiment, Phase, Speed
 
 FLOPS_PER_CYCLE = 4
 """ASAFL's cycles per sample, 124,274.5 and 76,415,682.5, are the forward pass's FLOPs of its networks divided by 4."""
 
 
 class SteppedCurve:
-    """A speed that is constant by pieces. Work is counted in seconds at the device's own speed, multiple 1."""
+    """A piecewise constant speed. Work is measured in seconds at the normal speed (multiple 1)."""
 
     def __init__(self, phases: Sequence[Phase] = (), period: float | None = None) -> None:
         self._moments = [0.0, *(phase.at for phase in phases)]
@@ -29,11 +29,12 @@ class SteppedCurve:
 
     @property
     def fastest(self) -> float:
+        """The highest multiple."""
         begun = self._speeds[1:] if self._moments[1:2] == [0.0] else self._speeds
         return max(begun)
 
     def work(self, start: float, end: float) -> float:
-        """Work done from ``start`` to ``end``."""
+        """Return the work done from ``start`` to ``end``."""
         if len(self._speeds) == 1:
             return end - start
         done, periods = 0.0, self._whole_periods((end - start) / self._period)
@@ -47,7 +48,7 @@ class SteppedCurve:
         raise AssertionError("the last piece has no end")
 
     def when(self, start: float, work: float) -> float:
-        """The moment at which ``work`` is done that began at ``start``."""
+        """Return the moment at which ``work`` that began at ``start`` is done."""
         if len(self._speeds) == 1:
             return start + work
         periods = self._whole_periods(work / self._work_per_period)
@@ -62,11 +63,11 @@ class SteppedCurve:
 
     @staticmethod
     def _whole_periods(count: float) -> int:
-        """To skip in one stride; one less than there are, for the sake of rounding."""
+        """Return how many periods to skip at once: one less than the count, because of rounding."""
         return max(0, math.floor(count) - 1)
 
     def _pieces(self, start: float) -> Iterator[tuple[float, float]]:
-        """End and speed of each piece from ``start`` on; those without length are left out."""
+        """Yield end and speed of each piece from ``start`` on, without pieces of length 0."""
         period = self._period
         begun = 0.0 if math.isinf(period) else math.floor(start / period) * period
         piece = bisect_right(self._moments, start - begun) - 1
@@ -78,14 +79,14 @@ class SteppedCurve:
 
 
 class SpeedCurve(Protocol):
-    """Work as it is done over time, as a :class:`Curve` has it."""
+    """Work over time; see :class:`SteppedCurve`."""
 
     def work(self, start: float, end: float) -> float: ...
     def when(self, start: float, work: float) -> float: ...
 
 
 class ScaledCurve(SteppedCurve):
-    """A course of which a script makes, from moment to moment, a multiple."""
+    """A speed curve multiplied by the speed changes of a script."""
 
     def __init__(self, own: SpeedCurve, script: Sequence[Phase]) -> None:
         super().__init__(script)
@@ -115,28 +116,29 @@ class ScaledCurve(SteppedCurve):
 
 
 def check(group: DeviceGroup, profile: DeviceProfile, experiment: Experiment, source: str, key: str) -> None:
-    """Refuse a speed that says nothing, or too much, before anything is started."""
+    """Raise ProfileError if the speed of a group is missing or given more than once."""
     both: tuple[tuple[str, Speed], ...] = ((key, group), (f"{key}.profile", profile))
     for name, owner in both:
         _check_schedule(owner, source, name)
-        given = [way for way in WAYS if getattr(owner, way) is not None]
+        given = [field for field in SPEED_KEYS if getattr(owner, field) is not None]
         if len(given) > 1:
-            raise ProfileError(source, f"{name}.{given[1]}", f"is given beside {given[0]}; a device has one speed")
+            raise ProfileError(source, f"{name}.{given[1]}", f"is given in addition to {given[0]}; give only one")
         if owner.cycles_per_sample is not None and owner.clock_hz is None:
-            raise ProfileError(source, f"{name}.cycles_per_sample", "is given without clock_hz")
+            raise ProfileError(source, f"{name}.cycles_per_sample", "is given without clock_hz: add it")
     if profile.throttle == "none":
         for name, owner in both:
-            for field in (*WAYS, "schedule"):
+            for field in (*SPEED_KEYS, "schedule"):
                 if getattr(owner, field):
-                    raise ProfileError(source, f"{name}.{field}", "is given, but throttle = 'none' has no speed")
+                    problem = "is given, but a device with throttle = 'none' has no speed: leave it out"
+                    raise ProfileError(source, f"{name}.{field}", problem)
         return
     if profile.throttle != "pace" and (group.schedule or profile.schedule):
         raise ProfileError(
-            source, f"{key}.schedule", f"needs throttle = 'pace'; the quota of {profile.throttle!r} stays as it is"
+            source, f"{key}.schedule", f"needs throttle = 'pace'; the quota of {profile.throttle!r} does not change"
         )
     owner = _owner(group, profile)
-    if not any(getattr(owner, way) is not None for way in WAYS):
-        raise ProfileError(source, f"{key}.seconds_per_sample", f"is missing; give one of {', '.join(WAYS)}")
+    if not any(getattr(owner, field) is not None for field in SPEED_KEYS):
+        raise ProfileError(source, f"{key}.seconds_per_sample", f"is missing; give one of {', '.join(SPEED_KEYS)}")
     for field in ("seconds_per_sample", "cycles_per_sample"):
         table = getattr(owner, field)
         if isinstance(table, Mapping) and _of_task(table, experiment) is None:
@@ -148,7 +150,7 @@ def check(group: DeviceGroup, profile: DeviceProfile, experiment: Experiment, so
 def seconds_per_sample(
     group: DeviceGroup, profile: DeviceProfile, experiment: Experiment, survey: Survey
 ) -> float | None:
-    """What one sample costs a device of this group, of a checked experiment; None where it is not throttled."""
+    """Return the seconds that a device of this group needs for one sample; None if it is not throttled."""
     if profile.throttle == "none":
         return None
     owner = _owner(group, profile)
@@ -167,7 +169,7 @@ def seconds_per_sample(
 
 
 def needs_flops(experiment: Experiment) -> bool:
-    """Whether a device's speed follows from the FLOPs of the network; counting them takes seconds."""
+    """Return whether the speed of a device depends on the FLOPs of the network. Counting them takes seconds."""
     for group in experiment.devices:
         assert isinstance(group.profile, DeviceProfile)
         owner = _owner(group, group.profile)
@@ -177,11 +179,11 @@ def needs_flops(experiment: Experiment) -> bool:
 
 
 def _owner(group: DeviceGroup, profile: DeviceProfile) -> Speed:
-    return group if any(getattr(group, way) is not None for way in WAYS) else profile
+    return group if any(getattr(group, field) is not None for field in SPEED_KEYS) else profile
 
 
 def _of_task(value: float | Mapping[str, float], experiment: Experiment) -> float | None:
-    """A number for every task, or the one for ``task:model``, else for the model, else for the task."""
+    """Return the value for the task: that of ``task:model``, else of the model, else of the task. None: no value."""
     if not isinstance(value, Mapping):
         return value
     task, model = experiment.task_name, str(experiment.task_parameters.get("model"))
@@ -196,7 +198,7 @@ def _check_schedule(owner: Speed, source: str, key: str) -> None:
     if owner.schedule_period is None:
         return
     if not moments:
-        raise ProfileError(source, f"{key}.schedule_period", "is given without a schedule")
+        raise ProfileError(source, f"{key}.schedule_period", "is given without a schedule: add one")
     if owner.schedule_period <= moments[-1]:
         raise ProfileError(
             source, f"{key}.schedule_period", f"is {owner.schedule_period:g}; the last phase begins at {moments[-1]:g}"

@@ -1,4 +1,4 @@
-"""Trace files that a profile names: checked, and called by their full path, so that a stored run can be run again."""
+"""Trace files that a profile names: they are checked, and their paths made absolute for the stored profile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.traces import availability, rate
 
 
 def of_link(link: LinkProfile, folder: Path, source: str, key: str = "") -> LinkProfile:
-    """The link with its traces found; they are named relative to ``folder``. ``key``: where the link stands."""
+    """Return the link with absolute paths instead of paths relative to ``folder``. Raises ProfileError."""
     prefix = f"{key}." if key else ""
     return replace(
         link,
@@ -22,7 +22,7 @@ def of_link(link: LinkProfile, folder: Path, source: str, key: str = "") -> Link
 
 
 def of_group(group: DeviceGroup, folder: Path, source: str, key: str) -> DeviceGroup:
-    """The group with its availability found."""
+    """Return the group with the absolute path of its availability trace. Raises ProfileError."""
     if group.availability is None:
         if group.availability_offset is not None:
             raise ProfileError(source, f"{key}.availability_offset", "is given without availability")
@@ -31,23 +31,29 @@ def of_group(group: DeviceGroup, folder: Path, source: str, key: str) -> DeviceG
     return replace(group, availability=place)
 
 
-def _of_direction(way: Direction, folder: Path, source: str, key: str) -> Direction:
-    if way.trace is None:
-        if way.trace_offset is not None:
+def _of_direction(direction: Direction, folder: Path, source: str, key: str) -> Direction:
+    if direction.trace is None:
+        if direction.trace_offset is not None:
             raise ProfileError(source, f"{key}.trace_offset", "is given without a trace")
-        return way
-    if way.mbit is not None:
-        raise ProfileError(source, f"{key}.mbit", f"is {way.mbit:g}, beside a trace, which has the rate: give only one")
-    if way.spread:
-        problem = f"is {way.spread:g}, beside a trace, whose rate changes by itself: leave it out"
+        return direction
+    if direction.mbit is not None:
+        problem = f"is {direction.mbit:g}, but the trace defines the rate: give only one"
+        raise ProfileError(source, f"{key}.mbit", problem)
+    if direction.spread:
+        problem = f"is {direction.spread:g}, but the trace defines how the rate changes: leave it out"
         raise ProfileError(source, f"{key}.spread", problem)
-    return replace(way, trace=_checked(rate.load, way.trace, folder, source, f"{key}.trace"))
+    return replace(direction, trace=_checked(rate.load, direction.trace, folder, source, f"{key}.trace"))
 
 
 def _checked(load: Callable[[str], object], name: str, folder: Path, source: str, key: str) -> str:
     try:
         place = str((folder / name).resolve())
         load(place)
-    except (UserError, OSError, ValueError, RuntimeError) as error:  # a name may be too long, or hold any character
+    except (
+        UserError,
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # the name may be too long or contain invalid characters
         raise ProfileError(source, key, f"is {name!r}; {error}") from None
     return place

@@ -1,1 +1,1 @@
-"""What was measured elsewhere and is met again: rates of links and the availability of devices over time."""
+"""Recorded traces: rates of links and availability of devices over time."""

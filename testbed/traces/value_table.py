@@ -1,6 +1,6 @@
-"""The file format that rates and availability share: a table of what holds from each moment on, CSV or CSV.gz.
+"""The file format of rates and availability: a table of moments and values, CSV or CSV.gz.
 
-The last row has no value: it only marks the end, where the table begins anew.
+A value is valid from its moment until the next. The last row has no value: it marks the end of the period.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from testbed.common.errors import UserError
 
 TIME = "t_s"
 Table = tuple[list[float], list[float], float]
-"""When each value begins to hold, the values, and the end."""
+"""The moments at which values begin, the values, and the end."""
 
 
 class BadValue(ValueError):
-    """What is wrong with a value or a row, and what to do about it."""
+    """A value or a row is wrong; the text says why, and the remedy."""
 
 
 def read(path: Path, column: str, unit: str, value: Callable[[str], float]) -> Table:
-    """The table in ``path``. ``value`` makes a number of a cell, or raises BadValue; ``unit`` is told in errors."""
+    """Return the table in ``path``. Raises UserError.
+
+    ``value`` converts a cell to a number, or raises BadValue. ``unit`` is for errors.
+    """
     number = 1
     times: list[float] = []
     values: list[float] = []
@@ -37,7 +40,7 @@ def read(path: Path, column: str, unit: str, value: Callable[[str], float]) -> T
                 if line.isspace():
                     continue
                 if end is not None:
-                    raise BadValue(f"comes after a row without {column}; only the last has none: it marks the end")
+                    raise BadValue(f"follows a row without {column}; only the last row, which marks the end, has none")
                 moment, text = _cells(line.strip(), column)
                 _check_moment(moment, times)
                 if text:
@@ -47,11 +50,11 @@ def read(path: Path, column: str, unit: str, value: Callable[[str], float]) -> T
                     end = moment
         if end is None:
             raise BadValue(
-                f"the last row must have a time and no {column}: it marks the end, where the table begins anew; add"
-                " one, or get the file once more if it is cut off"
+                f"the last row must have a time and no {column}: it marks the end of the period; add such a row, or get"
+                " a new copy if the file is incomplete"
             )
         if not times:
-            raise BadValue("is the end, and nothing comes before it; begin with the row '0,…'")
+            raise BadValue("marks the end, but there is no row before it; add a row '0,…'")
     except BadValue as error:
         raise UserError(f"{path}, line {number}: {error}") from None
     except FileNotFoundError:
@@ -64,7 +67,7 @@ def read(path: Path, column: str, unit: str, value: Callable[[str], float]) -> T
 
 
 def write(path: Path, column: str, rows: Iterable[tuple[float, float]], end: float) -> None:
-    """The inverse of :func:`read`."""
+    """Write a table: the inverse of :func:`read`."""
     with _open(path, "wt") as file:
         file.write(f"{TIME},{column}\n")
         file.writelines(f"{_plain(moment)},{_plain(value)}\n" for moment, value in rows)
@@ -72,11 +75,11 @@ def write(path: Path, column: str, rows: Iterable[tuple[float, float]], end: flo
 
 
 def check(times: list[float], count: int, period: float) -> None:
-    """For tables that are made, and not read: raises ValueError."""
+    """Raise ValueError if the times of a table that was not read from a file are wrong."""
     if not times or len(times) != count or times[0] != 0.0:
-        raise ValueError("a table has one value for each time, and the first time is 0")
+        raise ValueError("a table must have one value for each time, and its first time must be 0")
     if not all(before < after for before, after in pairwise([*times, period])) or not math.isfinite(period):
-        raise ValueError("the times of a table increase, and its end comes after the last of them")
+        raise ValueError("the times of a table must increase, and its end must be after the last")
 
 
 def _open(path: Path, mode: Literal["rt", "wt"]) -> TextIO:
@@ -89,17 +92,19 @@ def _check_header(line: str, column: str, unit: str) -> None:
         return
     if not line or _is_number(line.partition(",")[0]):
         raise BadValue(
-            f"is {line!r:.60}, which is no header; put {wanted!r} in front ({unit}), or make a trace of another format"
-            " one of ours with 'trace import'"
+            f"is {line!r:.60}, which is not a header; add {wanted!r} ({unit}) as first line, or convert a trace of"
+            " another format with 'trace import'"
         )
-    raise BadValue(f"the header is {line!r:.60}; it must be {wanted!r}: convert the columns ({unit}) and say so")
+    raise BadValue(
+        f"the header is {line!r:.60}; it must be {wanted!r}: convert the columns ({unit}) and change the header"
+    )
 
 
 def _cells(line: str, column: str) -> tuple[float, str]:
     try:
         moment, text = line.split(",")
     except ValueError:
-        problem = f"is {line!r:.60}; a row is a time and a value, with a comma between ({TIME},{column})"
+        problem = f"is {line!r:.60}; a row is a time, a comma and a value ({TIME},{column})"
         raise BadValue(problem) from None
     try:
         return float(moment), text.strip()

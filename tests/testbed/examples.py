@@ -11,6 +11,7 @@ from testbed.profile import power
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Direction
 from testbed.wire import messages
+from testbed.wire.training_job import Job
 
 SIZE = 3
 """Numbers in the vectors of MESSAGES."""
@@ -19,7 +20,7 @@ MINIMAL = """
 strategy = "fedavg"
 devices = [{ profile = "rpi4" }]
 """
-"""The shortest profile there is: everything else has a default."""
+"""The shortest valid profile: everything else has a default."""
 
 
 def write_profile(folder: Path, text: str, name: str = "mine.toml") -> Path:
@@ -29,7 +30,7 @@ def write_profile(folder: Path, text: str, name: str = "mine.toml") -> Path:
 
 
 def device_spec(name: str) -> DeviceSpec:
-    """A device of which nothing is known but its name."""
+    """Return a device with this name and arbitrary settings."""
     return DeviceSpec(
         name=name,
         index=0,
@@ -58,7 +59,7 @@ MESSAGES: tuple[messages.Message, ...] = (
         ticket=7,
         version=3,
         sent=1.25,
-        job=messages.Job(steps=4, lr=0.25, proximal=0.5),
+        job=Job(steps=4, lr=0.25, proximal=0.5),
         model=vector(1.0, -2.0, 0.5),
         grant=True,
         baseline=4,

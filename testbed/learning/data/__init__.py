@@ -1,1 +1,1 @@
-"""Data sets: where their files are, how they are read, and the arrays that all processes of a run share."""
+"""Data sets: locating, downloading and reading of files, and the arrays that all processes of a run share."""

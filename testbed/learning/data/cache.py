@@ -1,13 +1,13 @@
-"""Parsed data sets as arrays on disk, which all processes map into memory and share.
+"""A cache of parsed data sets: arrays on disk, which all processes map into memory and share.
 
-A data set is parsed once for each state of its files: the folder of its arrays is named by their paths, sizes and
-times. It is written beside and renamed, so that it is there as a whole or not at all; of two runs that parse at once,
-the second one's work is thrown away. Whenever it is opened, lengths and checksums are compared; a damaged one is made
-anew.
+A data set is parsed once for each state of its files: their paths, sizes and modification times are the name of the
+cache folder. The folder is written under a temporary name and renamed, so that it is never incomplete; if two runs
+parse at the same time, the result of the second is discarded. Lengths and checksums are verified whenever the folder
+is opened; a damaged one is built again.
 
-When arrays are written, others of the same data set are removed if nobody has opened them for a week: who changes
-between two folders keeps both, and what nobody comes back to does not fill the disk. A run that has them open keeps
-them: a mapped file lives on without its name.
+When arrays are written, other arrays of the same data set are removed if they have not been opened for a week. So a
+user can alternate between two folders, and old arrays do not fill the disk. A run that has them open is not affected:
+a mapped file exists until it is unmapped.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Index(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A data set as it lies in the cache; arrays are mapped, and cannot be written to."""
+    """A data set in the cache. Its arrays are memory-mapped and read-only."""
 
     arrays: dict[str, npt.NDArray[Any]]
     classes: tuple[str, ...]
@@ -61,28 +61,28 @@ class Stored:
 
 
 class _Damaged(Exception):
-    """Arrays in the cache are not what was written."""
+    """Arrays in the cache differ from what was written."""
 
 
 def stored(name: str, found: FoundFiles, progress: Progress) -> Stored:
-    """The arrays of these files; parsed now if they have not been, or if what is kept of them is damaged."""
+    """Return the arrays of these files. Parses the files if the cache has no arrays, or damaged ones."""
     base = folders.arrays()
     folder = base / f"{name}-{_fingerprint(found)}"
     try:
-        for _ in range(_ATTEMPTS):  # another run may take away what it found damaged just when we made it anew
+        for _ in range(_ATTEMPTS):  # another run may remove the folder that this one has just repaired
             try:
                 return _open(folder, progress)
             except FileNotFoundError:
                 _build(folder, name, found, progress)
             except _Damaged as damage:
-                progress.tell(f"{folder}: {damage}; the data set is read from its files once more")
+                progress.show(f"{folder}: {damage}; the data set is read from its files again")
                 _discard(folder)
     except OSError as error:
-        problem = f"arrays of {name} cannot be kept here: {error.strerror or error}"
-        raise UserError(
-            f"{base}: {problem}; make room or set XDG_CACHE_HOME to a folder that you can write to"
-        ) from None
-    raise UserError(f"{folder}: is damaged again and again; is the disk failing? Set XDG_CACHE_HOME to another one")
+        problem = f"arrays of {name} cannot be stored here: {error.strerror or error}"
+        raise UserError(f"{base}: {problem}; free disk space, or set XDG_CACHE_HOME to another folder") from None
+    raise UserError(
+        f"{folder}: was damaged {_ATTEMPTS} times in a row; check the disk, or set XDG_CACHE_HOME to another one"
+    )
 
 
 def _fingerprint(found: FoundFiles) -> str:
@@ -97,7 +97,7 @@ def _fingerprint(found: FoundFiles) -> str:
 
 
 def _open(folder: Path, progress: Progress) -> Stored:
-    """FileNotFoundError if there is no such folder; whatever is missing in one is damage."""
+    """Raises FileNotFoundError if the folder does not exist, and _Damaged if a file in it is missing or wrong."""
     if not folder.is_dir():
         raise FileNotFoundError(folder)
     try:
@@ -110,7 +110,7 @@ def _open(folder: Path, progress: Progress) -> Stored:
         progress.start(f"checking {folder.name}")
         _verify(folder / file, entry)
     arrays = {Path(file).stem: _mapped(folder / file) for file in index.arrays}
-    with contextlib.suppress(OSError):  # a cache that others share may be read-only; then nobody removes from it either
+    with contextlib.suppress(OSError):  # a shared cache may be read-only; then nothing is removed from it either
         os.utime(folder / _INDEX)
     return Stored(arrays=arrays, classes=tuple(index.classes), owners=tuple(index.owners))
 
@@ -119,9 +119,9 @@ def _verify(path: Path, entry: _Entry) -> None:
     try:
         size = path.stat().st_size
         if size != entry.bytes:
-            raise _Damaged(f"{path.name} has {size} bytes, and {entry.bytes} were written")
+            raise _Damaged(f"{path.name} has {size} bytes instead of {entry.bytes}")
         if _crc32(path) != entry.crc32:
-            raise _Damaged(f"{path.name} is not what was written")
+            raise _Damaged(f"{path.name} has a wrong checksum")
     except FileNotFoundError:
         raise _Damaged(f"{path.name} is missing") from None
 
@@ -135,7 +135,7 @@ def _crc32(path: Path) -> int:
 
 
 def _mapped(path: Path) -> npt.NDArray[Any]:
-    """A plain array over the mapped file: np.memmap itself is slower at every access."""
+    """Return a plain array over the mapped file: np.memmap itself is slower at every access."""
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
@@ -155,7 +155,7 @@ def _build(folder: Path, name: str, found: FoundFiles, progress: Progress) -> No
 def _parsed(found: FoundFiles, progress: Progress) -> Parsed:
     try:
         return found.parse(progress)
-    except OSError as error:  # not to be taken for trouble with the cache
+    except OSError as error:  # a problem of the source, not of the cache
         raise UserError(f"{error.filename or found.files[0]}: cannot be read: {error.strerror or error}") from None
 
 
@@ -194,31 +194,31 @@ def _flush_folder(folder: Path) -> None:
 
 
 def _rename(draft: Path, folder: Path) -> None:
-    draft.chmod(0o755)  # mkdtemp lets nobody else in; a shared cache is there to be shared
+    draft.chmod(0o755)  # mkdtemp permits only the owner, but a cache may be shared
     try:
         draft.rename(folder)
     except OSError:
         if not folder.is_dir():
             raise
-        return  # another run was faster; whether its arrays are sound is seen when they are opened
+        return  # another run was faster; its arrays are verified when they are opened
     _flush_folder(folder.parent)
 
 
 def _discard(folder: Path) -> None:
-    """First out of the way, then removed: nobody finds half of it."""
+    """Rename the folder before removing it, so that no other process finds a part of it."""
     away = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        with contextlib.suppress(FileNotFoundError):  # another run found it damaged, too, and was faster
+        with contextlib.suppress(FileNotFoundError):  # another run has already removed it
             folder.rename(away / folder.name)
     finally:
         shutil.rmtree(away, ignore_errors=True)
 
 
 def _remove_old(name: str, folder: Path) -> None:
-    """Arrays of this data set that nobody opened for a week, and drafts of runs that were killed."""
+    """Remove arrays of this data set that have not been opened for a week, and drafts of runs that were killed."""
     now = (folder / _INDEX).stat().st_mtime if (folder / _INDEX).is_file() else 0.0
     for other in (*folder.parent.glob(f"{name}-*"), *folder.parent.glob(f".{name}-*")):
-        with contextlib.suppress(FileNotFoundError):  # another run removes it, too
+        with contextlib.suppress(FileNotFoundError):  # another run has removed it
             index = other / _INDEX
             used = (index if index.is_file() else other).stat().st_mtime
             if other != folder and now - used > _KEPT_SECONDS:

@@ -1,4 +1,4 @@
-"""The files of a data set: in the user's folder, in the cache, where the system has them, else downloaded."""
+"""Locates the files of a data set: in the user's folder, in the cache, in the system's folder; else downloads them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from testbed.learning.data import fetching, folders
 from testbed.learning.data.readers.source import FoundFiles, Remote, Source, best
 
 _PATIENCE = 86_400.0
-"""Seconds until a file that could not be had is asked for again: without a network, each try may take long."""
+"""Seconds until a failed download of an optional file is tried again: without a network, an attempt may be slow."""
 
 
 def locate(source: Source, data_dir: Path | None, progress: Progress) -> FoundFiles:
-    """The first place that has the data set.
+    """Return the files of the first place that has the data set, or download them. Raises UserError.
 
-    A part of it in the user's own folder is an error: it was put there to be used, and data from elsewhere would pass
-    for it. A part of it in the cache is a download that is to be gone on with.
+    An incomplete data set in the user's own folder is an error: otherwise, data from another place would silently
+    replace it. An incomplete one in the cache is a download that is continued.
     """
     given, downloads = folders.given(data_dir), folders.downloads()
     if given is not None:
@@ -35,8 +35,8 @@ def locate(source: Source, data_dir: Path | None, progress: Progress) -> FoundFi
     return _downloaded(source, given, downloads, progress)
 
 
-def to_know_more(source: Source, found: FoundFiles) -> str:
-    """What to put where to know who made the samples; nothing if that is known, or if no file tells it."""
+def owners_hint(source: Source, found: FoundFiles) -> str:
+    """Return which files to add to know who made the samples; empty if that is known, or if no file contains it."""
     wanted = _lacking(source, found)
     return f"put {_listed(wanted)} into {found.folder} to know {wanted[0].optional}" if wanted else ""
 
@@ -46,11 +46,11 @@ def _lacking(source: Source, found: FoundFiles) -> list[Remote]:
 
 
 def _completed(source: Source, found: FoundFiles, progress: Progress) -> FoundFiles:
-    """With what could not be had when the rest was downloaded, if it can be had now. Without a network: as it is."""
+    """Try to download optional files that are missing. Without a network, return ``found`` unchanged."""
     wanted = _lacking(source, found)
     if not wanted or folders.offline():
         return found
-    with contextlib.suppress(OSError):  # a cache that others share may be read-only
+    with contextlib.suppress(OSError):  # a shared cache may be read-only
         for remote in wanted:
             if _just_tried(remote, found.folder) or not _optional(source, remote, found.folder, progress):
                 break
@@ -63,12 +63,11 @@ def _just_tried(remote: Remote, folder: Path) -> bool:
 
 
 def _optional(source: Source, remote: Remote, folder: Path, progress: Progress) -> bool:
-    """Whether it is there now; if not, the user is told, and nothing else happens."""
+    """Download an optional file and return whether that succeeded. A failure is only a message to the user."""
     try:
         fetching.fetch(remote, folder, progress)
     except fetching.DownloadFailed as error:
-        lost = f"without {remote.name}, which tells {remote.optional}"
-        progress.tell(f"{source.name}: {lost}: not downloaded ({error})")
+        progress.show(f"{source.name}: {remote.name} ({remote.optional}) was not downloaded: {error}")
         return False
     return True
 
@@ -82,15 +81,15 @@ def _incomplete(source: Source, found: FoundFiles) -> str:
     origin = f" (from {_addresses(wanted)})" if wanted else ""
     verb, these = ("is", "it") if len(found.missing) == 1 else ("are", "them")
     names = _names(found.missing)
-    return f"{found.folder}: of {source.name}, {names} {verb} missing; put {these} there{origin}"
+    return f"{found.folder}: {names} of {source.name} {verb} missing; put {these} there{origin}"
 
 
 def _downloaded(source: Source, given: Path | None, downloads: Path, progress: Progress) -> FoundFiles:
     folder = downloads / source.folders[0]
     if not source.remotes:
-        raise UserError(_absent(source, given, folder, "nobody offers it ready to download"))
+        raise UserError(_absent(source, given, folder, "there is no download for it"))
     if folders.offline():
-        raise UserError(_absent(source, given, folder, f"{folders.OFFLINE} forbids to download it"))
+        raise UserError(_absent(source, given, folder, f"{folders.OFFLINE} forbids a download"))
     for remote in source.remotes:
         try:
             if remote.optional:
@@ -100,23 +99,22 @@ def _downloaded(source: Source, given: Path | None, downloads: Path, progress: P
         except fetching.DownloadFailed as error:
             raise UserError(_absent(source, given, folder, f"it could not be downloaded ({error})")) from None
         except OSError as error:
-            raise UserError(
-                f"{folder}: cannot be written to: {error.strerror}; make room or set XDG_CACHE_HOME to another folder"
-            ) from None
+            problem = f"cannot be written: {error.strerror}; free disk space, or set XDG_CACHE_HOME to another folder"
+            raise UserError(f"{folder}: {problem}") from None
     found = _in(source, downloads)
     assert found is not None
-    assert not found.missing, "what is downloaded is complete"
+    assert not found.missing, "a download is complete"
     return found
 
 
 def _absent(source: Source, given: Path | None, folder: Path, reason: str) -> str:
-    """Everything that a user without a network needs to know: what, from where, to where."""
+    """Return an error that says which files to put where, for a user without a network."""
     where = given / source.folders[0] if given is not None else folder
-    tail = "" if given is not None else f" (or into FOLDER/{source.folders[0]}, and give --data-dir FOLDER)"
-    # what is downloaded goes to the cache; who brings files by hand may have some there already
+    tail = "" if given is not None else f" (or into FOLDER/{source.folders[0]}, and use --data-dir FOLDER)"
+    # some of the files may be there already
     wanted = [remote for remote in source.remotes if not (where / remote.name).is_file()]
-    looked = ", ".join(str(place) for place in (given, folders.downloads()) if place is not None)
-    problem = f"{source.name} is not in {looked}, and {reason}"
+    searched = ", ".join(str(place) for place in (given, folders.downloads()) if place is not None)
+    problem = f"{source.name} is not in {searched}, and {reason}"
     if source.by_hand:
         return f"{problem}: {source.by_hand.format(folder=f'{where}{tail}')}"
     needed = [remote for remote in wanted if not remote.optional]
@@ -130,7 +128,7 @@ def _listed(remotes: list[Remote]) -> str:
 
 
 def _addresses(remotes: list[Remote]) -> str:
-    """Folders of the web where there are several files, the address itself where a file is called otherwise there."""
+    """Return the folder URLs of the files; the full URL of a file that has another name there."""
     found = []
     for remote in remotes:
         base, _, name = remote.urls[0].rpartition("/")

@@ -1,8 +1,8 @@
-"""The data sets that come from files: what they are called, where they are to be had, what their numbers mean.
+"""The data sets that are read from files: names, downloads, checksums, means and deviations.
 
-Checksums are those that torchvision's sources name (MNIST, Fashion-MNIST, QMNIST, CIFAR-10's pickles), that the
-authors' page names (CIFAR-10's records), or that of the text in Karpathy's repository. Debian packs Fashion-MNIST anew:
-the second checksums are those of its package.
+Checksums are those in torchvision's source code (MNIST, Fashion-MNIST, QMNIST, CIFAR-10's pickles), those on the
+authors' page (CIFAR-10's records), or that of the text in Karpathy's repository. Debian compresses Fashion-MNIST
+itself: the second checksums are those of its package.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _remotes(known: data_file.Known, places: tuple[str, ...], optional: str = ""
 
 
 def _scaled(*shares: float) -> tuple[float, ...]:
-    """Shares of 1, in which papers tell means, in the unit of bytes."""
+    """Convert means, which papers give for values from 0 to 1, to the unit of bytes."""
     return tuple(255 * share for share in shares)
 
 
@@ -100,11 +100,11 @@ _ALL = (
         folders=("femnist",),
         find=femnist.find,
         by_hand="clone https://github.com/TalwalkarLab/leaf, run ./preprocess.sh"
-        " -s niid --sf 0.05 -k 0 -t sample in its folder data/femnist, and put the folders train and test (of .json"
-        " files) that this makes in data/femnist/data into {folder}; or put a file femnist_leaf_sub.npz there (arrays"
+        " -s niid --sf 0.05 -k 0 -t sample in its folder data/femnist, and put the resulting folders train and test"
+        " (with .json files) from data/femnist/data into {folder}; or put a file femnist_leaf_sub.npz there (arrays"
         " x, y, writer, split and writer_ids)",
         mean=(255.0,),
-        std=(-255.0,),  # ink bright and paper dark, as in MNIST: the network is fed 1 − x ÷ 255
+        std=(-255.0,),  # bright ink on dark paper, as in MNIST: the input of the network is 1 − x ÷ 255
     ),
     Source(
         name="shakespeare",

@@ -1,4 +1,4 @@
-"""A data set as arrays: samples to train with and samples to test with. No torch here: splits are made without it."""
+"""A data set as arrays: training samples and test samples. No torch here: splits work without it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Indices = npt.NDArray[np.int64]
 
 
 class Inputs(Protocol):
-    """Samples by their numbers: an array, perhaps memory-mapped, or what makes one of the samples asked for."""
+    """Samples by their numbers: an array, or an object that makes an array of the requested samples."""
 
     def __len__(self) -> int: ...
 
@@ -21,15 +21,15 @@ class Inputs(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subset:
-    """Samples for one purpose."""
+    """The training samples or the test samples."""
 
     inputs: Inputs
     targets: npt.NDArray[Any]
-    """Classes as whole numbers, from 0 unless the task's own loss wants others; or values (float32)."""
+    """Class numbers, from 0 unless the loss of the task needs others; or values (float32)."""
     owners: npt.NDArray[Any] | None = None
-    """Who made each sample, as a number; what the natural split goes by."""
+    """The owner of each sample, as a number; the natural split uses it."""
     owners_from: str = ""
-    """Where nobody says who: what to do to know it, for an error."""
+    """How to obtain the owners if they are unknown, for an error."""
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -40,23 +40,23 @@ class Subset:
 
     @property
     def labels(self) -> Indices:
-        """Class numbers from 0. Values have no classes: they are all of one."""
+        """Class numbers from 0. Values have no classes: they are all in one."""
         if not self.has_classes:
             return np.zeros(len(self.targets), np.int64)
         labels = np.asarray(self.targets, np.int64)
-        return labels if labels.min(initial=0) >= 0 else np.unique(labels, return_inverse=True)[1]  # ±1, say
+        return labels if labels.min(initial=0) >= 0 else np.unique(labels, return_inverse=True)[1]  # such as ±1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """Both parts, and what their numbers mean."""
+    """Training and test samples, and the meaning of their numbers."""
 
     train: Subset
     test: Subset
     classes: tuple[str, ...] = ()
-    """Names of the classes; empty where targets are values."""
+    """Names of the classes; empty if targets are values."""
     owners: tuple[str, ...] = ()
     """Names of the owners."""
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
-    """By channel, in the unit of the stored inputs: a network is fed (input − mean) ÷ std. Empty: as they are."""
+    """By channel, in the unit of the stored inputs: a network gets (input − mean) ÷ std. Empty: unchanged inputs."""

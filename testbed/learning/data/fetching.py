@@ -1,4 +1,4 @@
-"""Downloads: into a file that is called .part until all of it has come and its checksum is right."""
+"""Downloads: into a file with the suffix .part until it is complete and its checksum is right."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ATTEMPTS = 3
 
 
 class DownloadFailed(Exception):
-    """A file could not be had; the text says from where, and why."""
+    """A file could not be downloaded; the text says from where, and why."""
 
 
 def fetch(remote: Remote, folder: Path, progress: Progress) -> Path:
-    """The file, downloaded into the folder. What an attempt before left of it is gone on with.
+    """Download the file into the folder and return its path. A partial download is continued. Raises DownloadFailed.
 
-    The .part is locked while somebody writes to it: who comes second waits, and finds the file finished. Its time says
-    when the file was last asked for, see :func:`tried`.
+    The .part is locked during the download: a second process waits and then finds the complete file. Its modification
+    time is that of the last attempt, see :func:`tried`.
     """
     target, part = folder / remote.name, folder / f"{remote.name}.part"
     if target.is_file():
@@ -54,7 +54,7 @@ def fetch(remote: Remote, folder: Path, progress: Progress) -> Path:
 
 
 def tried(remote: Remote, folder: Path) -> float | None:
-    """How many seconds ago this file was asked for in vain; by the clock of the disk, as the .part's time is."""
+    """Return the seconds since the last failed attempt, by the clock of the file system; None if there was none."""
     try:
         before = (folder / f"{remote.name}.part").stat().st_mtime
     except FileNotFoundError:
@@ -64,8 +64,8 @@ def tried(remote: Remote, folder: Path) -> float | None:
 
 
 def _from(url: str, remote: Remote, file: IO[bytes], progress: Progress) -> str | None:
-    """Why it could not be had from there; None if it could."""
-    reason = "nothing came"
+    """Download from one address. Return the reason of a failure; None on success."""
+    reason = "no data received"
     for _ in range(_ATTEMPTS):
         before = file.seek(0, os.SEEK_END)
         try:
@@ -73,17 +73,17 @@ def _from(url: str, remote: Remote, file: IO[bytes], progress: Progress) -> str 
         except urllib.error.HTTPError as error:
             error.close()
             return f"HTTP {error.code} {error.reason}"
-        except (http.client.HTTPException, OSError) as error:  # what has come stays, and is gone on with
-            reason = _told(error)
+        except (http.client.HTTPException, OSError) as error:  # the received part is kept and continued
+            reason = _reason(error)
             if file.seek(0, os.SEEK_END) <= before:
                 return reason
             continue
         found = _md5(file)
         if found == remote.md5:
             return None
-        # what came must not be built upon; what was built upon a part of something else is begun anew
+        # the content is wrong: discard it; if it continued an older .part, that may be the cause, so try again
         file.truncate(0)
-        reason = f"what came has the md5 {found}, and not {remote.md5}"
+        reason = f"its md5 is {found} instead of {remote.md5}"
         if not before:
             return reason
     return reason
@@ -99,7 +99,7 @@ def _receive(url: str, remote: Remote, file: IO[bytes], progress: Progress) -> N
     except urllib.error.HTTPError as error:
         if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not done:
             raise
-        error.close()  # nothing is left to come: all of it is here, or more; the checksum tells
+        error.close()  # the .part has all bytes, or more; the checksum decides
         return
     with response:
         if not _continues(response, done):
@@ -117,12 +117,12 @@ def _receive(url: str, remote: Remote, file: IO[bytes], progress: Progress) -> N
 
 
 def _continues(response: http.client.HTTPResponse, done: int) -> bool:
-    """Whether what comes begins where we stopped; a server may also send all of it."""
+    """Return whether the response continues at byte ``done``; a server may also send the whole file."""
     given = re.match(r"bytes (\d+)-", response.headers.get("Content-Range") or "")
     return response.status == http.HTTPStatus.PARTIAL_CONTENT and given is not None and int(given[1]) == done
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     return str(reason) or type(reason).__name__
 

@@ -1,4 +1,4 @@
-"""Where files of data sets may be: the user's folder, the cache, and where the system's packages put them."""
+"""Folders with files of data sets: the user's own, the cache, and that of the system's packages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from testbed.common.errors import UserError
 
 FOLDER = "EDGEBED_DATA"
 HELP = f"folder with the files of data sets; else {FOLDER}, the user's cache, a download"
-"""Of the option --data-dir."""
+"""Help text of the option --data-dir."""
 OFFLINE = "EDGEBED_OFFLINE"
 SYSTEM = Path("/usr/share/datasets")
-"""Where Debian's packages dataset-… install theirs."""
+"""Folder of Debian's packages dataset-…."""
 
 
 def cache() -> Path:
-    """The cache folder of Edgebed, which keeps the calibration of the host, too."""
+    """Return the cache folder of Edgebed, which also contains the calibration of the host."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "edgebed"
 
@@ -30,7 +30,7 @@ def arrays() -> Path:
 
 
 def given(data_dir: Path | None) -> Path | None:
-    """The folder that the user names: the option, else the environment. One that does not exist is a mistake."""
+    """Return the folder that the option or the environment names. Raises UserError if it does not exist."""
     origin = "--data-dir"
     if data_dir is None:
         named = os.environ.get(FOLDER)
@@ -38,7 +38,9 @@ def given(data_dir: Path | None) -> Path | None:
             return None
         origin, data_dir = FOLDER, Path(named)
     if not data_dir.is_dir():
-        raise UserError(f"{data_dir}: {origin} names this folder, and there is none; make it, or leave {origin} out")
+        raise UserError(
+            f"{data_dir}: {origin} names this folder, but it does not exist; create it, or do not set {origin}"
+        )
     return data_dir.resolve()
 
 

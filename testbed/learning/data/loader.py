@@ -1,4 +1,4 @@
-"""Data sets by name: located, parsed once, and opened as arrays that all processes share."""
+"""Loads data sets by name, as arrays that all processes share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from testbed.common.errors import UserError, nearest
 from testbed.common.progress import NO_PROGRESS, Progress
 from testbed.learning.data import cache
-from testbed.learning.data.data_files import locate, to_know_more
+from testbed.learning.data.data_files import locate, owners_hint
 from testbed.learning.data.data_sources import SOURCES
 from testbed.learning.data.dataset import DataSet, Inputs, Subset
 from testbed.learning.data.readers.shakespeare import LENGTH
@@ -17,21 +17,21 @@ from testbed.learning.data.windows import Windows
 
 
 def load(name: str, data_dir: Path | None = None, progress: Progress = NO_PROGRESS) -> DataSet:
-    """The data set of this name.
+    """Return the data set of this name. Raises UserError.
 
-    Its files are looked for in ``data_dir`` (if None: in the folder that EDGEBED_DATA names), in the user's cache and
-    where the system's packages put them; else they are downloaded into the cache. Texts have a window at every
-    position: see :func:`testbed.learning.data.windows.every`.
+    Its files are searched in ``data_dir`` (if None: in the folder that EDGEBED_DATA names), in the user's cache and in
+    the system's folder; else they are downloaded into the cache. A text has a sample at every position: see
+    :func:`testbed.learning.data.windows.every`.
     """
     source = SOURCES.get(name)
     if source is None:
         raise UserError(f"there is no data set {name!r}; {nearest(name, SOURCES)}")
     found = locate(source, data_dir, progress)
-    return _data_set(source, cache.stored(name, found, progress), to_know_more(source, found))
+    return _data_set(source, cache.stored(name, found, progress), owners_hint(source, found))
 
 
 def described() -> Iterator[tuple[str, str]]:
-    """Name of each data set, and a line about it."""
+    """Yield the name of each data set and a line about it."""
     for name, source in SOURCES.items():
         size = f"about {source.megabytes} MB to download" if source.remotes else "to be made with LEAF"
         yield name, f"{source.title}; {size}; licence: {source.licence}; cite {source.citation}"

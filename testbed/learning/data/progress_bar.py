@@ -1,4 +1,4 @@
-"""The progress of loading on a terminal: a bar on stderr, if it takes longer than a second."""
+"""A progress bar on stderr for loading that takes longer than a second."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PATIENCE = 1.0
 
 
 class ProgressBar:
-    """A :class:`testbed.common.progress.Progress` for the time of a ``with``.
+    """A :class:`testbed.common.progress.Progress`, used as a context manager.
 
-    What is told is printed at once. The bar comes from a timer and not from the next report: a step may take long
-    before it reports, and that is when a user wonders. Where stderr is no terminal, there is no bar.
+    Messages are printed at once. A timer starts the bar, so that it also appears while a long step reports nothing.
+    There is no bar if stderr is not a terminal.
     """
 
     def __init__(self, console: Console | None = None, patience: float = _PATIENCE) -> None:
@@ -44,22 +44,22 @@ class ProgressBar:
     ) -> None:
         self._timer.cancel()
         if self._timer.ident is not None:
-            self._timer.join()  # it may be drawing just now; what is drawn after stop() would stay on the screen
+            self._timer.join()  # it may be drawing: output after stop() would stay on the screen
         if self._bar.live.is_started:
             self._bar.stop()
 
     def start(self, what: str, done: int = 0, total: int | None = None) -> None:
         if what != self._what:
-            self._bar.remove_task(self._task)  # rich cannot make a known total unknown again
+            self._bar.remove_task(self._task)  # rich cannot change a known total to unknown
             self._what, self._task = what, self._bar.add_task(what, total=total, amount="")
         self._bar.update(self._task, completed=done, total=total, amount=_amount(done, total))
 
-    def tell(self, text: str) -> None:
+    def show(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _amount(done: int, total: int | None) -> str:
-    """Bytes where they are many; few of something are files, and the bar says enough."""
+    """Return the amount in megabytes; empty for small numbers, which are counts of files."""
     if max(done, total or 0) < 10_000:
         return ""
     return f"{done / 1e6:.1f} MB" if total is None else f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"

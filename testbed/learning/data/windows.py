@@ -1,4 +1,4 @@
-"""Pieces of a text as samples: so many characters, of which the network is to tell the next one."""
+"""Windows of a text as samples: a fixed number of characters; the target is the next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.learning.data.dataset import Indices, Subset
 
 
 class Windows:
-    """Inputs that are views into one text: a million windows take no more room than the text and their beginnings."""
+    """Inputs that are views into one text: windows need no memory except for their start positions."""
 
     def __init__(self, text: npt.NDArray[np.uint8], starts: Indices, length: int) -> None:
         self.text, self.starts, self.length = text, starts, length
@@ -22,16 +22,16 @@ class Windows:
         return len(self.starts)
 
     def __getitem__(self, samples: Indices, /) -> npt.NDArray[np.uint8]:
-        """Codes of characters, one row for each sample; only these rows are copied."""
+        """Return the character codes, one row for each sample; only these rows are copied."""
         rows: npt.NDArray[np.uint8] = self._at[self.starts[samples]]
         return rows
 
 
 def every(part: Subset, stride: int) -> Subset:
-    """Every ``stride``-th sample of each owner, beginning with the owner's first; so nobody is left without any.
+    """Return every ``stride``-th sample of each owner, from the owner's first on, so that each owner keeps one.
 
-    Neighbouring windows of a text differ by one character: all of them are many times more work than they teach.
-    Samples of one owner must be neighbours, as they are in texts.
+    Adjacent windows of a text differ by one character, so training on all of them is mostly redundant.
+    The samples of an owner must be adjacent, as they are in texts.
     """
     if stride < 1:
         raise ValueError(f"a stride of {stride}; it must be at least 1")

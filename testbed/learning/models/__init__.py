@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """What is known of a network before it is built. ``testbed.learning.models.building`` builds it."""
+    """The description of a network. ``testbed.learning.models.building`` builds it."""
 
     title: str
     inputs: tuple[int, ...]
-    """Shape of one sample; of a text, the length of those in LEAF (any will do)."""
+    """Shape of one sample; for a text, the length in LEAF (any length is possible)."""
     outputs: int
-    """Numbers that it gives for one sample."""
+    """Number of outputs for one sample."""
     parameters: int
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """What it can be told when it is built, and the values that the figures above are for."""
+    """Arguments of its builder, with the values for which the figures above are true."""
 
 
 NETWORKS = {

@@ -1,4 +1,4 @@
-"""From the name of a network to the network, its weights drawn."""
+"""Builds networks by name."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ BUILDERS: dict[str, Callable[..., nn.Module]] = {
 
 
 def build(name: str, seed: int | None = None, **sizes: int) -> nn.Module:
-    """The network ``name``, its weights drawn from ``seed`` alone; None: from torch's generator as it stands.
+    """Return the network ``name`` with weights drawn from ``seed``; None: from torch's global generator.
 
-    ``sizes`` are those of its entry in the catalogue: a network for text must be told how many characters there are.
+    ``sizes`` are those of its entry in the catalogue: a network for text needs the size of the alphabet.
     """
     if seed is None:
         return BUILDERS[name](**sizes)

@@ -1,7 +1,7 @@
-"""Networks for images: a batch of (channels, height, width) in, a batch of scores of the classes out.
+"""Networks for images: the input is a batch of (channels, height, width), the output a batch of class scores.
 
-None has buffers or dropout. Where a paper gives no activation, it is ReLU; where it gives no padding, there is none.
-The order of the layers is part of a network: with it, the same seed draws the same weights.
+No network has buffers or dropout. If a paper gives no activation, it is ReLU; if it gives no padding, there is none.
+The order of the layers must not change: it decides which weights a seed draws.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _VGG11 = (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M")
 
 
 def small_cnn() -> nn.Module:
-    """6,090 parameters, for 8×8 images. Our own: the smallest that learns the embedded digits well."""
+    """6,090 parameters, for 8×8 images. Not from a paper: the smallest CNN that learns the embedded digits well."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1),
         nn.ReLU(),
@@ -27,8 +27,10 @@ def small_cnn() -> nn.Module:
 
 
 def small_mlp() -> nn.Module:
-    """2,410 parameters, for 8×8 images. Our own, and the cheapest here: for many short jobs, and for devices that have
-    one label each, from which the small CNN learns nothing for a hundred rounds.
+    """2,410 parameters, for 8×8 images. Not from a paper, and the cheapest here.
+
+    For many short jobs, and for devices with one label each, from which the small CNN learns nothing for a hundred
+    rounds.
     """
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
 
@@ -36,8 +38,8 @@ def small_mlp() -> nn.Module:
 def cnn() -> nn.Module:
     """21,840 parameters, for 28×28 images: the standard CNN of the AUDG/PSURDG paper (Hao et al. 2025, section VI).
 
-    The paper gives two convolutions, two fully connected layers and the total; this is the network of that total in
-    PyTorch's MNIST example, without its dropout.
+    The paper gives two convolutions, two fully connected layers and the total; the network of PyTorch's MNIST example,
+    without its dropout, has that total.
     """
     return nn.Sequential(
         nn.Conv2d(1, 10, 5),
@@ -56,8 +58,8 @@ def cnn() -> nn.Module:
 def over_cnn() -> nn.Module:
     """663,226 parameters, for 28×28 images: the over-parameterised CNN of the AUDG/PSURDG paper (section VI).
 
-    The paper gives two convolutions, two fully connected layers and a total of 663,160. Only odd widths (26, 98 and
-    260, say) have exactly that; with the customary 32 and 64 filters of 3×3, and 400, there are 66 (0.01 %) more.
+    The paper gives two convolutions, two fully connected layers and a total of 663,160. Only unusual widths
+    (such as 26, 98 and 260) have exactly that; the usual 32 and 64 filters of 3×3, with 400, have 66 (0.01 %) more.
     """
     return nn.Sequential(
         nn.Conv2d(1, 32, 3),
@@ -76,7 +78,7 @@ def over_cnn() -> nn.Module:
 def lenet5() -> nn.Module:
     """19,670 parameters, for 28×28 images: LeNet-5 as in ASAFL (Chen et al. 2024, Table III).
 
-    C: [6, M, 16, M], F: [256, 64, 10]. The paper's total (Table II) settles the kernels: 5×5.
+    C: [6, M, 16, M], F: [256, 64, 10]. The total in the paper (Table II) implies kernels of 5×5.
     """
     return nn.Sequential(
         nn.Conv2d(1, 6, 5),
@@ -95,9 +97,9 @@ def lenet5() -> nn.Module:
 def vgg11() -> nn.Module:
     """9,354,378 parameters, for 3×32×32 images: VGG-11 as in ASAFL (Chen et al. 2024, Table III).
 
-    VGG-11's features without batch normalisation (with it, the total of Table II would be missed by 5,504), F: [512,
-    256, 10]. torch's usual weights make the scores all but the same for every image, and it does not learn from there:
-    its weights are Kaiming's (2015), as torchvision's are, and its biases 0.
+    VGG-11's features without batch normalisation (with it, the total would exceed that of Table II by 5,504), F: [512,
+    256, 10]. With torch's default weights, the scores are almost the same for every image, and it does not learn.
+    So its weights are Kaiming's (2015), as in torchvision, and its biases 0.
     """
     layers: list[nn.Module] = []
     channels = 3
@@ -119,8 +121,8 @@ def vgg11() -> nn.Module:
 def eafl_cnn() -> nn.Module:
     """28,938 parameters, for 28×28 images: the CNN that EAFL trains on MNIST (Zhou et al. 2024, section VI).
 
-    The paper says: two convolutional layers, both with ReLU. Widths, kernels, pooling and the one fully connected
-    layer are our reading.
+    The paper says: two convolutional layers, both with ReLU. Widths, kernels, pooling and the fully connected layer
+    are our choice.
     """
     return nn.Sequential(
         nn.Conv2d(1, 16, 5, padding=2),
@@ -137,7 +139,7 @@ def eafl_cnn() -> nn.Module:
 def lenet() -> nn.Module:
     """62,006 parameters, for 3×32×32 images: the "classical LeNet" that EAFL trains on CIFAR-10 (section VI).
 
-    LeNet-5 (LeCun et al. 1998) with three colours, and ReLU and max pooling as has become usual.
+    LeNet-5 (LeCun et al. 1998) with three colours, and with ReLU and max pooling, as is usual today.
     """
     return nn.Sequential(
         nn.Conv2d(3, 6, 5),
@@ -158,8 +160,8 @@ def lenet() -> nn.Module:
 def femnist_cnn() -> nn.Module:
     """590,270 parameters, for 28×28 images of 62 classes: FEMNIST in AsyncFedED (Wang et al. 2022, appendix B.1).
 
-    The paper says: two convolutions and a pooling layer, and one fully connected layer. Widths, kernels and the place
-    of the one pooling layer, behind both convolutions, are our reading.
+    The paper says: two convolutions and a pooling layer, and one fully connected layer. Widths, kernels and the
+    position of the pooling layer, after both convolutions, are our choice.
     """
     return nn.Sequential(
         nn.Conv2d(1, 32, 3),

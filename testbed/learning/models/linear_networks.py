@@ -1,4 +1,4 @@
-"""The linear model: a batch of features in, a batch of one number each out."""
+"""The linear model: the input is a batch of features, the output one number for each sample."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from torch import nn
 
 
 def linear(inputs: int = 10) -> nn.Module:
-    """A weight for each input and a bias, 11 parameters for AFL's 10 inputs (Forootani and Iervolino 2025, section VI).
+    """A weight for each input and a bias: 11 parameters for AFL's 10 inputs (Forootani and Iervolino 2025, section VI).
 
-    One model for both of its tasks: the number is the value (regression), or its sign is the class (SVM).
+    The paper uses it for two tasks: the output is the value (regression), or its sign is the class (SVM).
     """
     return nn.Linear(inputs, 1)

@@ -1,4 +1,4 @@
-"""How training data is dealt to devices. One small file for each split; numpy only."""
+"""Splits: how training samples are assigned to devices. One file for each split; numpy only."""
 
 from testbed.common.plugins import Catalogue
 from testbed.learning.splits.dirichlet import Dirichlet

@@ -1,11 +1,11 @@
-"""Label skew by chance: each label is spread over the devices by a draw from a Dirichlet distribution.
+"""Random label skew: each label is spread over the devices by a draw from a Dirichlet distribution.
 
-Yurochkin et al.: Bayesian Nonparametric Federated Learning of Neural Networks. ICML 2019. ASAFL takes α = 0.1 and 0.01,
-AFL 0.5. Devices differ in how much they have, too: the draw is made label by label, and not device by device.
+Yurochkin et al.: Bayesian Nonparametric Federated Learning of Neural Networks. ICML 2019. ASAFL uses α = 0.1 and 0.01,
+AFL 0.5. Devices also differ in their number of samples: there is a draw for each label, not for each device.
 
     p_l ~ Dirichlet(α, …, α) over the devices;  device i has the share p_{l,i} of the samples of label l
 
-Values have no classes: all samples are of one label then, and what is left is a skew of quantity, by one draw.
+Values have no classes: all samples count as one label, and a single draw makes a skew of quantity.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from testbed.learning.splits.minimum import AtLeast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dirichlet(AtLeast):
-    """Each label spread over the devices by Dirichlet(α); of values, which have no labels, the quantity."""
+    """Each label spread over the devices by Dirichlet(α); for values, which have no labels, a skew of quantity."""
 
-    alpha: float = param(0.5, "α: small is uneven", above=0, at_most=1e9)
+    alpha: float = param(0.5, "α: the smaller, the more uneven", above=0, at_most=1e9)
     remedy: ClassVar[str] = "a larger alpha"
 
     def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:

@@ -1,7 +1,7 @@
-"""The same distribution for everyone: equal random shares, or the very same samples.
+"""The same distribution on all devices: equal random shares, or identical samples.
 
 ``identical`` is the IID setting of Hao et al. 2025 (AUDG), where each of 4 devices has the same 25,000 samples of
-MNIST. Its "small non-IID" setting, 6,250 samples of their own for each, is ``samples = 6250``.
+MNIST. Its "small non-IID" setting, 6,250 different samples on each device, is ``samples = 6250``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from testbed.learning.splits.split import Split, cut, demand, equal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IID(Split):
-    """Disjoint random shares of equal size, or the same random samples for everyone."""
+    """Disjoint random shares of equal size, or the same random samples on all devices."""
 
-    identical: bool = param(False, "every device has the same samples; else nobody shares one")
-    samples: int | None = param(None, "samples of a device; unset: as many as there are", at_least=1)
+    identical: bool = param(False, "all devices have the same samples; else all samples are on one device only")
+    samples: int | None = param(None, "samples of a device; unset: as many as possible", at_least=1)
 
     def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         return self._same(len(part), devices, rng) if self.identical else self._disjoint(len(part), devices, rng)

@@ -1,9 +1,9 @@
-"""Label skew by groups: labels are divided into so many groups, and each device has samples of one group only.
+"""Label skew by groups: labels are divided into groups, and each device has samples of one group only.
 
-For rules that look for devices with alike data, as EAFL does: it is known which belong together.
+For strategies that search for devices with similar data, as EAFL does: it is known which devices belong together.
 
-Groups of labels, and of devices, differ by one at most in size; which label and which device is in which group is
-drawn. The samples of a group are shared equally by its devices.
+The sizes of two groups of labels, or of devices, differ by one at most. Labels and devices are assigned to groups at
+random. The devices of a group share its samples equally.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from testbed.learning.splits.split import Split, demand, unfit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelGroups(Split):
-    """So many groups of devices, each with labels of its own."""
+    """Groups of devices, each with labels of its own."""
 
     groups: int = param(4, "groups of labels, and of devices", at_least=1)
 
     def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         demand(len(part), devices)
         if not part.has_classes:
-            raise unfit("the targets of this data set are values, which have no labels; take another split")
+            raise unfit("the targets of this data set are values, which have no labels; use another split")
         labels = np.unique(part.labels)
         most = min(len(labels), devices)
         if self.groups > most:

@@ -1,13 +1,13 @@
-"""Label skew by rule: each device has samples of so many labels, and no others.
+"""Fixed label skew: each device has samples of exactly ``per_device`` labels.
 
 Zhou et al. 2024 (EAFL), type T2, with L_num = 1, 5 and 10 of 10 labels.
 
-Labels are given out evenly: a device takes those that the fewest devices have so far, drawn among equals. So two labels
-differ by one at most in how many devices have them, and the samples of a label are shared equally by those. If
-devices · L_num is less than the number of labels, some labels are nobody's, and their samples are left out; the command
-``data`` says how many.
+Labels are assigned evenly: a device gets those that the fewest devices have so far, at random among equals. So the
+numbers of devices of two labels differ by one at most, and the devices of a label share its samples equally. If
+devices · L_num is less than the number of labels, some labels are not assigned, and their samples are left out; the
+command ``data`` shows how many.
 
-Nobody is filled up with samples of others here: they would be of other labels.
+This split does not fill up small shares with samples of other devices: they would have other labels.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from testbed.learning.splits.split import Split, demand, unfit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels(Split):
-    """T2 of EAFL: each device has samples of exactly L_num labels, shared equally with others that have them."""
+    """T2 of EAFL: each device has samples of exactly L_num labels, shared equally among the devices that have them."""
 
     per_device: int = param(1, "L_num: labels of a device", at_least=1)
 
     def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         demand(len(part), devices)
         if not part.has_classes:
-            raise unfit("the targets of this data set are values, which have no labels; take another split")
+            raise unfit("the targets of this data set are values, which have no labels; use another split")
         labels, counts = np.unique(part.labels, return_counts=True)
         if self.per_device > len(labels):
             raise ParameterError(
@@ -48,13 +48,13 @@ class Labels(Split):
         return [np.sort(np.concatenate(own)) for own in pieces]
 
     def _demand(self, labels: Indices, counts: Indices, users: Indices) -> None:
-        """Who is to have a label has a sample of it."""
+        """Refuse a partition in which a device would have no sample of one of its labels."""
         rare = np.flatnonzero(counts < users)
         if len(rare):
             label, count, sharing = labels[rare[0]], counts[rare[0]], users[rare[0]]
             raise ParameterError(
                 "per_device",
-                f"is {self.per_device}; so {sharing} devices share label {label}, of which there are {count} samples:"
+                f"is {self.per_device}, so {sharing} devices share label {label}, which has {count} samples:"
                 " set it lower, or use fewer devices",
             )
 
@@ -62,7 +62,7 @@ class Labels(Split):
 def assign(
     devices: int, labels: int, each: int, rng: np.random.Generator
 ) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    """Who has which label: devices × labels, ``each`` in a row, columns as even as can be."""
+    """Return which device has which label: devices × labels, ``each`` in a row, columns as even as possible."""
     has = np.zeros((devices, labels), np.bool_)
     for device in range(devices):
         rarest = np.lexsort((rng.random(labels), has.sum(axis=0)))

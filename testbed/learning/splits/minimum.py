@@ -1,4 +1,4 @@
-"""What becomes of a device that was dealt too little: it is given samples of the richest, or it is an error."""
+"""A minimum number of samples for each device: missing ones are moved from the largest share, or it is an error."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from testbed.learning.data.dataset import Indices
 from testbed.learning.splits.split import Split, demand
 
 _NAMED = 3
-"""Devices that an error names."""
+"""Number of devices that an error names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtLeast(Split):
-    """A split that leaves chance to decide how much a device gets."""
+    """A split in which the number of samples of a device is random."""
 
-    least: int = param(1, "samples that each device has at least", at_least=1)
+    least: int = param(1, "minimum number of samples of a device", at_least=1)
     short: str = param(
-        "fill", "of a device with fewer: fill it up with samples of the richest, or error", choices=("fill", "error")
+        "fill",
+        "if a device has fewer. fill: move samples from the largest share; error: refuse",
+        choices=("fill", "error"),
     )
     remedy: ClassVar[str] = "another seed"
-    """What makes shares more even, in words."""
+    """How to make shares more even, for an error."""
 
     def demand(self, samples: int, devices: int) -> None:
-        """Before anything is drawn: are there so many samples at all?"""
+        """Raise ParameterError if there are not enough samples for the minimum."""
         demand(samples, devices)
         if samples < devices * self.least:
             most = f"{devices} devices can have at most {samples // devices} each of {samples} training samples"
             raise ParameterError("least", f"is {self.least}; {most}: set it lower, or use fewer devices")
 
     def settle(self, shards: Sequence[Indices]) -> list[Indices]:
-        """Shares that are large enough, in ascending order."""
+        """Return shares that have the minimum size, in ascending order. Raises ParameterError."""
         if self.short == "error":
             self._refuse(shards)
         return [np.sort(shard) for shard in fill(shards, self.least)]
@@ -48,28 +50,27 @@ class AtLeast(Split):
         more = f", and {len(short) - _NAMED} more have too few" if len(short) > _NAMED else ""
         raise ParameterError(
             "least",
-            f"is {self.least}; counted from 0, {named}{more}: set it lower, take short = 'fill', fewer devices,"
+            f"is {self.least}; counted from 0, {named}{more}: set it lower, or use short = 'fill', fewer devices,"
             f" or {self.remedy}",
         )
 
 
 def fill(shards: Sequence[Indices], least: int) -> list[Indices]:
-    """Move samples from whoever has most, one by one, until everyone has ``least``. There must be enough for that.
+    """Return shares of at least ``least`` samples. Samples are moved one by one from the largest share.
 
-    What a device gets is spread evenly over the share of the giver as it was dealt: that goes label by label, and its
-    first samples would all be of one label.
+    They are picked evenly from that share: it is ordered by label, and its first samples would all have one label.
     """
     sizes = np.array([len(shard) for shard in shards])
-    assert sizes.sum() >= least * len(shards), "whoever deals asks first whether there are enough"
+    assert sizes.sum() >= least * len(shards), "the caller has checked that there are enough"
     if sizes.min(initial=least) >= least:
         return list(shards)
     pools = [shard.tolist() for shard in shards]
     for device in np.flatnonzero(sizes < least):
         missing = least - sizes[device]
         for place in range(missing):
-            richest = int(np.argmax(sizes))  # has more than ``least``, because someone has less
-            giver = pools[richest]
+            largest = int(np.argmax(sizes))  # has more than ``least``, because another share has fewer
+            giver = pools[largest]
             pools[device].append(giver.pop(place * len(giver) // missing))
-            sizes[richest] -= 1
+            sizes[largest] -= 1
             sizes[device] += 1
     return [np.array(pool, np.int64) for pool in pools]

@@ -1,10 +1,10 @@
-"""Quantity skew by a power law: few devices have much, many have little.
+"""Quantity skew by a power law: few devices have many samples, many devices have few.
 
-As in the experiments of FedProx (Li et al. 2020) and in LEAF, but for the labels, which are IID here.
+As in the experiments of FedProx (Li et al. 2020) and in LEAF, except that labels are IID here.
 
     n_r ∝ r^(−a),  r = 1 … M
 
-is the size of the share of rank r; ranks are given to the M devices at random, all samples are dealt, and sizes are
+is the size of the share of rank r; ranks are assigned to the M devices at random, all samples are used, and sizes are
 rounded so that they add up.
 """
 
@@ -24,7 +24,9 @@ from testbed.learning.splits.minimum import AtLeast
 class PowerLaw(AtLeast):
     """Random shares whose sizes follow a power law over random ranks."""
 
-    exponent: float = param(1.5, "a: the share of rank r is in proportion to r^(−a); 0 is even", at_least=0, at_most=20)
+    exponent: float = param(
+        1.5, "a: the share of rank r is proportional to r^(−a); 0: equal shares", at_least=0, at_most=20
+    )
     remedy: ClassVar[str] = "a smaller exponent"
 
     def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:

@@ -1,9 +1,9 @@
-"""Label skew by sorting: few samples are dealt at random, the rest is sorted by label and cut into pieces.
+"""Label skew by sorting: few samples are assigned at random, the rest is sorted by label and cut into pieces.
 
 Zhou et al. 2024 (EAFL), type T1, with ε = 0.04.
 
-Shares are of equal size. Which piece of the sorted samples goes to which device is drawn, because neighbours in a
-profile are often alike in speed, and would all have the same label.
+Shares have equal size. The pieces are assigned to devices at random: neighbours in a profile often have the same speed,
+and would otherwise all have the same label.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from testbed.learning.splits.split import Split, cut, demand, equal, sorted_by_l
 class SortAndPartition(Split):
     """T1 of EAFL: a share ε of the samples at random, the rest sorted by label and cut into equal pieces."""
 
-    epsilon: float = param(0.04, "ε: share of the samples that is dealt at random", at_least=0, at_most=1)
+    epsilon: float = param(0.04, "ε: share of the samples that is assigned at random", at_least=0, at_most=1)
 
     def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         demand(len(part), devices)
         order = rng.permutation(len(part))
         random = round(self.epsilon * len(part))
         at_random = equal(random, devices)
-        # what makes it up to an equal share of all: two equal cuts could leave the last devices with nothing twice
+        # the rest of an equal share of all: if both parts were cut equally, the last devices could get none of either
         in_order = equal(len(part), devices) - at_random
         rest = sorted_by_label(order[random:], part)
         places = rng.permutation(devices)

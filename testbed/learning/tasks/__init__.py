@@ -1,4 +1,4 @@
-"""Learning tasks. Importing this package does not import torch: the launcher lists, checks and deals without it."""
+"""Learning tasks. Importing this package does not import torch: the launcher checks and partitions without it."""
 
 from testbed.common.plugins import Catalogue
 from testbed.learning.tasks.digits import Digits
@@ -22,4 +22,4 @@ TASKS: Catalogue[Recipe] = Catalogue(
         "svm": Svm,
     },
 )
-"""Name in a profile → class of its parameters."""
+"""Name in a profile → class."""

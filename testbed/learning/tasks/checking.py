@@ -1,4 +1,4 @@
-"""Data that no network can learn from is refused before any process starts."""
+"""Refuses data that cannot be used for training, before any process starts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from testbed.learning.data.dataset import DataSet, Subset
 
 
 def check(data: DataSet) -> None:
+    """Raise UserError if the data is empty, inconsistent or not finite."""
     for part, purpose in ((data.train, "training"), (data.test, "test")):
         _check_part(part, f"the {purpose} data")
         if data.classes and part.has_classes:
@@ -34,4 +35,4 @@ def _check_classes(part: Subset, classes: int, what: str) -> None:
     labels = part.targets
     bad = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(bad):
-        raise UserError(f"{what}: the label of sample {bad[0]} is {labels[bad[0]]}; labels are 0 to {classes - 1}")
+        raise UserError(f"{what}: the label of sample {bad[0]} is {labels[bad[0]]}; it must be in 0 to {classes - 1}")

@@ -1,5 +1,7 @@
-"""Handwritten digits, embedded: the 1,797 real 8×8 images that scikit-learn ships (UCI "optical recognition of
-handwritten digits", E. Alpaydin and C. Kaynak, CC BY 4.0), 80 % for training and 20 % for testing.
+"""Handwritten digits, included in the package.
+
+The 1,797 real 8×8 images of scikit-learn (UCI "optical recognition of handwritten digits", E. Alpaydin and C. Kaynak,
+CC BY 4.0), 80 % for training and 20 % for testing.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ _TEST_SHARE = 0.2
 
 @dataclass(kw_only=True)
 class Digits(Recipe):
-    """Handwritten digits, 10 classes, embedded real data."""
+    """Handwritten digits, 10 classes, real data included in the package."""
 
     model: str = networks.one_of("small-cnn", "small-mlp", "cnn", "over-cnn", "lenet5", "eafl-cnn")
-    split: str | dict[str, Any] = param("dirichlet", "how training data is dealt to devices: list splits")
+    split: str | dict[str, Any] = param("dirichlet", "how training samples are assigned to devices; see list splits")
 
     def data(self, setting: Setting) -> DataSet:
         with np.load(_FILE) as stored:

@@ -12,12 +12,14 @@ from testbed.wire.messages import Vector
 class FlatModel:
     """A network whose parameters and gradients are views into two flat tensors.
 
-    Loading a model, stepping and taking a delta are then one vector operation each, whatever the network.
+    So loading a model, a step and a difference of models are one vector operation each for every network.
     """
 
     def __init__(self, module: nn.Module) -> None:
         if next(module.buffers(), None) is not None:
-            raise ValueError("networks with buffers (batch norm) are not supported: use group norm, or fold them")
+            raise ValueError(
+                "networks with buffers (batch norm) are not supported: use group norm, or merge them into the weights"
+            )
         self.module = module
         self.names: list[tuple[str, torch.Size]] = [(name, p.shape) for name, p in module.named_parameters()]
         size = sum(p.numel() for p in module.parameters())
@@ -33,5 +35,6 @@ class FlatModel:
             start = end
 
     def load(self, vector: Vector) -> None:
-        # received vectors are read-only buffers, which from_numpy warns about; as a source of copy_ that is fine
+        """Set all parameters."""
+        # torch.from_numpy would warn about a received vector, which is read-only
         np.copyto(self.vector.numpy(), vector)

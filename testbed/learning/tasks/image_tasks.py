@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class _Images(Recipe):
-    """A data set of images by its name in the store, and a network by its."""
+    """A data set of images and a network, each by name."""
 
     stored: ClassVar[str]
     model: str
 
     def data(self, setting: Setting) -> DataSet:
-        from testbed.learning.data import loader  # readers and downloads, which most commands do without
+        from testbed.learning.data import loader  # most commands do not need readers and downloads
 
         return loader.load(self.stored, progress=setting.progress)
 
@@ -51,7 +51,7 @@ class FashionMnist(_Images):
 
 @dataclass(kw_only=True)
 class Cifar10(_Images):
-    """CIFAR-10: 50,000 + 10,000 colour pictures (or a part of them), 32×32, 10 classes."""
+    """CIFAR-10: 50,000 + 10,000 colour pictures (or a subset), 32×32, 10 classes."""
 
     stored: ClassVar[str] = "cifar10"
     model: str = networks.one_of("lenet", "vgg11")
@@ -63,4 +63,4 @@ class Femnist(_Images):
 
     stored: ClassVar[str] = "femnist"
     model: str = networks.one_of("femnist-cnn")
-    split: str | dict[str, Any] = param("natural", "how training data is dealt to devices: list splits")
+    split: str | dict[str, Any] = param("natural", "how training samples are assigned to devices; see list splits")

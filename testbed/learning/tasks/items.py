@@ -1,4 +1,4 @@
-"""Torch data sets as arrays, which splits and tasks work on: any object with a length and items (input, target)."""
+"""Converts torch data sets to arrays: any object with a length and items (input, target)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from testbed.learning.data.dataset import DataSet, Indices, Subset
 
 
 def as_arrays(train: Any, test: Any) -> DataSet:
-    """Both data sets. Targets are read once, now; inputs when they are needed, so that transforms have their say."""
+    """Return both data sets. Targets are read now; inputs when they are needed, so that transforms apply each time."""
     parts = [_part(dataset, purpose) for dataset, purpose in ((train, "training"), (test, "test"))]
-    # labels of ±1 are for a loss of the task's own; others count from 0
+    # labels of ±1 are possible with the task's own loss; others start at 0
     counted = all(part.has_classes and part.targets.min() >= 0 for part in parts)
     classes = max(int(part.targets.max()) for part in parts) + 1 if counted else 0
     return DataSet(train=parts[0], test=parts[1], classes=tuple(map(str, range(classes))))
@@ -27,7 +27,7 @@ def _part(dataset: Any, purpose: str) -> Subset:
         raise UserError(f"the {purpose} data has no length; a task needs data sets with __len__ and [i]") from None
     if length == 0:
         raise UserError(f"the {purpose} data is empty")
-    tensors = getattr(dataset, "tensors", None)  # of a TensorDataset: nothing has to be put together item by item
+    tensors = getattr(dataset, "tensors", None)  # a TensorDataset has arrays already
     if tensors is not None and len(tensors) == 2:
         return Subset(inputs=_array(tensors[0]), targets=_array(tensors[1]))
     first, target = _item(dataset, 0, purpose)
@@ -36,8 +36,8 @@ def _part(dataset: Any, purpose: str) -> Subset:
         inputs, target = _item(dataset, number, purpose)
         for own, other in ((inputs, first), (target, targets[0])):
             if own.shape != other.shape:
-                shapes = f"has the shape {own.shape}, and item 0 {other.shape}"
-                raise UserError(f"item {number} of the {purpose} data {shapes}; all samples must be alike")
+                shapes = f"has the shape {own.shape}, but item 0 has {other.shape}"
+                raise UserError(f"item {number} of the {purpose} data {shapes}; all samples must have the same shape")
         targets.append(target)
     return Subset(inputs=_Items(dataset), targets=np.stack(targets))
 
@@ -49,7 +49,7 @@ def _item(dataset: Any, number: int, purpose: str) -> tuple[npt.NDArray[Any], np
     inputs, target = _array(item[0]), _array(item[1])
     for what, array in (("input", inputs), ("target", target)):
         if not np.issubdtype(array.dtype, np.number):
-            raise UserError(f"the {what} of item {number} of the {purpose} data is no array of numbers")
+            raise UserError(f"the {what} of item {number} of the {purpose} data is not an array of numbers")
         if not np.isfinite(array).all():
             raise UserError(f"the {what} of item {number} of the {purpose} data is not finite (NaN or infinite)")
     return inputs, target
@@ -69,5 +69,5 @@ class _Items:
 
 
 def _array(value: Any) -> npt.NDArray[Any]:
-    """Of a tensor, which may ask for gradients, or of anything else that is made of numbers."""
+    """Convert a tensor, which may require gradients, or any other numbers."""
     return np.asarray(value.detach() if hasattr(value, "detach") else value)

@@ -1,11 +1,11 @@
 """Linear regression and a linear support vector machine on generated data.
 
 A. Forootani, R. Iervolino: Asynchronous Federated Learning: A Scalable Approach for Decentralized Machine Learning.
-2025, Section VI: 2000 samples of 10 inputs, x ~ U[−5, 5], w ~ U[2, 4], y = wᵀx + 5, with N(0, 0.2) on top for
+2025, Section VI: 2000 samples of 10 inputs, x ~ U[−5, 5], w ~ U[2, 4], y = wᵀx + 5, plus N(0, 0.2) for
 regression; for the SVM, labels by whether y > 0.
 
-Departures: 500 further samples are made for testing, which the paper does not tell of. Regression has no labels for a
-Dirichlet split to go by: it draws the devices' sizes.
+Departures: 500 further samples are generated for testing; the paper does not mention any. Regression has no labels,
+so a Dirichlet split draws the sizes of the devices' shares.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BIAS, _NOISE = 5.0, 0.2
 @dataclass(kw_only=True)
 class _Linear(Recipe):
     model: str = networks.one_of("linear")
-    split: str | dict[str, Any] = param("dirichlet", "how training data is dealt to devices: list splits")
+    split: str | dict[str, Any] = param("dirichlet", "how training samples are assigned to devices; see list splits")
 
     def network(self, data: DataSet) -> nn.Module:
         from testbed.learning.models import building

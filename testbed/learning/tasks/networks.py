@@ -1,4 +1,4 @@
-"""The parameter ``model`` of a task: which networks it may have, and what they are."""
+"""The parameter ``model`` of a task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from testbed.learning import models
 
 
 def one_of(*names: str) -> Any:
-    """A parameter that names one of these networks; the first is the default."""
+    """Return a parameter that names one of these networks; the first is the default."""
     known = models.NETWORKS
     meaning = "; ".join(f"{name}: {known[name].title}, {known[name].parameters:,} parameters" for name in names)
     return param(names[0], meaning, choices=names)

@@ -1,7 +1,7 @@
-"""What a profile's ``task`` names: a class with parameters that says how data, network and loss are made.
+"""The base class of tasks in profiles: its parameters and methods define data, split, network, loss and metrics.
 
-A task of one's own derives from :class:`Recipe` and defines ``data`` and ``network``; the rest has defaults. Nothing
-here imports torch: the launcher lists, checks and deals without it.
+A user's own task derives from :class:`Recipe` and defines ``data`` and ``network``; the rest has defaults. Nothing
+here imports torch: the launcher lists, checks and partitions without it.
 """
 
 from __future__ import annotations
@@ -30,52 +30,53 @@ if TYPE_CHECKING:
     from testbed.learning.tasks.task import Task
 
     Datasets: TypeAlias = tuple[Dataset[Any], Dataset[Any]]
-    """For training and for testing; an item is (input, target)."""
+    """Training data and test data; an item is (input, target)."""
 
 
 @dataclass(kw_only=True)
 class Recipe(ABC):
-    """The parameters of a task."""
+    """A task before its data is loaded; its fields are its parameters."""
 
     split: str | dict[str, Any] = param(
-        "iid", "how training data is dealt to devices: a name (list splits), or a table with name and parameters"
+        "iid",
+        "how training samples are assigned to devices: a name (see list splits), or a table with name and parameters",
     )
     test_samples: int | None = param(
-        None, "how many test samples are scored, drawn by the data seed; unset: all", at_least=1
+        None, "number of test samples that are scored, drawn with the data seed; unset: all", at_least=1
     )
 
-    # ---- to be defined
+    # ---- must be defined
 
     @abstractmethod
     def data(self, setting: Setting) -> DataSet | Datasets:
-        """The data of all devices: arrays, or two torch data sets. Whatever is drawn is drawn by the data seed."""
+        """Return the data of all devices: arrays, or two torch data sets. Random data must use the data seed."""
 
     @abstractmethod
     def network(self, data: DataSet) -> nn.Module:
-        """The network, untrained. torch is seeded with the model seed."""
+        """Return the untrained network. torch is seeded with the model seed."""
 
-    # ---- to be defined where classification by cross-entropy is not what is meant
+    # ---- may be defined; the default is classification by cross-entropy
 
     def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Mean over the samples."""
+        """Return the mean loss over the samples."""
         from torch.nn.functional import cross_entropy
 
         return cross_entropy(outputs, targets)
 
     def metrics(self, outputs: torch.Tensor, targets: torch.Tensor) -> Mapping[str, float]:
-        """Means over the samples, beside the loss."""
+        """Return means of other metrics over the samples, by name."""
         from testbed.learning.tasks.task import accuracy
 
         return accuracy(outputs, targets)
 
     def derived(self, means: Mapping[str, float]) -> Mapping[str, float]:
-        """What follows from the means over all test samples, and is none itself."""
+        """Return metrics that follow from the means over all test samples, such as perplexity."""
         return {}
 
-    # ---- what the testbed does with it
+    # ---- called by the testbed
 
     def open(self, setting: Setting) -> Task:
-        """Everything loaded, dealt and built."""
+        """Load and partition the data, build the network, and return the task."""
         import torch
 
         from testbed.learning.tasks.task import Task
@@ -83,7 +84,7 @@ class Recipe(ABC):
         data = self.dataset(setting)
         shards, test = self.partition(data, setting)
         with torch.random.fork_rng(devices=[]):
-            # not the seed itself: data that is drawn with torch, by the same number, would be made of the weights
+            # not the seed itself: data that a task draws with torch and the same seed would equal the weights
             torch.manual_seed(int(np.random.SeedSequence([setting.model_seed, 4]).generate_state(1)[0]))
             module = self.network(data)
         return Task(
@@ -97,7 +98,7 @@ class Recipe(ABC):
         )
 
     def dataset(self, setting: Setting) -> DataSet:
-        """The data as arrays, checked."""
+        """Return the checked data as arrays. Raises UserError."""
         found: object = self.data(setting)
         if isinstance(found, DataSet):
             data = found
@@ -106,29 +107,29 @@ class Recipe(ABC):
         else:
             given = type(found).__name__ + (f" of {len(found)}" if isinstance(found, (tuple, list)) else "")
             raise UserError(
-                f"{type(self).__name__}.data gave {given}; it must give two data sets, to train and to test with,"
-                " or a DataSet"
+                f"{type(self).__name__}.data returned {given}; it must return two data sets, for training and for"
+                " testing, or a DataSet"
             )
         checking.check(data)
         return data
 
     def partition(self, data: DataSet, setting: Setting) -> tuple[list[Indices], Indices]:
-        """What :meth:`deal` gives, checked: it may be a user's own."""
+        """Return the checked result of :meth:`assign`, which may be a user's own. Raises ParameterError."""
         shards, test = self.assign(data, setting)
         who = type(self).__name__
         return (
             checked.shares(shards, len(data.train), setting.devices, who),
-            checked.share(test, len(data.test), f"{who}.deal gave to test with"),
+            checked.share(test, len(data.test), f"{who}.assign returned for testing"),
         )
 
     def assign(self, data: DataSet, setting: Setting) -> tuple[list[Indices], Indices]:
-        """The training samples of each device, and the test samples that are scored. May be overridden."""
+        """Return the training samples of each device, and the test samples that are scored. May be overridden."""
         rng = np.random.default_rng([setting.data_seed, 1])
         try:
             shards = checked.assign_checked(self._split(), data.train, setting.devices, rng)
         except ParameterError as error:
             raise ParameterError(f"split.{error.key}", error.problem) from None
-        test = _tested(data, shards)
+        test = _test_samples(data, shards)
         if self.test_samples is not None and self.test_samples < len(test):
             test = np.sort(rng.choice(test, self.test_samples, replace=False))
         return shards, test
@@ -140,11 +141,11 @@ class Recipe(ABC):
         return split
 
 
-def _tested(data: DataSet, shards: Sequence[Indices]) -> Indices:
-    """All; but where owners have samples of both kinds, not those of owners whose training samples nobody has."""
-    everything = np.arange(len(data.test), dtype=np.int64)
+def _test_samples(data: DataSet, shards: Sequence[Indices]) -> Indices:
+    """Return all test samples; if they have owners, only those of owners whose training samples are assigned."""
+    all_samples = np.arange(len(data.test), dtype=np.int64)
     if data.train.owners is None or data.test.owners is None:
-        return everything
-    partition = np.unique(data.train.owners[np.concatenate(shards)])
-    own = everything[np.isin(data.test.owners, partition)]
-    return own if len(own) else everything
+        return all_samples
+    assigned = np.unique(data.train.owners[np.concatenate(shards)])
+    own = all_samples[np.isin(data.test.owners, assigned)]
+    return own if len(own) else all_samples

@@ -1,4 +1,4 @@
-"""What a task is opened for."""
+"""What a task needs to know about the experiment."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from testbed.common.progress import NO_PROGRESS, Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How many devices share the data, the two seeds of a task, and who is told while files are fetched and read."""
+    """The number of devices, the two seeds of a task, and the receiver of progress reports."""
 
     devices: int
     data_seed: int = 0
-    """Of the split, and of data that is generated."""
+    """Seed of the split and of generated data."""
     model_seed: int = 0
     progress: Progress = NO_PROGRESS

@@ -1,4 +1,4 @@
-"""Next-character prediction on Shakespeare's plays, by role: 80 characters in, the one after them out (LEAF)."""
+"""Next-character prediction on Shakespeare's plays, by role: the character after 80 others (LEAF)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,12 @@ class Shakespeare(Recipe):
     stored: ClassVar[str] = "shakespeare"
 
     model: str = networks.one_of("char-lstm")
-    split: str | dict[str, Any] = param("natural", "how training data is dealt to devices: list splits")
-    stride: int = param(1, "a sample begins at every so-manieth character; 1: at each, as in LEAF", at_least=1)
+    split: str | dict[str, Any] = param("natural", "how training samples are assigned to devices; see list splits")
+    stride: int = param(
+        1,
+        "distance between the first characters of two samples; 1: a sample at every character, as in LEAF",
+        at_least=1,
+    )
 
     def data(self, setting: Setting) -> DataSet:
         from testbed.learning.data import loader
@@ -40,4 +44,4 @@ class Shakespeare(Recipe):
         return building.build(self.model, classes=len(data.classes))
 
     def derived(self, means: Mapping[str, float]) -> Mapping[str, float]:
-        return {"perplexity": math.exp(min(means["loss"], 700.0))}  # above, no float holds it
+        return {"perplexity": math.exp(min(means["loss"], 700.0))}  # exp of more overflows

@@ -1,7 +1,8 @@
-"""FEMNIST and Shakespeare with smaller networks than AsyncFedED's, so that two cores carry ten devices.
+"""FEMNIST and Shakespeare with smaller networks than AsyncFedED's, so that two cores can run ten devices.
 
 The layers are those of the paper (Wang et al. 2022, appendix B.1); only their widths, the first stride and the part
-of the text that is read are smaller. Not in the catalogue: ``task = "testbed.learning.tasks.smaller_tasks:SmallFemnist"``.
+of the text that is read are smaller. They are not in the catalogue; use
+``task = "testbed.learning.tasks.smaller_tasks:SmallFemnist"``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class SmallFemnist(Femnist):
     """FEMNIST with 8 and 16 filters instead of 32 and 64: 26,238 parameters."""
 
-    filters: int = param(8, "of the first convolution; the second has twice as many", at_least=1)
+    filters: int = param(8, "filters of the first convolution; the second has twice as many", at_least=1)
 
     def network(self, data: DataSet) -> nn.Module:
         from torch import nn
@@ -40,10 +41,10 @@ class SmallFemnist(Femnist):
 
 @dataclass(kw_only=True)
 class SmallShakespeare(Shakespeare):
-    """Shakespeare with two LSTM layers of 32 instead of 256, which read the last 5 characters of the 80."""
+    """Shakespeare with two LSTM layers of 32 instead of 256, which read the last 5 of the 80 characters."""
 
     hidden: int = param(32, "width of an LSTM layer", at_least=1)
-    read: int = param(5, "how many characters before the one that is asked for are read", at_least=1, at_most=80)
+    read: int = param(5, "number of characters that are read before the predicted one", at_least=1, at_most=80)
 
     def network(self, data: DataSet) -> nn.Module:
         from testbed.learning.models.text_networks import CharLSTM

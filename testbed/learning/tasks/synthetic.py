@@ -1,4 +1,4 @@
-"""Synthetic(α, β): every device has a model and inputs of its own, so that both differ as much as one likes.
+"""Synthetic(α, β): every device has a model and inputs of its own; α and β control how much they differ.
 
 T. Li, A. K. Sahu, M. Zaheer, M. Sanjabi, A. Talwalkar, V. Smith: Federated Optimization in Heterogeneous Networks.
 MLSys 2020, Section 5.1.
@@ -6,9 +6,10 @@ MLSys 2020, Section 5.1.
 Symbols: device k draws u_k ~ N(0, α), B_k ~ N(0, β), and of them W_k, b_k ~ N(u_k, 1), v_k ~ N(B_k, 1);
 inputs x ~ N(v_k, Σ) with Σ diagonal, Σ_jj = j^−1.2; labels y = argmax(W_k x + b_k).
 
-Reading: α and β are standard deviations, as in the authors' generator; for (0, 0) and (1, 1) that is all one. Samples
-of a device follow a power law in the paper and are log-normal in the generator (50 + e^N(4, 2)), which we follow; a
-cap keeps one device from having nearly all. A tenth of each device's samples is for testing (Wang et al. 2022).
+Reading: α and β are standard deviations, as in the authors' generator; for (0, 0) and (1, 1) it makes no difference.
+The number of samples of a device follows a power law in the paper and is log-normal in the generator (50 + e^N(4, 2)),
+which we follow; a maximum prevents that one device has nearly all samples. A tenth of each device's samples is for
+testing (Wang et al. 2022).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Synthetic(Recipe):
     model: str = networks.one_of("mlp")
     alpha: float = param(1.0, "how much the devices' models differ", at_least=0)
     beta: float = param(1.0, "how much the devices' inputs differ", at_least=0)
-    split: str | dict[str, Any] = param("natural", "how training data is dealt to devices: list splits")
+    split: str | dict[str, Any] = param("natural", "how training samples are assigned to devices; see list splits")
 
     def data(self, setting: Setting) -> DataSet:
         rng = np.random.default_rng([setting.data_seed, 0])

@@ -1,4 +1,4 @@
-"""A task that is ready to train: a network over one flat vector, its training data dealt to devices, its test data."""
+"""A task that is ready for training: a network over one flat vector, partitioned training data, test data."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from testbed.learning.tasks.flat_vector import FlatModel
 from testbed.wire.messages import Vector
 
 _PIECE = 512
-"""Samples that go through the network at once. A batch of 25,000 would need memory for the activations of all."""
+"""Samples that the network processes at once: the activations of a batch of 25,000 need too much memory."""
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Metrics = Callable[[torch.Tensor, torch.Tensor], Mapping[str, Any]]
-"""Means by name: numbers, or tensors of one."""
+"""Returns means by name: numbers, or tensors with one element."""
 
 
 def accuracy(outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
-    """Share of the samples whose class got the highest score."""
+    """Return the share of samples whose class has the highest score."""
     return {"accuracy": float((outputs.argmax(dim=1) == targets).float().mean())}
 
 
 class Task:
-    """What a device trains on and the evaluator scores with.
+    """Training for devices and scoring for the evaluator.
 
-    ``loss`` and ``metrics`` are means over the samples that they are given; ``derived`` adds what follows from the
-    means over all test samples, such as perplexity, which is no mean.
+    ``loss`` and ``metrics`` return means over the samples that are passed; ``derived`` computes metrics such as
+    perplexity from the means over all test samples.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class Task:
         self._data = data
         self._test: Indices = np.arange(len(data.test), dtype=np.int64) if test is None else test
         self._loss, self._metrics, self._derived = loss, metrics, derived
-        # one number a channel, over whatever the other axes are
+        # one number for each channel
         shape = (1, -1, *(1,) * max(0, data.train.inputs[np.zeros(1, np.int64)].ndim - 2))
         self._mean, self._std = torch.tensor(data.mean).reshape(shape), torch.tensor(data.std).reshape(shape)
         self._initial = self.model.vector.numpy().copy()
 
     @property
     def size(self) -> int:
-        """Numbers in a model."""
+        """Number of parameters of the network."""
         return self._initial.size
 
     @property
@@ -68,17 +68,18 @@ class Task:
 
     @property
     def labels(self) -> list[tuple[int, ...]] | None:
-        """Of each shard, in order; None where targets are values."""
+        """Labels of each shard, in order; None if targets are values."""
         part = self._data.train
         if not part.has_classes:
             return None
         return [tuple(np.unique(part.labels[shard]).tolist()) for shard in self.shards]
 
     def initial(self) -> Vector:
+        """Return a copy of the initial model."""
         return self._initial.copy()
 
     def gradient(self, samples: Indices) -> float:
-        """Put the gradient of the mean loss over ``samples`` into ``model.gradient``; gives the loss."""
+        """Store the gradient of the mean loss over ``samples`` in ``model.gradient`` and return the loss."""
         self.model.gradient.zero_()
         total = 0.0
         for start in range(0, len(samples), _PIECE):
@@ -90,7 +91,7 @@ class Task:
         return total
 
     def evaluate(self, vector: Vector) -> dict[str, float]:
-        """The loss and the task's other metrics on the test data."""
+        """Return the loss and the other metrics of a model on the test data."""
         self.model.load(vector)
         self.model.module.eval()
         sums: dict[str, float] = {}
@@ -106,17 +107,17 @@ class Task:
         return found | {name: float(value) for name, value in self._derived(found).items()}
 
     def flops(self) -> tuple[int, int]:
-        """FLOPs of one sample (a multiplication and an addition are two): forward, and training."""
+        """Return the FLOPs of one sample (a multiplication and an addition are two): forward, and training."""
         inputs, targets = self._batch(self._data.train, np.zeros(1, np.int64))
         return flops.per_sample(self.model.module, inputs, lambda outputs: self._loss(outputs, targets))
 
     def tensors(self, vector: Vector) -> dict[str, npt.NDArray[Any]]:
-        """The vector as the network's named tensors, for a checkpoint."""
+        """Return the vector as the named tensors of the network, for a file."""
         parts = np.split(vector, np.cumsum([shape.numel() for _, shape in self.model.names])[:-1])
         return {name: part.reshape(shape) for (name, shape), part in zip(self.model.names, parts, strict=True)}
 
     def _batch(self, part: Subset, samples: Indices) -> tuple[torch.Tensor, torch.Tensor]:
-        """Only the samples that are asked for are copied and widened: the rest stays in the pages that all share."""
+        """Copy and convert only these samples: the rest stays in memory that all processes share."""
         inputs = torch.from_numpy(part.inputs[samples])
         if self._data.std:
             inputs = inputs.float().sub_(self._mean).div_(self._std)
@@ -124,5 +125,5 @@ class Task:
 
 
 def _widened(tensor: torch.Tensor) -> torch.Tensor:
-    """Of the two types that networks and losses take: class numbers and letters are int64, the rest is float32."""
+    """Convert to the types that networks and losses need: int64 for classes and characters, else float32."""
     return tensor.float() if tensor.is_floating_point() else tensor.long()

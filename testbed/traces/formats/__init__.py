@@ -1,6 +1,6 @@
-"""Traces that others recorded, in the formats in which they publish them: one small file per format.
+"""Readers for published traces: one file for each format.
 
-A reader gives the entries of a file (``found.py``); ``testbed.trace_tools.importing`` makes profiles of them.
+A reader yields the entries of a file (``found_trace.py``); ``testbed.trace_tools.importing`` makes profiles of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from testbed.traces.formats.found_trace import Reader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFormat:
-    """A format: how it is read, what it is, whose it is, and which options it takes."""
+    """A format: its reader, a description, its origin, and the options that it uses."""
 
     read: Reader
     means: str
@@ -34,7 +34,10 @@ class TraceFormat:
 
 KINDS = {
     "csv": TraceFormat(
-        read=own.read, options=("up",), means="own CSV, checked: t_s,mbps (a rate) or t_s,available", source="own CSV"
+        read=own.read,
+        options=("up",),
+        means="CSV of this project: t_s,mbps (a rate) or t_s,available",
+        source="CSV of this project",
     ),
     "mahimahi": TraceFormat(
         read=mahimahi.read,
@@ -60,7 +63,7 @@ KINDS = {
     ),
     "flash-state": TraceFormat(
         read=flash_state.read,
-        means="states of phones, JSON: there while locked, on Wi-Fi and charging",
+        means="states of phones, JSON: available while locked, on Wi-Fi and charging",
         source="FLASH state_traces (Yang et al., WWW 2021)",
     ),
     "ucc5g": TraceFormat(
@@ -84,4 +87,4 @@ KINDS = {
         source="availability list",
     ),
 }
-"""Every format that can be imported."""
+"""Name → format, for all formats that can be imported."""

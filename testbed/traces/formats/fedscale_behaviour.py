@@ -1,6 +1,6 @@
 """FedScale's ``client_behave_trace``: a table of client → {active, inactive, finish_time, …}, as pickle or JSON.
 
-A client is there from active[i] to inactive[i], in seconds modulo finish_time (``fedscale/cloud/internal/
+A client is available from active[i] to inactive[i], in seconds modulo finish_time (``fedscale/cloud/internal/
 client_metadata.py``). The rest (duration, model) is not needed.
 """
 
@@ -26,9 +26,11 @@ def _found(client: str, table: object, place: str) -> FoundTrace:
     period = number(finish, place, "finish_time", least=1e-3)
     starts, ends = _moments(active, place, "active"), _moments(inactive, place, "inactive")
     if len(starts) == len(ends) + 1:
-        ends = [*ends, period]  # still there when the recording ended
+        ends = [*ends, period]  # still available when the recording ended
     if len(starts) != len(ends):
-        raise UserError(f"{place}: has {len(starts)} times in active and {len(ends)} in inactive; they go in pairs")
+        raise UserError(
+            f"{place}: has {len(starts)} times in active and {len(ends)} in inactive; there must be as many of both"
+        )
     trace = availability_trace(zip(starts, ends, strict=True), period, place)
     return FoundTrace(name=f"client-{client}", availability=trace)
 

@@ -1,8 +1,8 @@
 """FedScale's ``client_device_capacity``: a table of client → {computation, communication}, as pickle or JSON.
 
 ``computation`` is milliseconds per sample of inference, and FedScale counts training as three times that.
-``communication`` is kbit/s: its README does not say so, but the sizes that its aggregator divides by it are kbit.
-Neither knows the model or the data (Lai et al., ICML 2022; ``benchmark/dataset/data/device_info/README.md``).
+``communication`` is in kbit/s: the README does not give the unit, but the aggregator divides sizes in kbit by it.
+Neither depends on the model or the data (Lai et al., ICML 2022; ``benchmark/dataset/data/device_info/README.md``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from testbed.traces.formats import table_file
 from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, number
 
 TRAINING = 3
-"""Training a sample takes so many times as long as inference."""
+"""Time to train on a sample ÷ time of inference."""
 _LEAST = 1e-9
 
 

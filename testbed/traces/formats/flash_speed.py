@@ -1,8 +1,8 @@
 """FLASH's ``speed_distri.json`` (Yang et al., WWW 2021): phone → {down_u, down_sigma, up_u, up_sigma}.
 
-A transfer's speed is N(u, σ), drawn again while it is negative. Here the rate is u, and a transfer takes bytes ÷ rate ×
-N(1, spread) with spread = σ ÷ u, at most 1. The unit has to be said: FLASH calls it kb/s, its downloads count KiB/s and
-its uploads divide by 1000 more (``models/device.py``).
+In FLASH, the speed of a transfer is N(u, σ), drawn again while it is negative. Here the rate is u, and a transfer takes
+bytes ÷ rate × N(1, spread) with spread = σ ÷ u, at most 1. The user must give the unit: FLASH calls it kb/s, its code
+uses KiB/s for downloads and divides uploads by a further 1000 (``models/device.py``).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from testbed.traces.formats import table_file
 from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, number
 
 UNITS = {"bit/s": 1e-6, "kbit/s": 1e-3, "Mbit/s": 1.0, "B/s": 8e-6, "kB/s": 8e-3, "KiB/s": 8.192e-3, "MB/s": 8.0}
-"""Mbit/s in one of each."""
+"""Unit → Mbit/s."""
 
 
 def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
     if options.unit is None:
         raise UserError(
-            f"{path}: the unit must be said with --unit, one of {', '.join(UNITS)}: FLASH calls it kb/s, its downloads"
-            " count KiB/s and its uploads divide by 1000 more"
+            f"{path}: give the unit with --unit, one of {', '.join(UNITS)}: FLASH calls it kb/s, but its code uses"
+            " KiB/s for downloads and divides uploads by a further 1000"
         )
     if options.unit not in UNITS:
         raise UserError(f"--unit is {options.unit!r}; {nearest(options.unit, UNITS)}")

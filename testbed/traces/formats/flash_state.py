@@ -1,7 +1,7 @@
 """FLASH's ``state_traces.json`` (Yang et al., WWW 2021): user → {guid, model, messages}.
 
-``messages`` are lines ``2020-01-02 03:04:05<tab>state``. A phone is there while it is locked, on Wi-Fi and charging
-(``models/timer.py``); at first it is none of that. The trace lasts from the first message to the last.
+``messages`` are lines ``2020-01-02 03:04:05<tab>state``. A phone is available while it is locked, on Wi-Fi and
+charging (``models/timer.py``); at first it is none of these. The trace lasts from the first message to the last.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHANGES = {
     "screen_unlock": ("locked", False),
 }
 _OTHERS = re.compile(r"screen_on|screen_off|\d+(\.\d+)?%")
-"""States that change nothing: the screen, and the charge of the battery."""
+"""States that do not affect availability: the screen, and the charge of the battery."""
 
 
 def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
@@ -40,7 +40,7 @@ def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
 def _found(user: str, table: object, place: str) -> FoundTrace:
     (messages,) = table_file.get(table, ("messages",), place)
     if not isinstance(messages, str):
-        raise UserError(f"{place}: messages is {shown(messages)}; it must be a text of lines")
+        raise UserError(f"{place}: messages is {shown(messages)}; it must be a string of lines")
     spans: list[tuple[float, float]] = []
     state = {"charging": False, "wifi": False, "locked": False}
     first = since = None
@@ -49,9 +49,8 @@ def _found(user: str, table: object, place: str) -> FoundTrace:
         first = first or when
         before, moment = moment, (when - first).total_seconds()
         if moment < before:
-            raise UserError(
-                f"{place}, message {number}: is of {when}, before the one above it; times must not decrease"
-            )
+            problem = f"has the time {when}, before that of the message above; times must not decrease"
+            raise UserError(f"{place}, message {number}: {problem}")
         if what in _CHANGES:
             key, value = _CHANGES[what]
             state[key] = value

@@ -1,4 +1,4 @@
-"""The entries of a large JSON object, one at a time: the file is never held whole."""
+"""Reads the entries of a large JSON object one at a time, without loading the whole file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPACE = " \t\r\n"
 
 
 def entries(path: Path) -> Iterator[tuple[str, Any]]:
-    """Key and value of each entry of the object that a JSON file is."""
+    """Yield key and value of each entry of the object in a JSON file. Raises UserError."""
     with opened(path) as file:
         yield from _Parser(file, path).entries()
 
@@ -37,7 +37,7 @@ class _Parser:
         while True:
             key = self._value()
             if not isinstance(key, str):
-                raise self._error("a key is a text")
+                raise self._error("a key must be a string")
             self._expect(":", "':' after a key")
             yield key, self._value()
             if self._expect(",}", "',' or '}' after an entry") == "}":
@@ -45,10 +45,10 @@ class _Parser:
 
     def _end(self) -> None:
         if self._next():
-            raise self._error("something comes after the end of the object")
+            raise self._error("there is text after the end of the object")
 
     def _more(self) -> bool:
-        """Read on: as much again as is waiting, so that a large value is looked at only a few times."""
+        """Double the buffer, so that a large value is parsed only a few times. Return False at the end of the file."""
         if self._ended:
             return False
         chunk = self._file.read(max(_CHUNK, len(self._buffer) - self._place))
@@ -59,7 +59,7 @@ class _Parser:
         return True
 
     def _next(self) -> str:
-        """The next character that is no space; nothing at the end."""
+        """Return the next character that is not a space; empty at the end."""
         while True:
             while self._place < len(self._buffer) and self._buffer[self._place] in _SPACE:
                 self._place += 1
@@ -71,19 +71,19 @@ class _Parser:
     def _expect(self, wanted: str, meant: str) -> str:
         found = self._next()
         if not found or found not in wanted:
-            raise self._error(f"there should be {meant}")
+            raise self._error(f"{meant} is missing")
         self._place += 1
         return found
 
     def _value(self) -> Any:
-        """A whole value: enough comes after it that it cannot be a number cut in two by the end of the buffer."""
+        """Return the next value. Reads beyond its end: the buffer could end inside a number."""
         while True:
             self._next()
             try:
                 value, end = self._decoder.raw_decode(self._buffer, self._place)
-            except (ValueError, RecursionError) as error:  # a number may have too many digits to be one
+            except (ValueError, RecursionError) as error:  # a number may have too many digits
                 if not isinstance(error, json.JSONDecodeError) or not self._more():
-                    raise self._error("a value is not valid, or is cut off") from None
+                    raise self._error("a value is not valid or incomplete") from None
                 continue
             if end + _LOOKAHEAD > len(self._buffer) and self._more():
                 continue
@@ -92,4 +92,4 @@ class _Parser:
 
     def _error(self, problem: str) -> UserError:
         line = self._before + self._buffer.count("\n", 0, self._place) + 1
-        return UserError(f"{self._path}, line {line}: not valid JSON: {problem}; get the file once more")
+        return UserError(f"{self._path}, line {line}: not valid JSON: {problem}; get a new copy")

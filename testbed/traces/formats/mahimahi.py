@@ -1,7 +1,7 @@
 """Mahimahi's link traces (Netravali et al., USENIX ATC 2015; ``traces/README`` and ``link_queue.cc`` of its source).
 
-One line is one opportunity to send 1500 bytes: a whole number of milliseconds since the start. Lines may repeat, never
-decrease, and the last is the length of the trace, which then begins anew.
+A line is one opportunity to send 1500 bytes: a whole number of milliseconds since the start. Lines may repeat but never
+decrease, and the last is the length of the trace, which then repeats.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from testbed.traces.rate import RateTrace
 PACKET = 1500
 _BIN = 0.1
 _DIGITS = 15
-"""Of a line: 30,000 years."""
+"""Maximum length of a line: 30,000 years."""
 
 
 def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
     if path.name.removesuffix(".gz").endswith(".up"):
-        raise UserError(f"{path}: is an uplink by its name; name the downlink (.down), and this one with --up")
+        raise UserError(f"{path}: is an uplink by its name; give the downlink (.down), and this file with --up")
     width = _milliseconds(options.bin or _BIN)
 
     def build() -> FoundTrace:
@@ -34,31 +34,29 @@ def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
 
 
 def link(path: Path, width: int) -> RateTrace:
-    """The rate over time, by what passes in each ``width`` milliseconds."""
+    """Return the rate over time: the mean of each ``width`` milliseconds. Raises UserError."""
     packets: Counter[int] = Counter()
     last = 0
     for number, line in text_file.lines(path):
         if not (line.isascii() and line.isdecimal() and len(line) <= _DIGITS):
-            raise UserError(
-                f"{path}, line {number}: is {line!r:.60}; a line is a whole number of milliseconds, and none is empty"
-            )
+            raise UserError(f"{path}, line {number}: is {line!r:.60}; each line must be a whole number of milliseconds")
         moment = int(line)
         if moment < last:
             raise UserError(
-                f"{path}, line {number}: is {moment}, after {last}; times must not decrease: sort the lines, or leave"
-                " the last one out if the file is cut off there"
+                f"{path}, line {number}: is {moment}, after {last}; times must not decrease: sort the lines, or"
+                " remove the last one if the file is incomplete"
             )
         packets[moment // width] += 1
         last = moment
     if last == 0:
         raise UserError(f"{path}: lasts 0 ms; the last line must be above 0: it is the length of the trace")
-    if last % width == 0:  # what passes in the last moment of the trace belongs to its last bin
+    if last % width == 0:  # packets at the end of the trace belong to its last bin
         packets[last // width - 1] += packets.pop(last // width)
     return rate_trace(_rates(packets, width, last), last / 1000, str(path))
 
 
 def _rates(packets: Counter[int], width: int, last: int) -> Iterator[tuple[float, float]]:
-    """From when on which Mbit/s: of each bin with packets, and of the outages between them, however long."""
+    """Yield begin and Mbit/s of each bin with packets, and of the outages between them."""
     until = 0
     for place in sorted(packets):
         begin = place * width
@@ -69,7 +67,7 @@ def _rates(packets: Counter[int], width: int, last: int) -> Iterator[tuple[float
 
 
 def write(path: Path, trace: RateTrace) -> int:
-    """The trace as opportunities; gives how many. Fewer bytes than half a packet, at any moment, are off."""
+    """Write the trace as opportunities and return their number. At any moment, the error is at most half a packet."""
     end = max(1, round(trace.period * 1000))
     count = 0
     with path.open("w", encoding="ascii") as file:
@@ -78,15 +76,15 @@ def write(path: Path, trace: RateTrace) -> int:
             if waiting is not None:
                 file.write(f"{waiting}\n")
             waiting, count = min(moment, end), count + 1
-        file.write(f"{end}\n")  # the last of them says how long the trace is
+        file.write(f"{end}\n")  # the last line is the length of the trace
     if waiting is None:
         path.unlink()
-        raise UserError(f"{path}: cannot be written: not half a packet of {PACKET} bytes passes in the trace")
+        raise UserError(f"{path}: cannot be written: the trace transfers less than half a packet of {PACKET} bytes")
     return count
 
 
 def _opportunities(trace: RateTrace) -> Iterator[int]:
-    """The millisecond in which the middle of each packet passes."""
+    """Yield the millisecond in which the middle of each packet is sent."""
     passed, packets = 0.0, 0
     pieces = list(trace.pieces)
     ends = [*(moment for moment, _ in pieces[1:]), trace.period]

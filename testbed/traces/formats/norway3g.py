@@ -1,8 +1,8 @@
 """Commutes on Norwegian 3G (Riiser et al., MMSys 2013; datasets.simula.no/hsdpa-tcp-logs).
 
 The logs have six columns: Unix time, t_ms, latitude, longitude, bytes since the line above, ms since the line above.
-Also read: the three columns ``t_ms bytes recv_ms`` of them, and many traces in one table, ``trace,t_s,mbps``, where a
-rate is that of the time since the row above, as in Pensieve's files.
+Two other layouts are read: only the three columns ``t_ms bytes recv_ms``, and many traces in one table,
+``trace,t_s,mbps``, where a rate is that of the time since the row above, as in Pensieve's files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from testbed.traces.formats import pensieve, text_file
 from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, cell, rate_trace
 
 _COLUMNS = {6: (1, 4, 5), 3: (0, 1, 2)}
-"""How many a line has → where t_ms, bytes and ms are."""
+"""Number of columns → positions of t_ms, bytes and ms."""
 
 
 def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
@@ -40,7 +40,7 @@ def _found(name: str, rows: Iterable[tuple[int, dict[str, str]]], path: Path) ->
 
 
 def _log(path: Path) -> tuple[list[tuple[float, float]], float]:
-    """Rows of a rate trace, and its end."""
+    """Return the rows of a rate trace, and its end. Raises UserError."""
     rates: list[tuple[float, float]] = []
     total, last, waiting = 0.0, -1.0, 0.0
     for number, line in text_file.lines(path):
@@ -48,7 +48,9 @@ def _log(path: Path) -> tuple[list[tuple[float, float]], float]:
         if not cells:
             continue
         if len(cells) not in _COLUMNS:
-            raise UserError(f"{place}: has {len(cells)} columns; it must be t_ms, bytes, ms, or the six of the logs")
+            raise UserError(
+                f"{place}: has {len(cells)} columns; it must have t_ms, bytes, ms, or the six columns of the logs"
+            )
         names = zip(("t_ms", "bytes", "ms"), _COLUMNS[len(cells)], strict=True)
         moment, size, milliseconds = (cell(cells[column], place, name) for name, column in names)
         if moment < last:

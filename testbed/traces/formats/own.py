@@ -1,6 +1,6 @@
-"""Our own CSV of a rate (``t_s,mbps``) or of availability (``t_s,available``): checked, then copied.
+"""The project's own CSV of a rate (``t_s,mbps``) or of availability (``t_s,available``).
 
-``testbed/traces/rate.py`` and ``availability.py`` tell the format.
+``testbed/traces/rate.py`` and ``availability.py`` describe the format.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
         up = rate.read(options.up) if options.up is not None else None
         if is_availability(path):
             if up is not None:
-                raise UserError(f"{path}: is about availability; --up goes with a rate (t_s,mbps)")
+                raise UserError(f"{path}: contains availability; --up is only for a rate (t_s,mbps)")
             return FoundTrace(name=name, availability=availability.read(path))
         return FoundTrace(name=name, down=rate.read(path), up=up)
 
@@ -29,6 +29,6 @@ def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
 
 
 def is_availability(path: Path) -> bool:
-    """By its header; anything else is taken for a rate, whose reader says what is wrong with it."""
+    """Return whether the header is that of availability; else the reader of rates reports errors."""
     _, header = next(text_file.lines(path), (1, ""))
     return header.replace(" ", "") == "t_s,available"

@@ -1,6 +1,6 @@
 """Pensieve's traces (Mao et al., SIGCOMM 2017; ``traces/README.md`` and ``sim/env.py``): ``time_s throughput_mbps``.
 
-A rate is that of the time since the line above, so the first line only says when the trace begins.
+A rate is that of the time since the line above, so the first line only defines when the trace begins.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
 
 
 def trace(samples: Iterable[tuple[int, float, float]], path: Path, place: str) -> RateTrace:
-    """Of (line, seconds, Mbit/s)."""
+    """Return a trace of samples (line, seconds, Mbit/s). Raises UserError."""
     begun: float | None = None
     end = 0.0
     rates: list[tuple[float, float]] = []

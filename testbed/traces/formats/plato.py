@@ -1,9 +1,10 @@
-"""Lists of availability, for clients as Plato numbers them (Su et al., github.com/TL-System/plato), as JSON.
+"""Lists of availability as JSON, for clients as Plato numbers them (Su et al., github.com/TL-System/plato).
 
-Plato itself has no file of availability: it takes every client to be there. What its users feed it with is read here:
+Plato itself has no format for availability: it assumes that every client is available. Two formats of its users are
+read:
 
-* spans: ``{"1": [[0, 60], [120, 300]], "2": …}``, in seconds; the trace of each ends with the last span of any client;
-* slots: ``{"1": [1, 1, 0, 1], "2": …}``, 1 or 0 (or true and false) per round, whose length is given by ``--slot``.
+* spans: ``{"1": [[0, 60], [120, 300]], "2": …}``, in seconds; all traces end with the last span of any client;
+* slots: ``{"1": [1, 1, 0, 1], "2": …}``, 1 or 0 (or true and false) per round; ``--slot`` gives the length of a round.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def _found(name: str, value: list[Any], ends: list[Any], slot: float | None, pat
     place = f"{path}, {name!r}"
     trace = _of_spans(value, ends, place) if _has_spans(value) else _of_slots(value, slot, place)
     if slot is not None and _has_spans(value):
-        raise UserError(f"{place}: has spans in seconds, and no rounds; leave --slot out")
+        raise UserError(f"{place}: has spans in seconds, not rounds; leave --slot out")
     return FoundTrace(name=f"client-{name}" if name.isdecimal() else name, availability=trace)
 
 
@@ -41,7 +42,7 @@ def _of_spans(spans: list[Any], ends: list[Any], place: str) -> AvailabilityTrac
         start, end = (number(each, place, f"span {i}") for each in span)
         if start < last or end < start:
             raise UserError(
-                f"{place}: span {i} is {span}, after {last:g}; spans follow each other, and end after they begin"
+                f"{place}: span {i} is {span}, after {last:g}; spans must be in order, and end after they begin"
             )
         pairs.append((start, end))
         last = end
@@ -50,9 +51,9 @@ def _of_spans(spans: list[Any], ends: list[Any], place: str) -> AvailabilityTrac
 
 def _of_slots(slots: list[Any], slot: float | None, place: str) -> AvailabilityTrace:
     if slot is None:
-        raise UserError(f"{place}: has one value per round; say how many seconds a round is with --slot")
+        raise UserError(f"{place}: has one value per round; give the seconds of a round with --slot")
     if not all(value in (0, 1) for value in slots):
-        raise UserError(f"{place}: a value is neither 1 nor 0; it must be 1 (there) or 0 (away) per round")
+        raise UserError(f"{place}: a value is neither 1 nor 0; it must be 1 (available) or 0 (away) per round")
     spans = [(i * slot, (i + 1) * slot) for i, value in enumerate(slots) if value]
     return availability_trace(spans, len(slots) * slot, place)
 

@@ -1,4 +1,4 @@
-"""Tables of many clients, as JSON or as a pickle of the same shape."""
+"""Tables of many clients, as JSON or as a pickle of the same structure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from testbed.traces.formats.found_trace import shown
 
 
 def entries(path: Path) -> Iterator[tuple[str, Any]]:
-    """Name and value of each client. JSON is streamed; a pickle has to be held."""
+    """Yield name and value of each client. JSON is streamed; a pickle is loaded as a whole. Raises UserError."""
     if _is_json(path):
         yield from json_stream.entries(path)
         return
     table = unpickle.load(path)
     if not isinstance(table, dict):
-        raise UserError(f"{path}: holds a {type(table).__name__}; it must be a table of clients")
+        raise UserError(f"{path}: contains a {type(table).__name__}; it must be a table of clients")
     yield from ((str(name), value) for name, value in table.items())
 
 
 def get(table: object, keys: tuple[str, ...], place: str) -> list[Any]:
-    """The values of some keys of a client's table."""
+    """Return the values of some keys of a client's table. Raises UserError if one is missing."""
     if not isinstance(table, Mapping):
         raise UserError(f"{place}: is {shown(table)}; it must be a table with {', '.join(keys)}")
     missing = [key for key in keys if key not in table]

@@ -1,4 +1,4 @@
-"""Lines and rows of files as they are found in the wild, and what their names say."""
+"""Lines and rows of text files from other sources."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from testbed.common.errors import UserError
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Number and text of each line, without its end."""
-    # only numbers and names of columns are taken: a letter in another encoding does not matter
+    """Yield number and text of each line, without the line end."""
+    # only numbers and column names are used: another encoding does not matter
     with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as text:
         for number, line in enumerate(text, 1):
             yield number, line.rstrip("\r\n")
 
 
 def rows(path: Path, needed: tuple[str, ...], layout: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Number and cells of each row of a CSV with a header that has at least the columns ``needed``."""
+    """Yield number and cells of each row of a CSV. Raises UserError if a column of ``needed`` is missing."""
     numbered = lines(path)
     header = [name.strip() for name in next(csv.reader([next(numbered, (1, ""))[1]]), [])]
     missing = [name for name in needed if name not in header]
@@ -33,15 +33,15 @@ def rows(path: Path, needed: tuple[str, ...], layout: str) -> Iterator[tuple[int
             continue
         cells = next(csv.reader([line]))
         if len(cells) < len(header):
+            problem = f"has {len(cells)} cells, but the header has {len(header)}"
             raise UserError(
-                f"{path}, line {number}: has {len(cells)} cells, and the header {len(header)}; if the file is cut off"
-                " there, leave the line out or get it once more"
+                f"{path}, line {number}: {problem}; if the file is incomplete, remove the line or get a new copy"
             )
         yield number, {name: value.strip() for name, value in zip(header, cells, strict=False)}
 
 
 def stem(path: Path) -> str:
-    """The name of a file without what it says about its format."""
+    """Return the name of a file without its suffixes."""
     name = path.name.removesuffix(".gz")
     for ending in (".csv", ".txt", ".log", ".json", ".pkl", ".pickle", ".down", ".up", ".dat"):
         name = name.removesuffix(ending)

@@ -1,8 +1,9 @@
-"""5G and 4G of an Irish operator (Raca et al., MMSys 2020): G-NetTrack's CSV, one row a second, kbit/s, ``-``: unknown.
+"""5G and 4G of an Irish operator (Raca et al., MMSys 2020): G-NetTrack's CSV, one row per second, kbit/s.
 
-Also read: many of them in one table, ``trace,mobility,second,network_mode,dl_kbps,ul_kbps,ping_avg_ms,ping_loss``.
-A rate holds until the next row. Only the download is taken: the upload is what a phone sent while it downloaded, which
-says nothing about what it could have sent. Half the median round trip, where there is one, is the delay.
+``-`` means unknown. Another layout is read as well: many logs in one table,
+``trace,mobility,second,network_mode,dl_kbps,ul_kbps,ping_avg_ms,ping_loss``.
+A rate is valid until the next row. Only the download rate is used: the upload rate is what a phone sent while it
+downloaded, not what it could have sent. The delay is half the median round trip, if there is one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from testbed.traces.formats import text_file
 from testbed.traces.formats.found_trace import Entry, FoundTrace, ImportOptions, cell, rate_trace
 
 _UNKNOWN = ("", "-")
-_NOTE = "up: what the phone sent while it downloaded is not what it could have sent, so it was not taken"
+_NOTE = "up: the recorded upload rate is what the phone sent while it downloaded, not what it could have sent; ignored"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ def read(path: Path, options: ImportOptions) -> Iterator[Entry]:
 
 
 def _one(path: Path) -> Iterator[LogRow]:
-    """As G-NetTrack wrote it."""
+    """Yield the rows of a log of G-NetTrack."""
     needed = ("Timestamp", "DL_bitrate")
     begun: datetime | None = None
     for number, row in text_file.rows(path, needed, "G-NetTrack's: Timestamp,Longitude,…,DL_bitrate,UL_bitrate,…"):
@@ -70,11 +71,11 @@ def _found(name: str, rows: Iterable[LogRow], path: Path, *, trim: bool) -> Foun
         place = f"{path}, line {row.line}"
         if row.second < last:
             raise UserError(
-                f"{place}: is of second {row.second:g}, after {last:g}; times must not decrease: sort the rows"
+                f"{place}: second is {row.second:g}, after {last:g}; times must not decrease: sort the rows"
             )
         if row.ping_ms not in _UNKNOWN:
             pings.append(cell(row.ping_ms, place, "the round trip"))
-        if row.kbps not in _UNKNOWN and row.second > last:  # of two in one second, the first counts
+        if row.kbps not in _UNKNOWN and row.second > last:  # the first of two rows in one second counts
             mbps = cell(row.kbps, place, "the rate") / 1000
             if rates or mbps > 0 or not trim:
                 rates.append((row.second, mbps))

@@ -7,7 +7,7 @@ import pytest
 from testbed.common.clock import ManualClock, WallClock
 
 
-def test_a_manual_clock_moves_only_when_told_to() -> None:
+def test_a_manual_clock_moves_only_when_it_is_advanced() -> None:
     clock = ManualClock()
     assert (clock.now(), clock.now()) == (0.0, 0.0)
     clock.advance_to(2.5)
@@ -31,4 +31,4 @@ def test_a_wall_clock_counts_emulated_seconds_from_its_origin(monkeypatch: pytes
     assert WallClock.starting_now().now() == 0.0
     clock.sleep_until(5.0)
     clock.sleep_until(2.0)
-    assert slept == [4.0]  # emulated 3 to 5 is four host seconds; what has passed is not slept for
+    assert slept == [4.0]  # emulated 3 to 5 is four host seconds; a moment that has passed needs no sleep

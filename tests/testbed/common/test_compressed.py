@@ -19,7 +19,7 @@ def read(path: Path) -> bytes:
 
 @pytest.mark.parametrize("name", ["plain", "called.gz"])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_what_is_packed_is_unpacked_whatever_it_is_called(
+def test_compressed_files_are_decompressed_whatever_their_name(
     tmp_path: Path, name: str, pack: Callable[[bytes], bytes]
 ) -> None:
     (tmp_path / name).write_bytes(pack(CONTENT))
@@ -27,12 +27,12 @@ def test_what_is_packed_is_unpacked_whatever_it_is_called(
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f", b"x"])
-def test_files_of_hardly_any_bytes_are_plain(tmp_path: Path, content: bytes) -> None:
+def test_very_short_files_are_plain(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
     assert read(tmp_path / "file") == content
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_error_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "cut").write_bytes(gzip.compress(CONTENT)[:-9])
     for name, problem in (("none", "no such file"), (".", "is a folder"), ("cut", "cannot be read")):
         with pytest.raises(UserError) as caught:

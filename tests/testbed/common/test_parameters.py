@@ -1,4 +1,4 @@
-"""Typed, ranged parameters: what they take, what they refuse, and in which words."""
+"""Parameters: values that are accepted and refused, and the error messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Inner:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    must: str = param(meaning="what cannot be left out")
+    must: str = param(meaning="a required value")
     share: float = param(0.5, "a share", above=0, at_most=1)
     chance: float = param(0.0, "a chance", at_least=0, below=1)
     count: int = param(1, "how many", at_least=1, at_most=10)
@@ -43,12 +43,12 @@ def refusal(**table: object) -> str:
     return str(caught.value)
 
 
-def test_what_is_left_out_has_its_default() -> None:
+def test_a_missing_key_has_its_default() -> None:
     sample = make()
     assert (sample.share, sample.count, sample.limit, sample.inner.depth) == (0.5, 1, None, 1)
 
 
-def test_a_whole_number_is_taken_for_a_number() -> None:
+def test_a_whole_number_is_accepted_as_a_number() -> None:
     share = make(share=1).share
     assert share == 1.0
     assert isinstance(share, float)
@@ -58,7 +58,7 @@ def test_a_whole_number_is_taken_for_a_number() -> None:
     ("key", "value"),
     [("share", 1.0), ("share", 1e-9), ("chance", 0.0), ("chance", 0.999), ("count", 1), ("count", 10), ("limit", 0.1)],
 )
-def test_a_value_on_the_allowed_side_of_its_bound_is_taken(key: str, value: float) -> None:
+def test_a_value_within_its_bounds_is_accepted(key: str, value: float) -> None:
     assert getattr(make(**{key: value}), key) == value
 
 
@@ -89,15 +89,15 @@ def test_a_value_out_of_range_is_refused_with_the_range(key: str, value: float, 
         ("limit", False, "a number"),
         ("flag", 1, "true or false"),
         ("flag", "true", "true or false"),
-        ("must", 5, "a text"),
+        ("must", 5, "a string"),
         ("inner", 5, "a table"),
         ("items", {"depth": 1}, "a list"),
         ("speeds", [1.0], "a table"),
-        ("either", 5, "a text or a table"),
-        ("free", [], "a text or a table"),
+        ("either", 5, "a string or a table"),
+        ("free", [], "a string or a table"),
     ],
 )
-def test_a_value_of_the_wrong_type_is_refused_with_the_right_one(key: str, value: object, wanted: str) -> None:
+def test_a_value_of_the_wrong_type_is_refused_with_the_right_type(key: str, value: object, wanted: str) -> None:
     assert refusal(**{key: value}) == f"some.toml: {key} is {value!r}; it must be {wanted}"
 
 
@@ -112,29 +112,29 @@ def test_a_whole_number_beyond_64_bits_is_refused(key: str, value: int) -> None:
     assert f"{key} is too large a number" in refusal(**{key: value})
 
 
-def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
+def test_an_unknown_key_is_refused_with_the_most_similar_one() -> None:
     assert "some.toml: cuont is not a known key; did you mean 'count'?" in refusal(cuont=3)
 
 
-def test_an_unknown_key_far_from_any_is_refused_with_all_of_them() -> None:
+def test_an_unknown_key_without_a_similar_one_is_refused_with_all_keys() -> None:
     message = refusal(zzzzzz=3)
     assert "did you mean" not in message
     assert "known: chance, colour, count" in message
 
 
-def test_an_unknown_choice_is_refused_with_the_nearest_one() -> None:
+def test_an_unknown_choice_is_refused_with_the_most_similar_one() -> None:
     assert refusal(colour="gren") == "some.toml: colour is 'gren'; did you mean 'green'? (known: green, red)"
 
 
 def test_a_missing_key_is_refused_with_its_meaning() -> None:
     with pytest.raises(
         ProfileError,
-        match=r"^some\.toml: must is missing; it is what cannot be left out: put it into the file, or --set must=…$",
+        match=r"^some\.toml: must is missing: a required value; add it to the file, or use --set must=…$",
     ):
         build(Sample, {}, "some.toml")
 
 
-def test_something_that_is_no_table_is_refused() -> None:
+def test_a_value_that_is_not_a_table_is_refused() -> None:
     with pytest.raises(ProfileError, match=r"^some\.toml: it\.there is \[\]; it must be a table$"):
         build(Sample, [], "some.toml", "it.there")
 
@@ -149,11 +149,11 @@ def test_something_that_is_no_table_is_refused() -> None:
         ({"inner": {"dept": 1}}, "inner.dept"),
     ],
 )
-def test_an_error_inside_a_table_or_list_names_the_whole_way_to_it(table: dict[str, Any], key: str) -> None:
+def test_an_error_inside_a_table_or_list_names_the_full_key(table: dict[str, Any], key: str) -> None:
     assert refusal(**table).startswith(f"some.toml: {key} is ")
 
 
-def test_a_name_or_a_table_may_be_either() -> None:
+def test_a_union_accepts_a_name_or_a_table() -> None:
     assert make(either="rpi4").either == "rpi4"
     assert make(either={"depth": 4}).either == Inner(depth=4)
     assert make(free={"any": ["thing", 1]}).free == {"any": ["thing", 1]}
@@ -175,11 +175,11 @@ FULL = {
 }
 
 
-def test_a_table_comes_back_from_what_was_built_of_it() -> None:
+def test_a_table_is_restored_from_the_object_built_from_it() -> None:
     assert as_table(build(Sample, FULL, "some.toml")) == FULL
 
 
-def test_what_was_built_comes_back_from_its_table() -> None:
+def test_an_object_is_restored_from_its_table() -> None:
     sample = make(items=[{"depth": 3}])
     table = as_table(sample)
     assert "limit" not in table  # TOML has no null
@@ -188,7 +188,7 @@ def test_what_was_built_comes_back_from_its_table() -> None:
 
 def test_each_parameter_is_described_with_default_range_and_meaning() -> None:
     rows = {name: rest for name, *rest in describe(Sample)}
-    assert rows["must"] == ["required", "any value", "what cannot be left out"]
+    assert rows["must"] == ["required", "any value", "a required value"]
     assert rows["share"] == ["0.5", "above 0 and at most 1", "a share"]
     assert rows["limit"] == ["unset", "above 0", "at most this"]
     assert rows["colour"] == ["red", "one of red, green", "which"]

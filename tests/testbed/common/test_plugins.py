@@ -1,4 +1,4 @@
-"""Names to classes: the catalogue's, the user's own, and those that are neither."""
+"""Names in profiles: entries of a catalogue, a user's own classes, and names that are neither."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from testbed.common import plugins
 from testbed.common.errors import ProfileError
+from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.digits import Digits
 
 OWN = """
@@ -56,14 +57,14 @@ def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def find(name: str) -> type[object]:
-    return plugins.find(name, "testbed.learning.tasks", "mine.toml", "task")
+    return TASKS.find(name, "mine.toml", "task")
 
 
-def test_a_name_of_the_catalogue_is_its_class() -> None:
+def test_a_catalogue_name_stands_for_its_class() -> None:
     assert find("digits") is Digits
 
 
-def test_a_class_of_the_users_own_is_found_beside_the_profile() -> None:
+def test_a_users_own_class_is_found_next_to_the_profile() -> None:
     assert find("edgebed_own:Mine").__name__ == "Mine"
     assert find("edgebed_own:Bare").__name__ == "Bare"
 
@@ -76,7 +77,10 @@ def test_a_class_of_the_users_own_is_found_beside_the_profile() -> None:
         ("", ["known: cifar10, digits"]),
         (":Mine", ["your own as module:Class"]),
         (".edgebed_own:Mine", ["your own as module:Class"]),
-        ("edgebed_absent:Mine", ["No module named 'edgebed_absent'", "looked for in this folder and beside"]),
+        (
+            "edgebed_absent:Mine",
+            ["No module named 'edgebed_absent'", "searched in this folder and in that of the profile"],
+        ),
         ("edgebed_needy:Mine", ["No module named 'edgebed_nowhere'"]),
         ("edgebed_torn:Mine", ["edgebed_torn cannot be imported", "invalid syntax", "line 1"]),
         ("edgebed_wishful:Mine", ["edgebed_wishful cannot be imported", "nothing_like_it"]),
@@ -88,9 +92,7 @@ def test_a_class_of_the_users_own_is_found_beside_the_profile() -> None:
         ("edgebed_own:Stranger", ["Stranger is not a Recipe: derive it from one"]),
     ],
 )
-def test_a_name_that_means_no_class_is_refused_with_source_key_value_and_remedy(
-    name: str, fragments: list[str]
-) -> None:
+def test_a_name_without_a_class_is_refused_with_source_key_value_and_remedy(name: str, fragments: list[str]) -> None:
     with pytest.raises(ProfileError) as caught:
         find(name)
     message = str(caught.value)
@@ -99,7 +101,7 @@ def test_a_name_that_means_no_class_is_refused_with_source_key_value_and_remedy(
         assert fragment in message
 
 
-def test_folders_go_behind_what_is_importable_and_only_once(tmp_path: Path) -> None:
+def test_folders_are_appended_to_the_import_path_once(tmp_path: Path) -> None:
     before = sys.path.copy()
     plugins.make_importable(tmp_path, tmp_path / "other", tmp_path / "other")
     assert sys.path == [*before, str(tmp_path / "other")]

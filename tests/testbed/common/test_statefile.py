@@ -1,9 +1,10 @@
-"""Objects in a file and back: the same values, the same identities, and nothing that a reader did not ask for."""
+"""State files: values and identities are restored, and only allowed classes are constructed."""
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +16,10 @@ from safetensors.numpy import save_file
 
 from testbed.common import statefile
 from testbed.common.statefile import StateError
-from testbed.wire.messages import Job, Train, Vector
+from testbed.wire.messages import Train, Vector
+from testbed.wire.training_job import Job
 
-OURS = (__name__, "testbed.wire.messages")
+OURS = (__name__, "testbed.wire.messages", "testbed.wire.training_job")
 
 
 @dataclass(slots=True)
@@ -38,10 +40,10 @@ class Plain:
 
 
 class Own(dict[str, int]):
-    """Its fields are not all of it."""
+    """Its fields are not its whole state."""
 
 
-def there_and_back(tree: Any, folder: Path) -> Any:
+def saved_and_read(tree: Any, folder: Path) -> Any:
     path = folder / "state.safetensors"
     statefile.draft(tree, OURS).write(path, {})
     return statefile.read(path, OURS)
@@ -76,33 +78,33 @@ def there_and_back(tree: Any, folder: Path) -> Any:
     ],
 )
 def test_values_come_back_as_they_were(value: Any, tmp_path: Path) -> None:
-    found = there_and_back({"it": value}, tmp_path)["it"]
+    found = saved_and_read({"it": value}, tmp_path)["it"]
     assert found == value
     assert type(found) is type(value)
 
 
 def test_no_number_is_still_no_number(tmp_path: Path) -> None:
-    assert math.isnan(there_and_back([math.nan], tmp_path)[0])
+    assert math.isnan(saved_and_read([math.nan], tmp_path)[0])
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
 def test_arrays_come_back_bit_by_bit(kind: type, tmp_path: Path) -> None:
     array = np.array([[1.1, -2.5], [1e-30, 3]]).astype(kind)
-    found = there_and_back({"a": array}, tmp_path)["a"]
+    found = saved_and_read({"a": array}, tmp_path)["a"]
     assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, array.shape, array.tobytes())
-    found[0, 0] = 7  # it could be written to
+    found[0, 0] = 7  # it was writeable
 
 
-def test_an_array_that_nobody_may_write_to_is_not_copied_and_stays_so(tmp_path: Path) -> None:
+def test_a_read_only_array_is_not_copied_and_stays_read_only(tmp_path: Path) -> None:
     array = np.ones(3, np.float32)
     array.flags.writeable = False
     [drafted] = statefile.draft([array], OURS).arrays.values()
     assert drafted is array
     with pytest.raises(ValueError, match="read-only"):
-        there_and_back([array], tmp_path)[0][0] = 2
+        saved_and_read([array], tmp_path)[0][0] = 2
 
 
-def test_a_draft_is_of_its_moment(tmp_path: Path) -> None:
+def test_a_draft_does_not_follow_later_changes(tmp_path: Path) -> None:
     array, path = np.ones(3, np.float32), tmp_path / "state"
     draft = statefile.draft({"sum": array}, OURS)
     array += 1
@@ -110,7 +112,7 @@ def test_a_draft_is_of_its_moment(tmp_path: Path) -> None:
     assert statefile.read(path, OURS)["sum"].tolist() == [1, 1, 1]
 
 
-def test_what_was_one_object_is_one_object_again(tmp_path: Path) -> None:
+def test_a_shared_object_is_one_object_again(tmp_path: Path) -> None:
     model = np.zeros(2, np.float32)
     train = Train(ticket=1, version=0, sent=0.0, job=Job(), model=model)
     shared = [1]
@@ -119,26 +121,26 @@ def test_what_was_one_object_is_one_object_again(tmp_path: Path) -> None:
         "model": model,
         "trains": [train, train],
         "by name": {"a": train},
-        "held": Slotted("x", train),
+        "nested": Slotted("x", train),
     }
-    found = there_and_back(tree, tmp_path)
-    assert found["trains"][0] is found["trains"][1] is found["by name"]["a"] is found["held"].inner
+    found = saved_and_read(tree, tmp_path)
+    assert found["trains"][0] is found["trains"][1] is found["by name"]["a"] is found["nested"].inner
     assert found["trains"][0].model is found["model"]
     assert found["lists"][0] is found["lists"][1]
 
 
-def test_an_object_may_be_part_of_itself(tmp_path: Path) -> None:
+def test_an_object_may_contain_itself(tmp_path: Path) -> None:
     knot = Slotted("knot")
     knot.inner = [knot]
-    found = there_and_back(knot, tmp_path)
+    found = saved_and_read(knot, tmp_path)
     assert found.inner[0] is found
 
 
 @pytest.mark.parametrize("bits", [np.random.PCG64, np.random.Philox, np.random.SFC64])
-def test_a_generator_goes_on_where_it_was(bits: Any, tmp_path: Path) -> None:
+def test_a_generator_continues_where_it_was(bits: Any, tmp_path: Path) -> None:
     random = np.random.Generator(bits(5))
     random.normal(size=3)
-    found = there_and_back(random, tmp_path)
+    found = saved_and_read(random, tmp_path)
     assert found.normal(size=5).tolist() == random.normal(size=5).tolist()
 
 
@@ -159,18 +161,18 @@ def test_a_generator_goes_on_where_it_was(bits: Any, tmp_path: Path) -> None:
         np.random.Generator(np.random.MT19937(1)),
     ],
 )
-def test_what_cannot_be_kept_is_told_with_its_place(value: Any) -> None:
-    with pytest.raises(StateError, match=r"state\['rule'\]\.inner is a .* which cannot be kept"):
-        statefile.draft({"rule": Slotted("a", value)}, OURS)
+def test_an_object_that_cannot_be_saved_is_refused_with_its_place(value: Any) -> None:
+    with pytest.raises(StateError, match=r"state\['strategy'\]\.inner is a .* which cannot be saved"):
+        statefile.draft({"strategy": Slotted("a", value)}, OURS)
 
 
-def test_notes_are_read_without_the_rest(tmp_path: Path) -> None:
+def test_notes_are_read_without_the_tree(tmp_path: Path) -> None:
     path = tmp_path / "state"
     statefile.draft([1], OURS).write(path, {"version": "7"})
     assert statefile.notes_of(path)["version"] == "7"
 
 
-def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_replaced_stays_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "state"
     statefile.draft([1], OURS).write(path, {})
     (tmp_path / "state.new").mkdir()  # so that the draft cannot be written
@@ -185,16 +187,31 @@ def forged(folder: Path, tree: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["os:system", "subprocess:Popen", "builtins:eval", "testbed.messages_evil:Job", ""])
-def test_no_type_of_others_is_made(name: str, tmp_path: Path) -> None:
-    with pytest.raises(StateError, match="no part of a run's state"):
+@pytest.mark.parametrize(
+    "name", ["os:system", "subprocess:Popen", "builtins:eval", "testbed.wire.messages_evil:Job", ""]
+)
+def test_a_class_of_another_module_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="not allowed in a state file"):
         statefile.read(forged(tmp_path, {"id": 0, "object": name, "fields": {}}), OURS)
+
+
+def test_a_module_that_is_not_imported_is_refused_and_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, package = tmp_path / "it-ran", "edgebed_dormant"
+    (tmp_path / f"{package}.py").write_text(f"open({str(mark)!r}, 'w')\nclass Job: pass\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = forged(tmp_path, {"id": 0, "object": f"{package}:Job", "fields": {}})
+    with pytest.raises(StateError, match=f"contains a {package}:Job, but {package} is not imported"):
+        statefile.read(path, (package,))
+    assert package not in sys.modules
+    assert not mark.exists()
 
 
 @pytest.mark.parametrize(
     "tree",
     [
-        {"id": 0, "object": "testbed.wire.messages:first_ticket", "fields": {}},
+        {"id": 0, "object": f"{__name__}:saved_and_read", "fields": {}},
         {"id": 0, "object": "testbed.wire.messages:Nothing", "fields": {}},
         {"id": 0, "object": "testbed.wire.messages:Train", "fields": {"nonsense": 1}},
         {"again": 5},
@@ -214,16 +231,16 @@ def test_any_other_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(b"\x80\x04\x95 a pickle, perhaps")
     for read in (statefile.notes_of, lambda each: statefile.read(each, OURS)):
-        with pytest.raises(StateError, match="no state of a run"):
+        with pytest.raises(StateError, match="not a state file"):
             read(path)
     with pytest.raises(FileNotFoundError):
         statefile.notes_of(tmp_path / "nothing")
 
 
-def test_a_list_may_be_in_itself_and_what_is_too_deep_is_told(tmp_path: Path) -> None:
+def test_a_list_may_contain_itself_and_deep_nesting_is_refused(tmp_path: Path) -> None:
     knot: list[Any] = []
     knot.append(knot)
-    found = there_and_back(knot, tmp_path)
+    found = saved_and_read(knot, tmp_path)
     assert found[0] is found
     for _ in range(100_000):
         knot = [knot]

@@ -1,4 +1,4 @@
-"""Quantiles, complementary distributions and binomial tails, against values worked out by hand."""
+"""Quantiles, complementary distributions and binomial tails, compared with values computed by hand."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def test_the_p99_of_a_hundred_values_is_the_second_largest() -> None:
     assert quantile(list(range(1, 101)), 0.99) == 99
 
 
-def test_of_one_value_every_quantile_is_that_value() -> None:
+def test_every_quantile_of_one_value_is_that_value() -> None:
     assert {quantile([7.0], q) for q in (0.0, 0.01, 0.5, 0.99, 1.0)} == {7.0}
 
 
-def test_nothing_has_no_quantile() -> None:
+def test_an_empty_list_has_no_quantile() -> None:
     with pytest.raises(ValueError, match="no values"):
         quantile([], 0.5)
 
 
 @steady
 @given(NUMBERS, st.sampled_from([0.25, 0.5, 0.75, 1.0]))
-def test_a_quantile_is_the_smallest_value_that_enough_others_do_not_exceed(values: list[float], q: float) -> None:
+def test_a_quantile_is_the_smallest_value_that_enough_values_do_not_exceed(values: list[float], q: float) -> None:
     enough = [v for v in values if sum(other <= v for other in values) >= q * len(values)]
     assert quantile(values, q) == min(enough)
 
 
-def test_a_quantile_leaves_the_values_in_their_order() -> None:
+def test_a_quantile_does_not_reorder_the_values() -> None:
     values = [3.0, 1.0, 2.0]
     quantile(values, 0.5)
     assert values == [3.0, 1.0, 2.0]
@@ -53,11 +53,11 @@ def test_a_quantile_leaves_the_values_in_their_order() -> None:
 # ---- ccdf
 
 
-def test_the_ccdf_tells_for_each_value_the_share_that_is_at_least_as_large() -> None:
+def test_the_ccdf_gives_the_share_of_values_that_are_at_least_as_large() -> None:
     assert ccdf([3, 1, 2, 4]) == ([1, 2, 3, 4], [1.0, 0.75, 0.5, 0.25])
 
 
-def test_the_ccdf_of_nothing_is_empty() -> None:
+def test_the_ccdf_of_an_empty_list_is_empty() -> None:
     assert ccdf([]) == ([], [])
 
 
@@ -88,7 +88,7 @@ def test_a_ccdf_falls_from_one_and_stays_above_zero(values: list[float]) -> None
         (1, 3, 0.1, 0.972, 0.271),  # 0.729 + 3·0.1·0.81
     ],
 )
-def test_binomial_tails_are_those_worked_out_by_hand(
+def test_binomial_tails_equal_those_computed_by_hand(
     successes: int, trials: int, probability: float, at_most: float, at_least: float
 ) -> None:
     assert binomial_tails(successes, trials, probability) == pytest.approx((at_most, at_least), rel=1e-12)
@@ -96,7 +96,7 @@ def test_binomial_tails_are_those_worked_out_by_hand(
 
 @steady
 @given(TRIALS, PROBABILITIES)
-def test_successes_and_failures_are_mirror_images(counts: tuple[int, int], probability: float) -> None:
+def test_tails_of_successes_and_failures_are_symmetric(counts: tuple[int, int], probability: float) -> None:
     successes, trials = counts
     mirrored = binomial_tails(trials - successes, trials, 1 - probability)
     assert binomial_tails(successes, trials, probability) == pytest.approx(mirrored[::-1], rel=1e-9, abs=1e-12)
@@ -104,13 +104,13 @@ def test_successes_and_failures_are_mirror_images(counts: tuple[int, int], proba
 
 @steady
 @given(TRIALS, PROBABILITIES)
-def test_the_two_tails_share_only_the_count_itself(counts: tuple[int, int], probability: float) -> None:
+def test_the_two_tails_overlap_only_in_the_count_itself(counts: tuple[int, int], probability: float) -> None:
     successes, trials = counts
     mass = math.comb(trials, successes) * probability**successes * (1 - probability) ** (trials - successes)
     assert sum(binomial_tails(successes, trials, probability)) == pytest.approx(1 + mass, rel=1e-9)
 
 
-def test_many_trials_neither_overflow_nor_lose_their_sum() -> None:
+def test_many_trials_do_not_overflow() -> None:
     at_most, at_least = binomial_tails(50_000, 100_000, 0.5)
     assert at_most == pytest.approx(at_least, rel=1e-6)
     assert at_most + at_least == pytest.approx(1 + 1 / math.sqrt(math.pi * 50_000), rel=1e-6)  # Stirling
@@ -144,8 +144,8 @@ def test_a_count_is_plausible_in_the_central_99_percent(
 
 @steady
 @given(TRIALS.map(lambda counts: counts[1]), PROBABILITIES, st.sampled_from([0.9, 0.99, 0.999]))
-def test_plausible_counts_are_an_interval_that_holds_the_confidence(n: int, p: float, confidence: float) -> None:
+def test_plausible_counts_are_an_interval_that_covers_the_confidence(n: int, p: float, confidence: float) -> None:
     plausible = [k for k in range(n + 1) if is_plausible(k, n, p, confidence)]
     assert plausible == list(range(plausible[0], plausible[-1] + 1))
-    held = math.fsum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in plausible)
-    assert held >= confidence - 1e-9
+    covered = math.fsum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in plausible)
+    assert covered >= confidence - 1e-9

@@ -1,4 +1,4 @@
-"""Pickles are read as data; one that wants to do something is refused before it can."""
+"""Pickles of plain data are read; a pickle that calls anything is refused before it can."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATA = {1: {"a": 1.5, "b": [1, -2, 2**70], "c": "ä", "d": (True, None)}, 2: {"a
 
 
 class Hostile:
-    """Makes a file when it is unpickled."""
+    """Creates a folder when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -30,17 +30,17 @@ class Hostile:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_containers_numbers_and_texts_are_read(tmp_path: Path, protocol: int) -> None:
+def test_containers_numbers_and_strings_are_read(tmp_path: Path, protocol: int) -> None:
     assert unpickle.load(write(tmp_path / "x", pickle.dumps(DATA, protocol))) == DATA
 
 
-def test_a_packed_pickle_is_read(tmp_path: Path) -> None:
+def test_a_compressed_pickle_is_read(tmp_path: Path) -> None:
     assert unpickle.load(write(tmp_path / "x.gz", pickle.dumps(DATA))) == DATA
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, np.uint8, np.dtype(">f8").type])
-def test_numbers_of_numpy_are_plain_numbers(tmp_path: Path, protocol: int, kind: Any) -> None:
+def test_numpy_scalars_become_plain_numbers(tmp_path: Path, protocol: int, kind: Any) -> None:
     value = unpickle.load(write(tmp_path / "x", pickle.dumps({"a": kind(5.0)}, protocol)))["a"]
     assert value == 5
     assert type(value) in (int, float)
@@ -57,7 +57,7 @@ def test_a_hostile_pickle_is_refused_and_does_nothing(tmp_path: Path, protocol: 
     assert str(caught.value).startswith(f"{path}: this pickle names ")
     assert ".mkdir" in str(caught.value)
     assert not mark.exists()
-    pickle.loads(path.read_bytes())  # the bomb is a real one
+    pickle.loads(path.read_bytes())  # without the restriction, it does harm
     assert mark.exists()
 
 
@@ -74,7 +74,7 @@ def test_a_hostile_pickle_is_refused_and_does_nothing(tmp_path: Path, protocol: 
         b"\x80\x02K\x01Q.",
     ],
 )
-def test_whatever_it_names_it_is_refused_by_name(tmp_path: Path, data: bytes) -> None:
+def test_a_pickle_that_names_anything_else_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(UserError, match=r"this pickle (names|refers to)"):
         unpickle.load(write(tmp_path / "x", data))
 
@@ -86,24 +86,24 @@ def test_whatever_it_names_it_is_refused_by_name(tmp_path: Path, data: bytes) ->
         b"\x80\x04",
         b"no pickle",
         pickle.dumps(DATA)[:-5],
-        b"\x80\x02cnumpy.core.multiarray\nscalar\n(K\x01K\x02tR.",  # a scalar of no dtype
+        b"\x80\x02cnumpy.core.multiarray\nscalar\n(K\x01K\x02tR.",  # a scalar without a dtype
         b"\x80\x02cnumpy\ndtype\nX\x01\x00\x00\x00O\x85R.",  # a dtype of objects
         b"\x80\x02c_codecs\nencode\nX\x01\x00\x00\x00aX\x04\x00\x00\x00zlib\x86R.",  # another codec
-        b"\x80\x02c_codecs\nencode\n}X\x01\x00\x00\x00aK\x01sb.",  # changing a stand-in
-        b"\x80\x02c_codecs\nencode\n)\x81.",  # making one
-        b"\x82\x01.",  # an extension of copyreg's
+        b"\x80\x02c_codecs\nencode\n}X\x01\x00\x00\x00aK\x01sb.",  # changes a stand-in
+        b"\x80\x02c_codecs\nencode\n)\x81.",  # creates a stand-in
+        b"\x82\x01.",  # an extension of copyreg
     ],
 )
-def test_a_broken_pickle_is_one_error_with_its_name(tmp_path: Path, data: bytes) -> None:
+def test_a_broken_pickle_is_refused_with_its_path(tmp_path: Path, data: bytes) -> None:
     path = write(tmp_path / "x", data)
     with pytest.raises(UserError) as caught:
         unpickle.load(path)
-    assert str(caught.value).startswith(f"{path}: is no pickle of numbers and texts")
+    assert str(caught.value).startswith(f"{path}: is not a pickle of numbers and strings")
 
 
 def test_a_pickle_that_asks_for_all_memory_is_refused(tmp_path: Path) -> None:
-    """Nine bytes: put nothing at place 0x0fffffff of the memo, for which the unpickler makes room first."""
+    """Nine bytes: an entry at index 0x0fffffff of the memo, for which the unpickler allocates memory first."""
     before = resource.getrlimit(resource.RLIMIT_AS)
-    with pytest.raises(UserError, match="is no pickle of numbers and texts: MemoryError"):
+    with pytest.raises(UserError, match="is not a pickle of numbers and strings: MemoryError"):
         unpickle.load(write(tmp_path / "x", b"\x80\x04Nr\xff\xff\xff\x0f."))
     assert resource.getrlimit(resource.RLIMIT_AS) == before

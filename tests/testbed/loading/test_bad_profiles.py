@@ -1,4 +1,4 @@
-"""Profiles that are wrong: each error names file, key, value and what to do."""
+"""Invalid profiles: each error names the file, the key, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEVICES = 'devices = [{ profile = "rpi4" }]\n'
 STRATEGY = 'strategy = "fedavg"\n'
 BAD_FILES = {
     "wrong TOML": ("seed = = 1", ["not valid TOML", "line 1"]),
-    "brackets without end": ("a = " + "[" * 100_000, ["not valid TOML"]),
+    "unclosed brackets": ("a = " + "[" * 100_000, ["not valid TOML"]),
     "a number of 5,000 digits": ("seed = " + "9" * 5000, ["not valid TOML"]),
     "a number of 100 digits": (f"seed = 1{'0' * 99}\n{MINIMAL}", ["seed is too large"]),
     "unknown key": (f"sed = 1\n{MINIMAL}", ["sed is not a known key", "did you mean 'seed'"]),
@@ -40,11 +40,11 @@ BAD_FILES = {
         f'{STRATEGY}devices = [{{ profile = "rpi4", link = "wfi" }}]',
         ["devices[0].link is 'wfi'", "did you mean 'wifi'"],
     ),
-    "a way out of the catalogue": (
+    "a path out of the catalogue": (
         f'{STRATEGY}devices = [{{ profile = "../links/wifi" }}]',
         ["devices[0].profile is '../links/wifi'", "known: "],
     ),
-    "a profile's file that is not there": (
+    "a missing profile file": (
         f'{STRATEGY}devices = [{{ profile = "board.toml" }}]',
         ["devices[0].profile is 'board.toml'", "there is no file"],
     ),
@@ -69,55 +69,58 @@ BAD_FILES = {
         f'{STRATEGY}devices = [{{ profile = "rpi4", on_drop = "retyr" }}]',
         ["devices[0].on_drop is 'retyr'", "did you mean 'retry'"],
     ),
-    "text for a number": (f'seed = "1"\n{MINIMAL}', ["seed is '1'", "a whole number"]),
-    "truth for a number": (f"seed = true\n{MINIMAL}", ["seed is True", "a whole number"]),
-    "date for a number": (f"seed = 2024-01-01\n{MINIMAL}", ["seed is datetime.date(2024, 1, 1)", "a whole number"]),
+    "a string for a number": (f'seed = "1"\n{MINIMAL}', ["seed is '1'", "a whole number"]),
+    "a boolean for a number": (f"seed = true\n{MINIMAL}", ["seed is True", "a whole number"]),
+    "a date for a number": (f"seed = 2024-01-01\n{MINIMAL}", ["seed is datetime.date(2024, 1, 1)", "a whole number"]),
     "nan": (f"{MINIMAL}[training]\nlr = nan", ["training.lr is nan", "finite"]),
-    "table for a list": ('strategy = "fedavg"\ndevices = { profile = "rpi4" }', ["devices is {", "a list"]),
-    "no devices": (f"{STRATEGY}devices = []", ["devices is empty", "at least one device"]),
-    "devices not mentioned": (STRATEGY, ["devices is missing", "the fleet"]),
-    "no strategy": (DEVICES, ["strategy is missing", "a rule's name"]),
-    "a strategy's table without name": (f"strategy = {{ lam = 1 }}\n{DEVICES}", ["strategy.name is missing"]),
-    "a task's table with a number for a name": (f"task = {{ name = 1 }}\n{MINIMAL}", ["task.name is missing"]),
+    "a table for a list": ('strategy = "fedavg"\ndevices = { profile = "rpi4" }', ["devices is {", "a list"]),
+    "an empty list of devices": (f"{STRATEGY}devices = []", ["devices is empty", "at least one device"]),
+    "a missing list of devices": (STRATEGY, ["devices is missing", "the fleet"]),
+    "no strategy": (DEVICES, ["strategy is missing", "name of a strategy"]),
+    "a strategy table without a name": (f"strategy = {{ lam = 1 }}\n{DEVICES}", ["strategy.name is missing"]),
+    "a task table with a number as name": (f"task = {{ name = 1 }}\n{MINIMAL}", ["task.name is missing"]),
     "no stop": (
         f"stop = {{}}\n{MINIMAL}",
-        ["stop says nothing", "stop.seconds, stop.versions, stop.target_accuracy or stop.patience"],
+        ["stop is empty", "stop.seconds, stop.versions, stop.target_accuracy or stop.patience"],
     ),
-    "presence": (f"{MINIMAL}[presence]\nbeat = 2\ntimeout = 3", ["presence.timeout", "at least twice presence.beat"]),
-    "inline device without name": (
+    "a timeout shorter than two heartbeats": (
+        f"{MINIMAL}[presence]\nbeat = 2\ntimeout = 3",
+        ["presence.timeout", "at least twice presence.beat"],
+    ),
+    "an inline device without a name": (
         f"{STRATEGY}devices = [{{ profile = {{ throttle = 'none' }} }}]",
         ["devices[0].name is missing"],
     ),
-    "a task that there is not": (f'task = "speech"\n{MINIMAL}', ["task is 'speech'", "known: cifar10, digits"]),
+    "unknown task": (f'task = "speech"\n{MINIMAL}', ["task is 'speech'", "known: cifar10, digits"]),
     "no speed for the task": (
         f"{STRATEGY}devices = [{{ name = 'x', profile = {{ seconds_per_sample = {{ speech = 1.0 }} }} }}]",
         ["devices[0].seconds_per_sample is missing", "'digits'", "it has: speech"],
     ),
-    "a word for a dilation": (f'dilation = "fast"\n{MINIMAL}', ["dilation is 'fast'", "auto"]),
-    "no dilation": (f"dilation = 0\n{MINIMAL}", ["dilation is 0", "above 0"]),
-    "an unknown throttle": (
+    "a word as dilation": (f'dilation = "fast"\n{MINIMAL}', ["dilation is 'fast'", "auto"]),
+    "a dilation of zero": (f"dilation = 0\n{MINIMAL}", ["dilation is 0", "above 0"]),
+    "unknown throttle": (
         f"{STRATEGY}devices = [{{ name = 'x', profile = {{ throttle = 'cgruop' }} }}]",
         ["devices[0].profile.throttle is 'cgruop'", "did you mean 'cgroup'"],
     ),
-    "an unknown way to be suspended": (
+    "unknown kind of suspension": (
         f'{STRATEGY}devices = [{{ profile = "rpi4", suspend_by = "sleep" }}]',
         ["devices[0].suspend_by is 'sleep'", "hold"],
     ),
-    "a speed that nobody gives": (
+    "no speed at all": (
         f"{STRATEGY}devices = [{{ name = 'x', profile = {{ title = 'X' }} }}]",
         ["devices[0].seconds_per_sample is missing", "clock_hz"],
     ),
-    "a run's name that is a path": (f'name = "../evil"\n{MINIMAL}', ["name is '../evil'", "no /"]),
-    "a run's name that is nothing": (f'name = ""\n{MINIMAL}', ["name is ''", "at most 100 bytes"]),
-    "a device's name that is a path": (
+    "a path as name of a run": (f'name = "../evil"\n{MINIMAL}', ["name is '../evil'", "without /"]),
+    "an empty name of a run": (f'name = ""\n{MINIMAL}', ["name is ''", "at most 100 bytes"]),
+    "a path as name of a device": (
         f'{STRATEGY}devices = [{{ profile = "rpi4", name = "a/b" }}]',
-        ["devices[0].name is 'a/b'", "no /"],
+        ["devices[0].name is 'a/b'", "without /"],
     ),
-    "a device's name of two lines": (
+    "a name of a device with two lines": (
         f'{STRATEGY}devices = [{{ profile = "rpi4", name = "a\\nb" }}]',
         ["devices[0].name is 'a\\nb'"],
     ),
-    "a device's name too long for a routing id": (
+    "a name of a device too long for a routing id": (
         f'{STRATEGY}devices = [{{ profile = "rpi4", name = "{"é" * 51}" }}]',
         ["devices[0].name is 'éé", "at most 100 bytes"],
     ),
@@ -134,20 +137,20 @@ def test_a_wrong_file_is_refused_with_file_key_value_and_remedy(tmp_path: Path, 
         assert fragment in message
 
 
-def test_an_error_in_a_profile_beside_the_experiment_names_that_file(tmp_path: Path) -> None:
+def test_an_error_in_a_device_profile_names_that_file(tmp_path: Path) -> None:
     board = write_profile(tmp_path, 'titel = "Mine"', "board.toml")
     path = write_profile(tmp_path, f'{STRATEGY}devices = [{{ profile = "board.toml" }}]')
     assert refusal(path).startswith(f"{board}: titel is not a known key; did you mean 'title'?")
 
 
-def test_a_file_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_with_the_shipped_experiments(tmp_path: Path) -> None:
     path = tmp_path / "quikstart.toml"
     assert refusal(path).startswith(
         f"{path}: no such file; experiments that ship with the project: did you mean 'quick"
     )
 
 
-def test_a_folder_is_refused_as_a_file(tmp_path: Path) -> None:
+def test_a_folder_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path).startswith(f"{tmp_path}: cannot be read: ")
 
 

@@ -1,4 +1,4 @@
-"""What a profile says about lost uploads and downloads: phi, ticks, and the model that a device goes on with."""
+"""Settings for lost uploads and downloads: phi, ticks, and the model that a device continues from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINK = "link = { up = { mbit = 2, drop = 0.125 }, down = { delay = 0.5, drop = 0
 
 
 def load(folder: Path, group: str, *overrides: str, strategy: str = AUDG) -> Experiment:
-    """An experiment with one group of devices."""
+    """Load an experiment with one device group."""
     return profile_loader.load(write_profile(folder, f'{strategy}\n[[devices]]\nprofile = "rpi4"\n{group}'), overrides)
 
 
@@ -39,7 +39,7 @@ def refusal(folder: Path, group: str, *overrides: str, strategy: str = AUDG) -> 
 # ---- phi
 
 
-def test_phi_is_the_chance_of_an_upload_and_of_nothing_else(tmp_path: Path) -> None:
+def test_phi_changes_only_the_drop_probability_of_uploads(tmp_path: Path) -> None:
     spec = device(tmp_path, f"{LINK}\nphi = 0.75")
     assert (spec.up.drop, spec.down.drop) == (0.25, 0.25)
     spec = device(tmp_path, f"{LINK}\nphi = 0.0625")
@@ -47,35 +47,35 @@ def test_phi_is_the_chance_of_an_upload_and_of_nothing_else(tmp_path: Path) -> N
     assert (spec.up.mbit, spec.down.delay) == (2.0, 0.5)
 
 
-def test_a_drop_of_the_group_holds_downwards_beside_phi(tmp_path: Path) -> None:
+def test_with_phi_the_drop_of_the_group_applies_to_downloads(tmp_path: Path) -> None:
     spec = device(tmp_path, f"{LINK}\ndrop = 0.5\nphi = 0.75")
     assert (spec.up.drop, spec.down.drop) == (0.25, 0.5)
 
 
-def test_with_a_phi_of_1_nothing_is_lost_upwards(tmp_path: Path) -> None:
+def test_with_a_phi_of_1_no_upload_is_lost(tmp_path: Path) -> None:
     assert device(tmp_path, f"{LINK}\nphi = 1").up.drop == 0.0
 
 
-def test_phi_lets_an_upload_be_tried_once_per_interval_of_the_rule(tmp_path: Path) -> None:
+def test_with_phi_an_upload_is_tried_once_per_interval_of_the_strategy(tmp_path: Path) -> None:
     spec = device(tmp_path, "phi = 0.5")
     assert (spec.on_drop, spec.tick) == ("next_tick", 2.5)
     spec = device(tmp_path, "phi = 0.5", "strategy.interval=4")
     assert (spec.on_drop, spec.tick) == ("next_tick", 4.0)
 
 
-def test_without_phi_the_link_stays_as_it_is(tmp_path: Path) -> None:
+def test_without_phi_the_link_is_unchanged(tmp_path: Path) -> None:
     spec = device(tmp_path, LINK)
     assert (spec.up.drop, spec.down.drop, spec.on_drop, spec.tick) == (0.125, 0.25, "retry", None)
 
 
 @pytest.mark.parametrize(("phi", "problem"), [("0", "is 0"), ("1.5", "is 1.5"), ("-1", "is -1"), ("nan", "is nan")])
-def test_phi_is_a_chance_above_0(tmp_path: Path, phi: str, problem: str) -> None:
+def test_phi_is_a_probability_above_0(tmp_path: Path, phi: str, problem: str) -> None:
     message = refusal(tmp_path, f"phi = {phi}")
     assert message.startswith(f"{tmp_path}/mine.toml: devices[0].phi {problem}")
     assert phi == "nan" or "above 0 and at most 1" in message
 
 
-def test_phi_and_giving_up_do_not_go_together(tmp_path: Path) -> None:
+def test_phi_and_give_up_exclude_each_other(tmp_path: Path) -> None:
     message = refusal(tmp_path, 'phi = 0.5\non_drop = "give_up"')
     assert message.startswith(f"{tmp_path}/mine.toml: devices[0].on_drop is give_up; ")
     assert "phi" in message
@@ -87,34 +87,34 @@ def test_phi_and_giving_up_do_not_go_together(tmp_path: Path) -> None:
 # ---- ticks
 
 
-def test_a_tick_of_its_own_goes_before_the_interval_of_the_rule(tmp_path: Path) -> None:
+def test_a_tick_of_the_group_overrides_the_interval_of_the_strategy(tmp_path: Path) -> None:
     assert device(tmp_path, 'on_drop = "next_tick"').tick == 2.5
     assert device(tmp_path, 'on_drop = "next_tick"\ntick = 0.75').tick == 0.75
 
 
-def test_phi_is_per_interval_where_the_rule_has_one(tmp_path: Path) -> None:
+def test_phi_is_per_interval_if_the_strategy_has_one(tmp_path: Path) -> None:
     assert device(tmp_path, "phi = 0.5\ntick = 2.5").tick == 2.5
     message = refusal(tmp_path, "phi = 0.5\ntick = 0.75")
     assert message.startswith(f"{tmp_path}/mine.toml: devices[0].tick is 0.75; ")
-    assert "audg has one of 2.5: leave it out" in message
+    assert "that of audg is 2.5: leave it out" in message
     message = refusal(tmp_path, "phi = 0.5", "devices[0].tick=0.75")
     assert message.startswith("--set devices[0].tick=0.75: devices[0].tick is 0.75; ")
 
 
 @pytest.mark.parametrize("group", ["phi = 0.5", 'on_drop = "next_tick"'])
-def test_with_a_tick_of_its_own_the_rule_needs_no_interval(tmp_path: Path, group: str) -> None:
+def test_with_a_tick_of_the_group_the_strategy_needs_no_interval(tmp_path: Path, group: str) -> None:
     assert device(tmp_path, f"{group}\ntick = 0.75", strategy='strategy = "fedavg"').tick == 0.75
 
 
 @pytest.mark.parametrize("group", ["phi = 0.5", 'on_drop = "next_tick"'])
-def test_ticks_of_no_known_length_are_refused_with_the_remedy(tmp_path: Path, group: str) -> None:
+def test_ticks_of_unknown_length_are_refused_with_the_remedy(tmp_path: Path, group: str) -> None:
     plain = 'count = 2\n[[devices]]\nprofile = "rpi5"\n'
     message = refusal(tmp_path, plain + group, strategy='strategy = "fedasync"')
     assert message.startswith(f"{tmp_path}/mine.toml: devices[1].tick is missing; ")
-    assert "fedasync has no interval: set it, or take a rule with strategy.interval" in message
+    assert "fedasync has no interval: set it, or use a strategy with an interval" in message
 
 
-def test_a_tick_takes_time(tmp_path: Path) -> None:
+def test_a_tick_must_be_longer_than_0(tmp_path: Path) -> None:
     message = refusal(tmp_path, 'on_drop = "next_tick"\ntick = 0')
     assert message.startswith(f"{tmp_path}/mine.toml: devices[0].tick is 0")
     assert "above 0" in message
@@ -136,7 +136,7 @@ PLAIN = 'strategy = "fedasync"'
         (PLAIN, 'on_drop = "next_tick"\ntick = 1', "wait"),
     ],
 )
-def test_a_device_that_is_told_nothing_goes_on_with_a_rule_that_ticks_and_waits_else(
+def test_by_default_a_device_continues_from_the_old_base_under_a_strategy_with_ticks_and_else_waits(
     tmp_path: Path, strategy: str, group: str, does: str
 ) -> None:
     assert device(tmp_path, group, strategy=strategy).on_lost_download == does
@@ -144,24 +144,26 @@ def test_a_device_that_is_told_nothing_goes_on_with_a_rule_that_ticks_and_waits_
 
 @pytest.mark.parametrize("strategy", [AUDG, PLAIN])
 @pytest.mark.parametrize("does", ["wait", "old_base"])
-def test_a_device_does_what_it_is_told_when_a_download_is_lost(tmp_path: Path, strategy: str, does: str) -> None:
+def test_the_profile_decides_what_follows_a_lost_download(tmp_path: Path, strategy: str, does: str) -> None:
     assert device(tmp_path, f'on_lost_download = "{does}"', strategy=strategy).on_lost_download == does
 
 
-def test_going_on_with_the_old_base_and_giving_up_do_not_go_together(tmp_path: Path) -> None:
+def test_old_base_and_give_up_exclude_each_other(tmp_path: Path) -> None:
     message = refusal(tmp_path, 'on_lost_download = "old_base"\non_drop = "give_up"')
-    assert message.startswith(f"{tmp_path}/mine.toml: devices[0].on_lost_download is old_base, with on_drop = give_up")
-    assert "take retry or next_tick" in message
+    assert message.startswith(
+        f"{tmp_path}/mine.toml: devices[0].on_lost_download is old_base, but with on_drop = give_up"
+    )
+    assert "use retry or next_tick" in message
     message = refusal(tmp_path, 'on_drop = "give_up"', "devices[0].on_lost_download=old_base")
     assert message.startswith("--set devices[0].on_lost_download=old_base: devices[0].on_lost_download is old_base")
 
 
-def test_another_word_for_it_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+def test_an_unknown_value_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     message = refusal(tmp_path, 'on_lost_download = "oldbase"')
     assert "devices[0].on_lost_download is 'oldbase'; did you mean 'old_base'?" in message
 
 
-# ---- there and back
+# ---- stored profiles
 
 
 @pytest.mark.parametrize(

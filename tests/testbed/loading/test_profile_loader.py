@@ -1,4 +1,4 @@
-"""Profiles that are right: the shipped ones, precedence, overrides, and the way back to TOML."""
+"""Valid profiles: the shipped ones, precedence, overrides, and stored profiles."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def load(folder: Path, *overrides: str, text: str = MINIMAL, **replaced: Any) ->
 
 
 def concrete(experiment: Experiment) -> list[DeviceSpec]:
-    """The devices, whose speeds are all given in seconds per sample: nothing needs to be measured."""
+    """Return the devices. Their speeds are all given in seconds per sample, so no survey is needed."""
     return fleet.concrete(experiment, Survey())
 
 
 @pytest.mark.parametrize("name", profile_files.catalogue("devices"))
-def test_a_shipped_device_states_what_it_is_and_how_fast_with_a_source(name: str) -> None:
+def test_a_shipped_device_has_a_title_a_speed_and_a_source(name: str) -> None:
     device = profile_files.named(DeviceProfile, "devices", name, "test", "profile", Path())
     assert device.title
     assert device.source
@@ -39,7 +39,7 @@ def test_a_shipped_device_states_what_it_is_and_how_fast_with_a_source(name: str
 
 
 @pytest.mark.parametrize("name", profile_files.catalogue("links"))
-def test_a_shipped_link_states_what_it_is_with_a_source(name: str) -> None:
+def test_a_shipped_link_has_a_title_and_a_source(name: str) -> None:
     link = profile_files.named(LinkProfile, "links", name, "test", "link", Path())
     assert link.title
     assert link.source
@@ -53,7 +53,7 @@ def test_a_shipped_experiment_resolves_to_a_fleet(name: str) -> None:
     assert concrete(experiment)
 
 
-def test_the_first_catalogue_has_the_promised_names() -> None:
+def test_the_catalogue_has_the_documented_names() -> None:
     promised = {"rpi3bplus", "rpi4", "rpi5", "jetson-nano", "phone-low", "phone-mid", "phone-high", "host"}
     assert promised <= set(profile_files.catalogue("devices"))
     assert {"ethernet", "wifi", "lte", "5g", "3g", "none"} <= set(profile_files.catalogue("links"))
@@ -95,7 +95,7 @@ def test_a_group_becomes_devices_with_its_own_speed_drop_and_suspension(tmp_path
     assert (first.suspend, first.suspend_max, first.on_drop, first.seconds_per_sample) == (0.5, 2.0, "give_up", 0.01)
 
 
-def test_a_speed_may_be_one_number_for_every_task_and_a_groups_goes_before_the_profiles(tmp_path: Path) -> None:
+def test_a_speed_may_be_one_number_for_all_tasks_and_the_group_overrides_the_profile(tmp_path: Path) -> None:
     text = """
     strategy = "fedavg"
     devices = [{ profile = { seconds_per_sample = 0.5 }, name = "a" },
@@ -105,7 +105,7 @@ def test_a_speed_may_be_one_number_for_every_task_and_a_groups_goes_before_the_p
     assert [device.seconds_per_sample for device in concrete(load(tmp_path, text=text))] == [0.5, 0.25, 0.5]
 
 
-def test_a_group_says_how_its_devices_are_suspended_and_how_their_speed_changes(tmp_path: Path) -> None:
+def test_a_group_defines_suspensions_and_a_schedule_of_speed(tmp_path: Path) -> None:
     text = """
     strategy = "fedavg"
     [[devices]]
@@ -122,12 +122,12 @@ def test_a_group_says_how_its_devices_are_suspended_and_how_their_speed_changes(
     assert (plain.suspend_by, plain.schedule, plain.schedule_period, plain.throttle) == ("hold", (), None, "pace")
 
 
-def test_a_device_knows_its_group(tmp_path: Path) -> None:
+def test_a_device_has_the_index_of_its_group(tmp_path: Path) -> None:
     text = 'strategy = "fedavg"\ndevices = [{ profile = "rpi4", count = 2 }, { profile = "rpi5" }]'
     assert [device.group for device in concrete(load(tmp_path, text=text))] == [0, 0, 1]
 
 
-def test_devices_have_names_before_anything_is_known_about_their_speed(tmp_path: Path) -> None:
+def test_names_of_devices_do_not_need_a_survey(tmp_path: Path) -> None:
     text = 'strategy = "fedavg"\ndevices = [{ profile = "rpi4", count = 2 }, { profile = "host", name = "a" }]'
     assert fleet.names(load(tmp_path, text=text)) == ["rpi4-1", "rpi4-2", "a-1"]
 
@@ -143,8 +143,8 @@ def test_a_device_that_is_not_throttled_has_no_speed(tmp_path: Path) -> None:
     assert device.seconds_per_sample is None
 
 
-def test_devices_of_groups_with_the_same_name_are_numbered_through(tmp_path: Path) -> None:
-    # "rpi4-1" as a group and as a device must not meet, nor a group with the evaluator's name and the evaluator
+def test_devices_of_groups_with_the_same_name_are_numbered_consecutively(tmp_path: Path) -> None:
+    # a group "rpi4-1" must not collide with a device, nor a group "evaluator" with the evaluator
     text = """
     strategy = "fedavg"
     devices = [{ profile = "rpi4", count = 2 }, { profile = "rpi5", name = "rpi4" },
@@ -154,7 +154,7 @@ def test_devices_of_groups_with_the_same_name_are_numbered_through(tmp_path: Pat
     assert names == ["rpi4-1", "rpi4-2", "rpi4-3", "rpi4-1-1", "evaluator-1"]
 
 
-def test_profiles_of_devices_and_links_may_be_files_beside_the_experiment_or_tables(tmp_path: Path) -> None:
+def test_device_and_link_profiles_may_be_files_next_to_the_experiment_or_tables(tmp_path: Path) -> None:
     write_profile(tmp_path, 'title = "Mine"\nseconds_per_sample = { digits = 0.5 }', "board.toml")
     text = """
     strategy = "fedavg"
@@ -168,7 +168,7 @@ def test_profiles_of_devices_and_links_may_be_files_beside_the_experiment_or_tab
 
 
 @pytest.mark.parametrize("stop", ["seconds = 5", "versions = 5", "target_accuracy = 0.5", "patience = 5"])
-def test_one_reason_to_end_is_enough_and_then_the_default_time_is_none(tmp_path: Path, stop: str) -> None:
+def test_one_stop_condition_is_enough_and_disables_the_default_time(tmp_path: Path, stop: str) -> None:
     experiment = load(tmp_path, text=f"{MINIMAL}[stop]\n{stop}")
     assert experiment.stop.seconds == (5.0 if stop.startswith("seconds") else None)
 
@@ -176,18 +176,18 @@ def test_one_reason_to_end_is_enough_and_then_the_default_time_is_none(tmp_path:
 # ---- precedence
 
 
-def test_what_neither_file_nor_command_line_says_has_its_default(tmp_path: Path) -> None:
+def test_a_key_that_is_not_given_has_its_default(tmp_path: Path) -> None:
     experiment = load(tmp_path)
     assert (experiment.seed, experiment.training.batch, experiment.stop.seconds) == (0, 32, 60.0)
     assert (experiment.task_name, experiment.transport.kind) == ("digits", "ipc")
 
 
-def test_a_run_is_called_after_its_file_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+def test_a_run_is_named_after_its_file_unless_the_file_has_a_name(tmp_path: Path) -> None:
     assert load(tmp_path).name == "mine"
     assert load(tmp_path, text=f'name = "other"\n{MINIMAL}').name == "other"
 
 
-def test_the_file_goes_before_the_defaults_and_the_command_line_before_the_file(tmp_path: Path) -> None:
+def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path: Path) -> None:
     text = f"seed = 5\n{MINIMAL}\n[training]\nbatch = 8"
     assert load(tmp_path, text=text).seed == 5
     assert load(tmp_path, text=text, seed=6).seed == 6
@@ -196,7 +196,7 @@ def test_the_file_goes_before_the_defaults_and_the_command_line_before_the_file(
     assert (overridden.batch, overridden.lr) == (8, 0.5)
 
 
-def test_another_rule_on_the_command_line_comes_without_the_parameters_of_the_first(tmp_path: Path) -> None:
+def test_another_strategy_on_the_command_line_does_not_inherit_parameters(tmp_path: Path) -> None:
     text = 'strategy = { name = "asyncfeded", lam = 0.5 }\ndevices = [{ profile = "rpi4" }]'
     experiment = load(tmp_path, text=text, strategy="fedavg")
     assert experiment.strategy_name == "fedavg"
@@ -229,7 +229,7 @@ def test_any_key_can_be_set(tmp_path: Path, override: str, read: Any, value: obj
     assert read(load(tmp_path, override, text=text)) == value
 
 
-def test_parameters_of_rule_and_task_that_nobody_set_are_written_out_with_their_defaults(tmp_path: Path) -> None:
+def test_unset_parameters_of_strategy_and_task_are_written_out_with_their_defaults(tmp_path: Path) -> None:
     experiment = load(tmp_path, "strategy=asyncfeded", "task.split=dirichlet", "task.split.alpha=0.25")
     assert experiment.strategy_parameters.keys() >= {"lam", "gamma_bar"}
     assert experiment.task_parameters == {
@@ -238,11 +238,11 @@ def test_parameters_of_rule_and_task_that_nobody_set_are_written_out_with_their_
     }
 
 
-def test_the_last_of_several_settings_of_a_key_holds(tmp_path: Path) -> None:
+def test_the_last_override_of_a_key_applies(tmp_path: Path) -> None:
     assert load(tmp_path, "seed=1", "seed=2").seed == 2
 
 
-# ---- there and back
+# ---- stored profiles
 
 
 @pytest.mark.parametrize("overrides", [(), ("strategy.lam=0.5", "devices[0].profile=host", "stop.target_accuracy=0.9")])

@@ -1,4 +1,4 @@
-"""Parameters of rules in a profile: what does not fit is refused with source, key, value and what is allowed."""
+"""Strategy parameters in a profile: errors name the source, the key, the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from testbed.runs.run_folder import RunFolder
 from tests.testbed.examples import write_profile
 
 DEVICES = 'devices = [{ profile = "rpi4", count = 2 }, { profile = "rpi5" }]'
-K_RULES = sorted(name for name, cls in STRATEGIES.items() if issubclass(cls, EveryK))
+K_STRATEGIES = sorted(name for name, cls in STRATEGIES.items() if issubclass(cls, EveryK))
 
 
 def load(folder: Path, strategy: str, *overrides: str) -> Experiment:
-    """An experiment with three devices."""
+    """Load an experiment with three devices."""
     return profile_loader.load(write_profile(folder, f"strategy = {strategy}\n{DEVICES}"), overrides)
 
 
@@ -36,24 +36,24 @@ def refusal(folder: Path, strategy: str, *overrides: str) -> str:
 # ---- K
 
 
-def test_there_are_rules_that_wait_for_k() -> None:
-    assert K_RULES == ["fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl"]
+def test_the_strategies_that_wait_for_k_are_known() -> None:
+    assert K_STRATEGIES == ["fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl"]
 
 
-@pytest.mark.parametrize("strategy", K_RULES)
-def test_k_may_be_as_large_as_the_fleet_and_no_larger(tmp_path: Path, strategy: str) -> None:
+@pytest.mark.parametrize("strategy", K_STRATEGIES)
+def test_k_may_not_exceed_the_fleet(tmp_path: Path, strategy: str) -> None:
     assert load(tmp_path, f'{{ name = "{strategy}", k = 3 }}').strategy_parameters["k"] == 3
     message = refusal(tmp_path, f'{{ name = "{strategy}", k = 4 }}')
     assert message.startswith(f"{tmp_path}/mine.toml: strategy.k is 4; it must be at most 3, the devices of the fleet")
 
 
-@pytest.mark.parametrize("strategy", K_RULES)
-def test_a_k_from_the_command_line_is_refused_as_such(tmp_path: Path, strategy: str) -> None:
+@pytest.mark.parametrize("strategy", K_STRATEGIES)
+def test_an_error_about_a_k_from_the_command_line_names_the_option(tmp_path: Path, strategy: str) -> None:
     message = refusal(tmp_path, f'{{ name = "{strategy}", k = 3 }}', "strategy.k=9")
     assert message.startswith("--set strategy.k=9: strategy.k is 9; it must be at most 3, the devices of the fleet")
 
 
-def test_the_fleet_counts_as_it_is_after_all_settings(tmp_path: Path) -> None:
+def test_k_is_compared_with_the_fleet_after_all_overrides(tmp_path: Path) -> None:
     assert load(tmp_path, '{ name = "safl", k = 6 }', "devices[1].count=4").strategy_parameters["k"] == 6
     message = refusal(tmp_path, '{ name = "safl", k = 3 }', "devices[0].count=1")
     assert "strategy.k is 3; it must be at most 2, the devices of the fleet" in message
@@ -64,7 +64,7 @@ def test_a_default_k_that_is_larger_than_the_fleet_is_refused_too(tmp_path: Path
     assert "strategy.k is 2; it must be at most 1, the devices of the fleet" in message
 
 
-def test_there_are_no_more_clusters_than_devices(tmp_path: Path) -> None:
+def test_clusters_may_not_exceed_the_devices(tmp_path: Path) -> None:
     assert load(tmp_path, '{ name = "eafl", clusters = 3 }').strategy_parameters["clusters"] == 3
     message = refusal(tmp_path, '{ name = "eafl", clusters = 4 }')
     assert message.startswith(
@@ -72,14 +72,14 @@ def test_there_are_no_more_clusters_than_devices(tmp_path: Path) -> None:
     )
 
 
-def test_a_rule_with_cluster_heads_is_not_replayed_strictly(tmp_path: Path) -> None:
+def test_a_strategy_with_cluster_heads_is_not_replayed_strictly(tmp_path: Path) -> None:
     replay = f'replay={{ trace = "{tmp_path}", mode = "strict" }}'
     message = refusal(tmp_path, '"eafl"', replay)
-    assert "replay.mode is strict; eafl cannot be repeated so: it has cluster heads" in message
-    assert "take replay.mode = 'schedule'" in message
+    assert "replay.mode is strict; eafl cannot be replayed strictly: it has cluster heads" in message
+    assert "use replay.mode = 'schedule'" in message
 
 
-def test_members_of_a_cluster_wait_for_a_model_that_was_lost(tmp_path: Path) -> None:
+def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
     message = refusal(tmp_path, '"eafl"', 'devices=[{ profile = "rpi4", count = 3, on_lost_download = "old_base" }]')
     assert "devices[0].on_lost_download is old_base; with eafl, a device waits" in message
 
@@ -126,9 +126,7 @@ def test_members_of_a_cluster_wait_for_a_model_that_was_lost(tmp_path: Path) -> 
         ("gsgm", "eta", "0", "above 0"),
     ],
 )
-def test_a_value_that_a_rule_cannot_have_is_refused(
-    tmp_path: Path, strategy: str, key: str, value: str, allowed: str
-) -> None:
+def test_a_parameter_out_of_range_is_refused(tmp_path: Path, strategy: str, key: str, value: str, allowed: str) -> None:
     interval = "" if key == "interval" or strategy not in ("audg", "psurdg") else "interval = 1, "
     message = refusal(tmp_path, f'{{ name = "{strategy}", {interval}{key} = {value} }}')
     assert message.startswith(f"{tmp_path}/mine.toml: strategy.{key} is {value}")
@@ -147,10 +145,10 @@ def test_a_value_that_a_rule_cannot_have_is_refused(
         ("gsgm", "betta", "did you mean 'beta'?"),
         ("wkafl", "thetha", "did you mean 'theta'?"),
         ("audg", "intervall", "did you mean 'interval'?"),
-        ("psurdg", "_sum", "known: interval, weighting"),  # what a rule remembers is no parameter
+        ("psurdg", "_sum", "known: interval, weighting"),  # state of a strategy is not a parameter
     ],
 )
-def test_a_parameter_that_a_rule_does_not_have_is_refused_with_those_that_it_has(
+def test_an_unknown_parameter_is_refused_with_the_known_ones(
     tmp_path: Path, strategy: str, key: str, hint: str
 ) -> None:
     message = refusal(tmp_path, f'{{ name = "{strategy}", {key} = 1 }}')
@@ -159,13 +157,13 @@ def test_a_parameter_that_a_rule_does_not_have_is_refused_with_those_that_it_has
 
 
 @pytest.mark.parametrize("strategy", ["audg", "psurdg"])
-def test_a_rule_that_ticks_must_be_told_how_often(tmp_path: Path, strategy: str) -> None:
+def test_a_strategy_with_ticks_needs_an_interval(tmp_path: Path, strategy: str) -> None:
     message = refusal(tmp_path, f'"{strategy}"')
-    assert message.startswith(f"{tmp_path}/mine.toml: strategy.interval is missing; it is seconds per iteration")
+    assert message.startswith(f"{tmp_path}/mine.toml: strategy.interval is missing: seconds per iteration")
     assert load(tmp_path, f'"{strategy}"', "strategy.interval=2").strategy_parameters["interval"] == 2.0
 
 
-# ---- there and back
+# ---- stored profiles
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -1,4 +1,4 @@
-"""A radio cell in a profile: where its devices are, and what does not fit together."""
+"""A radio cell in a profile: positions of devices, and settings that contradict each other."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.testbed.examples import write_profile
 from tests.testbed.profile.test_fleet import SURVEY
 
 DEVICES = 'devices = [{ profile = "rpi4", count = 40 }, { profile = "rpi5", distance = 125.0 }]'
-RULE = 'strategy = "asafl"'
+STRATEGY = 'strategy = "asafl"'
 
 
-def load(folder: Path, *overrides: str, text: str = f"{RULE}\n{DEVICES}\n[cell]\n") -> Experiment:
+def load(folder: Path, *overrides: str, text: str = f"{STRATEGY}\n{DEVICES}\n[cell]\n") -> Experiment:
     return profile_loader.load(write_profile(folder, text), overrides)
 
 
-def refusal(folder: Path, *overrides: str, text: str = f"{RULE}\n{DEVICES}\n[cell]\n") -> str:
+def refusal(folder: Path, *overrides: str, text: str = f"{STRATEGY}\n{DEVICES}\n[cell]\n") -> str:
     with pytest.raises(UserError) as caught:
         load(folder, *overrides, text=text)
     message = str(caught.value)
@@ -39,7 +39,7 @@ def test_an_empty_table_is_the_cell_of_the_paper(tmp_path: Path) -> None:
     assert load(tmp_path).cell == Cell()
 
 
-def test_devices_are_anywhere_in_the_cell_unless_the_profile_says_where(tmp_path: Path) -> None:
+def test_devices_are_spread_over_the_cell_unless_the_profile_gives_a_distance(tmp_path: Path) -> None:
     places = distances(load(tmp_path, "cell.radius=200"))
     assert places[-1] == 125.0
     assert all(place is not None and 1 <= place <= 200 for place in places)
@@ -48,14 +48,14 @@ def test_devices_are_anywhere_in_the_cell_unless_the_profile_says_where(tmp_path
     assert 3 <= near <= 20  # a quarter of the area
 
 
-def test_where_they_are_hangs_on_the_seed_and_on_nothing_else(tmp_path: Path) -> None:
+def test_positions_depend_only_on_the_seed(tmp_path: Path) -> None:
     places = distances(load(tmp_path))
     assert distances(load(tmp_path, "strategy.control=greedy", "stop.seconds=7")) == places
     assert distances(load(tmp_path, "seed=5"))[:-1] != places[:-1]
     assert distances(load(tmp_path, "devices[0].count=41"))[:40] == places[:40]
 
 
-def test_without_a_cell_a_device_is_nowhere(tmp_path: Path) -> None:
+def test_without_a_cell_a_device_has_no_distance(tmp_path: Path) -> None:
     assert distances(load(tmp_path, text='strategy = "fedavg"\ndevices = [{ profile = "rpi4" }]')) == [None]
 
 
@@ -77,16 +77,16 @@ def test_without_a_cell_a_device_is_nowhere(tmp_path: Path) -> None:
         ("strategy.degree=99", None),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(tmp_path: Path, override: str, words: str | None) -> None:
+def test_an_invalid_value_is_refused_with_its_key(tmp_path: Path, override: str, words: str | None) -> None:
     if words is None:
-        load(tmp_path, override)  # only a fixed degree is one
+        load(tmp_path, override)  # only a fixed degree is used
         assert "strategy.degree is 99" in refusal(tmp_path, override, "strategy.control=fixed")
     else:
         assert words in refusal(tmp_path, override)
 
 
-def test_a_rule_that_grants_rates_needs_a_cell(tmp_path: Path) -> None:
-    message = refusal(tmp_path, text=f'{RULE}\ndevices = [{{ profile = "rpi4" }}]')
+def test_a_strategy_that_grants_rates_needs_a_cell(tmp_path: Path) -> None:
+    message = refusal(tmp_path, text=f'{STRATEGY}\ndevices = [{{ profile = "rpi4" }}]')
     assert "cell is missing; asafl shares the band of a radio cell among devices: add [cell]" in message
 
 
@@ -95,31 +95,31 @@ def test_a_distance_without_a_cell_is_refused(tmp_path: Path) -> None:
     assert "devices[1].distance is 125, but there is no radio cell: add [cell], or leave it out" in message
 
 
-def test_a_device_that_uploads_differences_may_not_forget_what_the_server_has(tmp_path: Path) -> None:
+def test_with_light_memory_a_device_may_not_lose_its_baseline(tmp_path: Path) -> None:
     light = "strategy.memory=light"
     load(tmp_path, light)
     assert "devices[0].on_lost_download is old_base; with memory = 'light'" in refusal(
         tmp_path, light, "devices[0].on_lost_download=old_base"
     )
     events = '[[events]]\nat = 1\ndevice = "*"\ndo = "kill"\n[[events]]\nat = 2\ndevice = "*"\ndo = "rejoin"\n'
-    text = f"{RULE}\n{DEVICES}\n[cell]\n{events}"
+    text = f"{STRATEGY}\n{DEVICES}\n[cell]\n{events}"
     load(tmp_path, text=text)
     assert "events[1].do is rejoin; with memory = 'light'" in refusal(tmp_path, light, text=text)
     load(tmp_path, "presence.restart=always")
     assert "presence.restart is always; with memory = 'light'" in refusal(tmp_path, light, "presence.restart=always")
 
 
-def test_a_rule_that_grants_rates_is_not_replayed_strictly(tmp_path: Path) -> None:
+def test_a_strategy_that_grants_rates_is_not_replayed_strictly(tmp_path: Path) -> None:
     (tmp_path / "trace.jsonl").write_text("", encoding="utf-8")
     recorded = f"replay.trace={tmp_path / 'trace.jsonl'}"
     load(tmp_path, recorded)
     message = refusal(tmp_path, recorded, "replay.mode=strict")
-    assert "replay.mode is strict; asafl cannot be repeated so: it reckons with the moments" in message
-    assert message.endswith("take replay.mode = 'schedule'")
+    assert "replay.mode is strict; asafl cannot be replayed strictly: its rounds depend on when devices ask" in message
+    assert message.endswith("use replay.mode = 'schedule'")
 
 
-def test_the_rate_of_a_granted_uplink_may_change_by_the_script(tmp_path: Path) -> None:
+def test_a_script_may_change_the_rate_of_a_granted_uplink(tmp_path: Path) -> None:
     events = '[[events]]\nat = 1\ndevice = "*"\ndo = "rate"\nvalue = 0.5\n'
     devices = 'devices = [{ profile = "rpi4", link = "none" }]'
-    load(tmp_path, text=f"{RULE}\n{devices}\n[cell]\n{events}")
+    load(tmp_path, text=f"{STRATEGY}\n{devices}\n[cell]\n{events}")
     assert "has no limit" in refusal(tmp_path, text=f'strategy = "fedavg"\n{devices}\n{events}')

@@ -1,4 +1,4 @@
-"""The radio cell, worked out by hand from Table II of Chen et al. 2024."""
+"""The radio cell, with values computed by hand from Table II of Chen et al. 2024."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_zero_dbm_is_a_milliwatt(dbm: float, watts: float) -> None:
     assert radio.from_dbm(dbm) == pytest.approx(watts)
 
 
-def test_the_link_at_the_edge_of_the_cell_by_hand() -> None:
+def test_the_signal_to_noise_ratio_at_the_edge_equals_that_computed_by_hand() -> None:
     # 0.01 W · 10^−3 · 500^−2 / 10^−12 W = 4·10^−11 / 10^−12
     assert Cell().snr(500.0, 1.0) == pytest.approx(40.0)
     assert Cell().snr(500.0, 0.5) == pytest.approx(20.0)
     assert Cell().snr(250.0, 1.0) == pytest.approx(160.0)  # half as far, four times as strong
 
 
-def test_the_shipped_experiment_is_the_papers_table() -> None:
+def test_the_shipped_experiment_has_the_values_of_the_papers_table() -> None:
     experiment = profile_loader.load(profile_files.SHIPPED / "experiments" / "asafl" / "mnist.toml")
     assert experiment.cell == Cell()
     assert sum(group.count for group in experiment.devices) == 50
@@ -69,7 +69,7 @@ def test_fading_is_one_on_average_and_never_zero() -> None:
     assert drawn.min() > 0
 
 
-def test_a_fade_has_a_depth() -> None:
+def test_the_depth_of_a_fade_is_limited() -> None:
     class Unlucky(np.random.Generator):
         def exponential(self, *_: object) -> np.ndarray:  # type: ignore[override]
             return np.zeros(2)
@@ -83,7 +83,7 @@ def test_the_same_generator_gives_the_same_fading() -> None:
         return [*radio.fading(5, random), *radio.fading(5, random)]
 
     assert drawn() == drawn()
-    assert drawn()[:5] != drawn()[5:]  # each round has its own
+    assert drawn()[:5] != drawn()[5:]  # each round is different
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_same_generator_gives_the_same_fading() -> None:
         ("radius", math.inf),
     ],
 )
-def test_a_cell_without_band_noise_or_room_is_refused(key: str, value: float) -> None:
+def test_a_cell_without_bandwidth_noise_or_area_is_refused(key: str, value: float) -> None:
     with pytest.raises(ParameterError, match=f"^{key} is .*it must be above") as error:
         Cell(**{key: value})
     assert error.value.key == key
@@ -110,6 +110,6 @@ def test_a_device_outside_the_cell_is_refused(metres: float) -> None:
 
 
 @given(st.floats(1, 500), st.floats(1, 500), st.floats(1e-12, 50))
-def test_who_is_nearer_is_never_heard_worse(one: float, other: float, fading: float) -> None:
+def test_a_nearer_device_never_has_a_lower_signal_to_noise_ratio(one: float, other: float, fading: float) -> None:
     near, far = sorted((one, other))
     assert Cell().snr(near, fading) >= Cell().snr(far, fading) > 0

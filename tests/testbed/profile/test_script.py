@@ -1,4 +1,4 @@
-"""Scripted events: what is refused, who is meant, and what follows for a device and for the launcher."""
+"""Scripted events: errors, targets, and the effects on a device and on the launcher."""
 
 from __future__ import annotations
 
@@ -53,50 +53,59 @@ def event(at: float, do: str, seconds: float | None = None, value: float | None 
     return ScriptedEvent(at=at, device="a-1", do=do, seconds=seconds, value=value)
 
 
-# ---- what is refused
+# ---- errors
 
 
 BAD: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
-    "no moment": ([{"device": "rpi4-2", "do": "kill"}], ["events[0].at is missing"]),
-    "before the run": ([KILL | {"at": -1}], ["events[0].at is -1", "at least 0"]),
+    "a missing moment": ([{"device": "rpi4-2", "do": "kill"}], ["events[0].at is missing"]),
+    "a moment before the run": ([KILL | {"at": -1}], ["events[0].at is -1", "at least 0"]),
     "an unknown key": ([KILL | {"until": 3}], ["events[0].until is not a known key"]),
     "an unknown device": ([KILL, KILL | {"device": "rpi4-9"}], ["events[1].device is 'rpi4-9'", "did you mean 'rpi4-"]),
     "an unknown group": ([KILL | {"device": "phnoe"}], ["events[0].device is 'phnoe'", "did you mean 'phone'"]),
-    "an unknown deed": ([KILL | {"do": "kil"}], ["events[0].do is 'kil'", "did you mean 'kill'"]),
-    "a hang without end": ([KILL | {"do": "suspend"}], ["events[0].seconds is missing", "how long the device hangs"]),
-    "a hang of no length": ([KILL | {"do": "suspend", "seconds": 0}], ["events[0].seconds is 0", "above 0"]),
-    "a hang with a value": (
-        [KILL | {"do": "suspend", "seconds": 1, "value": 2}],
-        ["events[0].value is 2", "'suspend' takes none", "leave it out"],
+    "an unknown action": ([KILL | {"do": "kil"}], ["events[0].do is 'kil'", "did you mean 'kill'"]),
+    "a suspension without duration": (
+        [KILL | {"do": "suspend"}],
+        ["events[0].seconds is missing", "how long the device"],
     ),
-    "a death that ends": ([KILL | {"seconds": 5}], ["events[0].seconds is 5", "'kill' takes none", "rejoin"]),
-    "a death with a value": ([KILL | {"value": 5}], ["events[0].value is 5", "'kill' takes none"]),
-    "a rate without value": ([KILL | {"do": "rate"}], ["events[0].value is missing", "a multiple"]),
-    "a drop without value": ([KILL | {"do": "drop"}], ["events[0].value is missing", "probability"]),
-    "a rate of nothing": ([KILL | {"do": "rate", "value": 0}], ["events[0].value is 0", "above 0", "suspend"]),
+    "a suspension of 0 seconds": ([KILL | {"do": "suspend", "seconds": 0}], ["events[0].seconds is 0", "above 0"]),
+    "a suspension with a value": (
+        [KILL | {"do": "suspend", "seconds": 1, "value": 2}],
+        ["events[0].value is 2", "'suspend' does not use it", "leave it out"],
+    ),
+    "a kill with a duration": ([KILL | {"seconds": 5}], ["events[0].seconds is 5", "'kill' does not use it", "rejoin"]),
+    "a kill with a value": ([KILL | {"value": 5}], ["events[0].value is 5", "'kill' does not use it"]),
+    "a rate without a value": ([KILL | {"do": "rate"}], ["events[0].value is missing", "a multiple"]),
+    "a drop without a value": ([KILL | {"do": "drop"}], ["events[0].value is missing", "probability"]),
+    "a rate of zero": ([KILL | {"do": "rate", "value": 0}], ["events[0].value is 0", "above 0", "suspend"]),
     "a negative speed": ([KILL | {"do": "speed", "value": -1}], ["events[0].value is -1", "at least 0"]),
     "a certain drop": ([KILL | {"do": "drop", "value": 1}], ["events[0].value is 1", "at least 0 and below 1"]),
-    "a link that has no rate": (
+    "a rate for a link without a limit": (
         [{"at": 1, "device": "free-1", "do": "rate", "value": 2}],
         ["events[0].do is 'rate'", "free-1 has no limit"],
     ),
-    "a device that has no speed": (
+    "a speed for a device that is not throttled": (
         [{"at": 1, "device": "*", "do": "speed", "value": 2}],
         ["events[0].do is 'speed'", "free-1 has throttle = 'none'", "only 'pace'"],
     ),
-    "a second death": ([KILL, KILL | {"at": 31}], ["events[1].do is 'kill'", "dead since 30 (events[0])", "rejoin"]),
-    "a death of all, when one is dead": (
+    "a kill of a dead device": (
+        [KILL, KILL | {"at": 31}],
+        ["events[1].do is 'kill'", "was killed at 30 (events[0])", "rejoin"],
+    ),
+    "a kill of all devices when one is dead": (
         [KILL | {"at": 31, "device": "*"}, KILL],
-        ["events[0].do is 'kill'", "rpi4-2 is dead since 30 (events[1])"],
+        ["events[0].do is 'kill'", "rpi4-2 was killed at 30 (events[1])"],
     ),
-    "a hang of a dead device": (
+    "a suspension of a dead device": (
         [KILL, {"at": 31, "device": "rpi4", "do": "suspend", "seconds": 1}],
-        ["events[1].do is 'suspend'", "rpi4-2 is dead"],
+        ["events[1].do is 'suspend'", "rpi4-2 was killed"],
     ),
-    "a return of the living": ([REJOIN], ["events[0].do is 'rejoin'", "rpi4-2 lives at 40", "kill it before"]),
-    "a return before the death": ([KILL | {"at": 50}, REJOIN], ["events[1].do is 'rejoin'", "lives at 40"]),
-    "a return at the moment of the death": ([KILL, REJOIN | {"at": 30}], ["events[1].at is 30", "later only"]),
-    "two of a kind at one moment": (
+    "a rejoin of a living device": (
+        [REJOIN],
+        ["events[0].do is 'rejoin'", "rpi4-2 is alive at 40", "add a kill event before"],
+    ),
+    "a rejoin before the kill": ([KILL | {"at": 50}, REJOIN], ["events[1].do is 'rejoin'", "is alive at 40"]),
+    "a rejoin at the moment of the kill": ([KILL, REJOIN | {"at": 30}], ["events[1].at is 30", "only later"]),
+    "two events of a kind at one moment": (
         [KILL | {"device": "*", "do": "drop", "value": 0.5}, KILL | {"device": "phone-1", "do": "drop", "value": 0}],
         ["events[1].at is 30", "events[0] has 'drop' for phone-1"],
     ),
@@ -104,7 +113,7 @@ BAD: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_script_that_cannot_be_played_is_refused_with_file_key_value_and_remedy(tmp_path: Path, case: str) -> None:
+def test_an_invalid_script_is_refused_with_file_key_value_and_remedy(tmp_path: Path, case: str) -> None:
     events, fragments = BAD[case]
     message = refusal(tmp_path, *events)
     assert message.startswith(f"{tmp_path / 'mine.toml'}: ")
@@ -112,28 +121,28 @@ def test_a_script_that_cannot_be_played_is_refused_with_file_key_value_and_remed
         assert fragment in message
 
 
-def test_in_a_large_fleet_the_groups_are_listed_and_the_near_miss_named(tmp_path: Path) -> None:
+def test_in_a_large_fleet_the_error_lists_groups_and_the_most_similar_name(tmp_path: Path) -> None:
     large = [{"profile": "rpi4", "count": 300}]
     message = refusal(tmp_path, KILL | {"device": "rpi4-301"}, devices=large)
     assert "did you mean 'rpi4-31'? known: rpi4, each of their 300 devices, and *" in message
     assert len(message) < 300
 
 
-def test_an_override_that_is_wrong_is_named_by_what_was_typed(tmp_path: Path) -> None:
+def test_an_error_in_an_override_names_the_option(tmp_path: Path) -> None:
     load(tmp_path, KILL)
     with pytest.raises(ProfileError, match=r"--set events\[0\].device=rpi4-8: events\[0\].device is 'rpi4-8'"):
         profile_loader.load(tmp_path / "mine.toml", ["events[0].device=rpi4-8"])
 
 
-def test_nobody_may_be_killed_who_is_the_last_that_could_end_the_run(tmp_path: Path) -> None:
-    everybody = KILL | {"device": "*"}
-    message = refusal(tmp_path, everybody, stop={"versions": 100})
-    assert "events[0].do is 'kill', and nobody is left" in message
-    load(tmp_path, everybody)  # it ends after 60 s, whoever lives
-    load(tmp_path, everybody, REJOIN, stop={"versions": 100})
+def test_the_last_device_that_could_end_the_run_may_not_be_killed(tmp_path: Path) -> None:
+    all_devices = KILL | {"device": "*"}
+    message = refusal(tmp_path, all_devices, stop={"versions": 100})
+    assert "events[0].do is 'kill', and no device is left" in message
+    load(tmp_path, all_devices)  # it ends after 60 s in any case
+    load(tmp_path, all_devices, REJOIN, stop={"versions": 100})
 
 
-def test_an_event_after_the_end_of_the_run_is_told_and_not_refused(tmp_path: Path) -> None:
+def test_an_event_after_the_end_of_the_run_is_a_warning(tmp_path: Path) -> None:
     late = load(tmp_path, KILL, REJOIN | {"at": 60})
     assert script_check.too_late(late) == [
         "events[1].at is 60; the run ends at 60 (stop.seconds), so 'rejoin' will not happen"
@@ -141,7 +150,7 @@ def test_an_event_after_the_end_of_the_run_is_told_and_not_refused(tmp_path: Pat
     assert script_check.too_late(load(tmp_path, KILL, stop={"versions": 100})) == []
 
 
-# ---- who is meant
+# ---- targets
 
 
 @pytest.mark.parametrize(
@@ -152,11 +161,11 @@ def test_an_event_after_the_end_of_the_run_is_told_and_not_refused(tmp_path: Pat
         ("*", ["rpi4-1", "rpi4-2", "rpi4-3", "phone-1", "phone-2", "free-1"]),
     ],
 )
-def test_an_event_befalls_a_device_a_group_or_the_whole_fleet(tmp_path: Path, who: str, names: list[str]) -> None:
+def test_an_event_is_for_a_device_a_group_or_the_whole_fleet(tmp_path: Path, who: str, names: list[str]) -> None:
     experiment = load(tmp_path, {"at": 3, "device": who, "do": "suspend", "seconds": 2})
-    met = {name: spec.script for name, spec in specs(experiment).items() if spec.script}
-    assert list(met) == names
-    assert met[names[0]] == (ScriptedEvent(at=3.0, device=names[0], do="suspend", seconds=2.0),)
+    scripts = {name: spec.script for name, spec in specs(experiment).items() if spec.script}
+    assert list(scripts) == names
+    assert scripts[names[0]] == (ScriptedEvent(at=3.0, device=names[0], do="suspend", seconds=2.0),)
 
 
 def test_a_device_has_its_events_in_order(tmp_path: Path) -> None:
@@ -164,14 +173,14 @@ def test_a_device_has_its_events_in_order(tmp_path: Path) -> None:
     assert [each.do for each in specs(experiment)["rpi4-2"].script] == ["kill", "speed", "rejoin"]
 
 
-def test_a_resolved_script_is_a_valid_one(tmp_path: Path) -> None:
+def test_a_resolved_script_is_valid(tmp_path: Path) -> None:
     experiment = load(tmp_path, KILL, REJOIN, {"at": 3, "device": "phone", "do": "drop", "value": 0.25})
     path = tmp_path / "again.toml"
     path.write_text(tomli_w.dumps(as_table(experiment)), encoding="utf-8")
     assert profile_loader.load(path).events == experiment.events
 
 
-def test_in_a_replay_only_kills_and_rejoins_are_enacted_the_rest_was_recorded(tmp_path: Path) -> None:
+def test_in_a_replay_only_kills_and_rejoins_are_carried_out(tmp_path: Path) -> None:
     (tmp_path / "trace.jsonl").touch()
     paced = FLEET[:1]
     suspension = {"at": 3, "device": "*", "do": "suspend", "seconds": 2}
@@ -179,7 +188,7 @@ def test_in_a_replay_only_kills_and_rejoins_are_enacted_the_rest_was_recorded(tm
     assert [each.do for each in script.events_of(experiment, "rpi4-2", experiment.devices[0])] == ["kill", "rejoin"]
 
 
-# ---- what a device meets
+# ---- events of one device
 
 
 @pytest.mark.parametrize(
@@ -199,13 +208,13 @@ def test_a_change_lasts_for_its_seconds_or_until_the_next_of_its_kind(
     assert script.phases(events, "rate") == tuple(Phase(at=at, speed=value) for at, value in phases)
 
 
-def test_the_loss_is_that_of_the_moment_and_else_the_profiles() -> None:
+def test_the_drop_probability_is_that_of_the_moment_or_else_of_the_profile() -> None:
     events = [event(5, "drop", 10, 0.5), event(8, "drop", 2, 0.0)]
     found = [script.drop_at(events, moment) for moment in (4.9, 5.0, 7.9, 8.0, 9.9, 10.0, 14.0)]
     assert found == [None, 0.5, 0.5, 0.0, 0.0, None, None]
 
 
-def test_hangs_that_overlap_are_one_and_death_ends_them() -> None:
+def test_overlapping_suspensions_are_merged_and_a_kill_ends_them() -> None:
     events = [event(2, "suspend", 3), event(4, "suspend", 4), event(9, "suspend", 1), event(20, "suspend", 9)]
     assert list(script.suspensions(events, 0.0)) == [(2, 8), (9, 10), (20, 29)]
     assert list(script.suspensions(events, 8.0)) == [(9, 10), (20, 29)]
@@ -213,7 +222,7 @@ def test_hangs_that_overlap_are_one_and_death_ends_them() -> None:
     assert list(script.suspensions(events, 10.0)) == [(20, 25)]
 
 
-def test_a_device_is_away_by_its_trace_and_hangs_by_its_script(tmp_path: Path) -> None:
+def test_absences_of_trace_and_script_are_merged(tmp_path: Path) -> None:
     availability.write(tmp_path / "there.csv", AvailabilityTrace([0.0, 10.0, 12.0], [1.0, 0.0, 1.0], 20.0))
     experiment = load(
         tmp_path,
@@ -224,7 +233,7 @@ def test_a_device_is_away_by_its_trace_and_hangs_by_its_script(tmp_path: Path) -
     assert list(islice(absences, 3)) == [(10, 16), (30, 32), (50, 52)]
 
 
-def test_speeds_of_a_script_are_multiples_of_those_of_the_schedule(tmp_path: Path) -> None:
+def test_a_script_multiplies_the_speeds_of_the_schedule(tmp_path: Path) -> None:
     experiment = load(
         tmp_path,
         {"at": 10, "device": "x", "do": "speed", "value": 0.5, "seconds": 10},
@@ -238,18 +247,18 @@ def test_speeds_of_a_script_are_multiples_of_those_of_the_schedule(tmp_path: Pat
     assert curve.fastest == 1.0
 
 
-# ---- one life
+# ---- events of one process
 
 
-def taken(own: Script) -> list[tuple[float, str, float | None]]:
+def popped(own: Script) -> list[tuple[float, str, float | None]]:
     found = []
     while own.next < math.inf:
-        each = own.take()
+        each = own.pop()
         found.append((each.at, each.do, each.seconds))
     return found
 
 
-LIVES = [
+KILLED_TWICE = [
     event(2, "drop", value=0.5),
     event(3, "speed", 30, 0.5),
     event(10, "kill"),
@@ -262,25 +271,25 @@ LIVES = [
 ]
 
 
-def test_a_first_life_ends_with_the_first_death() -> None:
-    own = Script(LIVES)
+def test_the_first_process_ends_with_the_first_kill() -> None:
+    own = Script(KILLED_TWICE)
     assert own.killed_at == 10
-    assert taken(own)[:3] == [(2, "drop", None), (3, "speed", 30), (10, "kill", None)]
+    assert popped(own)[:3] == [(2, "drop", None), (3, "speed", 30), (10, "kill", None)]
 
 
-def test_a_second_life_meets_what_began_while_it_was_dead_and_is_not_over() -> None:
-    own = Script(LIVES, begins=20)
+def test_the_second_process_gets_changes_that_began_while_the_device_was_dead_and_still_last() -> None:
+    own = Script(KILLED_TWICE, begins=20)
     assert own.killed_at == 30
-    assert taken(own) == [(20, "rate", 12), (21, "suspend", 1), (30, "kill", None)]
+    assert popped(own) == [(20, "rate", 12), (21, "suspend", 1), (30, "kill", None)]
 
 
-# ---- what the launcher does
+# ---- actions of the launcher
 
 
-def test_kills_and_rejoins_of_a_fleet_are_done_in_order_and_each_device_dies_before_it_is_forked() -> None:
+def test_the_launcher_acts_in_order_and_forks_a_device_only_after_its_old_process_ended() -> None:
     quick = [ScriptedEvent(at=at, device="b-1", do=do) for at, do in ((10.0, "kill"), (10.5, "rejoin"), (30.0, "kill"))]
     slow = [event(9.0, "kill"), event(12.0, "drop", value=0.5), event(20.0, "rejoin")]
-    assert script.scheduled_actions([slow, quick], last_word=0.25, boot=2.0) == [
+    assert script.scheduled_actions([slow, quick], grace=0.25, boot=2.0) == [
         ScheduledAction(moment=9.25, at=9.0, device="a-1", do="kill"),
         ScheduledAction(moment=10.25, at=10.0, device="b-1", do="kill"),
         ScheduledAction(moment=10.25, at=10.5, device="b-1", do="rejoin"),
@@ -289,7 +298,7 @@ def test_kills_and_rejoins_of_a_fleet_are_done_in_order_and_each_device_dies_bef
     ]
 
 
-def test_the_script_in_the_readme_can_be_played(tmp_path: Path) -> None:
+def test_the_script_in_the_readme_is_valid(tmp_path: Path) -> None:
     text = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
     [block] = [part.partition("```")[0] for part in text.split("```toml\n")[1:] if "[[events]]" in part]
     path = tmp_path / "mine.toml"

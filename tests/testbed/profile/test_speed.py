@@ -1,4 +1,4 @@
-"""Speeds: curves over time, four ways to say how fast a device is, and what is refused."""
+"""Speeds of devices: curves over time, the four keys that define a speed, and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def phases(*pairs: tuple[float, float]) -> list[Phase]:
 
 PLAIN = SteppedCurve()
 PHONE = SteppedCurve(phases((120, 0.5)))
-"""Heats up: at half speed from 120 s on."""
+"""Becomes hot: half speed from 120 s on."""
 PI = SteppedCurve(phases((50, 0.3)), 60)
 """At 0.3 for the last 10 s of each minute: 53 s of work a minute."""
 TURBO = SteppedCurve(phases((0, 2.0), (10, 1.0)))
@@ -54,7 +54,7 @@ TURBO = SteppedCurve(phases((0, 2.0), (10, 1.0)))
         (TURBO, 5.0, 20.0, 20.0),
     ],
 )
-def test_work_and_its_end_are_those_worked_out_by_hand(
+def test_work_and_its_end_equal_those_computed_by_hand(
     curve: SteppedCurve, start: float, end: float, work: float
 ) -> None:
     assert curve.work(start, end) == pytest.approx(work)
@@ -63,7 +63,7 @@ def test_work_and_its_end_are_those_worked_out_by_hand(
 
 def test_a_job_on_a_hot_phone_ends_later_than_on_a_cool_one() -> None:
     assert PHONE.when(0.0, 30.0) == 30.0
-    assert PHONE.when(110.0, 30.0) == 160.0  # ten seconds of it still cool
+    assert PHONE.when(110.0, 30.0) == 160.0  # the first ten seconds at full speed
     assert PHONE.when(120.0, 30.0) == 180.0
 
 
@@ -73,13 +73,13 @@ def test_a_job_on_a_hot_phone_ends_later_than_on_a_cool_one() -> None:
         (PLAIN, 1.0),
         (PHONE, 1.0),
         (TURBO, 2.0),
-        (SteppedCurve(phases((0, 0.5))), 0.5),  # its own speed never comes
+        (SteppedCurve(phases((0, 0.5))), 0.5),  # it never runs at its normal speed
         (SteppedCurve(phases((0, 0.5), (3, 0.25)), 10), 0.5),
         (SteppedCurve(phases((1e-9, 0.5))), 1.0),
         (SteppedCurve(phases((5, 3.0)), 10), 3.0),
     ],
 )
-def test_the_fastest_moment_of_a_curve_is_one_that_comes(curve: SteppedCurve, fastest: float) -> None:
+def test_the_fastest_multiple_is_one_that_is_reached(curve: SteppedCurve, fastest: float) -> None:
     assert curve.fastest == fastest
 
 
@@ -91,7 +91,7 @@ SPEEDS = st.floats(0.1, 4.0)
 
 @st.composite
 def curves_and_starts(draw: st.DrawFn) -> tuple[SteppedCurve, float]:
-    """A curve, and a moment that is often exactly where its speed changes."""
+    """Draw a curve, and a moment that often coincides with a change of speed."""
     moments = draw(MOMENTS)
     if moments and draw(st.booleans()):
         moments[0] = 0.0
@@ -151,7 +151,7 @@ def test_work_is_the_sum_over_the_seconds(
     assert curve.fastest == max(speed_at(second) for second in range(period or moments[-1] + 1))
 
 
-# ---- four ways
+# ---- the four keys of a speed
 
 
 SURVEY = Survey(
@@ -185,15 +185,15 @@ def seconds_per_sample(folder: Path, group: str, **other: str) -> float | None:
         ("clock_hz = 2e9, cycles_per_sample = { digits = 4e6, speech = 1 }", 2e-3),
         ("clock_hz = 1e9", 4.2112e-5),  # 168,448 ÷ 4 ÷ 10⁹
         ("flop_per_second = 1e9", 4.86912e-4),
-        ("of_host = 0.5", 1e-3),  # 16 ms ÷ 32 ÷ 0.5, as in company, not alone
+        ("of_host = 0.5", 1e-3),  # 16 ms ÷ 32 ÷ 0.5: measured while other cores are busy
         ("of_host = 1.0", 5e-4),
     ],
 )
-def test_each_way_gives_the_seconds_worked_out_by_hand(tmp_path: Path, keys: str, seconds: float) -> None:
+def test_each_key_gives_the_seconds_computed_by_hand(tmp_path: Path, keys: str, seconds: float) -> None:
     assert seconds_per_sample(tmp_path, f"profile = {{ {keys} }}") == pytest.approx(seconds, rel=1e-7)
 
 
-def test_a_share_of_the_host_is_one_at_the_batch_of_the_run(tmp_path: Path) -> None:
+def test_a_share_of_the_host_is_measured_at_the_batch_size_of_the_run(tmp_path: Path) -> None:
     shared = seconds_per_sample(tmp_path, "profile = { of_host = 0.5 }", more="training.batch = 4")
     assert shared == pytest.approx(0.002 / 4 / 0.5)
 
@@ -207,13 +207,13 @@ def test_a_device_that_is_not_throttled_has_no_speed(tmp_path: Path) -> None:
     ("group", "seconds"),
     [
         ("seconds_per_sample = 0.5", 0.5),
-        ("clock_hz = 1e9", 4.2112e-5),  # the cycles of the profile belong to its own way
+        ("clock_hz = 1e9", 4.2112e-5),  # the cycles in the profile belong to its own clock
         ("clock_hz = 1e9\ncycles_per_sample = 3e9", 3.0),
         ("flop_per_second = 486_912", 1.0),
         ("of_host = 0.25", 2e-3),
     ],
 )
-def test_a_group_overrides_the_whole_way_of_its_profile(
+def test_a_speed_of_the_group_replaces_that_of_the_profile_completely(
     tmp_path: Path, profile: str, group: str, seconds: float
 ) -> None:
     assert seconds_per_sample(tmp_path, f"{group}\nprofile = {{ {profile} }}") == pytest.approx(seconds)
@@ -231,13 +231,11 @@ TABLE = '{ digits = 1.0, "digits:cnn" = 4.0, "speech:cnn" = 9.0 }'
     ],
 )
 @pytest.mark.parametrize("keys", [f"seconds_per_sample = {TABLE}", f"clock_hz = 1.0, cycles_per_sample = {TABLE}"])
-def test_a_figure_for_the_model_goes_before_one_for_the_task(
-    tmp_path: Path, task: str, seconds: float, keys: str
-) -> None:
+def test_a_speed_for_the_model_overrides_one_for_the_task(tmp_path: Path, task: str, seconds: float, keys: str) -> None:
     assert seconds_per_sample(tmp_path, f"profile = {{ {keys} }}", task=task) == seconds
 
 
-def test_a_figure_for_the_model_holds_when_that_model_is_the_default(tmp_path: Path) -> None:
+def test_a_speed_for_the_model_applies_to_the_default_model(tmp_path: Path) -> None:
     keys = 'seconds_per_sample = { "digits:small-cnn" = 0.5 }'
     assert seconds_per_sample(tmp_path, f"profile = {{ {keys} }}") == 0.5
 
@@ -253,7 +251,7 @@ def test_a_figure_for_the_model_holds_when_that_model_is_the_default(tmp_path: P
         ("flop_per_second = 1e9", True),
     ],
 )
-def test_flops_are_counted_only_where_a_speed_follows_from_them(tmp_path: Path, keys: str, needed: bool) -> None:
+def test_flops_are_counted_only_if_a_speed_depends_on_them(tmp_path: Path, keys: str, needed: bool) -> None:
     assert speed.needs_flops(experiment(tmp_path, f"profile = {{ {keys} }}")) is needed
 
 
@@ -261,15 +259,15 @@ def test_flops_are_counted_only_where_a_speed_follows_from_them(tmp_path: Path, 
 
 OK = 'profile = "rpi4"'
 BAD_SPEEDS = {
-    "two ways in a profile": (
+    "two speeds in a profile": (
         "profile = { seconds_per_sample = 1, clock_hz = 1e9 }",
-        ["devices[0].profile.clock_hz is given beside seconds_per_sample", "one speed"],
+        ["devices[0].profile.clock_hz is given in addition to seconds_per_sample", "only one"],
     ),
-    "two ways in a group": (
+    "two speeds in a group": (
         f"{OK}\nflop_per_second = 1e9\nof_host = 0.5",
-        ["devices[0].of_host is given beside flop_per_second", "one speed"],
+        ["devices[0].of_host is given in addition to flop_per_second", "only one"],
     ),
-    "no way at all": (
+    "no speed at all": (
         "profile = {}",
         ["devices[0].seconds_per_sample is missing", "seconds_per_sample, clock_hz, flop_per_second, of_host"],
     ),
@@ -278,7 +276,7 @@ BAD_SPEEDS = {
         "profile = { cycles_per_sample = 5 }",
         ["devices[0].profile.cycles_per_sample is given without clock_hz"],
     ),
-    "cycles of a group without a clock of its own": (
+    "cycles of a group without a clock in the group": (
         "profile = { clock_hz = 1e9 }\ncycles_per_sample = 5",
         ["devices[0].cycles_per_sample is given without clock_hz"],
     ),
@@ -295,8 +293,11 @@ BAD_SPEEDS = {
         f"{OK}\nclock_hz = 1.0\ncycles_per_sample = {{ digits = nan }}",
         ["devices[0].cycles_per_sample.digits is nan", "finite"],
     ),
-    "truth for a number": (f"{OK}\nseconds_per_sample = true", ["devices[0].seconds_per_sample is True", "a number"]),
-    "text for a number": (f'{OK}\nof_host = "half"', ["devices[0].of_host is 'half'", "a number"]),
+    "a boolean for a number": (
+        f"{OK}\nseconds_per_sample = true",
+        ["devices[0].seconds_per_sample is True", "a number"],
+    ),
+    "a string for a number": (f'{OK}\nof_host = "half"', ["devices[0].of_host is 'half'", "a number"]),
     "more than the host": (f"{OK}\nof_host = 1.5", ["devices[0].of_host is 1.5", "at most 1"]),
     "a schedule out of order": (
         f"{OK}\nschedule = [{{ at = 5, speed = 1 }}, {{ at = 3, speed = 1 }}]",
@@ -310,7 +311,7 @@ BAD_SPEEDS = {
         "profile = { of_host = 1, schedule = [{ at = 5, speed = 1 }, { at = 3, speed = 1 }] }",
         ["devices[0].profile.schedule[1].at is 3", "follow each other"],
     ),
-    "a phase that stands still": (
+    "a phase with speed zero": (
         f"{OK}\nschedule = [{{ at = 5, speed = 0 }}]",
         ["devices[0].schedule[0].speed is 0", "above 0"],
     ),
@@ -318,7 +319,7 @@ BAD_SPEEDS = {
         f"{OK}\nschedule = [{{ at = -1, speed = 1 }}]",
         ["devices[0].schedule[0].at is -1", "at least 0"],
     ),
-    "a phase that never comes": (
+    "a phase at infinity": (
         f"{OK}\nschedule = [{{ at = inf, speed = 1 }}]",
         ["devices[0].schedule[0].at is inf", "finite"],
     ),
@@ -331,7 +332,10 @@ BAD_SPEEDS = {
         f"{OK}\nschedule_period = 4\nschedule = [{{ at = 5, speed = 0.5 }}]",
         ["devices[0].schedule_period is 4", "last phase begins at 5"],
     ),
-    "a period of nothing": (f"{OK}\nschedule_period = 4", ["devices[0].schedule_period is given without a schedule"]),
+    "a period without a schedule": (
+        f"{OK}\nschedule_period = 4",
+        ["devices[0].schedule_period is given without a schedule"],
+    ),
     "a schedule with a quota": (
         'profile = { of_host = 1, throttle = "cgroup", schedule = [{ at = 5, speed = 0.5 }] }',
         ["devices[0].schedule needs throttle = 'pace'", "'cgroup'"],
@@ -361,7 +365,7 @@ def test_a_speed_for_a_device_that_is_not_throttled_is_refused(tmp_path: Path, k
         experiment(tmp_path, f'profile = "host"\n{key}')
 
 
-# ---- what a script makes of a curve
+# ---- curves under a script
 
 
 @pytest.mark.parametrize(
@@ -372,7 +376,7 @@ def test_a_speed_for_a_device_that_is_not_throttled_is_refused(tmp_path: Path, k
         (PI, [(30, 2.0)], 0.0, 120.0, 182.0),  # 30, and twice 20 + 3 + 53
     ],
 )
-def test_a_script_makes_multiples_of_a_curve(
+def test_a_script_multiplies_a_curve(
     own: SteppedCurve, script: list[tuple[float, float]], start: float, end: float, work: float
 ) -> None:
     changed = speed.ScaledCurve(own, phases(*script))
@@ -397,5 +401,5 @@ def test_when_inverts_work_under_a_script(
     assert changed.when(start, changed.work(start, end)) == pytest.approx(end, rel=1e-9, abs=1e-9)
 
 
-def test_the_fastest_moment_under_a_script_is_at_most_the_product() -> None:
+def test_the_fastest_multiple_under_a_script_is_at_most_the_product() -> None:
     assert speed.ScaledCurve(TURBO, phases((5, 3.0))).fastest == 6.0

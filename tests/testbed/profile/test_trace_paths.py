@@ -1,4 +1,4 @@
-"""Profiles that name trace files: where these are looked for, what does not fit, where a device begins."""
+"""Trace files in profiles: where they are searched, errors, and the position at which a device begins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RATES, THERE = "t_s,mbps\n0,8\n10,0\n15,4\n20,\n", "t_s,available\n0,1\n30,0\n40
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An experiment's folder with traces; one link profile in a folder of its own, with its trace beside it."""
+    """A folder with an experiment and traces; a link profile is in another folder, next to its trace."""
     (tmp_path / "rate.csv").write_text(RATES)
     (tmp_path / "there.csv").write_text(THERE)
     (tmp_path / "links").mkdir()
@@ -54,23 +54,23 @@ def refusal(folder: Path, group: str) -> ProfileError:
     return caught.value
 
 
-# ---- where files are
+# ---- where files are searched
 
 
-def test_a_trace_in_an_inline_link_is_beside_the_experiment(folder: Path) -> None:
+def test_a_trace_of_an_inline_link_is_relative_to_the_experiment(folder: Path) -> None:
     link = link_of(load(folder, 'link = { up = { trace = "rate.csv" } }'))
     assert (link.up.trace, link.down.trace) == (str(folder / "rate.csv"), None)
 
 
-def test_a_trace_in_a_link_profile_is_beside_that(folder: Path) -> None:
+def test_a_trace_of_a_link_profile_is_relative_to_that_profile(folder: Path) -> None:
     assert link_of(load(folder, 'link = "links/train.toml"')).down.trace == str(folder / "links" / "own.csv")
 
 
-def test_availability_is_beside_the_experiment(folder: Path) -> None:
+def test_availability_is_relative_to_the_experiment(folder: Path) -> None:
     assert load(folder, 'availability = "there.csv"').devices[0].availability == str(folder / "there.csv")
 
 
-def test_a_resolved_experiment_can_be_run_again_from_anywhere(
+def test_a_stored_experiment_can_be_loaded_from_any_folder(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     first = load(folder, 'link = "links/train.toml"\navailability = "there.csv"')
@@ -80,14 +80,14 @@ def test_a_resolved_experiment_can_be_run_again_from_anywhere(
     assert again == first
 
 
-# ---- what does not fit
+# ---- errors
 
 
 @pytest.mark.parametrize(
     ("group", "key", "problem"),
     [
-        ('link = { up = { trace = "rate.csv", mbit = 3 } }', "link.up.mbit", "is 3, beside a trace"),
-        ('link = { down = { trace = "rate.csv", spread = 0.1 } }', "link.down.spread", "is 0.1, beside a trace"),
+        ('link = { up = { trace = "rate.csv", mbit = 3 } }', "link.up.mbit", "is 3, but the trace defines the rate"),
+        ('link = { down = { trace = "rate.csv", spread = 0.1 } }', "link.down.spread", "is 0.1, but the trace defines"),
         ("link = { up = { trace_offset = 3 } }", "link.up.trace_offset", "is given without a trace"),
         ("availability_offset = 3", "availability_offset", "is given without availability"),
         ('link = { up = { trace = "none.csv" } }', "link.up.trace", "is 'none.csv'; {folder}/none.csv: no such file"),
@@ -97,7 +97,7 @@ def test_a_resolved_experiment_can_be_run_again_from_anywhere(
         ('link = { up = { trace = "rate.csv", trace_offset = -1 } }', "link.up.trace_offset", "is -1.0"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_its_key(folder: Path, group: str, key: str, problem: str) -> None:
+def test_a_contradiction_is_refused_with_its_key(folder: Path, group: str, key: str, problem: str) -> None:
     error = refusal(folder, group)
     assert (error.source, error.key) == (str(folder / "mine.toml"), f"devices[0].{key}")
     assert error.problem.startswith(problem.format(folder=folder))
@@ -110,26 +110,26 @@ def test_an_error_in_the_trace_of_a_link_profile_names_that_profile_the_trace_an
     assert f"is 'own.csv'; {folder}/links/own.csv, line 3: mbps is '-1'" in error.problem
 
 
-# ---- where in the trace a device begins
+# ---- positions in the trace
 
 
-def test_an_offset_that_is_given_is_that_of_every_device(folder: Path) -> None:
+def test_a_given_offset_applies_to_all_devices(folder: Path) -> None:
     link = 'link = { up = { trace = "rate.csv", trace_offset = 3 } }'
     found = devices(folder, f'count = 3\n{link}\navailability = "there.csv"\navailability_offset = 7')
     assert [(device.up.trace_offset, device.availability_offset) for device in found] == [(3.0, 7.0)] * 3
 
 
-def test_devices_without_an_offset_have_their_own_within_the_period(folder: Path) -> None:
+def test_without_an_offset_each_device_has_a_random_one_within_the_period(folder: Path) -> None:
     found = devices(folder, 'count = 50\nlink = { up = { trace = "rate.csv" } }\navailability = "there.csv"')
     links, there = [device.up.trace_offset or 0.0 for device in found], [device.availability_offset for device in found]
     assert len(set(links)) == len(set(there)) == 50
     assert (min(links) >= 0, max(links) < 20, min(there) >= 0, max(there) < 40) == (True, True, True, True)
     assert sum(links) / 50 == pytest.approx(10, abs=3)
-    # two draws: when a device is there has nothing to do with its link
+    # the two draws of a device are independent
     assert all(abs(place / 20 - other / 40) > 1e-9 for place, other in zip(links, there, strict=True))
 
 
-def test_offsets_depend_on_seed_and_device_and_not_on_the_rule_or_the_count(folder: Path) -> None:
+def test_offsets_depend_on_seed_and_device_and_not_on_strategy_or_count(folder: Path) -> None:
     group = 'link = { up = { trace = "rate.csv" } }\navailability = "there.csv"\ncount = '
 
     def places(count: int, **changes: object) -> list[tuple[float | None, float]]:
@@ -147,12 +147,12 @@ def test_both_directions_of_a_device_begin_at_the_same_share_of_their_periods(fo
     assert device.down.trace_offset == pytest.approx(10 * device.up.trace_offset)
 
 
-def test_a_drop_of_the_group_leaves_the_trace_alone(folder: Path) -> None:
+def test_a_drop_of_the_group_does_not_change_the_trace(folder: Path) -> None:
     [device] = devices(folder, 'link = "links/train.toml"\ndrop = 0.25')
     assert (device.down.drop, device.down.trace) == (0.25, str(folder / "links" / "own.csv"))
 
 
-# ---- what others make of it
+# ---- use of the traces
 
 
 def test_a_device_without_a_trace_is_never_away(folder: Path) -> None:
@@ -165,18 +165,18 @@ def test_a_device_is_away_by_its_trace_and_offset(folder: Path) -> None:
     assert next(device.absences(0.0)) == (5.0, 15.0)
 
 
-def test_the_template_is_told_which_traces_to_share(folder: Path) -> None:
+def test_the_template_loads_all_traces_that_devices_share(folder: Path) -> None:
     group = 'link = { up = { trace = "rate.csv" }, down = { trace = "rate.csv" } }\navailability = "there.csv"'
     order = preparation.template_request(load(folder, group), CorePlan(aggregator=0, evaluator=0, devices=(0,)))
     assert (order.rates, order.availability) == ((str(folder / "rate.csv"),), (str(folder / "there.csv"),))
 
 
-def test_the_planner_counts_with_the_mean_rate(folder: Path) -> None:
+def test_the_planner_uses_the_mean_rate(folder: Path) -> None:
     # 8 · 10/20 + 4 · 5/20 = 5 Mbit/s
     survey = Survey(parameters=250_000, samples=(320,), steps=SURVEY.steps)
     cores = CorePlan(aggregator=0, evaluator=0, devices=(0,))
     traced, steady = (
-        plan(load(folder, f"link = {{ up = {{ {way} }} }}"), survey, cores, 1.0).updates_per_second
-        for way in ('trace = "rate.csv"', "mbit = 5")
+        plan(load(folder, f"link = {{ up = {{ {keys} }} }}"), survey, cores, 1.0).updates_per_second
+        for keys in ('trace = "rate.csv"', "mbit = 5")
     )
     assert traced == pytest.approx(steady)

@@ -1,4 +1,4 @@
-"""Small files in the formats of others, written by the tests themselves, and what is made of them."""
+"""Small trace files in published formats, and helpers to read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.traces.formats.found_trace import FoundTrace, ImportOptions
 
 
 def write(path: Path, contents: str | bytes | dict[str, Any]) -> Path:
-    """A file; packed if its name says so."""
+    """Write a file, compressed if its name ends in .gz."""
     text = json.dumps(contents) if isinstance(contents, dict) else contents
     data = text.encode() if isinstance(text, str) else text
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
@@ -24,7 +24,7 @@ def write(path: Path, contents: str | bytes | dict[str, Any]) -> Path:
 
 
 def found(kind: str, path: Path, **options: Any) -> dict[str, FoundTrace]:
-    """Every entry of a file, by its name in --list."""
+    """Return every entry of a file by its name in --list."""
     return {entry.name: entry.build() for entry in KINDS[kind].read(path, ImportOptions(**options))}
 
 
@@ -34,14 +34,14 @@ def only(kind: str, path: Path, **options: Any) -> FoundTrace:
 
 
 def problem(kind: str, path: Path, **options: Any) -> str:
-    """What a file is refused with."""
+    """Return the error about a file."""
     with pytest.raises(UserError) as caught:
         found(kind, path, **options)
     return str(caught.value)
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> str:
-    """What a command prints; of an error, its one line."""
+def printed(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> str:
+    """Return the output of a command; for an error, its one line."""
     assert main.main([str(word) for word in words]) == code
     output = capsys.readouterr()
     if code:

@@ -37,7 +37,7 @@ def check_capacity(entries: dict[str, FoundTrace]) -> None:
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4])
-def test_capacity_is_read_from_a_pickle_with_numbers_of_numpy(tmp_path: Path, protocol: int) -> None:
+def test_capacity_is_read_from_a_pickle_with_numpy_scalars(tmp_path: Path, protocol: int) -> None:
     check_capacity(found("fedscale-capacity", write(tmp_path / "x", pickle.dumps(CAPACITY, protocol))))
 
 
@@ -47,20 +47,20 @@ def test_capacity_is_read_from_json(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("contents", [pickle.dumps(BEHAVIOUR), as_json(BEHAVIOUR)])
-def test_behaviour_says_when_a_client_is_there(tmp_path: Path, contents: str | bytes) -> None:
+def test_behaviour_is_read_as_availability(tmp_path: Path, contents: str | bytes) -> None:
     entries = found("fedscale-behaviour", write(tmp_path / "x", contents))
     three, five = (entries[client].availability for client in ("3", "5"))
     assert three is not None
     assert five is not None
     assert list(three.pieces) == [(0, 0), (10, 1), (20, 0), (50, 1), (90, 0)]
     assert three.period == 100
-    # there until the recording ended, and spans that touch are one
+    # available until the end of the recording; adjacent spans are merged
     assert list(five.pieces) == [(0, 1), (30, 0), (60, 1)]
     assert five.period == 80
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "told"),
+    ("kind", "value", "expected"),
     [
         ("fedscale-capacity", {"computation": 5.0}, "has no 'communication' (it has: computation)"),
         ("fedscale-capacity", {"computation": 0.0, "communication": 1.0}, "computation is 0.0"),
@@ -69,24 +69,24 @@ def test_behaviour_says_when_a_client_is_there(tmp_path: Path, contents: str | b
         ("fedscale-capacity", [5, 6], "is [5, 6]; it must be a table"),
         ("fedscale-behaviour", {"active": [5, 1], "inactive": [2, 3], "finish_time": 9}, "active[1] is 1, after 5"),
         ("fedscale-behaviour", {"active": [1, 3], "inactive": [], "finish_time": 9}, "2 times in active and 0"),
-        ("fedscale-behaviour", {"active": [], "inactive": [], "finish_time": 9}, "never there"),
+        ("fedscale-behaviour", {"active": [], "inactive": [], "finish_time": 9}, "never available"),
         ("fedscale-behaviour", {"active": 5, "inactive": [], "finish_time": 9}, "active is 5; it must be a list"),
         ("fedscale-behaviour", {"active": [1], "inactive": [2], "finish_time": 0}, "finish_time is 0"),
     ],
 )
-def test_a_wrong_client_is_named(tmp_path: Path, kind: str, value: Any, told: str) -> None:
+def test_a_wrong_client_is_refused_with_its_name(tmp_path: Path, kind: str, value: Any, expected: str) -> None:
     path = write(tmp_path / "x.json", {"11": value})
     message = problem(kind, path)
     assert message.startswith(f"{path}, '11': ")
-    assert told in message
+    assert expected in message
 
 
-def test_a_pickle_of_something_else_is_refused(tmp_path: Path) -> None:
-    assert "holds a list" in problem("fedscale-capacity", write(tmp_path / "x", pickle.dumps([1, 2])))
+def test_a_pickle_of_other_content_is_refused(tmp_path: Path) -> None:
+    assert "contains a list" in problem("fedscale-capacity", write(tmp_path / "x", pickle.dumps([1, 2])))
 
 
 @pytest.mark.parametrize("bare", [False, True])
-def test_a_number_that_is_too_long_to_be_shown_is_an_error_like_others(tmp_path: Path, bare: bool) -> None:
+def test_a_number_that_is_too_long_to_show_is_refused(tmp_path: Path, bare: bool) -> None:
     long = 10**5000
     value = long if bare else {"computation": long, "communication": 1.0}
     message = problem("fedscale-capacity", write(tmp_path / "x", pickle.dumps({1: value})))

@@ -1,4 +1,4 @@
-"""The files of rates and availability: there and back, and what is wrong with them."""
+"""Files of rates and availability: reading, writing and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from testbed.traces.availability import AvailabilityTrace
 from testbed.traces.rate import RateTrace
 
 RATES = "t_s,mbps\n0,8\n10,0\n15,4.5\n20,\n"
-THERE = "t_s,available\n0,1\n10,0\n15,1\n20,\n"
+AVAILABLE = "t_s,available\n0,1\n10,0\n15,1\n20,\n"
 
 
 def put(folder: Path, text: str, name: str = "trace.csv") -> Path:
@@ -28,26 +28,26 @@ def put(folder: Path, text: str, name: str = "trace.csv") -> Path:
 
 
 @pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
-def test_a_rate_file_says_from_each_time_on_that_rate(tmp_path: Path, name: str) -> None:
+def test_a_rate_file_contains_the_rate_from_each_time_on(tmp_path: Path, name: str) -> None:
     trace = rate.read(put(tmp_path, RATES, name))
     assert (list(trace.pieces), trace.period) == ([(0, 8), (10, 0), (15, 4.5)], 20)
 
 
 @pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
-def test_an_availability_file_says_from_each_time_on_whether_the_device_is_there(tmp_path: Path, name: str) -> None:
-    trace = availability.read(put(tmp_path, THERE, name))
+def test_an_availability_file_contains_the_availability_from_each_time_on(tmp_path: Path, name: str) -> None:
+    trace = availability.read(put(tmp_path, AVAILABLE, name))
     assert (list(trace.pieces), trace.period) == ([(0, 1), (10, 0), (15, 1)], 20)
 
 
 @pytest.mark.parametrize("text", ["\ufeff" + RATES, RATES.replace("\n", "\r\n"), RATES.replace(",", " , ") + "\n\n"])
-def test_what_spreadsheets_add_does_not_matter(tmp_path: Path, text: str) -> None:
+def test_additions_of_spreadsheets_are_ignored(tmp_path: Path, text: str) -> None:
     path = tmp_path / "trace.csv"
     path.write_bytes(text.encode())
     assert list(rate.read(path).pieces) == [(0, 8), (10, 0), (15, 4.5)]
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.csv.gz"])
-def test_what_is_written_is_what_is_read(tmp_path: Path, name: str) -> None:
+def test_a_written_trace_is_read_unchanged(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     rate.write(path, RateTrace([0, 0.1, 1 / 3], [8, 0, 1e-5], 2 / 3))
     assert list(rate.read(path).pieces) == [(0, 8), (0.1, 0), (1 / 3, 1e-5)]
@@ -56,7 +56,7 @@ def test_what_is_written_is_what_is_read(tmp_path: Path, name: str) -> None:
     assert list(availability.read(path).pieces) == [(0, 0), (0.1, 1), (1 / 3, 0)]
 
 
-def test_a_written_file_is_plain_to_read(tmp_path: Path) -> None:
+def test_a_written_file_has_short_numbers(tmp_path: Path) -> None:
     rate.write(tmp_path / "out.csv", RateTrace([0, 10.5], [8, 0.25], 20))
     assert (tmp_path / "out.csv").read_text() == "t_s,mbps\n0,8\n10.5,0.25\n20,\n"
 
@@ -66,13 +66,13 @@ def test_a_written_file_is_plain_to_read(tmp_path: Path) -> None:
     times=st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20, unique=True).map(sorted),
     rates=st.lists(st.floats(0, 1e6), min_size=20, max_size=20),
 )
-def test_any_trace_survives_the_way_through_a_file(
+def test_any_trace_is_restored_from_a_file(
     tmp_path_factory: pytest.TempPathFactory, times: list[float], rates: list[float]
 ) -> None:
     *begins, period = [0.0, *times]
-    rates[0] = 1e6  # so that something passes
+    rates[0] = 1e6  # at least a byte must pass
     trace = RateTrace(begins, rates[: len(begins)], period)
-    path = tmp_path_factory.mktemp("there-and-back") / "trace.csv"
+    path = tmp_path_factory.mktemp("written") / "trace.csv"
     rate.write(path, trace)
     assert list(rate.read(path).pieces) == list(trace.pieces)
 
@@ -80,8 +80,8 @@ def test_any_trace_survives_the_way_through_a_file(
 @pytest.mark.parametrize(
     ("text", "line", "problem"),
     [
-        ("", 1, "is '', which is no header; put 't_s,mbps' in front (seconds, Mbit/s)"),
-        ("0,8\n10,\n", 1, "is '0,8', which is no header"),
+        ("", 1, "is '', which is not a header; add 't_s,mbps' (seconds, Mbit/s) as first line"),
+        ("0,8\n10,\n", 1, "is '0,8', which is not a header"),
         ("t_ms,kbps\n0,8\n10,\n", 1, "the header is 't_ms,kbps'; it must be 't_s,mbps': convert the columns"),
         ("t_s,available\n0,1\n10,\n", 1, "the header is 't_s,available'; it must be 't_s,mbps'"),
         ("mbps,t_s\n", 1, "the header is 'mbps,t_s'"),
@@ -99,14 +99,18 @@ def test_any_trace_survives_the_way_through_a_file(
         ("t_s,mbps\n0,8\n5,NaN\n10,\n", 3, "mbps is 'NaN'; it must be finite"),
         ("t_s,mbps\n0,8\n5,1e999\n10,\n", 3, "mbps is '1e999'; it must be finite"),
         ("t_s,mbps\n0,8000000\n10,\n", 2, "mbps is '8000000'; it must be at most 1,000,000 Mbit/s: if it is in bit/s"),
-        ("0\n3\n7\n", 1, "is '0', which is no header; put 't_s,mbps' in front (seconds, Mbit/s), or make a trace of"),
-        ("t_s,mbps\n0,8,9\n10,\n", 2, "is '0,8,9'; a row is a time and a value, with a comma between (t_s,mbps)"),
-        ("t_s,mbps\n0;8\n10,\n", 2, "is '0;8'; a row is a time and a value"),
-        ("t_s,mbps\n0,8\n5,\n10,4\n", 4, "comes after a row without mbps; only the last has none: it marks the end"),
+        ("0\n3\n7\n", 1, "is '0', which is not a header; add 't_s,mbps' (seconds, Mbit/s) as first line, or convert"),
+        ("t_s,mbps\n0,8,9\n10,\n", 2, "is '0,8,9'; a row is a time, a comma and a value (t_s,mbps)"),
+        ("t_s,mbps\n0;8\n10,\n", 2, "is '0;8'; a row is a time, a comma and a value"),
+        (
+            "t_s,mbps\n0,8\n5,\n10,4\n",
+            4,
+            "follows a row without mbps; only the last row, which marks the end, has none",
+        ),
         ("t_s,mbps\n0,8\n5,4\n", 3, "the last row must have a time and no mbps: it marks the end"),
-        ("t_s,mbps\n0,8\n5,4\n1", 4, "is '1'; a row is a time and a value"),
+        ("t_s,mbps\n0,8\n5,4\n1", 4, "is '1'; a row is a time, a comma and a value"),
         ("t_s,mbps\n", 1, "the last row must have a time and no mbps"),
-        ("t_s,mbps\n0,\n", 2, "is the end, and nothing comes before it"),
+        ("t_s,mbps\n0,\n", 2, "marks the end, but there is no row before it"),
     ],
 )
 def test_a_wrong_rate_file_is_refused_with_its_line_and_the_remedy(
@@ -122,7 +126,7 @@ def test_a_wrong_rate_file_is_refused_with_its_line_and_the_remedy(
     ("text", "line", "problem"),
     [
         ("t_s,mbps\n0,8\n10,\n", 1, "the header is 't_s,mbps'; it must be 't_s,available'"),
-        ("t_s,available\n0,1\n5,0.5\n10,\n", 3, "available is '0.5'; it must be 1 (there) or 0 (away)"),
+        ("t_s,available\n0,1\n5,0.5\n10,\n", 3, "available is '0.5'; it must be 1 (available) or 0 (away)"),
         ("t_s,available\n0,1\n5,yes\n10,\n", 3, "available is 'yes'"),
         ("t_s,available\n0,1\n5,0\n", 3, "the last row must have a time and no available"),
     ],
@@ -134,17 +138,17 @@ def test_a_wrong_availability_file_is_refused_with_its_line(tmp_path: Path, text
     assert str(caught.value).startswith(f"{path}, line {line}: {problem}")
 
 
-def test_a_rate_that_is_nothing_everywhere_is_refused_since_a_transfer_would_never_end(tmp_path: Path) -> None:
+def test_a_rate_that_is_always_zero_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"mbps is 0 in every row.*a transfer would never end"):
         rate.read(put(tmp_path, "t_s,mbps\n0,0\n5,0\n10,\n"))
 
 
-def test_a_device_that_is_never_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="available is 0 in every row: the device would never be there"):
+def test_a_device_that_is_never_available_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="available is 0 in every row: the device would never be available"):
         availability.read(put(tmp_path, "t_s,available\n0,0\n10,\n"))
 
 
-def test_a_file_that_is_missing_or_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_unreadable_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.csv: no such file"):
         rate.read(tmp_path / "none.csv")
     broken = tmp_path / "broken.csv.gz"

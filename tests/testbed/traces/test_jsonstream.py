@@ -28,7 +28,7 @@ VALUES = st.recursive(
     chunk=st.integers(1, 9),
     indent=st.sampled_from([None, 1]),
 )
-def test_it_reads_what_json_reads_wherever_the_chunks_end(
+def test_the_result_equals_that_of_json_for_any_size_of_chunks(
     tmp_path_factory: pytest.TempPathFactory, table: dict[str, Any], chunk: int, indent: int | None
 ) -> None:
     path = tmp_path_factory.mktemp("json") / "x.json"
@@ -38,7 +38,7 @@ def test_it_reads_what_json_reads_wherever_the_chunks_end(
         assert dict(json_stream.entries(path)) == table
 
 
-def test_the_first_entries_are_there_before_the_rest_is_read(tmp_path: Path) -> None:
+def test_the_first_entries_are_available_before_the_rest_is_read(tmp_path: Path) -> None:
     path = write(tmp_path / "x.json", '{"a": [1], "b": 2, "c": ' + " " * (2 << 20) + "nonsense")
     entries = json_stream.entries(path)
     assert [next(entries), next(entries)] == [("a", [1]), ("b", 2)]
@@ -50,7 +50,7 @@ def test_the_first_entries_are_there_before_the_rest_is_read(tmp_path: Path) -> 
     "text",
     ["", "[1]", "{", '{"a"', '{"a":}', '{"a": 1', '{"a": 1,}', '{"a": 1 "b": 2}', "{1: 2}", '{"a": 1}{"b": 2}', "{} x"],
 )
-def test_what_is_not_valid_is_told_with_file_and_line(tmp_path: Path, text: str) -> None:
+def test_invalid_json_is_refused_with_file_and_line(tmp_path: Path, text: str) -> None:
     path = write(tmp_path / "x.json", f"\n\n{text}")
     with pytest.raises(UserError) as caught:
         list(json_stream.entries(path))
@@ -58,7 +58,7 @@ def test_what_is_not_valid_is_told_with_file_and_line(tmp_path: Path, text: str)
 
 
 @pytest.mark.parametrize("value", ["[" * 200_000, "9" * 5000], ids=["deep", "long"])
-def test_a_value_that_is_too_deep_or_too_long_is_an_error_like_others(tmp_path: Path, value: str) -> None:
+def test_a_value_that_is_too_deep_or_too_long_is_refused(tmp_path: Path, value: str) -> None:
     path = write(tmp_path / "x.json", f'{{"a": {value}}}')
     with pytest.raises(UserError, match="not valid JSON"):
         list(json_stream.entries(path))

@@ -1,4 +1,4 @@
-"""How long bytes take when the rate changes, worked out by hand and drawn at random."""
+"""Duration of transfers under a changing rate: examples computed by hand, and random ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_mean_is_in_bits_per_second_and_counts_the_outage() -> None:
         (9, 16, 1.5 * MB),  # a second before the outage, a second at half the rate after it
         (12, 14, 0),
         (7, 7, 0),
-        (18, 22, 3 * MB),  # two seconds at half the rate, and two of the next period
+        (18, 22, 3 * MB),  # two seconds at half the rate, and two in the next period
         (0, 200, 125 * MB),
         (31, 33, 0),
     ],
@@ -46,7 +46,7 @@ def test_bytes_pass_at_the_rate_of_each_piece(start: float, end: float, passed: 
         (12, 0, 12),
         (9, 1.5 * MB, 16),  # one second before the outage; the rest a second after it
         (12, 0.5 * MB, 16),  # begins in the outage
-        (18, 3 * MB, 22),  # a MB until the period is over, two after it
+        (18, 3 * MB, 22),  # one MB until the end of the period, two after it
         (15, 2.5 * MB, 20),
         (38, 1.5 * MB, 40.5),
         (0, 1000 * 12.5 * MB + 1 * MB, 20_001),
@@ -58,7 +58,7 @@ def test_a_transfer_crosses_pieces_outages_and_wraps(start: float, size: float, 
     assert STEPS.when(start, size) == pytest.approx(end, rel=1e-12)
 
 
-def test_a_transfer_that_ends_with_a_piece_does_not_sit_out_the_outage_after_it() -> None:
+def test_a_transfer_that_ends_with_a_piece_does_not_wait_for_the_outage_after_it() -> None:
     assert STEPS.when(9, 1 * MB) == 10.0
     assert STEPS.when(9, 1 * MB + 1) == pytest.approx(15.000002)
     assert ENDS_IN_OUTAGE.when(0, 1 * MB) == 1.0
@@ -68,13 +68,13 @@ def test_a_transfer_that_ends_with_a_piece_does_not_sit_out_the_outage_after_it(
 
 
 def test_rounding_does_not_make_a_transfer_wait_for_a_part_of_a_byte() -> None:
-    # 0.1 + 0.2 > 0.3: of 37,500 bytes in 0.3 s, some 10⁻¹¹ of one would be left for the time after the outage
+    # 0.1 + 0.2 > 0.3: about 10⁻¹¹ of the 37,500 bytes in 0.3 s would be left until after the outage
     trace = RateTrace([0, 0.1 + 0.2], [1, 0], 100)
     assert trace.when(0.0, 0.3 * 125_000) == pytest.approx(0.3)
     assert RateTrace([0, 0.3], [1, 0], 100).when(0.0, (0.1 + 0.2) * 125_000) == pytest.approx(0.3)
 
 
-def test_a_steady_rate_is_bytes_over_rate() -> None:
+def test_at_a_constant_rate_the_duration_is_bytes_over_rate() -> None:
     assert RateTrace([0], [2], 7).when(3.0, 2.5 * MB) == pytest.approx(13.0)
 
 
@@ -95,12 +95,12 @@ def test_a_steady_rate_is_bytes_over_rate() -> None:
         ([0], [1e305], 1),
     ],
 )
-def test_a_trace_that_makes_no_sense_is_refused(times: list[float], mbps: list[float], period: float) -> None:
+def test_an_invalid_trace_is_refused(times: list[float], mbps: list[float], period: float) -> None:
     with pytest.raises(ValueError):
         RateTrace(times, mbps, period)
 
 
-# ---- whatever the trace
+# ---- any trace
 
 
 @st.composite
@@ -117,7 +117,7 @@ STARTS, SIZES = st.floats(0, 10_000), st.floats(1, 1e8)
 
 @settings(derandomize=True, deadline=None, max_examples=500)
 @given(trace=traces(), start=STARTS, size=SIZES)
-def test_as_many_bytes_pass_until_the_end_of_a_transfer_as_it_has(trace: RateTrace, start: float, size: float) -> None:
+def test_the_bytes_until_the_end_of_a_transfer_are_its_size(trace: RateTrace, start: float, size: float) -> None:
     end = trace.when(start, size)
     fastest = max(rate for _, rate in trace.pieces) * 125_000
     tolerance = 0.01 + 8 * math.ulp(end) * fastest
@@ -127,19 +127,19 @@ def test_as_many_bytes_pass_until_the_end_of_a_transfer_as_it_has(trace: RateTra
 
 @settings(derandomize=True, deadline=None, max_examples=500)
 @given(trace=traces(), start=STARTS, size=SIZES, more=st.floats(0, 1e8), later=st.floats(0, 1000))
-def test_more_bytes_end_no_earlier_and_so_does_a_later_start(
+def test_a_larger_or_later_transfer_never_ends_earlier(
     trace: RateTrace, start: float, size: float, more: float, later: float
 ) -> None:
     end = trace.when(start, size)
     rounding = 1e-6 + 4 * math.ulp(end)
     assert trace.when(start, size + more) >= end - rounding
-    # a thousandth of a byte is not waited for: at 1,250 bytes a second that is less than a microsecond
+    # a thousandth of a byte is ignored: at 1,250 bytes per second, that is less than a microsecond
     assert trace.when(start + later, size) >= end - rounding
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(trace=traces(), moments=st.tuples(STARTS, STARTS, STARTS))
-def test_bytes_add_up_over_any_moment_between(trace: RateTrace, moments: tuple[float, float, float]) -> None:
+def test_bytes_of_two_adjacent_spans_add_up(trace: RateTrace, moments: tuple[float, float, float]) -> None:
     first, middle, last = sorted(moments)
     whole = trace.bytes_between(first, last)
     assert whole >= -0.01

@@ -1,4 +1,4 @@
-"""Real traces, where there are some: set EDGEBED_TRACES to a folder that has mahimahi, ucc5g and so on."""
+"""Real traces, if present: set EDGEBED_TRACES to a folder that contains mahimahi, ucc5g and so on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MEANS = {
 
 
 def data(*parts: str) -> Path:
-    """A file of the data folder; the test is skipped where it is not there."""
+    """Return a file of the data folder. Skip the test if it does not exist."""
     root = os.environ.get("EDGEBED_TRACES")
     if root is None:
         pytest.skip("EDGEBED_TRACES is not set")
@@ -42,7 +42,7 @@ def data(*parts: str) -> Path:
 
 
 @pytest.mark.parametrize("name", MEANS)
-def test_mahimahis_links_have_the_means_that_were_computed_from_them(name: str) -> None:
+def test_mahimahis_links_have_the_expected_means(name: str) -> None:
     seconds, mbps = MEANS[name]
     link = mahimahi.link(data("mahimahi", f"{name}.gz"), 100)
     assert link.period == pytest.approx(seconds, abs=1)
@@ -50,7 +50,7 @@ def test_mahimahis_links_have_the_means_that_were_computed_from_them(name: str) 
 
 
 @pytest.mark.parametrize("name", MEANS)
-def test_a_real_link_goes_out_and_comes_back_the_same_in_each_second(tmp_path: Path, name: str) -> None:
+def test_a_real_link_is_exported_and_read_again_unchanged_in_each_second(tmp_path: Path, name: str) -> None:
     link = mahimahi.link(data("mahimahi", f"{name}.gz"), 100)
     mahimahi.write(tmp_path / "x.down", link)
     again = mahimahi.link(tmp_path / "x.down", 100)

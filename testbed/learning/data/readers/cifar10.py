@@ -1,6 +1,6 @@
-"""CIFAR-10: the official archives (of binary records, or of pickles), packed or not, and a part of it in shards.
+"""CIFAR-10: the official archives of binary records or of pickles, as archive or unpacked, or a subset in shards.
 
-Official records have their channels first, as networks want them; the shards' pixels come before channels.
+Official records have the channels first, as networks need them; in shards, the channels come last.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Read = Callable[[bytes, Path], Batch]
 
 
 def find(folder: Path) -> FoundFiles | None:
-    """Unpacked before packed, since that is read faster; the part of it last."""
+    """Return the files in the folder: unpacked ones first, because they are faster to read; shards last."""
     return best(
         (
             _unpacked(folder, ".bin", _records),
@@ -56,9 +56,11 @@ def find(folder: Path) -> FoundFiles | None:
 
 
 def _records(content: bytes, path: Path) -> Batch:
-    """Records of a label and the bytes of an image."""
+    """Return images and labels of a batch of binary records: a label and the bytes of an image each."""
     if not content or len(content) % (1 + _PIXELS):
-        raise data_file.damaged(path, f"has {len(content)} bytes, and records of {1 + _PIXELS} bytes do not fill them")
+        raise data_file.damaged(
+            path, f"has {len(content)} bytes, which is not a multiple of a record of {1 + _PIXELS} bytes"
+        )
     rows = np.frombuffer(content, np.uint8).reshape(-1, 1 + _PIXELS)
     return rows[:, 1:], rows[:, 0]
 
@@ -92,7 +94,7 @@ def _packed(archive: Path, ending: str, read: Read) -> FoundFiles | None:
 
 
 def _members(archive: Path, wanted: set[str]) -> dict[str, bytes]:
-    """Plain files of the archive by their last name; nothing is written to anywhere."""
+    """Return the wanted files of the archive by name, without writing anything to disk."""
     found = {}
     try:
         with tarfile.open(archive, "r:gz") as tar:
@@ -104,7 +106,7 @@ def _members(archive: Path, wanted: set[str]) -> dict[str, bytes]:
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise data_file.damaged(archive, f"cannot be unpacked ({error})") from None
     if wanted - set(found):
-        raise data_file.damaged(archive, f"lacks {', '.join(sorted(wanted - set(found)))}")
+        raise data_file.damaged(archive, f"does not contain {', '.join(sorted(wanted - set(found)))}")
     return found
 
 
@@ -122,18 +124,18 @@ def _parse(contents: Callable[[], Iterator[tuple[Path, bytes]]], read: Read, pro
 
 
 def _check_counts(paths: list[Path], counts: list[int]) -> None:
-    """As many images in each training batch: one that is cut off between two records shows only here.
+    """Refuse training batches of different length: a batch that ends between two records is noticed only here.
 
-    A part of the data is five shorter batches, with as many to test with as one likes.
+    A user's subset may have shorter batches of equal length, and a test batch of any length.
     """
     training = counts[:-1]
     usual = Counter(training).most_common(1)[0][0]
     for number, count in enumerate(training):
         if count != usual:
             others = ", ".join(map(str, sorted({*training[:number], *training[number + 1 :]})))
-            raise data_file.damaged(paths[number], f"has {count} images, and the other training batches have {others}")
+            raise data_file.damaged(paths[number], f"has {count} images, but the other training batches have {others}")
     if usual == _OFFICIAL != counts[-1]:
-        raise data_file.damaged(paths[-1], f"has {counts[-1]} images, and the training batches have {usual} each")
+        raise data_file.damaged(paths[-1], f"has {counts[-1]} images, but the training batches have {usual} each")
 
 
 def _shards(folder: Path) -> FoundFiles | None:
@@ -153,12 +155,12 @@ def _shard(part: str, number: int) -> str:
 
 
 def _gaps(part: str, paths: tuple[Path, ...]) -> list[str]:
-    """Shards that are missing before the last one that is there."""
+    """Return the names of shards that are missing before the last one."""
     if not paths:
         return [f"{_shard(part, 0)} …"]
-    there = {path.name for path in paths}
+    present = {path.name for path in paths}
     last = int(paths[-1].name.removeprefix(f"{part}_x_")[:2])
-    return [name for number in range(last) if (name := _shard(part, number)) not in there]
+    return [name for number in range(last) if (name := _shard(part, number)) not in present]
 
 
 def _parse_shards(parts: dict[str, tuple[Path, ...]], labels: dict[str, Path], progress: Progress) -> Parsed:
@@ -172,10 +174,10 @@ def _parse_shards(parts: dict[str, tuple[Path, ...]], labels: dict[str, Path], p
             images[part].append(pixels.transpose(0, 3, 1, 2))
             done += 1
         names, samples = data_file.npz(labels[part], ("y",))["y"], sum(map(len, images[part]))
-        if names.ndim == 1 and len(names) > samples:  # shards have no list of their own
-            problem = f"{labels[part].name} has {len(names)} labels, and the shards before it have {samples} images"
+        if names.ndim == 1 and len(names) > samples:  # the labels show that a shard at the end is missing
+            problem = f"{labels[part].name} has {len(names)} labels, but the shards before it have {samples} images"
             absent = labels[part].with_name(_shard(part, len(paths)))
-            raise UserError(f"{absent}: is missing: {problem}; put it there, or get the shards once more")
+            raise UserError(f"{absent}: is missing: {problem}; put it there, or get a new copy of all shards")
         classes[part] = [data_file.check_labels(labels[part], names, samples, len(CLASSES))]
     return _parsed(images["train"], classes["train"], images["test"], classes["test"])
 

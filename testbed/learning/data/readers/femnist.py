@@ -1,6 +1,6 @@
-"""FEMNIST: LEAF's handwritten characters by writer, as LEAF's JSON or as arrays made of it.
+"""FEMNIST: LEAF's handwritten characters by writer, as LEAF's JSON or as arrays made from it.
 
-Bytes are kept as LEAF has them, black on white; the data set's mean and deviation turn them over.
+The stored bytes are black on white, as in LEAF; mean and deviation of the data set invert them.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def _parse_arrays(path: Path, progress: Progress) -> Parsed:
     names = tuple(map(str, np.atleast_1d(found["writer_ids"])))
     writers, split = found["writer"], found["split"]
     if writers.shape != labels.shape or writers.dtype.kind not in "iu" or not _within(writers, len(names)):
-        raise data_file.damaged(path, f"its array writer is no row of {len(labels)} numbers of writer_ids")
+        raise data_file.damaged(path, f"its array writer is not a list of {len(labels)} positions in writer_ids")
     if split.shape != labels.shape or set(np.unique(split)) != {0, 1}:
-        raise data_file.damaged(path, f"its array split is no row of {len(labels)} numbers 0 (train) and 1 (test)")
+        raise data_file.damaged(path, f"its array split is not a list of {len(labels)} numbers 0 (train) and 1 (test)")
     arrays: dict[str, npt.NDArray[Any]] = {}
     for number, part in enumerate(leaf.PARTS):
         chosen = split == number
@@ -64,7 +64,7 @@ def _parse_json(parts: leaf.Parts, progress: Progress) -> Parsed:
         images, labels, owners = [], [], []
         for path, user, samples in leaf.samples(paths, _Samples, progress):
             if not samples.x and not samples.y:
-                continue  # LEAF's split may leave a user with few samples none in one part
+                continue  # after LEAF's split, a user with few samples may have none in one part
             labels.append(_labels(path, user, samples))
             images.append(_images(path, user, samples.x))
             owners.append(np.full(len(samples.x), numbers.setdefault(user, len(numbers)), np.int32))
@@ -79,14 +79,14 @@ def _labels(path: Path, user: str, samples: _Samples) -> npt.NDArray[np.uint8]:
     try:
         classes = np.array(samples.y, np.int64)
     except OverflowError:
-        raise data_file.damaged(path, f"a label of user {user!r} is none of 0 to {len(CLASSES) - 1}") from None
+        raise data_file.damaged(path, f"a label of user {user!r} is not in 0 to {len(CLASSES) - 1}") from None
     return data_file.check_labels(f"{path}: user {user!r}", classes, len(samples.x), len(CLASSES))
 
 
 def _images(path: Path, user: str, rows: list[list[float]]) -> npt.NDArray[np.uint8]:
-    """LEAF divided bytes by 255; rounding undoes that exactly."""
+    """Return the images as bytes: LEAF divided them by 255, and rounding restores them exactly."""
     if any(len(row) != _SIDE * _SIDE for row in rows):
-        raise data_file.damaged(path, f"an image of user {user!r} has not {_SIDE * _SIDE} pixels")
+        raise data_file.damaged(path, f"an image of user {user!r} does not have {_SIDE * _SIDE} pixels")
     values = np.array(rows, np.float64)
     if values.min() < 0 or values.max() > 1:
         raise data_file.damaged(path, f"a pixel of user {user!r} is not between 0 and 1")

@@ -1,6 +1,7 @@
-"""LEAF's JSON: folders ``train`` and ``test`` of files with ``users`` and, for each of them, samples x and labels y.
+"""LEAF's JSON: folders ``train`` and ``test`` with files that contain ``users`` and, for each, samples x and labels y.
 
-One user is decoded at a time: the numbers of a whole file, as objects of Python, take a hundred times its images.
+One user is decoded at a time: as Python objects, the numbers of a whole file need a hundred times the memory of its
+images.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class _File(msgspec.Struct):
 
 
 def find(folder: Path, parse: Callable[[Parts, Progress], Parsed]) -> FoundFiles | None:
-    """The files of both parts. LEAF makes the two folders in one called ``data``, which may be brought as a whole."""
+    """Return the files of both parts. They may be in the subfolder ``data``, in which LEAF creates them."""
     for base in (folder, folder / "data"):
         parts = {part: tuple(sorted((base / part).glob("*.json"))) for part in PARTS}
         if any(parts.values()):
@@ -39,7 +40,7 @@ def find(folder: Path, parse: Callable[[Parts, Progress], Parsed]) -> FoundFiles
 
 
 def samples(part: tuple[Path, ...], kind: type[T], progress: Progress) -> Iterator[tuple[Path, str, T]]:
-    """File, user and samples (of this type) of each user of a part."""
+    """Yield file, user and samples (as ``kind``) for each user of a part. Raises UserError."""
     for number, path in enumerate(part):
         progress.start(f"reading {path.parent.name}/{path.name}", number, len(part))
         decoded = _decode(path, data_file.unpacked(path), _File)

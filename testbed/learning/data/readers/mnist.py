@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST: four idx files, plain or packed; for MNIST, who wrote each digit (from QMNIST)."""
+"""MNIST and Fashion-MNIST: four idx files, plain or compressed; for MNIST, also the writers of the digits (QMNIST)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ _NAMES = tuple(f"{part}-{kind}" for part in ("train", "t10k") for kind in _KINDS
 _WRITERS = "qmnist_writers.npz"
 _QMNIST = ("qmnist-train-labels-idx2-int.gz", "qmnist-test-labels-idx2-int.gz")
 _SIDE = 28
-_OTHERWISE = " (if it is meant to be another one, unpack it: plain idx files may hold anything)"
+_OTHERWISE = " (to use other data, decompress the file: plain idx files may contain anything)"
 _WRITER_COLUMN = 2
 
 
 def find(known: data_file.Known, classes: tuple[str, ...], folder: Path) -> FoundFiles | None:
-    """Of each of the four files the packed one, else the plain one.
+    """Return the four files in the folder; for each, the compressed one is preferred.
 
-    Packed ones have known checksums, plain ones may be of any size: so one brings a part of the data, or other data.
+    Compressed files must have known checksums. Plain files may have any size, so that users can provide a part of the
+    data, or other data.
     """
     paths = {name: _either(folder, name) for name in _NAMES}
     present = tuple(path for path in paths.values() if path is not None)
@@ -81,27 +82,29 @@ def _by_npz(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray
         writers, samples = found[f"{part}_writer"], len(arrays[f"{part}_targets"])
         if writers.shape != (samples,) or writers.dtype.kind not in "iu":
             raise data_file.damaged(
-                path, f"{part}_writer is no row of {samples} whole numbers, one for each {part} image"
+                path, f"{part}_writer is not a list of {samples} whole numbers, one for each {part} image"
             )
     return [found["train_writer"], found["test_writer"]]
 
 
 def _by_qmnist(paths: tuple[Path, ...], arrays: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """QMNIST tests with more than MNIST does; the images that both have come first."""
+    """Return the writers of MNIST's images: QMNIST has more test images, but MNIST's come first."""
     found = []
     for part, path in zip(("train", "test"), paths, strict=True):
         labels, rows = arrays[f"{part}_targets"], idx.read(path, idx.INTS, 2)
         if len(rows) < len(labels) or rows.shape[1] <= _WRITER_COLUMN:
-            raise data_file.damaged(path, f"its shape is {rows.shape}, and there are {len(labels)} images in {part}")
+            raise data_file.damaged(path, f"its shape is {rows.shape}, but there are {len(labels)} images in {part}")
         wrong = np.flatnonzero(rows[: len(labels), 0] != labels)
         if len(wrong):
-            raise data_file.damaged(path, f"row {wrong[0]} is about a {rows[wrong[0], 0]}, image {wrong[0]} is another")
+            raise data_file.damaged(
+                path, f"row {wrong[0]} is for a {rows[wrong[0], 0]}, but image {wrong[0]} is a {labels[wrong[0]]}"
+            )
         found.append(rows[: len(labels), _WRITER_COLUMN])
     return found
 
 
 def _numbered(arrays: dict[str, npt.NDArray[Any]], writers: list[npt.NDArray[Any]]) -> tuple[str, ...]:
-    """Writers of both parts as numbers from 0; their names are NIST's numbers."""
+    """Add the writers of both parts as numbers from 0, and return their names, which are NIST's numbers."""
     names, numbers = np.unique(np.concatenate(writers), return_inverse=True)
     arrays["train_owners"], arrays["test_owners"] = np.split(numbers.astype(np.int32), [len(writers[0])])
     return tuple(str(name) for name in names)

@@ -1,4 +1,4 @@
-"""CIFAR-10's pickles as data. As in testbed/common/unpickle.py, which this extends by arrays, nothing runs."""
+"""Safe reading of CIFAR-10's pickles: extends testbed/common/unpickle.py by arrays of bytes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from testbed.common import unpickle
 from testbed.learning.data.readers import data_file
 
 _BYTES = 2**28
-"""Memory for one batch: its text as Python reads it, its bytes, its labels and its names of files."""
+"""Memory limit for one batch: its bytes as string and as bytes, its labels and file names."""
 
 
 def batch(content: bytes, path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Images (one row of bytes each) and labels of a batch; ``path`` is what an error names."""
+    """Return images (one row of bytes each) and labels of a batch. Raises UserError, which names ``path``."""
     with unpickle.limited(_BYTES):
         try:
             table = _Arrays(io.BytesIO(content), path).load()
         except unpickle.MALFORMED as error:
-            raise data_file.damaged(path, f"is no pickle of images: {error or type(error).__name__}") from None
-    # pickled by Python 2, keys are texts; pickled anew by Python 3, they may be bytes
+            raise data_file.damaged(path, f"is not a pickle of images: {error or type(error).__name__}") from None
+    # keys may be strings or bytes, depending on the version of Python that wrote the file
     named = {_text(key): value for key, value in table.items()} if isinstance(table, dict) else {}
     data, labels = named.get("data"), named.get("labels")
     if not isinstance(data, _Array) or not isinstance(labels, list):
@@ -32,7 +32,7 @@ def batch(content: bytes, path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any
     try:
         return data.values, np.array(labels, dtype=np.int64)
     except (AttributeError, ValueError, TypeError, OverflowError):
-        raise data_file.damaged(path, "is a pickle whose data or labels are no bytes and numbers") from None
+        raise data_file.damaged(path, "is a pickle whose data are not bytes or whose labels are not numbers") from None
 
 
 def _text(key: object) -> object:
@@ -40,7 +40,7 @@ def _text(key: object) -> object:
 
 
 class _Array:
-    """Stands in for an array. Its state is only taken if it is one of bytes, by rows."""
+    """Replaces an array. It accepts only the state of an array of bytes in row order."""
 
     __slots__ = ("values",)
     values: npt.NDArray[Any]
@@ -49,12 +49,12 @@ class _Array:
         _, shape, dtype, by_columns, data = state
         content = data.encode("latin1") if isinstance(data, str) else data
         if dtype.format != "B" or by_columns or not isinstance(content, bytes) or math.prod(shape) != len(content):
-            raise ValueError("an array that is not one of bytes, by rows")
+            raise ValueError("an array is not of bytes in row order")
         self.values = np.frombuffer(content, np.uint8).reshape(shape)
 
 
 class _Reconstruct:
-    """Stands in for numpy.core.multiarray._reconstruct; what it is called with says nothing that is needed."""
+    """Replaces numpy.core.multiarray._reconstruct; its arguments are not needed."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ class _Reconstruct:
 
 
 class _Kind:
-    """Stands in for numpy.ndarray, which is named and never called."""
+    """Replaces numpy.ndarray, which pickles name but do not call."""
 
     __slots__ = ()
 

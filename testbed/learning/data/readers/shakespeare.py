@@ -1,9 +1,9 @@
-"""Shakespeare by role: 80 characters, and the next one is to be told.
+"""Shakespeare by role: predict the next character after 80.
 
-Of a text, the speeches of a role are put one after the other, with a newline between them. The last tenth of that is
-the role's test text; windows lie before it or in it, so that no character of the test is seen in training.
-A role needs 81 characters to train with, else it is left out; one with fewer than 81 to test with is only trained with.
-LEAF's JSON has windows already, and says which are for testing.
+In a text, all speeches of a role are joined by newlines. The last tenth is the role's test text; a window lies entirely
+before it or in it, so that training sees no character of the test text.
+A role needs 81 characters for training, else it is left out; a role with fewer than 81 for testing is only used for
+training. LEAF's JSON already contains windows, separated into training and test.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Samples(msgspec.Struct):
 
 
 def find(folder: Path) -> FoundFiles | None:
-    """``input.txt`` may be any text of this form; the other name is that of one text, with a known checksum."""
+    """Return the files in the folder. ``input.txt`` may be any text; the other one must have a known checksum."""
     texts = [folder / name for name in (TEXT, _ANY_TEXT) if (folder / name).is_file()]
     plain = (FoundFiles(folder=folder, files=(path,), parse=partial(_parse_text, path)) for path in texts)
     return best((leaf.find(folder, _parse_json), *plain))
@@ -44,33 +44,33 @@ def find(folder: Path) -> FoundFiles | None:
 
 def _parse_text(path: Path, progress: Progress) -> Parsed:
     progress.start(f"reading {path.name}")
-    data_file.check(path, KNOWN, f" (if it is meant to be another text, call it {_ANY_TEXT})")
+    data_file.check(path, KNOWN, f" (to use another text, name it {_ANY_TEXT})")
     try:
         text = data_file.unpacked(path).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise data_file.damaged(path, f"is no text in UTF-8 ({error})") from None
+        raise data_file.damaged(path, f"is not a text in UTF-8 ({error})") from None
     alphabet = _alphabet(path, set(text))
     lines = {role: "\n".join(speeches) for role, speeches in _speeches(path, text).items()}
     kept = {role: spoken for role, spoken in lines.items() if _cut(spoken) > LENGTH}
     if not kept:
-        raise data_file.damaged(path, f"no role has more than {LENGTH} characters to train with")
+        raise data_file.damaged(path, f"no role has more than {LENGTH} characters for training")
     arrays: dict[str, npt.NDArray[Any]] = {}
     for part, choose in (("train", slice(0, 1)), ("test", slice(1, 2))):
         pieces = [_coded(piece, alphabet) for spoken in kept.values() for piece in _cut_up(spoken)[choose]]
         arrays |= {f"{part}_{name}": array for name, array in _windows(pieces).items()}
     if not len(arrays["test_starts"]):
-        raise data_file.damaged(path, f"no role has more than {LENGTH} characters in its last tenth, to test with")
+        raise data_file.damaged(path, f"no role has more than {LENGTH} characters in its last tenth, for testing")
     return Parsed(arrays=arrays, classes=alphabet, owners=tuple(kept))
 
 
 def _alphabet(path: Path, characters: set[str]) -> tuple[str, ...]:
     if len(characters) > _CODES:
-        raise data_file.damaged(path, f"has {len(characters)} different characters; at most {_CODES} can be told apart")
+        raise data_file.damaged(path, f"has {len(characters)} different characters; at most {_CODES} are possible")
     return tuple(sorted(characters))
 
 
 def _speeches(path: Path, text: str) -> dict[str, list[str]]:
-    """What each role says. Speeches are separated by blank lines; the first line of one is the role and a colon."""
+    """Return the speeches of each role. Blank lines separate them; the first line of one is the role and a colon."""
     spoken: dict[str, list[str]] = {}
     role = None
     for block in re.split(r"\n{2,}", text.strip("\n")):
@@ -90,18 +90,18 @@ def _cut(spoken: str) -> int:
 
 
 def _cut_up(spoken: str) -> tuple[str, str]:
-    """What is for training, and the last tenth."""
+    """Return the training text and the test text, which is the last tenth."""
     return spoken[: _cut(spoken)], spoken[_cut(spoken) :]
 
 
 def _coded(text: str, alphabet: tuple[str, ...]) -> Codes:
-    """Characters as their places in the alphabet, which is sorted."""
+    """Return the positions of the characters in the sorted alphabet."""
     points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     return np.searchsorted(np.array([ord(letter) for letter in alphabet]), points).astype(np.uint8)
 
 
 def _windows(pieces: list[Codes]) -> dict[str, npt.NDArray[Any]]:
-    """A window at every position of each piece that has a character behind it; piece k is that of owner k."""
+    """Return a window at every position of each piece, if a character follows it; piece k belongs to owner k."""
     text = np.concatenate(pieces)
     counts = np.array([max(0, len(piece) - LENGTH) for piece in pieces])
     offsets = np.cumsum([0, *(len(piece) for piece in pieces[:-1])])
@@ -113,7 +113,7 @@ def _windows(pieces: list[Codes]) -> dict[str, npt.NDArray[Any]]:
 
 
 def _parse_json(parts: leaf.Parts, progress: Progress) -> Parsed:
-    """Windows that follow each other by one character, as most do, are kept as the text that they were cut from."""
+    """Parse LEAF's windows. Windows that overlap except for one character are stored as one text."""
     numbers: dict[str, int] = {}
     texts: dict[str, str] = {}
     arrays: dict[str, npt.NDArray[Any]] = {}
@@ -145,4 +145,6 @@ def _check(path: Path, user: str, samples: _Samples) -> None:
     if len(samples.x) != len(samples.y):
         raise data_file.damaged(path, f"user {user!r} has {len(samples.x)} samples and {len(samples.y)} labels")
     if any(len(window) != LENGTH for window in samples.x) or any(len(letter) != 1 for letter in samples.y):
-        raise data_file.damaged(path, f"a sample of user {user!r} is not {LENGTH} characters and a single next one")
+        raise data_file.damaged(
+            path, f"a sample of user {user!r} does not have {LENGTH} characters and one next character"
+        )

@@ -1,4 +1,4 @@
-"""What is known about a data set before it is read: its files, where they come from, what its numbers mean."""
+"""Descriptions of data sets: their files, where these come from, and how to read them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from testbed.common.progress import Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
-    """A file that can be downloaded. Without a known checksum it cannot: nobody could tell what came."""
+    """A file that can be downloaded. Its checksum is required to verify the download."""
 
     name: str
     md5: str
     urls: tuple[str, ...]
     """Mirrors, the best first."""
     optional: str = ""
-    """What it tells, if the data set can be used without it."""
+    """What the file contains, if the data set can be used without it; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """Arrays by the names under which the cache keeps them: ``train_inputs``, ``train_targets``, ``train_owners`` …
+    """Arrays by their names in the cache: ``train_inputs``, ``train_targets``, ``train_owners`` …
 
     A text has ``train_text`` and ``train_starts`` instead of inputs.
     """
@@ -43,9 +43,9 @@ class FoundFiles:
     folder: Path
     files: tuple[Path, ...]
     missing: tuple[str, ...] = ()
-    """What is not there of what belongs to them; then they cannot be parsed."""
+    """Names of required files that are missing; then the files cannot be parsed."""
     lacking: tuple[str, ...] = ()
-    """What is not there and would tell who made the samples; they can be parsed without it."""
+    """Names of optional files that are missing and that contain the owners of the samples."""
     parse: Callable[[Progress], Parsed]
 
 
@@ -58,21 +58,21 @@ class Source:
     licence: str
     citation: str
     megabytes: int
-    """To download, about."""
+    """Approximate size of the download."""
     folders: tuple[str, ...]
-    """Where in a place its files may be; the first is where Edgebed puts them."""
+    """Folders in which its files may be; downloads go into the first."""
     find: Callable[[Path], FoundFiles | None]
-    """What a folder has of it; None if nothing."""
+    """Returns the files in a folder; None if there are none."""
     remotes: tuple[Remote, ...] = ()
     by_hand: str = ""
-    """How to get it where there is nothing to download; ``{folder}`` stands for where to put it."""
+    """How to obtain it if there is no download; ``{folder}`` stands for the destination."""
     also: str = ""
-    """Another way to get it, told after the download."""
+    """Another way to obtain it, added to the error about a failed download."""
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
 
 
 def best(layouts: Iterable[FoundFiles | None]) -> FoundFiles | None:
-    """The first that is complete, else the first that has anything."""
+    """Return the first that is complete, else the first that has any files."""
     found = [layout for layout in layouts if layout is not None]
     return next((layout for layout in found if not layout.missing), found[0] if found else None)

@@ -9,7 +9,7 @@ from testbed.learning.data import folders
 
 @pytest.fixture(autouse=True)
 def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees the user's cache, the user's data, what the system has installed, or the network."""
+    """Hide the user's cache and data, the data of the system, and the network from all tests."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(folders.FOLDER, raising=False)
     monkeypatch.setenv(folders.OFFLINE, "1")
@@ -18,7 +18,7 @@ def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What --data-dir names."""
+    """The folder that --data-dir names."""
     path = tmp_path / "given"
     path.mkdir()
     return path

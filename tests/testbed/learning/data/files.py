@@ -22,8 +22,8 @@ from testbed.learning.data.readers import mnist
 TRAIN, TEST = 7, 3
 
 
-class Told:
-    """A progress that remembers what it was told."""
+class RecordedProgress:
+    """A progress that keeps its messages and steps."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -32,7 +32,7 @@ class Told:
     def start(self, what: str, done: int = 0, total: int | None = None) -> None:
         self.steps.append((what, done, total))
 
-    def tell(self, text: str) -> None:
+    def show(self, text: str) -> None:
         self.texts.append(text)
 
 
@@ -51,7 +51,7 @@ def labels(count: int) -> npt.NDArray[np.uint8]:
 
 
 def digits() -> dict[str, bytes]:
-    """The four files of a tiny MNIST, plain."""
+    """Return the four uncompressed files of a tiny MNIST."""
     return {
         "train-images-idx3-ubyte": idx(images(TRAIN)),
         "train-labels-idx1-ubyte": idx(labels(TRAIN)),
@@ -60,21 +60,21 @@ def digits() -> dict[str, bytes]:
     }
 
 
-def write(folder: Path, contents: dict[str, bytes], packed: bool = False) -> Path:
+def write(folder: Path, contents: dict[str, bytes], compressed: bool = False) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
-        (folder / (f"{name}.gz" if packed else name)).write_bytes(gzip.compress(content) if packed else content)
+        (folder / (f"{name}.gz" if compressed else name)).write_bytes(gzip.compress(content) if compressed else content)
     return folder
 
 
 def any_checksum(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MNIST's packed files may be any."""
+    """Accept any checksum for MNIST's compressed files."""
     source = SOURCES["mnist"]
     monkeypatch.setitem(SOURCES, "mnist", replace(source, find=partial(mnist.find, {}, tuple("0123456789"))))
 
 
 def records(count: int, seed: int = 0) -> bytes:
-    """CIFAR-10's binary records."""
+    """Return binary records of CIFAR-10."""
     rows = np.random.default_rng(seed).integers(0, 256, (count, 3073), np.uint8)
     rows[:, 0] = labels(count)
     return rows.tobytes()

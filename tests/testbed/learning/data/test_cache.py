@@ -13,7 +13,7 @@ import pytest
 from testbed.common.errors import UserError
 from testbed.learning.data import cache
 from testbed.learning.data.loader import load
-from tests.testbed.learning.data.files import TRAIN, Told, digits, idx, images, labels, write
+from tests.testbed.learning.data.files import TRAIN, RecordedProgress, digits, idx, images, labels, write
 
 ROOT = Path(__file__).parents[4]
 
@@ -27,14 +27,14 @@ def kept(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "cache/edgebed/arrays").iterdir())
 
 
-def was_read(told: Told) -> bool:
-    return any(what.startswith("reading") for what, _, _ in told.steps)
+def was_read(progress: RecordedProgress) -> bool:
+    return any(what.startswith("reading") for what, _, _ in progress.steps)
 
 
 @pytest.mark.usefixtures("source")
 class TestArrays:
     def test_files_are_read_once(self, folder: Path) -> None:
-        first, second = Told(), Told()
+        first, second = RecordedProgress(), RecordedProgress()
         before = load("mnist", folder, first)
         after = load("mnist", folder, second)
         assert was_read(first)
@@ -42,12 +42,12 @@ class TestArrays:
         assert np.array_equal(np.asarray(before.train.inputs), np.asarray(after.train.inputs))
         assert after.classes == before.classes
 
-    def test_arrays_are_mapped_and_cannot_be_changed(self, folder: Path) -> None:
+    def test_arrays_are_mapped_and_read_only(self, folder: Path) -> None:
         inputs: Any = load("mnist", folder).train.inputs
         assert isinstance(inputs.base, np.memmap)
         assert not inputs.flags.writeable
 
-    def test_nothing_else_is_left_beside_them(self, folder: Path, tmp_path: Path) -> None:
+    def test_the_cache_contains_nothing_else(self, folder: Path, tmp_path: Path) -> None:
         load("mnist", folder)
         (only,) = kept(tmp_path)
         assert only.name.startswith("mnist-")
@@ -61,7 +61,7 @@ class TestArrays:
 
     @pytest.mark.parametrize("file", ["train_inputs.npy", "test_targets.npy", "index.json"])
     @pytest.mark.parametrize("harm", ["flip", "cut", "remove", "empty"])
-    def test_damage_is_noticed_told_and_mended(self, folder: Path, tmp_path: Path, file: str, harm: str) -> None:
+    def test_damage_is_detected_reported_and_repaired(self, folder: Path, tmp_path: Path, file: str, harm: str) -> None:
         load("mnist", folder)
         path = kept(tmp_path)[0] / file
         content = path.read_bytes()
@@ -72,23 +72,23 @@ class TestArrays:
             path.write_bytes(
                 {"flip": flipped, "cut": content[:-1] if file != "index.json" else content[:-9]}.get(harm, b"")
             )
-        told = Told()
-        data = load("mnist", folder, told)
+        progress = RecordedProgress()
+        data = load("mnist", folder, progress)
         assert np.array_equal(np.asarray(data.train.inputs)[:, 0], images(TRAIN))
-        assert len(told.texts) == 1
-        assert file in told.texts[0]
-        assert "read from its files once more" in told.texts[0]
+        assert len(progress.texts) == 1
+        assert file in progress.texts[0]
+        assert "read from its files again" in progress.texts[0]
         assert len(kept(tmp_path)) == 1
-        again = Told()
+        again = RecordedProgress()
         load("mnist", folder, again)
         assert not again.texts
 
-    def test_a_changed_file_is_read_anew(self, folder: Path) -> None:
+    def test_a_changed_file_is_read_again(self, folder: Path) -> None:
         load("mnist", folder)
         write(folder / "mnist", {"train-labels-idx1-ubyte": idx(labels(TRAIN)[::-1])})
         assert load("mnist", folder).train.targets.tolist() == labels(TRAIN)[::-1].tolist()
 
-    def test_others_of_the_data_set_go_after_a_week(self, folder: Path, tmp_path: Path) -> None:
+    def test_unused_arrays_of_the_data_set_are_removed_after_a_week(self, folder: Path, tmp_path: Path) -> None:
         for name in ("old", "recent"):
             write(tmp_path / name / "mnist", digits())
             load("mnist", tmp_path / name)
@@ -114,29 +114,29 @@ class TestArrays:
         shutil.rmtree(tmp_path / "cache")
         assert np.array_equal(np.asarray(data.train.inputs)[:, 0], images(TRAIN))
 
-    def test_a_cache_that_cannot_be_written_is_told_with_the_remedy(self, folder: Path, tmp_path: Path) -> None:
+    def test_a_cache_that_cannot_be_written_is_an_error_with_the_remedy(self, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "cache").write_text("a file where a folder should be")
-        with pytest.raises(UserError, match=r"edgebed/arrays: arrays of mnist cannot be kept here: .* XDG_CACHE_HOME"):
+        with pytest.raises(
+            UserError, match=r"edgebed/arrays: arrays of mnist cannot be stored here: .* XDG_CACHE_HOME"
+        ):
             load("mnist", folder)
 
-    def test_a_full_disk_leaves_nothing(self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_full_disk_leaves_no_files(self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def full(descriptor: int) -> None:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(UserError, match="cannot be kept here: No space left on device; make room"):
+        with pytest.raises(UserError, match="cannot be stored here: No space left on device; free disk space"):
             load("mnist", folder)
         assert kept(tmp_path) == []
 
-    def test_a_disk_that_always_damages_is_not_tried_for_ever(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_repeated_damage_is_an_error(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         checksums = iter(range(1000))
         monkeypatch.setattr(cache, "_crc32", lambda path: next(checksums))
-        with pytest.raises(UserError, match="damaged again and again"):
+        with pytest.raises(UserError, match="damaged 3 times in a row"):
             load("mnist", folder)
 
-    def test_who_parses_second_takes_what_the_first_one_made(
+    def test_the_second_of_two_parsers_uses_the_result_of_the_first(
         self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write = cache._write
@@ -168,7 +168,7 @@ class TestArrays:
         assert len(kept(tmp_path)) == 1
 
 
-def test_a_source_that_cannot_be_read_is_not_taken_for_a_bad_cache(
+def test_an_unreadable_source_is_not_reported_as_a_problem_of_the_cache(
     source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forbidden(*_: Any) -> None:

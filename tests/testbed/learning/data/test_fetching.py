@@ -19,7 +19,7 @@ from testbed.learning.data.data_sources import SOURCES
 from testbed.learning.data.loader import load
 from testbed.learning.data.readers import mnist
 from testbed.learning.data.readers.source import Remote
-from tests.testbed.learning.data.files import TEST, TRAIN, Told, digits, idx, labels, write
+from tests.testbed.learning.data.files import TEST, TRAIN, RecordedProgress, digits, idx, labels, write
 
 
 def qmnist(count: int) -> bytes:
@@ -35,7 +35,7 @@ MD5 = hashlib.md5(CONTENT).hexdigest()
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """A server of the test's own that behaves as badly as it is told."""
+    """A local server that can be made to misbehave."""
 
     daemon_threads = True
 
@@ -44,7 +44,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.files: dict[str, bytes] = {"/file": CONTENT}
         self.ranges: list[str | None] = []
         self.cuts: list[int] = []
-        """After how many bytes each of the next answers ends too early."""
+        """Number of bytes after which each of the next responses ends too early."""
         self.resumes = True
 
     @property
@@ -75,7 +75,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(rest[: self.server.cuts.pop(0)] if self.server.cuts else rest)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Not on the screen."""
+        """Print nothing."""
 
 
 @pytest.fixture
@@ -99,56 +99,56 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_file_is_downloaded_with_its_progress(server: Server, tmp_path: Path) -> None:
-    told = Told()
-    path = fetching.fetch(remote(server), tmp_path / "new/folder", told)
+    progress = RecordedProgress()
+    path = fetching.fetch(remote(server), tmp_path / "new/folder", progress)
     assert path.read_bytes() == CONTENT
     assert names(path.parent) == ["wanted"]
-    assert told.steps[-1] == ("downloading wanted", len(CONTENT), len(CONTENT))
+    assert progress.steps[-1] == ("downloading wanted", len(CONTENT), len(CONTENT))
 
 
-def test_what_is_there_is_not_downloaded(server: Server, folder: Path) -> None:
+def test_an_existing_file_is_not_downloaded(server: Server, folder: Path) -> None:
     (folder / "wanted").write_bytes(b"mine")
-    assert fetching.fetch(remote(server), folder, Told()).read_bytes() == b"mine"
+    assert fetching.fetch(remote(server), folder, RecordedProgress()).read_bytes() == b"mine"
     assert server.ranges == []
 
 
-def test_a_cut_connection_is_gone_on_with(server: Server, folder: Path) -> None:
+def test_an_interrupted_download_is_continued(server: Server, folder: Path) -> None:
     server.cuts = [300_000, 500_000]
-    assert fetching.fetch(remote(server), folder, Told()).read_bytes() == CONTENT
+    assert fetching.fetch(remote(server), folder, RecordedProgress()).read_bytes() == CONTENT
     assert server.ranges == [None, "bytes=300000-", "bytes=800000-"]
 
 
-def test_a_connection_that_is_always_cut_is_given_up_and_leaves_a_part(server: Server, folder: Path) -> None:
+def test_repeated_interruptions_are_an_error_and_leave_a_part(server: Server, folder: Path) -> None:
     server.cuts = [1000] * 10
     with pytest.raises(fetching.DownloadFailed, match="the connection ended after 3000 of 1024000 bytes"):
-        fetching.fetch(remote(server), folder, Told())
+        fetching.fetch(remote(server), folder, RecordedProgress())
     assert names(folder) == ["wanted.part"]
     server.cuts = []
-    assert fetching.fetch(remote(server), folder, Told()).read_bytes() == CONTENT
+    assert fetching.fetch(remote(server), folder, RecordedProgress()).read_bytes() == CONTENT
     assert server.ranges[-1] == "bytes=3000-"
 
 
-def test_a_server_that_cannot_resume_sends_all_of_it(server: Server, folder: Path) -> None:
+def test_a_server_that_cannot_resume_sends_the_whole_file(server: Server, folder: Path) -> None:
     (folder / "wanted.part").write_bytes(CONTENT[:500])
     server.resumes = False
-    assert fetching.fetch(remote(server), folder, Told()).read_bytes() == CONTENT
+    assert fetching.fetch(remote(server), folder, RecordedProgress()).read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("rest", [b"of something else", b"x" * (len(CONTENT) + 5)])
-def test_a_part_of_something_else_is_thrown_away(server: Server, folder: Path, rest: bytes) -> None:
+def test_a_part_of_another_file_is_discarded(server: Server, folder: Path, rest: bytes) -> None:
     (folder / "wanted.part").write_bytes(rest)
-    assert fetching.fetch(remote(server), folder, Told()).read_bytes() == CONTENT
+    assert fetching.fetch(remote(server), folder, RecordedProgress()).read_bytes() == CONTENT
     assert server.ranges == [f"bytes={len(rest)}-", None]
 
 
-def test_a_part_that_is_complete_is_taken(server: Server, folder: Path) -> None:
+def test_a_complete_part_is_used(server: Server, folder: Path) -> None:
     (folder / "wanted.part").write_bytes(CONTENT)
-    assert fetching.fetch(remote(server), folder, Told()).read_bytes() == CONTENT
+    assert fetching.fetch(remote(server), folder, RecordedProgress()).read_bytes() == CONTENT
 
 
-def test_a_wrong_checksum_is_refused_and_nothing_of_it_kept(server: Server, folder: Path) -> None:
-    with pytest.raises(fetching.DownloadFailed, match=f"/file: what came has the md5 {MD5}, and not {'0' * 32}"):
-        fetching.fetch(remote(server, md5="0" * 32), folder, Told())
+def test_a_file_with_a_wrong_checksum_is_refused_and_discarded(server: Server, folder: Path) -> None:
+    with pytest.raises(fetching.DownloadFailed, match=f"/file: its md5 is {MD5} instead of {'0' * 32}"):
+        fetching.fetch(remote(server, md5="0" * 32), folder, RecordedProgress())
     assert not (folder / "wanted").exists()
     assert (folder / "wanted.part").stat().st_size == 0
     assert len(server.ranges) == 1
@@ -156,27 +156,29 @@ def test_a_wrong_checksum_is_refused_and_nothing_of_it_kept(server: Server, fold
 
 def test_mirrors_are_tried_in_order(server: Server, folder: Path) -> None:
     server.files["/wrong"] = b"something else"
-    told = Told()
-    assert fetching.fetch(remote(server, "/none", "/wrong", "/file"), folder, told).read_bytes() == CONTENT
+    progress = RecordedProgress()
+    assert fetching.fetch(remote(server, "/none", "/wrong", "/file"), folder, progress).read_bytes() == CONTENT
 
 
-def test_every_mirror_has_its_reason(server: Server, folder: Path) -> None:
+def test_the_error_gives_a_reason_for_every_mirror(server: Server, folder: Path) -> None:
     closed = Remote(name="wanted", md5=MD5, urls=(f"{server.url}/none", "http://127.0.0.1:9/file"))
     with pytest.raises(fetching.DownloadFailed, match=r"/none: HTTP 404 .*; http://127\.0\.0\.1:9/file: .*refused"):
-        fetching.fetch(closed, folder, Told())
+        fetching.fetch(closed, folder, RecordedProgress())
 
 
-def test_a_silent_server_is_given_up(folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_respond_is_an_error(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fetching, "_TIMEOUT", 0.1)
     released = threading.Event()
     monkeypatch.setattr(Handler, "do_GET", lambda self: released.wait(10))
     with pytest.raises(fetching.DownloadFailed, match="timed out"):
-        fetching.fetch(remote(server), folder, Told())
+        fetching.fetch(remote(server), folder, RecordedProgress())
     released.set()
 
 
-def test_an_interrupted_download_has_not_the_name_of_the_file(server: Server, folder: Path) -> None:
-    class Interrupting(Told):
+def test_an_interrupted_download_does_not_have_the_name_of_the_file(server: Server, folder: Path) -> None:
+    class Interrupting(RecordedProgress):
         def start(self, what: str, done: int = 0, total: int | None = None) -> None:
             if done:
                 raise KeyboardInterrupt
@@ -186,8 +188,10 @@ def test_an_interrupted_download_has_not_the_name_of_the_file(server: Server, fo
     assert names(folder) == ["wanted.part"]
 
 
-def test_downloads_at_once_are_one_download(server: Server, folder: Path) -> None:
-    threads = [threading.Thread(target=fetching.fetch, args=(remote(server), folder, Told())) for _ in range(4)]
+def test_simultaneous_downloads_are_one_download(server: Server, folder: Path) -> None:
+    threads = [
+        threading.Thread(target=fetching.fetch, args=(remote(server), folder, RecordedProgress())) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -199,7 +203,7 @@ def test_downloads_at_once_are_one_download(server: Server, folder: Path) -> Non
 
 @pytest.fixture
 def offered(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
-    """A tiny MNIST for download from the test's own server, which has not the writers."""
+    """Offer a tiny MNIST, without its writers, on the local server."""
     remotes, known = [], {}
     for plain, content in digits().items():
         name, packed = f"{plain}.gz", gzip.compress(content)
@@ -221,18 +225,18 @@ def offer_writers(server: Server) -> None:
 
 
 def age_parts(seconds: float) -> None:
-    """As if what could not be had had been asked for so long ago."""
+    """Make failed downloads look older."""
     for part in folders.downloads().rglob("*.part"):
         then = part.stat().st_mtime - seconds
         os.utime(part, (then, then))
 
 
 def test_a_data_set_is_downloaded_into_the_cache_once(offered: Server, tmp_path: Path) -> None:
-    told = Told()
-    assert len(load("mnist", None, told).train) == TRAIN
-    assert len(names(tmp_path / "cache/edgebed/data/mnist")) == 6, "four files, and parts of what was not there"
-    assert told.texts == [
-        f"mnist: without {name}, which tells who wrote what: not downloaded ({offered.url}/{name}: HTTP 404 Not Found)"
+    progress = RecordedProgress()
+    assert len(load("mnist", None, progress).train) == TRAIN
+    assert len(names(tmp_path / "cache/edgebed/data/mnist")) == 6, "four files, and two empty parts"
+    assert progress.texts == [
+        f"mnist: {name} (who wrote what) was not downloaded: {offered.url}/{name}: HTTP 404 Not Found"
         for name in WRITERS
     ]
     asked = len(offered.ranges)
@@ -240,15 +244,15 @@ def test_a_data_set_is_downloaded_into_the_cache_once(offered: Server, tmp_path:
     assert len(offered.ranges) == asked
 
 
-def test_what_the_cache_lacks_is_downloaded(offered: Server) -> None:
+def test_a_file_that_is_missing_in_the_cache_is_downloaded(offered: Server) -> None:
     load("mnist", None)
     (folders.downloads() / "mnist/t10k-labels-idx1-ubyte.gz").unlink()
     asked = len(offered.ranges)
     load("mnist", None)
-    assert len(offered.ranges) == asked + 3, "the file, and the optional ones that were not there"
+    assert len(offered.ranges) == asked + 3, "the file, and the two optional ones"
 
 
-def test_writers_that_could_not_be_had_are_asked_for_again_a_day_later(offered: Server) -> None:
+def test_a_failed_download_of_writers_is_tried_again_a_day_later(offered: Server) -> None:
     assert load("mnist", None).train.owners is None
     offer_writers(offered)
     age_parts(86_000)
@@ -260,30 +264,30 @@ def test_writers_that_could_not_be_had_are_asked_for_again_a_day_later(offered: 
     assert len(offered.ranges) == asked
 
 
-def test_where_writers_still_cannot_be_had_one_is_asked_for_and_the_next_day_again(offered: Server) -> None:
+def test_only_one_optional_file_is_tried_each_day_while_downloads_fail(offered: Server) -> None:
     load("mnist", None)
     for _ in range(2):
         age_parts(90_000)
-        asked, told = len(offered.ranges), Told()
-        assert len(load("mnist", None, told).train) == TRAIN
+        asked, progress = len(offered.ranges), RecordedProgress()
+        assert len(load("mnist", None, progress).train) == TRAIN
         load("mnist", None)
         assert len(offered.ranges) == asked + 1
-        assert [text.split(",")[0] for text in told.texts] == [f"mnist: without {TRAIN_WRITERS}"]
+        assert [text.split(" (")[0] for text in progress.texts] == [f"mnist: {TRAIN_WRITERS}"]
 
 
-def test_writers_are_asked_for_beside_files_that_were_brought_by_hand(offered: Server) -> None:
+def test_writers_are_downloaded_for_files_that_the_user_put_into_the_cache(offered: Server) -> None:
     write(folders.downloads() / "mnist", digits())
     offer_writers(offered)
     assert load("mnist", None).owners == ("0",)
 
 
-def test_half_of_the_writers_is_kept_and_the_other_half_is_what_is_wanted(offered: Server) -> None:
+def test_one_of_two_files_of_writers_is_kept_and_the_other_is_named(offered: Server) -> None:
     write(folders.downloads() / "mnist", digits())
     offered.files[f"/{TRAIN_WRITERS}"] = WRITERS[TRAIN_WRITERS]
     assert load("mnist", None).train.owners_from.startswith(f"put {TEST_WRITERS} (from http")
 
 
-def test_no_writers_are_asked_for_offline_or_into_the_users_own_folder(
+def test_writers_are_not_downloaded_offline_or_into_the_users_own_folder(
     offered: Server, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer_writers(offered)
@@ -296,9 +300,7 @@ def test_no_writers_are_asked_for_offline_or_into_the_users_own_folder(
 
 
 @pytest.mark.parametrize("stopped", ["fetch", "tried"])
-def test_in_a_cache_that_cannot_be_written_to_what_is_there_is_taken(
-    offered: Server, stopped: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_cache_is_used_as_it_is(offered: Server, stopped: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError("read-only")
 
@@ -308,24 +310,24 @@ def test_in_a_cache_that_cannot_be_written_to_what_is_there_is_taken(
     assert load("mnist", None).train.owners is None
 
 
-def test_a_download_that_fails_is_one_error_with_everything_in_it(offered: Server) -> None:
+def test_a_failed_download_is_an_error_with_reason_and_remedy(offered: Server) -> None:
     del offered.files["/t10k-images-idx3-ubyte.gz"]
     with pytest.raises(UserError) as caught:
         load("mnist", None)
     text = str(caught.value)
     assert f"could not be downloaded ({offered.url}/t10k-images-idx3-ubyte.gz: HTTP 404 Not Found)" in text
-    assert "put t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz (from http" in text, "two of four are there"
+    assert "put t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz (from http" in text, "the other two are present"
 
 
-def test_offline_nobody_is_asked(offered: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_nothing_is_requested(offered: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(folders.OFFLINE, "1")
-    with pytest.raises(UserError, match="EDGEBED_OFFLINE forbids to download it"):
+    with pytest.raises(UserError, match="EDGEBED_OFFLINE forbids a download"):
         load("mnist", None)
     assert offered.ranges == []
 
 
 @pytest.mark.usefixtures("offered")
-def test_a_folder_that_cannot_be_written_is_told_with_the_remedy(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where a folder should be")
-    with pytest.raises(UserError, match=r"data/mnist: cannot be written to: .* XDG_CACHE_HOME"):
+    with pytest.raises(UserError, match=r"data/mnist: cannot be written: .* XDG_CACHE_HOME"):
         load("mnist", None)

@@ -14,7 +14,7 @@ def console(terminal: bool = True) -> tuple[Console, io.StringIO]:
     return Console(file=screen, force_terminal=terminal, width=120, color_system=None), screen
 
 
-def test_what_is_quick_is_not_shown() -> None:
+def test_a_quick_step_is_not_shown() -> None:
     on, screen = console()
     with ProgressBar(on, patience=60) as progress:
         progress.start("reading a file")
@@ -24,7 +24,7 @@ def test_what_is_quick_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(("total", "amount"), [(50_000_000, "20.0 of 50.0 MB"), (None, "20.0 MB")])
-def test_what_takes_long_is_shown(total: int | None, amount: str) -> None:
+def test_a_slow_step_is_shown(total: int | None, amount: str) -> None:
     on, screen = console()
     shown = threading.Event()
     with ProgressBar(on, patience=0.01) as progress:
@@ -38,16 +38,16 @@ def test_what_takes_long_is_shown(total: int | None, amount: str) -> None:
     assert amount in screen.getvalue()
 
 
-def test_what_is_told_is_shown_at_once_and_as_it_is() -> None:
+def test_a_message_is_shown_at_once_and_unchanged() -> None:
     on, screen = console()
     with ProgressBar(on, patience=60) as progress:
-        progress.tell("arrays [of mnist] are damaged")
+        progress.show("arrays [of mnist] are damaged")
         assert "arrays [of mnist] are damaged\n" in screen.getvalue()
 
 
-def test_nobody_draws_where_there_is_no_terminal() -> None:
+def test_there_is_no_bar_without_a_terminal() -> None:
     on, screen = console(terminal=False)
     with ProgressBar(on, patience=0.0) as progress:
         progress.start("reading a file")
-        progress.tell("something")
+        progress.show("something")
     assert screen.getvalue() == "something\n"

@@ -1,6 +1,6 @@
-"""Real data sets, where there are some: set EDGEBED_DATA to a folder that has mnist, cifar10, femnist, shakespeare.
+"""Real data sets, if present: set EDGEBED_DATA to a folder that contains mnist, cifar10, femnist, shakespeare.
 
-Fashion-MNIST is also taken from where Debian's package dataset-fashion-mnist puts it.
+Fashion-MNIST is also read from the folder of Debian's package dataset-fashion-mnist.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from testbed.learning.data.loader import load
 from testbed.learning.data.windows import every
 
 PLACES = [Path(place) for place in (os.environ.get(folders.FOLDER), folders.SYSTEM) if place]
-"""Taken before any test: they hide both from what they test."""
+"""Read at import: a fixture hides both from the tests."""
 
 
 def real(name: str, file: str) -> DataSet:
-    """The data set; the test is skipped where this file of it is not there."""
+    """Return the data set. Skip the test if this file does not exist."""
     for place in PLACES:
         if any((place / folder / file).is_file() for folder in SOURCES[name].folders):
             return load(name, place)
@@ -41,7 +41,7 @@ def test_mnist_is_complete() -> None:
     assert inputs.std() == pytest.approx(data.std[0], abs=0.02)
 
 
-def test_mnists_writers_are_others_in_training_than_in_the_test() -> None:
+def test_mnist_has_different_writers_in_training_and_test() -> None:
     data = real("mnist", "qmnist_writers.npz")
     assert data.train.owners is not None
     assert data.test.owners is not None
@@ -56,7 +56,7 @@ def test_fashion_mnist_is_complete() -> None:
     assert np.asarray(data.train.inputs).mean() == pytest.approx(data.mean[0], abs=0.02)
 
 
-def test_cifar10s_part_is_balanced() -> None:
+def test_the_subset_of_cifar10_is_balanced() -> None:
     data = real("cifar10", "train_labels.npz")
     inputs = np.asarray(data.train.inputs)
     assert inputs.shape == (20_000, 3, 32, 32)
@@ -74,10 +74,10 @@ def test_femnist_has_its_writers() -> None:
     assert data.test.owners is not None
     assert len(np.unique(data.train.owners)) == len(np.unique(data.test.owners)) == len(data.owners) == 105
     assert len(np.unique(data.train.labels)) == len(data.classes) == 62
-    fed = (np.asarray(data.train.inputs) - data.mean[0]) / data.std[0]
-    assert fed.min() == 0
-    assert fed.max() == 1
-    assert fed.mean() < 0.3, "ink is bright, and there is less of it than of paper"
+    inputs = (np.asarray(data.train.inputs) - data.mean[0]) / data.std[0]
+    assert inputs.min() == 0
+    assert inputs.max() == 1
+    assert inputs.mean() < 0.3, "ink is bright, and most pixels are paper"
 
 
 def test_shakespeare_has_roles() -> None:

@@ -1,4 +1,4 @@
-"""FLOPs by the shapes of layers: by hand, as torch counts them, and beside those of the papers."""
+"""FLOPs by the shapes of layers, compared with values computed by hand, by torch and in papers."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ FORWARD = {
 
 
 @pytest.mark.parametrize("name", FORWARD)
-def test_flops_are_those_worked_out_by_hand(name: str) -> None:
+def test_flops_equal_those_computed_by_hand(name: str) -> None:
     layers = FORWARD[name]
-    # the backward pass costs twice the forward pass, but nobody asks for the gradient of the inputs
+    # the backward pass costs twice the forward pass, but the gradient of the inputs is not needed
     assert flops.per_sample(made(name), some(name, 1)) == (sum(layers), 3 * sum(layers) - layers[0])
 
 
 @pytest.mark.parametrize(("length", "classes"), [(80, 80), (80, 65), (5, 65), (1, 65)])
-def test_the_flops_of_an_lstm_are_those_worked_out_by_hand(length: int, classes: int) -> None:
+def test_the_flops_of_an_lstm_equal_those_computed_by_hand(length: int, classes: int) -> None:
     network, text = build("char-lstm", 1, classes=classes), torch.zeros((1, length), dtype=torch.int64)
     gates = [full(inputs, 4 * 256) for inputs in (8, 256, 256, 256)]  # of input and state, twice
     forward = length * sum(gates) + full(256, classes)
@@ -58,7 +58,7 @@ def test_the_flops_of_an_lstm_are_those_worked_out_by_hand(length: int, classes:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_flops_are_those_that_torch_counts(name: str) -> None:
+def test_flops_equal_those_that_torch_counts(name: str) -> None:
     network, inputs = made(name), some(name, 1)
     assert flops.per_sample(network, inputs) == flops.by_torch(network, inputs)
 
@@ -72,7 +72,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_flops_of_other_recurrent_layers_are_those_that_torch_counts(kind: str) -> None:
+def test_the_flops_of_other_recurrent_layers_equal_those_that_torch_counts(kind: str) -> None:
     layer, shape = KINDS[kind]
     sequence = torch.randn(shape)
     counted = flops.by_torch(layer, sequence, lambda outputs: outputs[0].sum())
@@ -89,18 +89,18 @@ def test_the_flops_of_other_recurrent_layers_are_those_that_torch_counts(kind: s
     ],
     ids=["strides", "a linear layer over many rows", "three dimensions"],
 )
-def test_the_flops_of_other_layers_are_those_that_torch_counts(network: nn.Module, shape: tuple[int, ...]) -> None:
+def test_the_flops_of_other_layers_equal_those_that_torch_counts(network: nn.Module, shape: tuple[int, ...]) -> None:
     inputs = torch.randn(shape)
     assert flops.per_sample(network, inputs) == flops.by_torch(network, inputs)
 
 
-def test_a_convolution_in_groups_costs_as_many_times_less() -> None:
-    """torch's counter forgets the groups when it comes to the gradient of the weights."""
+def test_the_flops_of_a_convolution_are_divided_by_its_groups() -> None:
+    """torch's counter ignores the groups in the gradient of the weights."""
     network, inputs = nn.Sequential(nn.Conv2d(4, 8, 3, groups=2)), torch.randn(1, 4, 6, 6)
     assert flops.per_sample(network, inputs) == (conv(4, 3, 8, 4) // 2, conv(4, 3, 8, 4))
 
 
-def test_layers_that_are_not_trained_cost_no_gradient_of_their_weights() -> None:
+def test_frozen_layers_need_no_gradient_of_their_weights() -> None:
     network = made("cnn")
     for parameter in list(network.parameters())[:2]:  # the first convolution
         parameter.requires_grad_(False)
@@ -110,7 +110,7 @@ def test_layers_that_are_not_trained_cost_no_gradient_of_their_weights() -> None
 
 
 class Attention(nn.Module):
-    """Of somebody else: made of known layers, and multiplies more than these."""
+    """A user's network: known layers, and further multiplications."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,26 +140,26 @@ class Sum(nn.Module):
         return (self.factor * rows).sum(dim=1)
 
 
-def test_torch_counts_the_networks_of_others_whatever_their_code_does() -> None:
+def test_torch_counts_the_flops_of_users_networks() -> None:
     forward, training = flops.per_sample(Attention(), torch.randn(1, 5, 8))
     assert forward == 5 * full(8, 8) + 2 * (2 * 5 * 5 * 8)
     assert training > 2 * forward
     assert flops.per_sample(Sum(), torch.randn(1, 5)) == (0, 0)
 
 
-def test_an_lstm_in_a_network_of_others_is_seen() -> None:
+def test_an_lstm_in_a_users_network_is_counted() -> None:
     network, text = Embedded(), torch.zeros((1, 7), dtype=torch.int64)
     assert flops.per_sample(network, text) == flops.per_sample(network.inner, text)
 
 
-def test_counting_leaves_no_trace_in_the_network() -> None:
+def test_counting_does_not_change_the_network() -> None:
     for network, inputs in ((made("cnn"), some("cnn", 1)), (Attention(), torch.randn(1, 5, 8))):
         flops.per_sample(network, inputs)
         assert all(parameter.grad is None for parameter in network.parameters())
         assert not any(part._forward_hooks for part in network.modules())
 
 
-def test_counting_a_network_of_the_catalogue_does_not_wait_for_dynamo() -> None:
+def test_counting_a_network_of_the_catalogue_does_not_import_dynamo() -> None:
     code = """
 import sys, torch
 from testbed.learning.models import building, flops
@@ -172,9 +172,9 @@ sys.exit("torch._dynamo" in sys.modules)
 @pytest.mark.parametrize(
     ("name", "papers", "ours"), [("lenet5", 497_098, 514_048), ("vgg11", 305_662_730, 305_796_096)]
 )
-def test_asafl_counts_fully_connected_layers_in_another_way(name: str, papers: int, ours: int) -> None:
+def test_asafl_counts_fully_connected_layers_differently(name: str, papers: int, ours: int) -> None:
     network = made(name)
     layers = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
     assert flops.per_sample(network, some(name, 1))[0] == ours
-    # a multiplication with its addition is one there, and a bias is one
+    # there, a multiplication with its addition is one, and a bias is one
     assert ours - sum(layer.weight.numel() - layer.bias.numel() for layer in layers) == papers

@@ -1,4 +1,4 @@
-"""Networks by name: their sizes by arithmetic, what they take and give, and that a seed is all that they hang on."""
+"""Networks by name: their sizes, inputs and outputs, and seeds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def made(name: str, seed: int = 1) -> nn.Module:
 
 
 def some(name: str, count: int) -> torch.Tensor:
-    """Inputs for it."""
+    """Return random inputs for a network."""
     shape = (count, *NETWORKS[name].inputs)
     generator = torch.Generator().manual_seed(7)
     if name == "char-lstm":
@@ -71,12 +71,12 @@ PARAMETERS = {
 }
 
 
-def test_every_network_of_the_catalogue_can_be_built_and_no_other() -> None:
+def test_exactly_the_networks_of_the_catalogue_can_be_built() -> None:
     assert list(NETWORKS) == list(BUILDERS) == list(PARAMETERS)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_has_the_parameters_that_its_layers_add_up_to(name: str) -> None:
+def test_a_network_has_as_many_parameters_as_its_layers(name: str) -> None:
     stated, layers = PARAMETERS[name]
     assert sum(layers) == stated == NETWORKS[name].parameters == flat(made(name)).numel()
 
@@ -89,14 +89,14 @@ def test_a_network_for_text_grows_with_the_alphabet(classes: int, parameters: in
     assert network(torch.zeros((2, 30), dtype=torch.int64)).shape == (2, classes)
 
 
-def test_a_network_for_text_must_be_told_the_alphabet() -> None:
+def test_a_network_for_text_needs_the_size_of_the_alphabet() -> None:
     with pytest.raises(TypeError, match="classes"):
         build("char-lstm", 1)
 
 
-def test_the_over_parameterised_network_has_about_as_many_parameters_as_the_papers() -> None:
+def test_the_over_parameterised_network_has_about_as_many_parameters_as_in_the_paper() -> None:
     assert NETWORKS["over-cnn"].parameters - 663_160 == 66
-    # widths of exactly as many exist, and nobody would choose them
+    # only unusual widths have exactly as many
     assert conv(1, 26, 3) + conv(26, 98, 3) + full(98 * 5 * 5, 260) + full(260, 10) == 663_160
 
 
@@ -105,17 +105,17 @@ def test_a_linear_model_has_a_weight_for_each_input_and_a_bias(inputs: int) -> N
     assert flat(build("linear", 1, inputs=inputs)).numel() == inputs + 1
 
 
-# ---- what they take and give
+# ---- inputs and outputs
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_network_gives_its_outputs_for_each_sample(name: str, count: int) -> None:
+def test_a_network_has_its_outputs_for_each_sample(name: str, count: int) -> None:
     assert made(name)(some(name, count)).shape == (count, NETWORKS[name].outputs)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_is_its_parameters_and_nothing_else(name: str) -> None:
+def test_a_network_has_no_state_except_its_parameters(name: str) -> None:
     network = made(name)
     assert next(network.buffers(), None) is None
     inputs = some(name, 2)
@@ -125,14 +125,14 @@ def test_a_network_is_its_parameters_and_nothing_else(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_different_samples_get_different_outputs_from_the_start(name: str) -> None:
-    """VGG-11 as torch draws it does not tell images apart, and stays so."""
+def test_untrained_outputs_differ_between_samples(name: str) -> None:
+    """With torch's default weights, VGG-11 has nearly the same output for all images."""
     with torch.no_grad():
         spread = float(made(name)(some(name, 4)).std(dim=0).mean())
     assert spread > 3e-4  # that of an untrained LSTM is small
 
 
-def test_vgg11_learns_from_its_first_weights_and_not_from_those_that_torch_draws() -> None:
+def test_vgg11_learns_with_its_initial_weights_and_not_with_torchs_default() -> None:
     inputs, labels = some("vgg11", 4), torch.tensor([1, 2, 3, 4])
     torch.manual_seed(3)
     plain = made("vgg11")
@@ -145,7 +145,7 @@ def test_vgg11_learns_from_its_first_weights_and_not_from_those_that_torch_draws
 
 
 def _learnt(network: nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> float:
-    """By how much the loss of these samples falls in some steps."""
+    """Return by how much the loss of some samples falls in a few steps."""
     losses = []
     for _ in range(8):
         network.zero_grad()
@@ -159,8 +159,8 @@ def _learnt(network: nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> f
     return losses[0] - losses[-1]
 
 
-def test_an_lstm_over_views_into_a_flat_vector_computes_with_what_the_vector_holds() -> None:
-    """Its layers keep a list of their weights beside the parameters; devices load models into the vector."""
+def test_an_lstm_over_views_into_a_flat_vector_uses_the_values_of_the_vector() -> None:
+    """An LSTM keeps its own list of weights, but devices load models into the vector."""
     network, other = build("char-lstm", 1, classes=65), build("char-lstm", 2, classes=65)
     vector, start = flat(network), 0
     for parameter in network.parameters():
@@ -176,17 +176,17 @@ def test_an_lstm_over_views_into_a_flat_vector_computes_with_what_the_vector_hol
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_weights_are_drawn_from_the_seed_alone(name: str) -> None:
+def test_weights_depend_only_on_the_seed(name: str) -> None:
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
     first = flat(made(name, 1))
-    assert torch.equal(torch.rand(1), expected)  # others draw as if nothing had been built
+    assert torch.equal(torch.rand(1), expected)  # the global generator is unchanged
     assert torch.equal(first, flat(made(name, 1)))
     assert not torch.equal(first, flat(made(name, 2)))
 
 
-def test_without_a_seed_weights_are_drawn_from_the_generator_as_it_stands() -> None:
+def test_without_a_seed_weights_are_drawn_from_the_global_generator() -> None:
     torch.manual_seed(5)
     assert torch.equal(flat(build("cnn")), flat(build("cnn", 5)))
 
@@ -195,12 +195,12 @@ def test_without_a_seed_weights_are_drawn_from_the_generator_as_it_stands() -> N
     ("name", "first", "last"),
     [("small-cnn", [0.02328169, -0.20079789, 0.10614114], 0.03383439), ("cnn", [0.01396902, -0.12047873], 0.07359365)],
 )
-def test_a_seed_draws_the_weights_that_it_always_drew(name: str, first: list[float], last: float) -> None:
+def test_the_weights_of_a_seed_have_not_changed(name: str, first: list[float], last: float) -> None:
     weights = flat(made(name, 7))
     assert weights[: len(first)].tolist() == pytest.approx(first, abs=1e-7)
     assert float(weights[-1]) == pytest.approx(last, abs=1e-7)
 
 
-def test_the_catalogue_does_not_wait_for_torch() -> None:
+def test_the_catalogue_does_not_import_torch() -> None:
     code = "import sys, testbed.learning.models; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""Data to be dealt: labels are all that a split looks at."""
+"""Small data sets for splits, which only use labels and owners."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from testbed.learning.data.dataset import Indices, Subset
 
 
 def part(targets: npt.ArrayLike, owners: npt.ArrayLike | None = None) -> Subset:
-    told = np.asarray(targets)
+    array = np.asarray(targets)
     made_by = None if owners is None else np.asarray(owners)
-    return Subset(inputs=np.zeros((len(told), 1), np.float32), targets=told, owners=made_by)
+    return Subset(inputs=np.zeros((len(array), 1), np.float32), targets=array, owners=made_by)
 
 
 def classes(samples: int, labels: int = 10) -> Subset:
-    """As many of each label as can be, in no order."""
+    """Return samples with equally frequent labels in random order."""
     return part(np.random.default_rng(7).permutation(np.arange(samples) % labels).astype(np.uint8))
 
 
@@ -24,7 +24,7 @@ def values(samples: int) -> Subset:
 
 
 def counts(shards: list[Indices], of: Subset) -> npt.NDArray[np.int64]:
-    """Devices × labels."""
+    """Return the number of samples: devices × labels."""
     return np.array([np.bincount(of.labels[shard], minlength=of.labels.max() + 1) for shard in shards])
 
 

@@ -1,4 +1,4 @@
-"""What holds for every split, whatever the data: properties, and what a profile may say."""
+"""Properties of every split with any data, and their parameters."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ SPLITS: st.SearchStrategy[Split] = st.one_of(
     st.builds(Sizes, sizes=st.lists(st.integers(1, 20), min_size=1, max_size=6).map(tuple), by_label=st.booleans()),
     st.builds(Natural, least=LEAST),
 )
-EVERYTHING = (IID(), Dirichlet(), PowerLaw(), SortAndPartition())
-"""Splits that leave no sample out."""
+COMPLETE = (IID(), Dirichlet(), PowerLaw(), SortAndPartition())
+"""Splits that use all samples."""
 
 
-def dealt_or_told(split: Split, data: Subset, devices: int, seed: int) -> list[Indices] | ParameterError:
+def assigned_or_refused(split: Split, data: Subset, devices: int, seed: int) -> list[Indices] | ParameterError:
     try:
         return checked.assign_checked(split, data, devices, rng(seed))
     except ParameterError as error:
@@ -55,16 +55,16 @@ def dealt_or_told(split: Split, data: Subset, devices: int, seed: int) -> list[I
 
 @settings(max_examples=400, deadline=None)
 @given(split=SPLITS, data=DATA | VALUES, devices=st.integers(1, 12), seed=st.integers(0, 99))
-def test_shares_are_disjoint_and_large_enough_or_the_reason_is_told(
+def test_shares_are_disjoint_and_large_enough_or_an_error_gives_the_reason(
     split: Split, data: Subset, devices: int, seed: int
 ) -> None:
-    shards = dealt_or_told(split, data, devices, seed)
+    shards = assigned_or_refused(split, data, devices, seed)
     if isinstance(shards, ParameterError):
         assert shards.key == "name" or hasattr(split, shards.key)
         assert shards.problem.startswith(("is ", "has ", "adds up to ", "does not fit: "))
         return
-    everyone = np.concatenate(shards)
-    assert len(np.unique(everyone)) == len(everyone)
+    assigned = np.concatenate(shards)
+    assert len(np.unique(assigned)) == len(assigned)
     assert min(map(len, shards)) >= getattr(split, "least", 1)
     assert all(np.array_equal(shard, np.sort(shard)) and shard.dtype == np.int64 for shard in shards)
     again = split.assign(data, devices, rng(seed))
@@ -72,8 +72,8 @@ def test_shares_are_disjoint_and_large_enough_or_the_reason_is_told(
 
 
 @settings(max_examples=150, deadline=None)
-@given(split=st.sampled_from(EVERYTHING), data=DATA | VALUES, devices=st.integers(1, 12))
-def test_what_can_be_dealt_is_dealt(split: Split, data: Subset, devices: int) -> None:
+@given(split=st.sampled_from(COMPLETE), data=DATA | VALUES, devices=st.integers(1, 12))
+def test_all_samples_are_assigned(split: Split, data: Subset, devices: int) -> None:
     if len(data) >= devices:
         assert np.array_equal(np.sort(np.concatenate(split.assign(data, devices, rng()))), np.arange(len(data)))
 
@@ -89,13 +89,13 @@ def test_filling_fails_only_if_there_are_too_few_samples(data: Subset, devices: 
             split.assign(data, devices, rng())
 
 
-@pytest.mark.parametrize("split", [*EVERYTHING, Labels(per_device=2), IID(identical=True, samples=30)])
+@pytest.mark.parametrize("split", [*COMPLETE, Labels(per_device=2), IID(identical=True, samples=30)])
 def test_another_seed_gives_another_split(split: Split) -> None:
     one, other = (split.assign(classes(200), 8, rng(seed)) for seed in (1, 2))
     assert any(not np.array_equal(mine, yours) for mine, yours in zip(one, other, strict=True))
 
 
-@pytest.mark.parametrize("split", [*EVERYTHING, Labels()])
+@pytest.mark.parametrize("split", [*COMPLETE, Labels()])
 def test_more_devices_than_samples_are_refused(split: Split) -> None:
     with pytest.raises(ParameterError) as caught:
         split.assign(classes(9), 10, rng())
@@ -103,12 +103,12 @@ def test_more_devices_than_samples_are_refused(split: Split) -> None:
     assert "9 training samples cannot be split over 10 devices; use fewer devices" in caught.value.problem
 
 
-@pytest.mark.parametrize("split", EVERYTHING)
-def test_values_can_be_dealt(split: Split) -> None:
+@pytest.mark.parametrize("split", COMPLETE)
+def test_values_can_be_assigned(split: Split) -> None:
     assert len(split.assign(values(50), 5, rng())) == 5
 
 
-def test_every_split_of_the_catalogue_is_a_documented_dataclass_of_parameters() -> None:
+def test_every_split_of_the_catalogue_is_a_documented_dataclass() -> None:
     assert list(CATALOGUE) == sorted(CATALOGUE)
     for name, cls in CATALOGUE.items():
         assert issubclass(cls, CATALOGUE.base)
@@ -120,28 +120,28 @@ def test_every_split_of_the_catalogue_is_a_documented_dataclass_of_parameters() 
 
 
 @pytest.mark.parametrize(
-    ("name", "table", "told"),
+    ("name", "table", "problem"),
     [
         ("dirichlet", {"alpha": 0}, "alpha is 0.0; it must be above 0"),
         ("dirichlet", {"short": "ignore"}, "short is 'ignore'; known: error, fill"),
         ("dirichlet", {"alhpa": 1}, "did you mean 'alpha'?"),
-        ("sizes", {}, "sizes is missing; it is samples of each device"),
+        ("sizes", {}, "sizes is missing: samples of each device"),
         ("sizes", {"sizes": [3, 0]}, "sizes[1] is 0; it must be at least 1"),
         ("sorted", {"epsilon": 1.5}, "epsilon is 1.5; it must be at least 0 and at most 1"),
         ("natural", {"least": 0}, "least is 0; it must be at least 1"),
         ("iid", {"samples": 0}, "samples is 0; it must be at least 1"),
     ],
 )
-def test_a_wrong_parameter_is_told(name: str, table: dict[str, object], told: str) -> None:
+def test_a_wrong_parameter_is_refused(name: str, table: dict[str, object], problem: str) -> None:
     with pytest.raises(ProfileError) as caught:
         parameters.build(CATALOGUE[name], table, "x.toml", "task.split")
-    assert told in str(caught.value)
+    assert problem in str(caught.value)
 
 
-@pytest.mark.parametrize("split", [*EVERYTHING, Sizes(sizes=(3, 4)), Labels(per_device=3), IID(samples=5)])
-def test_a_split_survives_being_a_table(split: Split) -> None:
+@pytest.mark.parametrize("split", [*COMPLETE, Sizes(sizes=(3, 4)), Labels(per_device=3), IID(samples=5)])
+def test_a_split_is_restored_from_its_table(split: Split) -> None:
     assert parameters.build(type(split), parameters.as_table(split), "x.toml") == split
 
 
-def test_splits_that_may_leave_a_device_short_can_be_told_what_to_do() -> None:
+def test_splits_with_random_sizes_have_a_minimum() -> None:
     assert {name for name, cls in CATALOGUE.items() if issubclass(cls, AtLeast)} == {"dirichlet", "power-law"}

@@ -1,4 +1,4 @@
-"""Each split by itself: by hand where that can be done, by statistics where chance decides."""
+"""Each split: compared with results computed by hand, or by statistics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from testbed.learning.splits.split import Split
 from tests.testbed.learning.splits.parts import classes, counts, part, rng, sizes, values
 
 
-def told(split: Split, data: Subset, devices: int) -> tuple[str, str]:
+def refusal(split: Split, data: Subset, devices: int) -> tuple[str, str]:
     with pytest.raises(ParameterError) as caught:
         split.assign(data, devices, rng())
     return caught.value.key, caught.value.problem
@@ -37,16 +37,16 @@ def test_equal_shares_differ_by_one_at_most() -> None:
 
 
 def test_equal_shares_are_consecutive_pieces_of_one_permutation() -> None:
-    # profiles and benchmarks of before must give the same shards
+    # existing profiles and benchmarks must keep their shards
     expected = [np.sort(piece) for piece in np.array_split(rng(5).permutation(50), 4)]
     assert all(map(np.array_equal, IID().assign(classes(50), 4, rng(5)), expected))
 
 
-def test_shares_may_be_smaller_than_what_there_is() -> None:
+def test_shares_may_be_smaller_than_possible() -> None:
     assert sizes(IID(samples=7).assign(classes(50), 4, rng())) == [7, 7, 7, 7]
 
 
-def test_everyone_may_have_the_same_samples() -> None:
+def test_all_devices_may_have_the_same_samples() -> None:
     shards = IID(identical=True, samples=25).assign(classes(60), 4, rng())
     assert sizes(shards) == [25] * 4
     assert all(np.array_equal(shards[0], shard) for shard in shards)
@@ -54,23 +54,23 @@ def test_everyone_may_have_the_same_samples() -> None:
     assert 99 not in shards[1]
 
 
-def test_everyone_may_have_everything_even_if_there_are_more_devices_than_samples() -> None:
+def test_all_devices_may_have_all_samples_even_if_there_are_fewer_samples_than_devices() -> None:
     assert [shard.tolist() for shard in IID(identical=True).assign(classes(3), 4, rng())] == [[0, 1, 2]] * 4
 
 
-def test_more_samples_than_there_are_are_refused() -> None:
-    assert told(IID(samples=26), classes(100), 4) == (
+def test_more_samples_than_the_data_has_are_refused() -> None:
+    assert refusal(IID(samples=26), classes(100), 4) == (
         "samples",
         "is 26; 4 devices can have at most 25 each of 100 training samples: set it lower, or use fewer devices",
     )
     same = IID(identical=True, samples=101)
-    assert told(same, classes(100), 4) == ("samples", "is 101; there are 100 training samples: at most 100")
+    assert refusal(same, classes(100), 4) == ("samples", "is 101; there are 100 training samples: at most 100")
 
 
 # ---- dirichlet
 
 
-def test_dirichlet_makes_the_draws_that_it_always_made() -> None:
+def test_the_draws_of_dirichlet_have_not_changed() -> None:
     data, draw = classes(500), rng(3)
     pieces: list[list[int]] = [[] for _ in range(6)]
     for label in range(10):
@@ -92,20 +92,20 @@ def test_shares_of_a_label_vary_as_a_dirichlet_distribution_does(alpha: float) -
     assert np.var(shares) == pytest.approx(variance, rel=0.1)
 
 
-def test_of_values_dirichlet_makes_shares_of_uneven_size() -> None:
+def test_dirichlet_makes_uneven_shares_of_values() -> None:
     few, many = (np.ptp(sizes(Dirichlet(alpha=alpha).assign(values(1000), 8, rng()))) for alpha in (0.1, 1000.0))
     assert few > 10 * many
 
 
-def test_a_short_device_may_be_an_error() -> None:
-    key, problem = told(Dirichlet(alpha=0.01, least=20, short="error"), classes(1000), 30)
+def test_a_share_below_the_minimum_may_be_an_error() -> None:
+    key, problem = refusal(Dirichlet(alpha=0.01, least=20, short="error"), classes(1000), 30)
     assert key == "least"
     assert problem.startswith("is 20; counted from 0, device ")
     assert "more have too few" in problem
-    assert problem.endswith(": set it lower, take short = 'fill', fewer devices, or a larger alpha")
+    assert problem.endswith(": set it lower, or use short = 'fill', fewer devices, or a larger alpha")
 
 
-def test_nobody_short_is_no_error() -> None:
+def test_there_is_no_error_if_all_shares_are_large_enough() -> None:
     strict, filled = (Dirichlet(alpha=1000.0, least=20, short=short) for short in ("error", "fill"))
     shards = strict.assign(classes(1000), 30, rng())
     assert min(sizes(shards)) >= 20
@@ -114,8 +114,8 @@ def test_nobody_short_is_no_error() -> None:
     )
 
 
-def test_a_least_that_nobody_could_reach_is_refused() -> None:
-    assert told(Dirichlet(least=11), classes(100), 10) == (
+def test_a_minimum_that_is_impossible_is_refused() -> None:
+    assert refusal(Dirichlet(least=11), classes(100), 10) == (
         "least",
         "is 11; 10 devices can have at most 10 each of 100 training samples: set it lower, or use fewer devices",
     )
@@ -129,7 +129,7 @@ def test_devices_have_the_sizes_of_table_vi(given: tuple[int, ...]) -> None:
     assert tuple(sizes(Sizes(sizes=given).assign(classes(60_000), 4, rng()))) == given
 
 
-def test_sizes_by_label_are_whole_digits_where_these_are_of_one_size() -> None:
+def test_sizes_by_label_are_whole_digits_if_digits_are_equally_frequent() -> None:
     data = classes(1000)
     table = counts(Sizes(sizes=(350, 50, 50, 50), by_label=True).assign(data, 4, rng()), data)
     assert table.sum(axis=1).tolist() == [350, 50, 50, 50]
@@ -139,23 +139,23 @@ def test_sizes_by_label_are_whole_digits_where_these_are_of_one_size() -> None:
     assert (whole > 0).sum(axis=1).tolist() == [7, 1, 1, 1]
 
 
-def test_sizes_must_be_one_for_each_device_and_not_more_than_there_is() -> None:
-    assert told(Sizes(sizes=(1, 2)), classes(9), 3) == ("sizes", "has 2 numbers for 3 devices; give one for each")
+def test_there_must_be_one_size_for_each_device_and_enough_samples() -> None:
+    assert refusal(Sizes(sizes=(1, 2)), classes(9), 3) == ("sizes", "has 2 numbers for 3 devices; give one for each")
     expected = "adds up to 10; there are 9 training samples: at most 9"
-    assert told(Sizes(sizes=(4, 6)), classes(9), 2) == ("sizes", expected)
+    assert refusal(Sizes(sizes=(4, 6)), classes(9), 2) == ("sizes", expected)
 
 
 # ---- sorted (T1)
 
 
-def test_sorted_shares_are_runs_of_one_label_if_nothing_is_at_random() -> None:
+def test_sorted_shares_have_one_label_if_nothing_is_random() -> None:
     data = classes(1000)
     table = counts(SortAndPartition(epsilon=0).assign(data, 10, rng()), data)
     assert sorted(table.argmax(axis=1)) == list(range(10))
     assert (table.max(axis=1) == 100).all()
 
 
-def test_which_device_has_which_label_is_drawn() -> None:
+def test_the_labels_of_a_device_are_random() -> None:
     data = classes(1000)
     table = counts(SortAndPartition(epsilon=0).assign(data, 10, rng()), data)
     assert list(table.argmax(axis=1)) != list(range(10))
@@ -165,12 +165,12 @@ def test_which_device_has_which_label_is_drawn() -> None:
 def test_a_share_epsilon_is_spread_over_all_devices(epsilon: float) -> None:
     data = classes(60_000)
     table = counts(SortAndPartition(epsilon=epsilon).assign(data, 100, rng()), data)
-    # of the samples at random, 9 of 10 are not of the label of the device; the median, as a few devices have two
+    # 9 of 10 random samples do not have the label of the device; the median, because a few devices have two
     assert np.median(600 - table.max(axis=1)) == pytest.approx(0.9 * epsilon * 600, rel=0.1)
     assert set(table.sum(axis=1)) == {600}
 
 
-def test_everything_at_random_is_iid() -> None:
+def test_with_all_samples_random_the_split_is_iid() -> None:
     data = classes(60_000)
     table = counts(SortAndPartition(epsilon=1).assign(data, 10, rng()), data)
     assert abs(table - 600).max() < 5 * math.sqrt(600)
@@ -178,11 +178,11 @@ def test_everything_at_random_is_iid() -> None:
 
 @pytest.mark.parametrize("epsilon", [0, 0.04, 0.37, 0.5, 0.93, 1])
 @pytest.mark.parametrize("samples", [10, 13, 19, 101])
-def test_sorted_shares_are_equal_whatever_part_is_at_random(epsilon: float, samples: int) -> None:
+def test_sorted_shares_have_equal_size_for_every_epsilon(epsilon: float, samples: int) -> None:
     assert np.ptp(sizes(SortAndPartition(epsilon=epsilon).assign(classes(samples), 10, rng()))) <= 1
 
 
-def test_values_are_sorted_too() -> None:
+def test_values_are_also_sorted() -> None:
     data = values(100)
     shards = SortAndPartition(epsilon=0).assign(data, 4, rng())
     bounds = sorted((data.targets[shard].min(), data.targets[shard].max()) for shard in shards)
@@ -195,7 +195,7 @@ def test_values_are_sorted_too() -> None:
 
 
 @pytest.mark.parametrize("each", [1, 2, 5, 10])
-def test_each_device_has_exactly_so_many_labels_and_each_label_as_many_devices_as_any_other(each: int) -> None:
+def test_each_device_has_the_same_number_of_labels_and_each_label_of_devices(each: int) -> None:
     data = classes(6000)
     table = counts(Labels(per_device=each).assign(data, 30, rng()), data)
     assert set((table > 0).sum(axis=1)) == {each}
@@ -205,44 +205,44 @@ def test_each_device_has_exactly_so_many_labels_and_each_label_as_many_devices_a
 
 
 @pytest.mark.parametrize(("devices", "labels", "each"), [(7, 10, 3), (100, 62, 5), (3, 10, 3), (1, 4, 4), (12, 7, 6)])
-def test_labels_are_given_out_as_evenly_as_can_be(devices: int, labels: int, each: int) -> None:
+def test_labels_are_assigned_as_evenly_as_possible(devices: int, labels: int, each: int) -> None:
     has = assign(devices, labels, each, rng())
     assert (has.sum(axis=1) == each).all()
     assert np.ptp(has.sum(axis=0)) <= 1
 
 
-def test_devices_do_not_all_have_the_same_few_sets_of_labels() -> None:
-    # a plain round would give half of the devices labels 0 … 4 and the other half 5 … 9
+def test_devices_have_many_different_sets_of_labels() -> None:
+    # round-robin would give labels 0 … 4 to half of the devices and 5 … 9 to the other half
     assert len({tuple(row) for row in assign(40, 10, 5, rng())}) > 10
 
 
-def test_each_label_is_had_by_any_device_with_the_same_chance() -> None:
+def test_each_device_has_each_label_with_the_same_probability() -> None:
     often = np.mean([assign(4, 10, 2, rng(seed)) for seed in range(2000)], axis=0)
     assert abs(often - 0.2).max() < 0.05
 
 
-def test_labels_for_which_there_are_no_devices_are_left_out() -> None:
+def test_samples_of_labels_without_devices_are_left_out() -> None:
     data = classes(1000)
     table = counts(Labels(per_device=2).assign(data, 3, rng()), data)
     assert sorted(table.sum(axis=0)) == [0] * 4 + [100] * 6
 
 
-def test_labels_that_no_sample_has_do_not_count() -> None:
+def test_labels_without_samples_do_not_count() -> None:
     data = part(np.array([2, 5] * 10))
     assert set((counts(Labels(per_device=2).assign(data, 3, rng()), data) > 0).sum(axis=1)) == {2}
 
 
-def test_labels_that_cannot_be_had_are_refused() -> None:
+def test_an_impossible_number_of_labels_is_refused() -> None:
     expected = "is 11; the data has 10 classes: at most 10"
-    assert told(Labels(per_device=11), classes(100), 4) == ("per_device", expected)
+    assert refusal(Labels(per_device=11), classes(100), 4) == ("per_device", expected)
     rare = part(np.array([0] * 50 + [1] * 3))
-    assert told(Labels(per_device=2), rare, 4) == (
+    assert refusal(Labels(per_device=2), rare, 4) == (
         "per_device",
-        "is 2; so 4 devices share label 1, of which there are 3 samples: set it lower, or use fewer devices",
+        "is 2, so 4 devices share label 1, which has 3 samples: set it lower, or use fewer devices",
     )
-    key, problem = told(Labels(), values(50), 4)
+    key, problem = refusal(Labels(), values(50), 4)
     assert key == "name"
-    assert "values, which have no labels; take another split" in problem
+    assert "values, which have no labels; use another split" in problem
 
 
 # ---- power-law
@@ -253,7 +253,7 @@ def test_sizes_follow_the_power_law() -> None:
     assert given == [5280, 2640, 1760, 1320]  # 1 : 1/2 : 1/3 : 1/4, which is 12 : 6 : 4 : 3 of 25
 
 
-def test_ranks_are_drawn() -> None:
+def test_ranks_are_random() -> None:
     richest = {int(np.argmax(sizes(PowerLaw().assign(classes(500), 5, rng(seed))))) for seed in range(60)}
     assert richest == set(range(5))
 
@@ -262,16 +262,16 @@ def test_an_exponent_of_0_gives_equal_shares() -> None:
     assert np.ptp(sizes(PowerLaw(exponent=0).assign(classes(1003), 7, rng()))) <= 1
 
 
-def test_labels_are_the_same_for_all_under_a_power_law() -> None:
+def test_labels_are_equally_distributed_under_a_power_law() -> None:
     data = classes(60_000)
     table = counts(PowerLaw().assign(data, 5, rng()), data)
     expected = table.sum(axis=1, keepdims=True) / 10
     assert (abs(table - expected) < 5 * np.sqrt(expected)).all()
 
 
-def test_the_tail_of_a_power_law_is_filled_up_or_refused() -> None:
+def test_small_shares_of_a_power_law_are_filled_up_or_refused() -> None:
     assert min(sizes(PowerLaw(exponent=4, least=5).assign(classes(1000), 20, rng()))) == 5
-    key, problem = told(PowerLaw(exponent=4, short="error"), classes(1000), 20)
+    key, problem = refusal(PowerLaw(exponent=4, short="error"), classes(1000), 20)
     assert key == "least"
     assert problem.endswith("or a smaller exponent")
 
@@ -287,29 +287,29 @@ def test_a_device_has_all_samples_of_one_owner() -> None:
     assert shards == {(0, 1, 2, 3, 4, 11), (5, 6, 7), (8, 9), (10,)}
 
 
-def test_owners_are_drawn_among_those_who_made_enough() -> None:
+def test_owners_are_drawn_among_those_with_enough_samples() -> None:
     drawn = {tuple(shard) for seed in range(30) for shard in Natural(least=2).assign(OWNED, 2, rng(seed))}
     assert drawn == {(0, 1, 2, 3, 4, 11), (5, 6, 7), (8, 9)}
 
 
-def test_owners_that_are_not_there_are_told() -> None:
-    key, problem = told(Natural(), classes(50), 4)
+def test_missing_owners_are_an_error() -> None:
+    key, problem = refusal(Natural(), classes(50), 4)
     assert (key, problem) == (
         "name",
-        "does not fit: this data set does not say who made its samples; take another split",
+        "does not fit: this data set does not contain the owners of its samples; use another split",
     )
-    key, problem = told(Natural(), replace(classes(50), owners_from="put a into b"), 4)
+    key, problem = refusal(Natural(), replace(classes(50), owners_from="put a into b"), 4)
     assert problem == (
-        "does not fit: this data set does not say who made its samples; put a into b, or take another split"
+        "does not fit: this data set does not contain the owners of its samples; put a into b, or use another split"
     )
-    key, problem = told(Natural(), OWNED, 5)
+    key, problem = refusal(Natural(), OWNED, 5)
     assert (key, problem) == (
         "name",
-        "does not fit: 4 owners made this data, and there are 5 devices; use fewer devices",
+        "does not fit: this data set has 4 owners for 5 devices; use fewer devices",
     )
-    assert told(Natural(least=3), OWNED, 3) == (
+    assert refusal(Natural(least=3), OWNED, 3) == (
         "least",
-        "is 3; 2 of 4 owners made so many samples, and there are 3 devices: at most 2, or use fewer devices",
+        "is 3; 2 of 4 owners have enough samples, for 3 devices: at most 2, or use fewer devices",
     )
 
 
@@ -319,21 +319,21 @@ def test_owners_that_are_not_there_are_told() -> None:
 def test_devices_of_a_group_share_its_labels_equally_and_have_no_others() -> None:
     data = classes(1000)
     partition = counts(LabelGroups(groups=4).assign(data, 20, rng()), data)
-    held = [tuple(np.flatnonzero(row)) for row in partition]
-    groups = set(held)
+    labels = [tuple(np.flatnonzero(row)) for row in partition]
+    groups = set(labels)
     assert sorted(label for group in groups for label in group) == list(range(10))
-    assert {held.count(group) for group in groups} == {5}
+    assert {labels.count(group) for group in groups} == {5}
     assert {len(group) for group in groups} == {2, 3}
     assert partition.sum() == 1000
     for group in groups:
-        shares = [row.sum() for row, own in zip(partition, held, strict=True) if own == group]
+        shares = [row.sum() for row, own in zip(partition, labels, strict=True) if own == group]
         assert max(shares) - min(shares) <= 1
 
 
 def test_more_groups_than_labels_or_devices_are_refused() -> None:
     problem = "the data has 10 classes, for 4 devices: at most 4"
-    assert told(LabelGroups(groups=5), classes(1000), 4) == ("groups", f"is 5; {problem}")
-    assert told(LabelGroups(groups=11), classes(1000), 20)[1].endswith("at most 10")
-    assert told(LabelGroups(groups=2), values(50), 4)[0] == "name"
+    assert refusal(LabelGroups(groups=5), classes(1000), 4) == ("groups", f"is 5; {problem}")
+    assert refusal(LabelGroups(groups=11), classes(1000), 20)[1].endswith("at most 10")
+    assert refusal(LabelGroups(groups=2), values(50), 4)[0] == "name"
     few = part(np.array([0, 1, 1, 1, 1, 1], np.uint8))
-    assert told(LabelGroups(groups=2), few, 4)[1].startswith("is 2; 2 devices of a group share 1 samples")
+    assert refusal(LabelGroups(groups=2), few, 4)[1].startswith("is 2; 2 devices of a group share 1 samples")

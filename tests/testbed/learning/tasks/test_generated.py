@@ -1,4 +1,4 @@
-"""Tasks whose data is generated: Synthetic(α, β), linear regression, a linear SVM."""
+"""Tasks with generated data: Synthetic(α, β), linear regression, a linear SVM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SETTING = Setting(devices=10, data_seed=3, model_seed=3)
 
 
 @pytest.mark.parametrize("recipe", [Synthetic(), Regression(), Svm()], ids=lambda recipe: type(recipe).__name__)
-def test_the_data_seed_alone_decides_what_is_generated(recipe: Recipe) -> None:
+def test_generated_data_depends_only_on_the_data_seed(recipe: Recipe) -> None:
     def inputs(seed: int, model: int = 0) -> np.ndarray:
         data = recipe.dataset(Setting(devices=4, data_seed=seed, model_seed=model))
         return data.train.inputs[np.arange(5)]
@@ -27,7 +27,7 @@ def test_the_data_seed_alone_decides_what_is_generated(recipe: Recipe) -> None:
 # ---- linear regression and SVM
 
 
-def test_regression_is_the_papers_line_with_noise() -> None:
+def test_regression_data_is_the_linear_function_of_the_paper_with_noise() -> None:
     data = Regression().dataset(SETTING)
     assert (len(data.train), len(data.test)) == (2_000, 500)
     inputs = np.asarray(data.train.inputs[np.arange(2_000)], np.float64)
@@ -39,14 +39,14 @@ def test_regression_is_the_papers_line_with_noise() -> None:
     assert np.sqrt(residual[0] / 2_000) == pytest.approx(0.2, rel=0.1)
 
 
-def test_half_the_squared_error_is_the_loss_and_mse_twice_that() -> None:
+def test_the_loss_is_half_the_squared_error_and_mse_is_twice_the_loss() -> None:
     outputs, targets = torch.tensor([[1.0], [3.0]]), torch.tensor([2.0, 0.0])
     recipe = Regression()
     assert float(recipe.loss(outputs, targets)) == pytest.approx((1 + 9) / 2 / 2)
     assert recipe.metrics(outputs, targets) == {"mse": pytest.approx(5.0)}
 
 
-def test_a_regression_that_knows_the_line_is_left_with_the_noise() -> None:
+def test_the_true_weights_of_regression_leave_only_the_noise() -> None:
     task = Regression().open(SETTING)
     inputs, targets = task._batch(task._data.train, np.arange(2_000))
     design = np.column_stack([inputs.numpy(), np.ones(2_000)])
@@ -57,7 +57,7 @@ def test_a_regression_that_knows_the_line_is_left_with_the_noise() -> None:
     assert score["loss"] == pytest.approx(score["mse"] / 2, rel=1e-5)
 
 
-def test_the_hinge_is_worked_out_by_hand_with_labels_of_plus_and_minus_one() -> None:
+def test_the_hinge_loss_equals_that_computed_by_hand() -> None:
     # y·f: +1·0.5 → 0.5; −1·0.5 → 1.5; +1·2 → 0; −1·−3 → 0
     outputs, targets = torch.tensor([[0.5], [0.5], [2.0], [-3.0]]), torch.tensor([1, 0, 1, 0])
     recipe = Svm()
@@ -65,7 +65,7 @@ def test_the_hinge_is_worked_out_by_hand_with_labels_of_plus_and_minus_one() -> 
     assert recipe.metrics(outputs, targets) == {"accuracy": pytest.approx(0.75)}
 
 
-def test_the_labels_of_the_svm_are_the_sides_of_a_plane() -> None:
+def test_a_plane_separates_the_labels_of_the_svm() -> None:
     data = Svm().dataset(SETTING)
     assert data.classes == ("−1", "+1")
     share = float(data.train.targets.mean())
@@ -87,7 +87,7 @@ def test_full_batch_descent_lowers_the_loss_of_a_linear_model(recipe: Recipe) ->
 # ---- Synthetic(α, β)
 
 
-def test_each_device_of_synthetic_has_its_own_data_and_a_tenth_of_it_is_tested() -> None:
+def test_each_device_of_synthetic_has_its_own_data_and_a_tenth_is_for_testing() -> None:
     recipe = Synthetic()
     data = recipe.dataset(SETTING)
     shards, test = recipe.assign(data, SETTING)
@@ -103,7 +103,7 @@ def test_each_device_of_synthetic_has_its_own_data_and_a_tenth_of_it_is_tested()
         assert trained + tested >= 50
 
 
-def test_inputs_of_synthetic_spread_as_the_paper_says() -> None:
+def test_inputs_of_synthetic_have_the_variances_of_the_paper() -> None:
     # one device with many samples: its inputs have the variances j^−1.2 around a centre
     part = Synthetic(alpha=0, beta=0)._of_device(50_000, np.random.default_rng(1))
     np.testing.assert_allclose(part[0].var(axis=0), np.arange(1, 61) ** -1.2, rtol=0.05)
@@ -115,6 +115,6 @@ def test_devices_of_synthetic_differ_more_with_larger_alpha_and_beta() -> None:
         means = [Synthetic(alpha=0, beta=beta)._of_device(50, rng)[0].mean() for _ in range(200)]
         return float(np.std(means))
 
-    # the mean over 60 inputs of N(B_k, 1) has variance β² + 1/60 + a little of the noise
+    # the mean over 60 inputs of N(B_k, 1) has variance β² + 1/60 + a little noise
     assert spread(0) == pytest.approx((1 / 60) ** 0.5, rel=0.2)
     assert spread(3) == pytest.approx(3, rel=0.2)

@@ -1,4 +1,4 @@
-"""A task of one's own, named in a profile: its split, and what it cannot be stopped by."""
+"""A user's own task in a profile: its split, and stop conditions that do not fit."""
 
 from __future__ import annotations
 
@@ -50,25 +50,27 @@ def split(folder: Path, name: str, *overrides: str) -> object:
     return profile_loader.load(path, overrides).task_parameters["split"]
 
 
-def test_the_split_of_an_own_task_is_written_out_with_its_defaults(tmp_path: Path) -> None:
+def test_the_split_of_a_users_task_is_written_out_with_its_defaults(tmp_path: Path) -> None:
     assert split(tmp_path, "Mine") == {"name": "iid", "identical": False}
     assert split(tmp_path, "Mine", "task.split=natural") == {"name": "natural", "least": 1}
 
 
-def test_parameters_alone_are_those_of_the_tasks_usual_split(tmp_path: Path) -> None:
+def test_parameters_without_a_name_are_those_of_the_default_split(tmp_path: Path) -> None:
     assert split(tmp_path, "Mine", "task.split.samples=5") == {"name": "iid", "identical": False, "samples": 5}
     found = split(tmp_path, "Factory", "task.split.least=3")
     assert found == {"name": "dirichlet", "alpha": 7.0, "least": 3, "short": "fill"}
 
 
-def test_a_split_that_is_declared_too_narrowly_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match=r"task is 'edgebed_tasks:Narrow'; declare its split as str \| dict"):
+def test_a_split_with_a_wrong_type_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        ProfileError, match=r"task is 'edgebed_tasks:Narrow'; its split must be declared as str \| dict"
+    ):
         split(tmp_path, "Narrow")
 
 
-def test_an_accuracy_cannot_end_a_run_of_a_task_that_has_none(tmp_path: Path) -> None:
+def test_an_accuracy_cannot_end_a_run_of_a_task_without_accuracy(tmp_path: Path) -> None:
     devices = 'devices = [{ profile = "rpi4" }]'
     path = write_profile(tmp_path, f'strategy = "fedavg"\ntask = "regression"\nstop.target_accuracy = 0.9\n{devices}')
     survey = Survey(samples=(5,), metrics=("mse", "loss"))
-    with pytest.raises(ProfileError, match=r"stop.target_accuracy is set, and task regression has no accuracy"):
+    with pytest.raises(ProfileError, match=r"stop.target_accuracy is set, but task regression has no accuracy"):
         planner.settled(profile_loader.load(path), survey, CorePlan(aggregator=0, evaluator=0, devices=(1,)))

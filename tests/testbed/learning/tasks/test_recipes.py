@@ -1,4 +1,4 @@
-"""A task of one's own: two torch data sets and a network are enough, and what is wrong with them is told."""
+"""A user's own task: two torch data sets and a network are enough; errors in them are reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTING = Setting(devices=3, data_seed=1, model_seed=1)
 
 
 class Items(Dataset[Any]):
-    """Whatever it is given, one by one."""
+    """A data set of the given items."""
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
@@ -60,7 +60,7 @@ def test_two_data_sets_and_a_network_are_a_task() -> None:
     assert task.gradient(task.shards[0]) > 0
 
 
-def test_items_are_asked_for_when_they_are_needed() -> None:
+def test_items_are_read_when_they_are_needed() -> None:
     train = points(30)
     task = Own(train=train).open(SETTING)
     train.asked.clear()
@@ -68,7 +68,7 @@ def test_items_are_asked_for_when_they_are_needed() -> None:
     assert train.asked == [4, 7]
 
 
-def test_a_tensor_data_set_is_taken_as_it_is() -> None:
+def test_a_tensor_data_set_is_used_without_copying_items() -> None:
     labels = torch.arange(20) % 2
     own = TensorDataset(torch.stack([labels, -labels], dim=1).float(), labels)
     recipe = Own(train=own, test=own, split={"name": "labels", "per_device": 1})
@@ -76,7 +76,7 @@ def test_a_tensor_data_set_is_taken_as_it_is() -> None:
     assert [set(labels[torch.from_numpy(shard)].tolist()) for shard in task.shards] in ([{0}, {1}], [{1}, {0}])
 
 
-def test_the_network_of_a_task_follows_from_the_model_seed_alone() -> None:
+def test_the_network_of_a_task_depends_only_on_the_model_seed() -> None:
     torch.manual_seed(99)
     one = Own().open(SETTING).initial()
     torch.manual_seed(100)
@@ -84,7 +84,7 @@ def test_the_network_of_a_task_follows_from_the_model_seed_alone() -> None:
     assert not np.array_equal(one, Own().open(Setting(devices=3, data_seed=1, model_seed=2)).initial())
 
 
-def test_a_task_may_have_a_loss_and_metrics_of_its_own_and_what_follows_from_them() -> None:
+def test_a_task_may_define_loss_metrics_and_derived_metrics() -> None:
     @dataclass(kw_only=True)
     class Absolute(Own):
         def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -102,7 +102,7 @@ def test_a_task_may_have_a_loss_and_metrics_of_its_own_and_what_follows_from_the
     assert score == {"mean_output": 0.0, "loss": pytest.approx(4.0), "twice": pytest.approx(8.0)}
 
 
-def test_a_task_may_deal_its_data_itself() -> None:
+def test_a_task_may_assign_its_samples_itself() -> None:
     @dataclass(kw_only=True)
     class Mine(Own):
         def assign(self, data: DataSet, setting: Setting) -> Any:
@@ -124,9 +124,12 @@ class Endless(torch.utils.data.IterableDataset[Any]):
 
 BAD: dict[str, tuple[Any, str]] = {
     "no length": (Endless(), "the training data has no length"),
-    "nothing in it": (Items([]), "the training data is empty"),
-    "no pair": (Items([torch.zeros(2)]), "item 0 of the training data is Tensor; it must be"),
-    "words": (Items([(torch.zeros(2), 0), ("word", 1)]), "the input of item 1 of the training data is no array"),
+    "empty data": (Items([]), "the training data is empty"),
+    "an item that is not a pair": (Items([torch.zeros(2)]), "item 0 of the training data is Tensor; it must be"),
+    "a string as input": (
+        Items([(torch.zeros(2), 0), ("word", 1)]),
+        "the input of item 1 of the training data is not an array",
+    ),
     "NaN input": (
         Items([(torch.zeros(2), 0), (torch.tensor([0.0, float("nan")]), 1)]),
         "the input of item 1 of the training data is not finite",
@@ -141,20 +144,20 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "inputs of two shapes": (
         Items([(torch.zeros(2), 0), (torch.zeros(3), 1), (torch.zeros(2), 0)]),
-        "item 1 of the training data has the shape (3,), and item 0 (2,)",
+        "item 1 of the training data has the shape (3,), but item 0 has (2,)",
     ),
 }
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_data_that_cannot_be_learnt_from_is_refused_by_name(what: str) -> None:
+def test_unusable_data_is_refused_with_its_place(what: str) -> None:
     data, problem = BAD[what]
     with pytest.raises(UserError) as caught:
         Own(train=data).open(SETTING)
     assert problem in str(caught.value)
 
 
-def test_arrays_that_do_not_fit_each_other_are_refused() -> None:
+def test_inconsistent_arrays_are_refused() -> None:
     @dataclass(kw_only=True)
     class Arrays(Own):
         part: Subset
@@ -165,7 +168,7 @@ def test_arrays_that_do_not_fit_each_other_are_refused() -> None:
     inputs = np.zeros((4, 2), np.float32)
     for part, problem in (
         (Subset(inputs=inputs, targets=np.zeros(5, np.int64)), "has 4 inputs and 5 targets"),
-        (Subset(inputs=inputs, targets=np.array([0, 1, 2, 0])), "the label of sample 2 is 2; labels are 0 to 1"),
+        (Subset(inputs=inputs, targets=np.array([0, 1, 2, 0])), "the label of sample 2 is 2; it must be in 0 to 1"),
         (Subset(inputs=inputs, targets=np.array([0, 1, 1, -1])), "the label of sample 3 is -1"),
         (Subset(inputs=inputs, targets=np.zeros(4, np.int64), owners=np.zeros(3, np.int64)), "4 samples and 3 owners"),
     ):
@@ -173,7 +176,7 @@ def test_arrays_that_do_not_fit_each_other_are_refused() -> None:
             Arrays(part=part).open(SETTING)
 
 
-def test_only_the_test_samples_of_owners_that_were_dealt_are_scored() -> None:
+def test_only_test_samples_of_assigned_owners_are_scored() -> None:
     @dataclass(kw_only=True)
     class Owned(Own):
         owners: Any = field(default_factory=lambda: np.arange(9) % 5)
@@ -192,11 +195,11 @@ def test_only_the_test_samples_of_owners_that_were_dealt_are_scored() -> None:
     chosen = {int(owner) for shard in shards for owner in data.train.owners[shard]}
     assert len(chosen) == 3
     assert {int(number) % 5 for number in test} == chosen
-    strangers = Owned(split="natural", owners=np.arange(9) + 100)  # as the test writers of MNIST are
+    strangers = Owned(split="natural", owners=np.arange(9) + 100)  # like the test writers of MNIST
     assert len(strangers.assign(strangers.dataset(SETTING), SETTING)[1]) == 9
 
 
-# ---- mistakes that are easily made
+# ---- frequent mistakes
 
 
 def test_metrics_may_be_tensors() -> None:
@@ -215,23 +218,27 @@ def test_metrics_may_be_tensors() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (lambda: ([np.arange(3)] * 2, np.arange(4)), "Dealing.deal gave 2 shares for 3 devices"),
-        (lambda: ([np.arange(3), np.arange(0), np.arange(3)], np.arange(4)), "Dealing.deal gave device 1 an array of"),
-        (lambda: ([np.arange(3)] * 3, np.array([99])), "Dealing.deal gave to test with the sample number 99"),
+        (lambda: ([np.arange(3)] * 2, np.arange(4)), "Assigning.assign returned 2 lists for 3 devices"),
+        (
+            lambda: ([np.arange(3), np.arange(0), np.arange(3)], np.arange(4)),
+            "Assigning.assign returned for device 1 an array of",
+        ),
+        (lambda: ([np.arange(3)] * 3, np.array([99])), "Assigning.assign returned for testing the sample number 99"),
     ],
 )
-def test_what_a_task_deals_itself_is_checked(given: Any, problem: str) -> None:
+def test_an_assignment_by_the_task_is_checked(given: Any, problem: str) -> None:
     @dataclass(kw_only=True)
-    class Dealing(Own):
+    class Assigning(Own):
         def assign(self, data: DataSet, setting: Setting) -> Any:
             return given()
 
     with pytest.raises(ParameterError, match=problem):
-        Dealing().open(SETTING)
+        Assigning().open(SETTING)
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"), [(None, "Own.data gave NoneType"), ((1, 2, 3), "Own.data gave tuple of 3"), (7, "gave int")]
+    ("given", "problem"),
+    [(None, "Own.data returned NoneType"), ((1, 2, 3), "Own.data returned tuple of 3"), (7, "returned int")],
 )
 def test_data_that_is_not_two_data_sets_is_refused(given: Any, problem: str) -> None:
     class Strange(Own):
@@ -239,16 +246,16 @@ def test_data_that_is_not_two_data_sets_is_refused(given: Any, problem: str) -> 
             return given
 
     Strange.__name__ = "Own"
-    with pytest.raises(UserError, match=f"{problem}.*it must give two data sets"):
+    with pytest.raises(UserError, match=f"{problem}.*it must return two data sets"):
         Strange().open(SETTING)
 
 
-def test_a_tensor_that_asks_for_gradients_is_data_all_the_same() -> None:
+def test_a_tensor_that_requires_gradients_is_valid_data() -> None:
     own = TensorDataset(torch.ones(6, 2, requires_grad=True), torch.arange(6) % 2)
     assert Own(train=own, test=own).open(SETTING).gradient(np.arange(3)) > 0
 
 
-def test_labels_of_plus_and_minus_one_are_for_a_loss_of_the_tasks_own() -> None:
+def test_labels_of_plus_and_minus_one_are_valid_with_the_tasks_own_loss() -> None:
     @dataclass(kw_only=True)
     class Signs(Own):
         def network(self, data: DataSet) -> nn.Module:
@@ -268,7 +275,7 @@ def test_labels_of_plus_and_minus_one_are_for_a_loss_of_the_tasks_own() -> None:
     assert set(task.evaluate(task.initial())) == {"loss"}
 
 
-def test_data_drawn_with_torch_by_the_data_seed_is_not_made_of_the_weights() -> None:
+def test_data_drawn_with_torch_and_the_data_seed_differs_from_the_weights() -> None:
     initial = Own().open(Setting(devices=3, data_seed=5, model_seed=5)).initial()
     drawn = torch.rand(6, generator=torch.Generator().manual_seed(5)).numpy()
     assert abs(np.corrcoef(initial, drawn)[0, 1]) < 0.999

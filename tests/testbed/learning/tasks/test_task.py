@@ -1,4 +1,4 @@
-"""A task that is ready to train, on the embedded digits: data dealt to devices, a network over one flat vector."""
+"""A task that is ready for training, with the embedded digits: partitioned data, a network over a flat vector."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_same_seed_gives_the_same_task_and_another_seed_another(digits: Task
     assert [len(shard) for shard in other.shards] != [len(shard) for shard in digits.shards]
 
 
-def test_opening_a_task_leaves_the_generators_of_others_alone() -> None:
+def test_opening_a_task_does_not_change_global_generators() -> None:
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
@@ -114,7 +114,7 @@ def test_a_gradient_replaces_the_one_before(digits: Task) -> None:
     assert torch.equal(gradients[0], gradients[1])
 
 
-def test_a_gradient_is_right_where_it_can_be_worked_out_by_hand(digits: Task) -> None:
+def test_a_gradient_equals_that_computed_by_hand(digits: Task) -> None:
     # all weights 0: ten equal scores, so the loss is ln 10 and the last biases get 1/10 − [is the label]
     digits.model.load(np.zeros(digits.size, np.float32))
     assert digits.gradient(np.array([3])) == pytest.approx(math.log(10), rel=1e-6)
@@ -143,14 +143,14 @@ def test_a_network_with_buffers_is_refused() -> None:
 # ---- evaluation and checkpoints
 
 
-def test_an_untrained_model_is_about_as_good_as_guessing(digits: Task, large: Task) -> None:
+def test_an_untrained_model_is_about_as_accurate_as_guessing(digits: Task, large: Task) -> None:
     for task in (digits, large):
         score = task.evaluate(task.initial())
         assert 0.0 < score["accuracy"] < 0.35
         assert score["loss"] == pytest.approx(math.log(10), abs=0.2)
 
 
-def test_a_model_that_always_says_one_digit_has_the_share_of_that_digit(digits: Task) -> None:
+def test_the_accuracy_of_a_model_that_always_predicts_one_digit_is_the_share_of_that_digit(digits: Task) -> None:
     scores = []
     for digit in range(10):
         model = np.zeros(digits.size, np.float32)
@@ -170,7 +170,7 @@ def test_a_few_steps_down_the_gradient_make_the_model_better(digits: Task) -> No
     assert digits.evaluate(model)["loss"] < digits.evaluate(digits.initial())["loss"] - 0.2
 
 
-def test_the_named_tensors_of_a_vector_are_the_networks_and_join_to_the_vector(digits: Task) -> None:
+def test_named_tensors_of_a_vector_have_the_networks_shapes_and_join_to_the_vector(digits: Task) -> None:
     vector = np.arange(digits.size, dtype=np.float32)
     tensors = digits.tensors(vector)
     digits.model.load(vector)
@@ -183,7 +183,7 @@ def test_the_named_tensors_of_a_vector_are_the_networks_and_join_to_the_vector(d
 # ---- seeds and splits
 
 
-def test_the_data_seed_and_the_model_seed_are_two() -> None:
+def test_data_seed_and_model_seed_are_independent() -> None:
     one = Digits().open(Setting(devices=8, data_seed=1, model_seed=1))
     other_model = Digits().open(Setting(devices=8, data_seed=1, model_seed=2))
     other_data = Digits().open(Setting(devices=8, data_seed=2, model_seed=1))
@@ -201,14 +201,14 @@ def test_more_devices_than_samples_are_refused_with_a_remedy(split: str) -> None
     assert caught.value.key == "split.name"
 
 
-def test_fewer_test_samples_are_drawn_by_the_data_seed() -> None:
+def test_a_subset_of_test_samples_is_drawn_with_the_data_seed() -> None:
     def tested(seed: int) -> list[int]:
         recipe, setting = Digits(test_samples=50), Setting(devices=4, data_seed=seed)
         return recipe.assign(recipe.dataset(setting), setting)[1].tolist()
 
     assert tested(1) == tested(1) != tested(2)
     assert len(set(tested(1))) == 50
-    assert len(opened(test_samples=TESTING + 1).shards) == 8  # more than there are: all
+    assert len(opened(test_samples=TESTING + 1).shards) == 8  # more than the data has: all
 
 
 # ---- large batches
@@ -226,7 +226,7 @@ def linear_task(samples: int) -> Task:
     return Task(module=module, data=DataSet(train=part, test=part), shards=[np.arange(samples)])
 
 
-def test_the_gradient_of_a_batch_in_pieces_is_that_of_the_whole() -> None:
+def test_the_gradient_of_a_batch_in_pieces_equals_that_of_the_whole() -> None:
     task = linear_task(1300)  # 512 + 512 + 276
     loss = task.gradient(np.arange(1300))
     inputs, targets = task._batch(task._data.train, np.arange(1300))
@@ -245,7 +245,7 @@ def test_scores_over_pieces_are_means_over_all_test_samples() -> None:
     assert score["loss"] == pytest.approx(float(nn.functional.cross_entropy(outputs, targets)), rel=1e-5)
 
 
-# ---- what a network is fed
+# ---- inputs of the network
 
 
 def test_bytes_are_normalised_by_channel() -> None:

@@ -18,12 +18,12 @@ from tests.testbed.learning.data.files import archive, batches, labels, records,
 
 @pytest.fixture
 def any_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Official files may be any."""
+    """Accept any checksum for the official files."""
     monkeypatch.setattr(cifar10, "KNOWN", {})
 
 
 def pickles(protocol: int = 2, key: Any = str) -> dict[str, bytes]:
-    """The same images as in the records, as Python 3 pickles them."""
+    """Return the same images as in the records, as pickles of Python 3."""
     found = {}
     for name, content in batches("").items():
         rows = np.frombuffer(content, np.uint8).reshape(-1, 3073)
@@ -37,7 +37,7 @@ def one_pickled_image() -> bytes:
 
 
 def as_python_2_wrote_it(content: bytes) -> bytes:
-    """The opcodes of the official files: texts and images alike are strings of bytes."""
+    """Return a pickle with the opcodes of the official files: strings and images are byte strings."""
     rows = np.frombuffer(content, np.uint8).reshape(-1, 3073)
     data, count = rows[:, 1:].tobytes(), bytes([len(rows)])
     return b"".join(
@@ -90,7 +90,7 @@ class TestOfficialFiles:
         write(folder / "cifar10", {name: as_python_2_wrote_it(content) for name, content in batches("").items()})
         check(folder)
 
-    def test_a_pickle_that_would_run_something_is_refused_and_does_not_run(self, folder: Path, tmp_path: Path) -> None:
+    def test_a_pickle_that_calls_a_function_is_refused_before_it_can(self, folder: Path, tmp_path: Path) -> None:
         proof = tmp_path / "proof"
 
         class Hostile:
@@ -117,75 +117,75 @@ class TestOfficialFiles:
             b"\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x87R}(U\x01ab.",
         ],
     )
-    def test_a_pickle_of_anything_else_is_refused(self, folder: Path, content: bytes) -> None:
+    def test_a_pickle_of_other_content_is_refused(self, folder: Path, content: bytes) -> None:
         write(folder / "cifar10", pickles() | {"data_batch_2": content})
         with pytest.raises(UserError, match="data_batch_2: "):
             load("cifar10", folder)
 
-    def test_an_archive_that_lacks_a_batch_is_named(self, folder: Path) -> None:
+    def test_an_archive_without_a_batch_is_refused(self, folder: Path) -> None:
         some = batches()
         del some["data_batch_4.bin"]
         archive(folder / "cifar10/cifar-10-binary.tar.gz", some)
-        with pytest.raises(UserError, match=r"cifar-10-binary\.tar\.gz: lacks data_batch_4\.bin"):
+        with pytest.raises(UserError, match=r"cifar-10-binary\.tar\.gz: does not contain data_batch_4\.bin"):
             load("cifar10", folder)
 
-    def test_an_archive_that_is_cut_off_is_named(self, folder: Path) -> None:
+    def test_a_truncated_archive_is_refused(self, folder: Path) -> None:
         path = archive(folder / "cifar10/cifar-10-binary.tar.gz", batches())
         path.write_bytes(path.read_bytes()[:-9000])
         with pytest.raises(UserError, match=r"cifar-10-binary\.tar\.gz: cannot be unpacked"):
             load("cifar10", folder)
 
-    def test_records_that_are_cut_off_are_named(self, folder: Path) -> None:
+    def test_truncated_records_are_refused(self, folder: Path) -> None:
         some = batches()
         write(folder / "cifar10", some | {"data_batch_5.bin": some["data_batch_5.bin"][:-1]})
         with pytest.raises(UserError, match=r"data_batch_5\.bin: has 6145 bytes"):
             load("cifar10", folder)
 
     @pytest.mark.parametrize("number", [1, 3, 5])
-    def test_records_that_are_cut_off_between_two_of_them_are_named(self, folder: Path, number: int) -> None:
+    def test_records_that_are_truncated_between_two_records_are_refused(self, folder: Path, number: int) -> None:
         write(folder / "cifar10", batches() | {f"data_batch_{number}.bin": records(1)})
-        problem = rf"data_batch_{number}\.bin: has 1 images, and the other training batches have 2;"
+        problem = rf"data_batch_{number}\.bin: has 1 images, but the other training batches have 2;"
         with pytest.raises(UserError, match=problem):
             load("cifar10", folder)
 
-    def test_a_pickle_of_fewer_images_than_the_others_is_named(self, folder: Path) -> None:
+    def test_a_pickle_with_fewer_images_than_the_others_is_refused(self, folder: Path) -> None:
         archive(folder / "cifar10/cifar-10-python.tar.gz", pickles() | {"data_batch_2": one_pickled_image()})
-        with pytest.raises(UserError, match=r"gz/data_batch_2: has 1 images, and the other training batches have 2;"):
+        with pytest.raises(UserError, match=r"gz/data_batch_2: has 1 images, but the other training batches have 2;"):
             load("cifar10", folder)
 
-    def test_where_several_batches_differ_all_their_counts_are_told(self, folder: Path) -> None:
+    def test_the_error_names_all_counts_if_several_batches_differ(self, folder: Path) -> None:
         write(folder / "cifar10", batches() | {"data_batch_4.bin": records(1), "data_batch_5.bin": records(3)})
-        with pytest.raises(UserError, match=r"data_batch_4\.bin: has 1 images, and the other .* have 2, 3;"):
+        with pytest.raises(UserError, match=r"data_batch_4\.bin: has 1 images, but the other .* have 2, 3;"):
             load("cifar10", folder)
 
-    def test_a_part_of_the_data_is_tested_with_as_much_as_one_likes(self, folder: Path) -> None:
+    def test_the_test_batch_of_a_subset_may_have_any_length(self, folder: Path) -> None:
         write(folder / "cifar10", batches() | {"test_batch.bin": records(1)})
         assert len(load("cifar10", folder).test) == 1
 
-    def test_beside_official_training_batches_a_test_batch_that_is_cut_off_is_named(
+    def test_a_truncated_test_batch_with_official_training_batches_is_refused(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(cifar10, "_OFFICIAL", 2)
         write(folder / "cifar10", batches() | {"test_batch.bin": records(1)})
-        with pytest.raises(UserError, match=r"test_batch\.bin: has 1 images, and the training batches have 2 each"):
+        with pytest.raises(UserError, match=r"test_batch\.bin: has 1 images, but the training batches have 2 each"):
             load("cifar10", folder)
 
     def test_a_missing_batch_is_named(self, folder: Path) -> None:
         some = batches()
         del some["test_batch.bin"], some["data_batch_2.bin"]
         write(folder / "cifar10", some)
-        with pytest.raises(UserError, match=r"of cifar10, data_batch_2\.bin, test_batch\.bin are missing"):
+        with pytest.raises(UserError, match=r"data_batch_2\.bin, test_batch\.bin of cifar10 are missing"):
             load("cifar10", folder)
 
 
 @pytest.mark.parametrize("name", ["cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"])
-def test_an_archive_with_another_checksum_is_named_and_not_looked_into(folder: Path, name: str) -> None:
+def test_an_archive_with_another_checksum_is_refused_before_it_is_opened(folder: Path, name: str) -> None:
     archive(folder / "cifar10" / name, batches() | pickles())
     with pytest.raises(UserError, match=rf"{name}: its md5 is"):
         load("cifar10", folder)
 
 
-def test_a_pickle_with_another_checksum_is_named(folder: Path) -> None:
+def test_a_pickle_with_another_checksum_is_refused(folder: Path) -> None:
     write(folder / "cifar10", pickles())
     with pytest.raises(UserError, match=r"data_batch_1: its md5 is .* c99cafc1"):
         load("cifar10", folder)
@@ -204,7 +204,7 @@ def shards(folder: Path) -> Path:
     return base
 
 
-def test_shards_are_read_in_order_and_their_channels_put_first(folder: Path) -> None:
+def test_shards_are_read_in_order_with_channels_first(folder: Path) -> None:
     shards(folder)
     data = load("cifar10", folder)
     inputs = np.asarray(data.train.inputs)
@@ -215,39 +215,39 @@ def test_shards_are_read_in_order_and_their_channels_put_first(folder: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("numbers", "told"),
+    ("numbers", "problem"),
     [
-        ([0], "train_x_00.npy.xz is missing; put it there"),
-        ([1], "train_x_01.npy.xz is missing; put it there"),
-        ([0, 1], "train_x_00.npy.xz, train_x_01.npy.xz are missing; put them there"),
-        ([0, 1, 2], "train_x_00.npy.xz … is missing; put it there"),
+        ([0], "train_x_00.npy.xz of cifar10 is missing; put it there"),
+        ([1], "train_x_01.npy.xz of cifar10 is missing; put it there"),
+        ([0, 1], "train_x_00.npy.xz, train_x_01.npy.xz of cifar10 are missing; put them there"),
+        ([0, 1, 2], "train_x_00.npy.xz … of cifar10 is missing; put it there"),
     ],
 )
-def test_shards_that_are_missing_before_others_are_named(folder: Path, numbers: list[int], told: str) -> None:
+def test_shards_that_are_missing_before_others_are_named(folder: Path, numbers: list[int], problem: str) -> None:
     base = shards(folder)
     for number in numbers:
         (base / f"train_x_{number:02}.npy.xz").unlink()
-    with pytest.raises(UserError, match=f"of cifar10, {told}"):
+    with pytest.raises(UserError, match=problem):
         load("cifar10", folder)
 
 
-def test_a_shard_that_is_missing_after_others_is_named_and_noticed_by_the_labels(folder: Path) -> None:
+def test_a_missing_last_shard_is_noticed_by_the_labels(folder: Path) -> None:
     (shards(folder) / "train_x_02.npy.xz").unlink()
     with pytest.raises(UserError) as caught:
         load("cifar10", folder)
     assert str(caught.value) == (
-        f"{folder}/cifar10/train_x_02.npy.xz: is missing: train_labels.npz has 12 labels, and the shards before it have"
-        " 8 images; put it there, or get the shards once more"
+        f"{folder}/cifar10/train_x_02.npy.xz: is missing: train_labels.npz has 12 labels, but the shards before it have"
+        " 8 images; put it there, or get a new copy of all shards"
     )
 
 
-def test_too_few_labels_for_the_shards_are_the_fault_of_the_labels(folder: Path) -> None:
+def test_too_few_labels_for_the_shards_are_an_error_of_the_labels(folder: Path) -> None:
     np.savez(shards(folder) / "train_labels.npz", y=labels(11))
-    with pytest.raises(UserError, match=r"train_labels\.npz: has 11 labels, and there are 12 samples"):
+    with pytest.raises(UserError, match=r"train_labels\.npz: has 11 labels for 12 samples"):
         load("cifar10", folder)
 
 
-def test_labels_that_are_no_array_are_named(folder: Path) -> None:
+def test_labels_that_are_not_an_array_are_refused(folder: Path) -> None:
     with zipfile.ZipFile(shards(folder) / "test_labels.npz", "w") as file:
         file.writestr("y.npy", b"no array")
     with pytest.raises(UserError, match=r"test_labels\.npz: has no readable arrays y "):
@@ -255,14 +255,14 @@ def test_labels_that_are_no_array_are_named(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 20, 40])
-def test_a_shard_that_is_cut_off_is_named(folder: Path, cut: int) -> None:
+def test_a_truncated_shard_is_refused(folder: Path, cut: int) -> None:
     path = shards(folder) / "train_x_01.npy.xz"
     path.write_bytes(path.read_bytes()[:-cut])
-    with pytest.raises(UserError, match=r"train_x_01\.npy\.xz: is no array packed by xz"):
+    with pytest.raises(UserError, match=r"train_x_01\.npy\.xz: is not an array compressed by xz"):
         load("cifar10", folder)
 
 
 def test_missing_labels_are_named(folder: Path) -> None:
     (shards(folder) / "test_labels.npz").unlink()
-    with pytest.raises(UserError, match=r"test_labels\.npz is missing; put it there"):
+    with pytest.raises(UserError, match=r"test_labels\.npz of cifar10 is missing; put it there"):
         load("cifar10", folder)

@@ -15,7 +15,7 @@ from tests.testbed.learning.data.files import images, leaf
 
 
 def grey(*values: int) -> list[list[float]]:
-    """Images of one grey each, as LEAF has them."""
+    """Return images of one grey level each, in LEAF's format."""
     return [[value / 255.0] * 784 for value in values]
 
 
@@ -37,26 +37,26 @@ def test_femnist_keeps_bytes_and_writers(folder: Path) -> None:
     assert [data.owners[owner] for owner in data.test.owners] == ["f2", "f3"]
 
 
-def test_every_byte_comes_back_from_leafs_numbers(folder: Path) -> None:
+def test_every_byte_is_restored_from_leafs_numbers(folder: Path) -> None:
     femnist(folder, f9=([[value / 255.0 for value in range(256)] * 3 + [0.0] * 16], [1]))
     pixels = np.asarray(load("femnist", folder).train.inputs)[2].ravel()
     assert pixels[:256].tolist() == list(range(256))
 
 
-def test_femnist_is_fed_with_bright_ink(folder: Path) -> None:
+def test_the_network_gets_bright_ink_for_femnist(folder: Path) -> None:
     femnist(folder)
     data = load("femnist", folder)
-    fed = (np.array([255.0, 0.0]) - data.mean[0]) / data.std[0]
-    assert fed.tolist() == [0.0, 1.0]
+    inputs = (np.array([255.0, 0.0]) - data.mean[0]) / data.std[0]
+    assert inputs.tolist() == [0.0, 1.0]
 
 
-def test_leafs_own_folder_may_lie_in_between(folder: Path) -> None:
+def test_the_files_may_be_in_leafs_own_subfolder(folder: Path) -> None:
     leaf(folder / "femnist/data/train/a.json", {"f1": (grey(0), [0])})
     leaf(folder / "femnist/data/test/a.json", {"f1": (grey(0), [0])})
     assert len(load("femnist", folder).test) == 1
 
 
-def test_a_user_without_samples_is_passed_over(folder: Path) -> None:
+def test_a_user_without_samples_is_skipped(folder: Path) -> None:
     femnist(folder, f0=([], []))
     assert "f0" not in load("femnist", folder).owners
 
@@ -64,36 +64,36 @@ def test_a_user_without_samples_is_passed_over(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("samples", "problem"),
     [
-        ((grey(1), [62]), "label 62 of sample 0 is none of 0 to 61"),
+        ((grey(1), [62]), "label 62 of sample 0 is not in 0 to 61"),
         ((grey(1), [-1]), "label -1"),
-        ((grey(1), [10**20]), "a label of user 'bad' is none of 0 to 61"),
-        (([], [1]), "user 'bad': has 1 labels, and there are 0 samples"),
-        ((grey(1), []), "user 'bad': has 0 labels, and there are 1 samples"),
+        ((grey(1), [10**20]), "a label of user 'bad' is not in 0 to 61"),
+        (([], [1]), "user 'bad': has 1 labels for 0 samples"),
+        ((grey(1), []), "user 'bad': has 0 labels for 1 samples"),
         (([[1e300] * 784], [1]), "a pixel of user 'bad' is not between 0 and 1"),
-        ((grey(1, 2), [1]), "has 1 labels, and there are 2 samples"),
-        (([[0.5] * 783], [1]), "has not 784 pixels"),
+        ((grey(1, 2), [1]), "has 1 labels for 2 samples"),
+        (([[0.5] * 783], [1]), "does not have 784 pixels"),
         (([[1.5] * 784], [1]), "a pixel of user 'bad' is not between 0 and 1"),
         (([["x"] * 784], [1]), "is not LEAF's JSON of user 'bad'"),
         (([[float("nan")] * 784], [1]), "is not LEAF's JSON"),
     ],
 )
-def test_bad_samples_are_named_with_file_and_user(folder: Path, samples: Any, problem: str) -> None:
+def test_bad_samples_are_refused_with_file_and_user(folder: Path, samples: Any, problem: str) -> None:
     femnist(folder, bad=samples)
     with pytest.raises(UserError, match=rf"a\.json: .*{problem}.*; the file is damaged"):
         load("femnist", folder)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"users": ["a"], "user_data": {}}', '{"users": 3}'])
-def test_json_of_another_shape_is_named(folder: Path, content: str) -> None:
+def test_json_of_another_structure_is_refused(folder: Path, content: str) -> None:
     femnist(folder)
     (folder / "femnist/train/b.json").write_text(content)
     with pytest.raises(UserError, match=r"train/b\.json: "):
         load("femnist", folder)
 
 
-def test_a_part_that_is_missing_is_named(folder: Path) -> None:
+def test_a_missing_part_is_named(folder: Path) -> None:
     leaf(folder / "femnist/train/a.json", {"f1": (grey(0), [0])})
-    with pytest.raises(UserError, match=r"given/femnist: of femnist, test/\*\.json is missing"):
+    with pytest.raises(UserError, match=r"given/femnist: test/\*\.json of femnist is missing"):
         load("femnist", folder)
 
 
@@ -134,7 +134,7 @@ def test_arrays_are_split_as_they_say(folder: Path) -> None:
         {"writer_ids": np.array(["a", None], object)},
     ],
 )
-def test_arrays_that_do_not_fit_are_named(folder: Path, changed: dict[str, Any]) -> None:
+def test_inconsistent_arrays_are_refused(folder: Path, changed: dict[str, Any]) -> None:
     arrays(folder, **changed)
     with pytest.raises(UserError, match=r"femnist_leaf_sub\.npz: "):
         load("femnist", folder)
@@ -150,7 +150,7 @@ def plays(folder: Path, **more: Any) -> None:
     leaf(folder / "shakespeare/test/a.json", {"GHOST": (["y" * 80, "x" * 80], ["x", "w"])})
 
 
-def test_leafs_windows_of_shakespeare_come_back_as_they_were(folder: Path) -> None:
+def test_leafs_windows_of_shakespeare_are_restored(folder: Path) -> None:
     plays(folder)
     data = load("shakespeare", folder)
     letters = np.array(data.classes)
@@ -163,7 +163,7 @@ def test_leafs_windows_of_shakespeare_come_back_as_they_were(folder: Path) -> No
     assert [data.owners[owner] for owner in data.train.owners] == ["HAMLET"] * 5 + ["GHOST"]
 
 
-def test_windows_that_follow_each_other_are_kept_as_one_text(folder: Path) -> None:
+def test_overlapping_windows_are_stored_as_one_text(folder: Path) -> None:
     plays(folder)
     inputs: Any = load("shakespeare", folder).train.inputs
     assert len(inputs.text) == 85 + 81
@@ -180,7 +180,7 @@ def test_windows_that_follow_each_other_are_kept_as_one_text(folder: Path) -> No
         (["x" * 80], [10**20]),
     ],
 )
-def test_windows_of_another_length_or_of_something_else_are_refused(folder: Path, samples: Any) -> None:
+def test_invalid_windows_are_refused(folder: Path, samples: Any) -> None:
     plays(folder, BAD=samples)
     with pytest.raises(UserError, match=r"a\.json: .*user 'BAD'"):
         load("shakespeare", folder)

@@ -38,7 +38,7 @@ def expected(text: str) -> list[str]:
     return [text[start : start + 80] for start in range(len(text) - 80)]
 
 
-def test_windows_of_a_role_are_cut_from_all_it_says(data: DataSet) -> None:
+def test_windows_of_a_role_are_cut_from_all_its_speeches(data: DataSet) -> None:
     romeo = f"{FIRST}\n{SECOND}"  # 941 characters: the last 94 are for testing
     assert rows(data, data.train) == expected(romeo[:847]) + expected(OTHER[:108])
     assert rows(data, data.test) == expected(romeo[847:])
@@ -61,7 +61,7 @@ def test_the_alphabet_is_that_of_the_whole_text(data: DataSet) -> None:
     assert data.classes == tuple(sorted(set("Romeo:JULIET\nPageShort." + FIRST + SECOND + OTHER)))
 
 
-def test_windows_are_made_of_the_samples_that_are_asked_for(data: DataSet) -> None:
+def test_only_the_requested_windows_are_copied(data: DataSet) -> None:
     chosen = data.train.inputs[np.array([5, 0, 5])]
     assert chosen.shape == (3, 80)
     assert chosen.dtype == np.uint8
@@ -69,7 +69,7 @@ def test_windows_are_made_of_the_samples_that_are_asked_for(data: DataSet) -> No
     assert len(data.train.inputs) == len(data.train)
 
 
-def test_a_stride_begins_anew_with_each_role(data: DataSet) -> None:
+def test_a_stride_starts_again_with_each_role(data: DataSet) -> None:
     few = every(data.train, 50)
     all_rows = rows(data, data.train)
     assert rows(data, few) == all_rows[:767:50] + all_rows[767::50]
@@ -78,7 +78,7 @@ def test_a_stride_begins_anew_with_each_role(data: DataSet) -> None:
     assert set(few.owners.tolist()) == {0, 1}
 
 
-def test_a_stride_of_one_takes_all(data: DataSet) -> None:
+def test_a_stride_of_one_keeps_all_samples(data: DataSet) -> None:
     assert rows(data, every(data.train, 1)) == rows(data, data.train)
 
 
@@ -109,9 +109,9 @@ def test_a_speech_may_have_a_blank_line(folder: Path) -> None:
     [
         (b"No role here\n\nA:\nhello", "its first line is 'No role here'"),
         (b"", "its first line is ''"),
-        (b"A:\nshort", "no role has more than 80 characters to train with"),
+        (b"A:\nshort", "no role has more than 80 characters for training"),
         (b"A:\n" + b"x" * 100, "no role has more than 80 characters in its last tenth"),
-        (b"A:\n\xff\xfe", "is no text in UTF-8"),
+        (b"A:\n\xff\xfe", "is not a text in UTF-8"),
         ("A:\n" + "".join(map(chr, range(200, 600))), "different characters"),
     ],
 )
@@ -124,5 +124,5 @@ def test_a_text_of_another_form_is_refused(folder: Path, content: Any, problem: 
 
 def test_tinyshakespeare_has_a_checksum(folder: Path) -> None:
     play(folder, f"A:\n{FIRST}{FIRST}", "tinyshakespeare.txt")
-    with pytest.raises(UserError, match=r"tinyshakespeare\.txt: its md5 is .* 6fb458f1.* call it input\.txt"):
+    with pytest.raises(UserError, match=r"tinyshakespeare\.txt: its md5 is .* 6fb458f1.* name it input\.txt"):
         load("shakespeare", folder)
