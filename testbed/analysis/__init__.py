@@ -1,1 +1,1 @@
-"""What the events of a trace add up to: totals, timelines, metrics, energy."""
+"""Figures of a run, computed from the events of its trace: totals, timelines, metrics, energy."""

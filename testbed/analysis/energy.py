@@ -3,13 +3,13 @@
 Model
     E = P_idle·t_idle + P_suspended·t_suspended + P_compute·t_computing + P_tx·t_upload + P_rx·t_download
 
-over emulated seconds, with the watts of each device's profile and link. Idle is who neither computes nor is suspended
-or dead: who waits for a grant to upload, too. P_tx and P_rx are what the radio draws on top of that, so that a transfer
-costs the same beside computing and in idle time. A dead device draws nothing. Left out: tails of the radio, heat, the
-battery. What the host itself draws is another matter: see ``testbed.host.rapl``.
+over emulated seconds, with the watts of each device's profile and link. A device is idle if it neither computes nor is
+suspended or dead; waiting for a grant to upload is idle, too. P_tx and P_rx are the additional power of the radio, so
+that a transfer costs the same during computing and during idle time. A dead device uses no power. Not modelled: tail
+energy of the radio, heat, the battery. ``testbed.host.rapl`` measures the energy of the host, which is something else.
 
-A ticket is charged with its downloads, its computing and its uploads, lost attempts too. What it cost is wasted if its
-update never became part of a version.
+A ticket is charged with its downloads, its computing and its uploads, including lost attempts. Its energy is wasted if
+its update never becomes part of a version.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from testbed.profile.power import Watts
 MODEL = "proxy: watts by state × emulated seconds"
 PHASES = ("idle", "suspended", "compute", "transmit", "receive")
 APPLIED, DELIVERED = "applied", "delivered"
-"""Fates of a ticket that was worth its joules."""
+"""Fates of a ticket whose energy was not wasted."""
 UNFINISHED = "unfinished"
-"""Of one that was still open when the run ended."""
+"""Fate of a ticket that was in flight when the run ended."""
 _MOST_AT_THE_END = 32
-"""So many spans of a device are looked at when the run is over: few can reach beyond its end."""
+"""Spans of a device that are checked at the end of the run: only few can reach beyond it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class DeviceEnergy:
-    """Of one device: the seconds in each state, and what its tickets cost."""
+    """One device: the seconds in each state, and the joules of each ticket."""
 
     watts: Watts | None
     joined: float
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """By state."""
+    """State → seconds."""
     lost_transfers_j: float = 0.0
-    """Of the joules for transfers, those for attempts that did not get through."""
+    """Joules of lost transfers."""
     tickets: dict[int, float] = field(default_factory=dict)
     latest: deque[Span] = field(default_factory=lambda: deque(maxlen=_MOST_AT_THE_END))
     bounds: array[float] = field(default_factory=lambda: array("d"))
     """Start and end of each span, one after another."""
 
     def idle(self, ended: float) -> float:
-        """Seconds for which it did nothing at all, in a run that ended then; spans may overlap."""
+        """Seconds without any span, in a run that ended at ``ended``; spans may overlap."""
         spans = np.clip(np.array(self.bounds).reshape(-1, 2), self.joined, max(self.joined, ended))
         spans = spans[np.argsort(spans[:, 0])]
         covered = np.maximum.accumulate(np.concatenate([[self.joined], spans[:, 1]]))
@@ -59,7 +59,7 @@ class DeviceEnergy:
         return max(0.0, ended - self.joined - float(occupied))
 
     def phases(self, ended: float) -> dict[str, float] | None:
-        """Joules by phase, in a run that ended then; None without a power model."""
+        """Phase → joules, in a run that ended at ``ended``; None without a power model."""
         watts, seconds = self.watts, self.seconds
         if watts is None:
             return None
@@ -79,14 +79,14 @@ class DeviceEnergy:
 
 
 class EnergyAccount:
-    """Who spent how many joules on what, and when."""
+    """The energy of all devices: by state, by ticket and over time."""
 
     def __init__(self) -> None:
         self.devices: dict[str, DeviceEnergy] = {}
         self.fates: dict[int, str] = {}
-        """Ticket → what became of it."""
+        """Ticket → how it ended."""
         self._moments, self._changes = array("d"), array("d")
-        """When the watts of the fleet change, and by how much."""
+        """Moments at which the power of the fleet changes, and the changes in watts."""
 
     def join(self, device: str, watts: Watts | None, moment: float) -> None:
         if device not in self.devices:
@@ -100,7 +100,7 @@ class EnergyAccount:
         self._charge(device, span, 1.0)
 
     def end(self, moment: float) -> None:
-        """The run ended then: what a device did after it, before it heard of that, does not count."""
+        """End the run at ``moment``: what devices did later, before they were notified, does not count."""
         for device in self.devices.values():
             for span in device.latest:
                 if span.end > moment:
@@ -122,15 +122,15 @@ class EnergyAccount:
         self._moments.append(moment)
         self._changes.append(watts)
 
-    # ---- what it adds up to
+    # ---- results
 
     @property
     def complete(self) -> bool:
-        """Whether every device has a power model: else there are no joules of the fleet."""
+        """Whether every device has a power model; otherwise the fleet has no figures in joules."""
         return bool(self.devices) and all(device.watts is not None for device in self.devices.values())
 
     def wasted(self, device: str) -> dict[str, float]:
-        """Joules of a device by the fate of the tickets that they were spent on, as far as that was in vain."""
+        """Fate → joules of a device's tickets that ended that way, for all fates that waste energy."""
         found: dict[str, float] = defaultdict(float)
         for ticket, joules in self.devices[device].tickets.items():
             fate = self.fates.get(ticket, UNFINISHED)
@@ -139,7 +139,7 @@ class EnergyAccount:
         return found
 
     def joules_at(self, moments: Iterable[float]) -> list[float]:
-        """What the fleet had spent by these moments: E(t) = Σ ΔP_i·(t − t_i) over all changes before t."""
+        """Joules of the fleet up to each moment: E(t) = Σ ΔP_i·(t − t_i) over all changes before t."""
         order = np.argsort(self._moments)
         when, watts = np.array(self._moments)[order], np.array(self._changes)[order]
         total = np.concatenate([[0.0], np.cumsum(watts)])
@@ -150,7 +150,7 @@ class EnergyAccount:
 
 
 def _watts(watts: Watts, state: str) -> tuple[float, float]:
-    """What a state draws: as it is charged to its ticket, and above what an idle device draws."""
+    """Power of a state: as charged to its ticket, and in addition to that of an idle device."""
     match state:
         case timeline.COMPUTING | timeline.ABANDONED:
             return watts.compute, watts.compute - watts.idle

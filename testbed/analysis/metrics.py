@@ -1,231 +1,23 @@
-"""Tables and the summary of a run: pure functions of what its trace adds up to. docs/metrics.md tells every column."""
+"""The summary of a run (summary.json), computed from the totals of its trace. docs/metrics.md describes every key."""
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from testbed.analysis import energy, fairness
-from testbed.analysis.totals import DeviceTotals, Totals, VersionTotals
+from testbed.analysis.run_tables import contributions, metric_rows, to_reach
+from testbed.analysis.totals import Totals
 
 _MOST_REASONS = 10
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
-"""Accuracies of which it is told what they took."""
-_OWN_COLUMNS = ("time_s", "host_s", "version", "joules", "bytes")
-METRIC_COLUMNS = (*_OWN_COLUMNS, "accuracy", "loss")
-"""Those of other metrics follow."""
-VERSION_COLUMNS = (
-    "version",
-    "time_s",
-    "latency_s",
-    "updates",
-    "new_updates",
-    "weight",
-    "mean_staleness",
-    "max_staleness",
-    "planned_s",
-    "queue_s",
-    "time_usage",
-)
-_SECONDS = (
-    "busy_s",
-    "download_s",
-    "upload_s",
-    "waiting_s",
-    "suspended_s",
-    "dead_s",
-    "abandoned_s",
-    "asked_s",
-    "obtained_s",
-    "host_cpu_s",
-    "host_waited_s",
-)
-_JOULES = tuple(f"{phase}_j" for phase in energy.PHASES)
-DEVICE_COLUMNS = (
-    "device",
-    "pid",
-    "core",
-    "samples",
-    "jobs",
-    "to_aggregator",
-    "applied",
-    "rejected",
-    "lost",
-    "superseded",
-    "drops",
-    "bytes_up",
-    "bytes_down",
-    "busy_s",
-    "download_s",
-    "upload_s",
-    "waiting_s",
-    "suspended_s",
-    "dead_s",
-    "abandoned_s",
-    "idle_s",
-    "asked_s",
-    "obtained_s",
-    "energy_j",
-    *_JOULES,
-    "wasted_j",
-    "joules_per_update",
-    "contribution",
-    "first_loss",
-    "last_loss",
-    "missed",
-    "host_cpu_s",
-    "host_waited_s",
-    "mean_staleness",
-)
-
-
-# ---- over time
-
-
-def metric_rows(total: Totals) -> list[dict[str, Any]]:
-    """Rows of metrics.csv: each version that was scored, at the moment at which it came to be."""
-    scores = sorted(total.scores, key=lambda score: score.version)
-    joules = _joules(total, [score.made for score in scores])
-    moved = _moved(total, [score.made for score in scores])
-    return [
-        {
-            "time_s": round(score.made, 4),
-            "host_s": round(total.host_seconds(score.made), 4),
-            "version": score.version,
-            "joules": spent,
-            "bytes": size,
-            **_scored(score.metrics),
-        }
-        for score, spent, size in zip(scores, joules, moved, strict=True)
-    ]
-
-
-def _scored(metrics: Mapping[str, float]) -> dict[str, float]:
-    """By its name, unless that is one of ours."""
-    return {f"metric_{name}" if name in _OWN_COLUMNS else name: round(value, 6) for name, value in metrics.items()}
-
-
-def metric_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Columns of metrics.csv: whatever was scored has one."""
-    return list(dict.fromkeys([*METRIC_COLUMNS, *(name for row in rows for name in row)]))
-
-
-def _joules(total: Totals, moments: Sequence[float]) -> list[float | None]:
-    """What the whole fleet had spent by these moments."""
-    if not total.energy.complete:
-        return [None] * len(moments)
-    return [round(joules, 3) for joules in total.energy.joules_at(moments)]
-
-
-def _moved(total: Totals, moments: Sequence[float]) -> list[int]:
-    """Bytes of all transfers that had ended by these moments."""
-    transfers = sorted(total.moved)
-    ends = [end for end, _ in transfers]
-    sums = [0, *itertools.accumulate(size for _, size in transfers)]
-    return [sums[bisect.bisect_right(ends, moment)] for moment in moments]
-
-
-def to_reach(rows: Sequence[dict[str, Any]], level: float, metric: str = "accuracy") -> dict[str, Any] | None:
-    """The first row of metrics.csv that is scored at least so high; None if none is."""
-    return next((row for row in rows if row.get(metric, -1.0) >= level), None)
-
-
-def seconds_to(total: Totals, accuracy: float) -> float | None:
-    """When a version came to be that was scored at least so high; None if none was."""
-    row = to_reach(metric_rows(total), accuracy)
-    return None if row is None else row["time_s"]
-
-
-def version_rows(total: Totals) -> list[dict[str, Any]]:
-    """Rows of versions.csv."""
-    rows, before = [], 0.0
-    for made in total.made:
-        staleness = mean(made.staleness)
-        rows.append(
-            {
-                "version": made.version,
-                "time_s": round(made.t, 4),
-                "latency_s": round(made.t - before, 4),
-                "updates": made.updates,
-                "new_updates": len(made.staleness),
-                "weight": round(made.weight, 6),
-                "mean_staleness": None if staleness is None else round(staleness, 3),
-                "max_staleness": max(made.staleness, default=None),
-                **_planned(made, made.t - before),
-            }
-        )
-        before = made.t
-    return rows
-
-
-def _planned(made: VersionTotals, seconds: float) -> dict[str, float | None]:
-    """What the plan of the round said that took so long, and the part of all time that is used up with it."""
-    plan = made.plan
-    if plan is None:
-        return dict.fromkeys(("planned_s", "queue_s", "time_usage"))
-    return {
-        "planned_s": round(plan.seconds, 4),
-        "queue_s": round(plan.queue, 4),
-        "time_usage": round((plan.spent + seconds) / plan.budget, 6),
-    }
-
-
-# ---- by device
-
-
-def device_rows(total: Totals) -> list[dict[str, Any]]:
-    """Rows of devices.csv."""
-    shares = contributions(total)
-    return [
-        _device_row(name, device, total.seconds)
-        | {"contribution": round(shares[name], 4), "wasted_j": _wasted(total, name)}
-        for name, device in total.devices.items()
-    ]
-
-
-def _device_row(name: str, device: DeviceTotals, seconds: float) -> dict[str, Any]:
-    phases, staleness = device.energy.phases(seconds), mean(device.staleness)
-    joules = None if phases is None else sum(phases.values())
-    values = {column: getattr(device, column, None) for column in DEVICE_COLUMNS}
-    times = {column: round(getattr(device, column), 3) for column in _SECONDS}
-    return (
-        values
-        | times
-        | {
-            "device": name,
-            "idle_s": round(device.energy.idle(seconds), 3),
-            "energy_j": None if joules is None else round(joules, 3),
-            **{f"{phase}_j": None if phases is None else round(phases[phase], 3) for phase in energy.PHASES},
-            "joules_per_update": None if joules is None or not device.applied else round(joules / device.applied, 3),
-            "first_loss": round(device.losses[0][1], 6) if device.losses else None,
-            "last_loss": round(device.losses[-1][1], 6) if device.losses else None,
-            "mean_staleness": None if staleness is None else round(staleness, 3),
-        }
-    )
-
-
-def contributions(total: Totals) -> dict[str, float]:
-    """Device → its share of all weight that the rule gave to updates: whose data shaped the model."""
-    weights = {name: device.weight for name, device in total.devices.items()}
-    every = sum(weights.values())
-    return {name: weight / every if every else 0.0 for name, weight in weights.items()}
-
-
-def _wasted(total: Totals, device: str) -> float | None:
-    if total.energy.devices[device].watts is None:
-        return None
-    return round(math.fsum(total.energy.wasted(device).values()), 3)
-
-
-# ---- in short
+"""Accuracies for which the summary has the time, joules and bytes that they took."""
 
 
 def summary(total: Totals, target: float | None = None) -> dict[str, Any]:
-    """The figures of summary.json; ``target``: an accuracy that the run was to reach."""
+    """The figures of summary.json; ``target`` is the accuracy that the run should reach, if any."""
     rows = metric_rows(total)
     accuracies = [row["accuracy"] for row in rows if "accuracy" in row]
     staleness, spent = total.staleness, joules(total)
@@ -284,7 +76,7 @@ def scores(total: Totals) -> dict[str, dict[str, float]]:
 
 
 def to_accuracy(rows: Sequence[dict[str, Any]], target: float | None = None) -> dict[str, dict[str, Any]]:
-    """Level → the seconds, joules and bytes that it took, for the levels that were reached."""
+    """Accuracy → the seconds, joules and bytes until it was reached, for all levels that were."""
     reached = {level: to_reach(rows, level) for level in sorted({*LEVELS, *([] if target is None else [target])})}
     return {
         f"{level:g}": {"seconds": row["time_s"], "joules": row["joules"], "bytes": row["bytes"]}
@@ -294,7 +86,7 @@ def to_accuracy(rows: Sequence[dict[str, Any]], target: float | None = None) -> 
 
 
 def joules(total: Totals) -> dict[str, Any] | None:
-    """Of the whole fleet; None if a device has no power model."""
+    """Energy of the whole fleet; None if a device has no power model."""
     if not total.energy.complete:
         return None
     phases: dict[str, float] = defaultdict(float)
@@ -303,12 +95,12 @@ def joules(total: Totals) -> dict[str, Any] | None:
         for sums, found in ((phases, device.phases(total.seconds) or {}), (wasted, total.energy.wasted(name))):
             for key, spent in found.items():
                 sums[key] += spent
-    every, vain = math.fsum(phases.values()), math.fsum(wasted.values())
+    every, in_vain = math.fsum(phases.values()), math.fsum(wasted.values())
     return {
         "model": energy.MODEL,
         "total_j": round(every, 3),
         "by_phase_j": {phase: round(phases[phase], 3) for phase in energy.PHASES},
-        "wasted_j": round(vain, 3),
+        "wasted_j": round(in_vain, 3),
         "wasted_by_fate_j": {fate: round(wasted[fate], 3) for fate in sorted(wasted)},
         "lost_transfers_j": round(sum(device.lost_transfers_j for device in total.energy.devices.values()), 3),
         "joules_per_update": round(every / total.applied, 3) if total.applied else None,
@@ -316,7 +108,7 @@ def joules(total: Totals) -> dict[str, Any] | None:
 
 
 def contribution(total: Totals) -> dict[str, Any] | None:
-    """How evenly devices shaped the model; None if nobody did."""
+    """How evenly the devices contributed to the model; None if none did."""
     shares = list(contributions(total).values())
     if not any(shares):
         return None
@@ -324,15 +116,15 @@ def contribution(total: Totals) -> dict[str, Any] | None:
 
 
 def final_model(total: Totals) -> dict[str, Any] | None:
-    """On how many devices the final model is, and how long that took; None for rules that do not hand it out."""
-    if not total.handed_out:
+    """How many devices have the final model, and how long that took; None if it was not broadcast."""
+    if not total.final_sent:
         return None
-    began, ended = min(total.handed_out.values()), max(total.has_final.values(), default=total.seconds)
-    return {"on": len(total.has_final), "of": len(total.handed_out), "seconds": round(ended - began, 3)}
+    began, ended = min(total.final_sent.values()), max(total.final_received.values(), default=total.seconds)
+    return {"on": len(total.final_received), "of": len(total.final_sent), "seconds": round(ended - began, 3)}
 
 
 def computing(total: Totals) -> dict[str, Any] | None:
-    """Seconds of computing asked for and obtained, and the device that was slowed most; None if none was paced."""
+    """Seconds of computing, asked and obtained, and the most delayed device; None if no device has a fixed speed."""
     paced = {name: device for name, device in total.devices.items() if device.asked_s > 0}
     if not paced:
         return None
@@ -343,7 +135,3 @@ def computing(total: Totals) -> dict[str, Any] | None:
         "slowest": worst,
         "slowest_ratio": round(paced[worst].obtained_s / paced[worst].asked_s, 4),
     }
-
-
-def mean(values: Sequence[int]) -> float | None:
-    return sum(values) / len(values) if values else None

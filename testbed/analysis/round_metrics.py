@@ -9,9 +9,10 @@ Measures of round t, over its devices C_t
     wall-clock      T_cum(k) = Σ_{t≤k} (max τ_c − min τ_c)
     energy proxy    E_proxy(k) = Σ_{t≤k} Σ_{c∈C_t} P_c τ_c
 
-The paper's figures were drawn by a program that sums max τ_c instead, and multiplies that by one power: they show other
-numbers than its definitions do. The definitions are kept here, beside the seconds that really passed and the joules of
-the whole fleet: T_cum leaves out the time in which all compute, and E_proxy idle devices, links and abandoned work.
+The program that drew the paper's figures sums max τ_c instead and multiplies it by one power, so that they differ from
+the paper's definitions. This module follows the definitions. Other files have the seconds that really passed and the
+joules of the whole fleet: T_cum leaves out the time in which all devices compute; E_proxy leaves out idle devices,
+links and abandoned work.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ COLUMNS = ("round", "time_s", "devices", "fastest_s", "slowest_s", "delay_s", "c
 
 
 def rows(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """Rows of rounds.csv; none where the rule has no rounds. Without the watts of a device, there are no joules."""
+    """Rows of rounds.csv; none if the strategy has no rounds. Without the watts of each device there are no joules."""
     watts: dict[str, float | None] = {}
     found: list[dict[str, Any]] = []
     cumulative, energy = 0.0, 0.0
@@ -57,7 +58,7 @@ def rows(events: Iterable[Event]) -> list[dict[str, Any]]:
 
 
 def summary(found: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The last row in short, for summary.json; None where there are no rounds."""
+    """The sums of the last row, for summary.json; None if there are no rounds."""
     if not found:
         return None
     last = found[-1]

@@ -1,8 +1,8 @@
-"""What each device did when: spans of time, out of the events of a trace.
+"""The state of each device over time: spans, computed from the events of a trace.
 
-Spans of one device may overlap: a restarted device downloads beside its old work. Whatever a suspension holds up is
-told in pieces, before and after it. A transfer that was cut off, by a newer model or by the end of the run, leaves no
-event and no span.
+Spans of one device may overlap: a restarted device downloads while its old job still computes. Work that a suspension
+interrupts has one span before and one after it. A transfer that was cut off by a newer model or by the end of the run
+leaves no event and no span.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ DOWNLOAD, COMPUTING, UPLOAD, SUSPENDED, ABANDONED, DEAD, WAITING = (
     "waiting",
 )
 STATES = (DOWNLOAD, COMPUTING, UPLOAD, SUSPENDED, ABANDONED, DEAD, WAITING)
-"""``abandoned``: computing that was thrown away for a newer model, or cut off by the end of the run. ``waiting``:
-computed, and not granted a rate to upload with.
+"""``abandoned``: computing that was discarded for a newer model or cut off by the end of the run. ``waiting``: the
+update is ready, but the device has no grant to upload it.
 """
 
 
 class Span(NamedTuple):
-    """From ``start`` to ``end``, in emulated seconds."""
+    """A device is in one state from ``start`` to ``end``, in emulated seconds."""
 
     device: str
     state: str
     start: float
     end: float
     ticket: int
-    """0 where it belongs to none."""
+    """0 if it belongs to no ticket."""
     lost: bool = False
-    """A transfer that did not get through."""
+    """Whether it is a lost transfer."""
 
     @property
     def seconds(self) -> float:
@@ -47,15 +47,15 @@ class Span(NamedTuple):
 
 
 class Timeline:
-    """Takes the events of a trace, one after another, and gives the spans that have become known."""
+    """Takes the events of a trace one after another and yields the spans that are then known."""
 
     def __init__(self) -> None:
-        self._hangs: dict[str, list[trace.Suspended]] = {}
-        """Of each device, in order."""
+        self._suspensions: dict[str, list[trace.Suspended]] = {}
+        """Device → its suspensions and absences, in order."""
         self._trained: dict[str, int] = {}
         self._died: dict[str, float] = {}
         self._asked: dict[str, trace.Asked] = {}
-        """Who waits for a grant."""
+        """Device → its request for a grant, while it waits."""
         self._granted: dict[str, int] = {}
         """Device → its last ticket that was granted a rate."""
 
@@ -66,7 +66,7 @@ class Timeline:
             case trace.Uploaded():
                 yield from self._transferred(event, UPLOAD)
             case trace.Suspended():
-                self._hangs.setdefault(event.device, []).append(event)
+                self._suspensions.setdefault(event.device, []).append(event)
                 yield Span(event.device, SUSPENDED, event.since, event.t, event.ticket)
             case trace.Trained():
                 self._trained[event.device] = event.ticket
@@ -89,14 +89,14 @@ class Timeline:
                 pass
 
     def end(self, moment: float) -> Iterator[Span]:
-        """The run is over: who is dead or waits has done so until then."""
+        """The spans of devices that are dead or wait at the end of the run."""
         for device in list(self._asked):
             yield from self._waited(device, moment)
         for device in list(self._died):
             yield from self._dead(device, moment)
 
     def _transferred(self, event: trace.TransferEvent, state: str) -> Iterator[Span]:
-        """A device that is away holds up its transfers; one that only hangs in its computing does not."""
+        """Spans of a transfer: an absence interrupts it, a suspension of the computing does not."""
         end, absent = event.sent + event.obtained, event.absent or 0.0
         pieces = [(event.sent, end)] if end > event.sent else []
         if absent:
@@ -114,7 +114,7 @@ class Timeline:
 
     def _latest(self, device: str) -> Iterator[trace.Suspended]:
         """The suspensions of a device, the last one first."""
-        return reversed(self._hangs.get(device, []))
+        return reversed(self._suspensions.get(device, []))
 
     def _waited(self, device: str, until: float) -> Iterator[Span]:
         asked = self._asked.pop(device, None)
@@ -128,10 +128,10 @@ class Timeline:
 
 
 def _pieces(end: float, seconds: float, suspensions: Iterable[trace.Suspended]) -> list[tuple[float, float]]:
-    """So many seconds up to ``end``, laid out around suspensions.
+    """Pieces with a total length of ``seconds`` that end at ``end`` and leave out the suspensions.
 
-    From the end backwards: a device tells of its return, and of the end of a job, some time after it, so that the
-    moments of a job and of its suspensions do not fit exactly.
+    They are laid out backwards from the end: a device reports the end of a suspension and of a job a moment later, so
+    that the moments of a job and of its suspensions do not fit exactly.
     """
     pieces = []
     for suspension in suspensions:
@@ -146,10 +146,10 @@ def _pieces(end: float, seconds: float, suspensions: Iterable[trace.Suspended]) 
 
 
 def spans(events: Iterable[Event], ended: float | None = None) -> Iterator[Span]:
-    """All spans of a trace, in the order in which they became known."""
+    """All spans of a trace, in the order in which they become known."""
     timeline, last = Timeline(), 0.0
     for event in events:
-        if not isinstance(event, trace.Scored):  # may be known after the end
+        if not isinstance(event, trace.Scored):  # a score may come after the end
             last = event.t if isinstance(event, trace.Stopped) else max(last, event.t)
         yield from timeline.take(event)
     yield from timeline.end(last if ended is None else ended)

@@ -1,4 +1,4 @@
-"""The trace of a run, found by its folder or its file, and read with more care than a run itself needs."""
+"""Finding the trace of a run by its folder or file, and reading it with checks for files that users name."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from testbed.analysis.totals import Totals, totals
 from testbed.common.errors import UserError
 from testbed.history import trace
 from testbed.history.trace import Event, TraceError
-from testbed.wire.messages import range_of
+from testbed.wire.ticket_ranges import range_of
 
 _NAMES = ("trace.jsonl", "trace.jsonl.gz")
-_UNKNOWN = "its schema and units: take the whole trace of the run"
+_UNKNOWN = "its schema and units are unknown; use the whole trace of the run"
 _ORDERED = frozenset((trace.Dispatched, trace.Arrived, trace.Aggregated))
-"""What the aggregator does, in the order in which it counts. What devices and cluster heads report comes when it comes.
-"""
+"""Events of the aggregator: their times never decrease. Reports of devices and cluster heads may come in any order."""
 
 
 def is_run(place: Path) -> bool:
-    """Whether a user means a run, and not a rate or availability."""
+    """Whether a user names a run, not a recorded rate or availability."""
     return place.is_dir() or place.name.removesuffix(".gz").endswith(".jsonl")
 
 
 def file_of(place: Path) -> Path:
-    """The trace file of a run folder; a trace file itself."""
+    """The trace file of a run folder, or ``place`` itself if it is a file. Raises UserError if there is none."""
     if not place.exists():
-        raise UserError(f"{place}: there is no such run folder or trace; runs are kept in runs/, or where --out said")
+        raise UserError(f"{place}: there is no such run folder or trace; runs are in runs/, or in the folder of --out")
     if place.is_file():
         return place
     found = _in_folder(place)
@@ -44,17 +43,14 @@ def _in_folder(folder: Path) -> Path | None:
 
 
 def events(path: Path, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
-    """Events of a trace file; one whose times run backwards, or that does not say what it is, is refused.
-
-    Raises UserError.
-    """
+    """The events of a trace file. Raises UserError if its times run backwards or it has no header."""
     number, last = 0, 0.0
     begun, heads = False, set[int]()
     try:
         for number, event in enumerate(trace.read(path, torn), 1):
             if not begun and not isinstance(event, trace.Refusal):
                 if not isinstance(event, trace.Header):
-                    raise UserError(f"{path}, line {number}: no header comes before it, so nobody knows {_UNKNOWN}")
+                    raise UserError(f"{path}, line {number}: no header comes before it, so that {_UNKNOWN}")
                 begun = True
             if isinstance(event, trace.Grouped):
                 heads.add(event.ticket_range)
@@ -74,11 +70,11 @@ def read_totals(
     torn: Callable[[int], None] = lambda line: None,
     watch: Callable[[Iterator[Event]], Iterator[Event]] = lambda events: events,
 ) -> tuple[trace.Header, Totals]:
-    """What the trace of a run that began adds up to; events go through ``watch`` on their way. Raises UserError."""
+    """The header and the totals of a trace; all events pass through ``watch``. Raises UserError if there are none."""
     try:
         total = totals(watch(events(path, torn)))
     except (KeyError, ValueError) as error:
-        raise UserError(f"{path}: does not add up ({error}); choose another run") from None
+        raise UserError(f"{path}: its events are inconsistent ({error}); choose another run") from None
     if total.header is None:
-        raise UserError(f"{path}: has no header, so nobody can say which rule it was; choose another run")
+        raise UserError(f"{path}: has no header, so that its strategy is unknown; choose another run")
     return total.header, total

@@ -1,4 +1,4 @@
-"""Figures of a comparison: the metric over seconds, joules and bytes. Needs matplotlib, and so does importing this."""
+"""Figures of a comparison: the metric over seconds, joules and bytes. Importing this module imports matplotlib."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from testbed.report.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE,
 
 _COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, INK)
 _STYLES = ("solid", "dashed", "dashdot", "dotted")
-"""Beside the colours, for whoever prints in black and white; after 28 groups, both begin anew together."""
+"""In addition to colours, for printing in black and white; the combinations repeat after 28 groups."""
 _WIDTH, _HEIGHT = 3.6, 2.4
-"""Inches: three beside one another on a desk, and letters of a legible size on a phone."""
+"""Inches: three figures side by side on a screen, with legible text on a phone."""
 _LINE_INCHES = 0.19
-"""Of the legend."""
+"""Height of a line of the legend."""
 
 
 def draw(table: Mapping[str, Any], runs: Sequence[ComparedRun]) -> Iterator[ReportFigure]:
-    """Within ``figures.style.style()``."""
+    """Draw all figures; call it within ``figures.style.style()``."""
     groups = [row["group"] for row in table["runs"]]
     for axis in AXES:
         if found := curves(runs, groups, axis, table["metric"]):

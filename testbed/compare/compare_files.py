@@ -1,4 +1,4 @@
-"""The files of a comparison: tables for papers and for machines, figures, and a page that shows it all."""
+"""The files of a comparison: tables for papers and for programs, figures, and a page with everything."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _PAIR_COLUMNS = ("first", "second", "quantity", "unit", "pairs", "by", "mean", "
 
 
 def write(out: Path, table: Mapping[str, Any], runs: Sequence[ComparedRun]) -> list[Path]:
-    """All files, the page first; those of an earlier comparison in this folder are overwritten."""
-    from testbed.compare import compare_page  # and with it jinja2, for which no other command waits
+    """Write all files and return their paths, the page first; files of an earlier comparison are overwritten."""
+    from testbed.compare import compare_page  # imported late: jinja2 would slow down other commands
 
     try:
         out.mkdir(parents=True, exist_ok=True)
-        figures, on_the_page = _figures(out / "figures", table, runs)
+        figures, inline = _figures(out / "figures", table, runs)
         texts = {
-            "compare.html": compare_page.render(table, on_the_page, out),
+            "compare.html": compare_page.render(table, inline, out),
             "compare.md": _markdown(table, [path.relative_to(out) for path in figures]),
             "compare.tex": _latex(table),
         }
@@ -63,24 +63,24 @@ def write(out: Path, table: Mapping[str, Any], runs: Sequence[ComparedRun]) -> l
 
 
 def _figures(folder: Path, table: Mapping[str, Any], runs: Sequence[ComparedRun]) -> tuple[list[Path], dict[str, str]]:
-    """Files, and SVG by title for a page."""
-    from testbed.compare import compare_figures  # and with it matplotlib
+    """Draw and save the figures; returns the files, and title → SVG for the page."""
+    from testbed.compare import compare_figures  # imported late: matplotlib is slow
     from testbed.report.figures import inline_svg, style
 
     folder.mkdir(exist_ok=True)
-    files, on_the_page = list[Path](), dict[str, str]()
+    files, inline = list[Path](), dict[str, str]()
     with style.style():
         for picture in compare_figures.draw(table, runs):
             files += style.save(picture, folder)
-            on_the_page[picture.title] = inline_svg.svg(picture)
-    return files, on_the_page
+            inline[picture.title] = inline_svg.svg(picture)
+    return files, inline
 
 
-# ---- for machines
+# ---- for programs
 
 
 def _group_rows(table: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """One for each figure of each group."""
+    """One row for each quantity of each group."""
     units = _units(table)
     for group in table["groups"]:
         for quantity, found in group["values"].items():
@@ -90,7 +90,7 @@ def _group_rows(table: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
 
 
 def _pair_rows(table: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """One for each figure of every two groups: the first minus the second."""
+    """One row for each quantity of every two groups: the first minus the second."""
     units = _units(table)
     return (row | {"unit": units[row["quantity"]]} for row in table["paired"])
 
@@ -130,7 +130,7 @@ def _plain(text: str) -> str:
 
 
 def _latex(table: Mapping[str, Any]) -> str:
-    """Tabulars of the package booktabs, to be put into tables with captions."""
+    """One tabular environment per table, for the package booktabs."""
     lines = [f"% {_comment(headline(table))}", "% \\usepackage{booktabs}"]
     lines += [f"% {_comment(line)}" for line in (*table["paired_by"], *table["notes"])]
     for each in tables(table):

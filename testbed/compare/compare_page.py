@@ -1,4 +1,4 @@
-"""``compare.html``: one file that shows a comparison, without a network, by day and by night, on a phone and a desk."""
+"""``compare.html``: one file that shows a comparison, without a network, in light and dark mode, on any screen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def render(table: Mapping[str, Any], figures: Mapping[str, str], out: Path) -> str:
-    """``figures``: title → SVG, which becomes part of the page. ``out`` is the folder that it will be in."""
+    """The page as text. ``figures`` maps titles to SVG, ``out`` is the folder of the page."""
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
@@ -26,7 +26,7 @@ def render(table: Mapping[str, Any], figures: Mapping[str, str], out: Path) -> s
         headline=headline(table),
         comparison=table,
         tables=tables(table),
-        figures={title: Markup(svg) for title, svg in figures.items()},  # noqa: S704  our own, names in it are escaped
+        figures={title: Markup(svg) for title, svg in figures.items()},  # noqa: S704  names in it are escaped
         runs=list(_runs(table)),
         reports=[_report(Path(row["run"]), out) for row in table["runs"]],
     )
@@ -34,12 +34,12 @@ def render(table: Mapping[str, Any], figures: Mapping[str, str], out: Path) -> s
 
 def _runs(table: Mapping[str, Any]) -> Iterator[list[str]]:
     for row in table["runs"]:
-        figures = (row[key] for key in ("final", "best", "seconds_to_target"))
-        told = [NONE if figure is None else number(figure) for figure in figures]
-        yield [row["run"], row["group"], str(row["seed"]), row["fidelity"] or NONE, *told]
+        values = (row[key] for key in ("final", "best", "seconds_to_target"))
+        figures = [NONE if value is None else number(value) for value in values]
+        yield [row["run"], row["group"], str(row["seed"]), row["fidelity"] or NONE, *figures]
 
 
 def _report(run: Path, out: Path) -> str | None:
-    """From here to the page of one run, if it has one."""
+    """The link to the report of one run; None if it has none."""
     page = run / "report.html"
     return quote(Path(os.path.relpath(page, out)).as_posix()) if page.is_file() else None

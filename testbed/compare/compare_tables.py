@@ -1,4 +1,4 @@
-"""A comparison as tables of short texts, which terminal, page, Markdown and LaTeX show each in its own way."""
+"""A comparison as tables of short texts, for the terminal, the page, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.compare.quantities import OF_EFFORT, OF_RESULT
+from testbed.compare.quantities import COSTS, RESULTS
 
 NONE = "–"
 _FIGURES = 4
@@ -16,7 +16,7 @@ _MOST_DIGITS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTable:
-    """The first column names what a row is about, the others are figures."""
+    """The first column is the name of the row, the others are figures."""
 
     title: str
     columns: Sequence[str]
@@ -24,28 +24,28 @@ class TextTable:
 
 
 def tables(table: Mapping[str, Any]) -> list[TextTable]:
-    """Results, efforts and, where there are any, paired differences."""
+    """Results, costs and, if there are any, paired differences."""
     both = [
-        _groups(table, "What was reached", OF_RESULT, {"final": ["runs"], "seconds_to_target": ["reached it"]}),
-        _groups(table, "What it took", OF_EFFORT, {}),
+        _groups(table, "Results", RESULTS, {"final": ["runs"], "seconds_to_target": ["reached it"]}),
+        _groups(table, "Costs", COSTS, {}),
     ]
     return [*both, *([_pairs(table)] if table["paired"] else [])]
 
 
 def number(value: float) -> str:
-    """Four figures, without an exponent; a whole number has no more than it needs."""
+    """Four significant figures, without an exponent; integers have no decimals."""
     digits = 0 if float(value).is_integer() else _digits(value)
     return _signed(f"{value:.{digits}f}" if abs(value) < 10**_FIGURES else f"{value:,.0f}".replace(",", " "))
 
 
 def mean(found: Mapping[str, Any] | None, scale: float = 1.0) -> str:
-    """With as many digits as its interval leaves a meaning to."""
+    """Mean ± half of the interval, with as many digits as the interval justifies."""
     if found is None:
         return NONE
     value, half = found["mean"] / scale, None if found["half"] is None else found["half"] / scale
     if half is None:
         return number(value)
-    if not round(half, _MOST_DIGITS):  # such as what is left of rounding
+    if not round(half, _MOST_DIGITS):  # only rounding errors
         return f"{number(value)} ± 0"
     digits = _digits(half, 2)
     return _signed(f"{value:.{digits}f} ± {half:.{digits}f}")
@@ -58,7 +58,7 @@ def p_value(p: float) -> str:
 def _groups(
     table: Mapping[str, Any], title: str, keys: Sequence[str], before: Mapping[str, Sequence[str]]
 ) -> TextTable:
-    """A row for each group; a figure that no run has is left out. ``before``: columns that count runs."""
+    """A row for each group; a quantity that no run has is left out. ``before``: columns that count runs."""
     quantities = {quantity["key"]: quantity for quantity in table["quantities"]}
     known = [key for key in keys if any(group["values"][key] is not None for group in table["groups"])]
     columns = [column for key in known for column in (*before.get(key, ()), quantities[key]["title"])]
@@ -71,7 +71,7 @@ def _groups(
             for cell in (*(counts[key] if key in before else ()), mean(group["values"][key], quantities[key]["scale"]))
         ]
         rows.append([group["label"], *cells])
-    return TextTable(title=title, columns=["rule", *columns], rows=rows)
+    return TextTable(title=title, columns=["strategy", *columns], rows=rows)
 
 
 def _pairs(table: Mapping[str, Any]) -> TextTable:
@@ -92,7 +92,7 @@ def _pairs(table: Mapping[str, Any]) -> TextTable:
 
 
 def _digits(value: float, figures: int = _FIGURES) -> int:
-    """Behind the point, so that a value has so many figures."""
+    """Decimals with which a value has this many significant figures."""
     if value == 0 or not math.isfinite(value):
         return 0
     return min(_MOST_DIGITS, max(0, figures - 1 - math.floor(math.log10(abs(value)))))

@@ -1,4 +1,4 @@
-"""What a user reads of a comparison on the terminal."""
+"""A comparison on the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def show(console: Console, table: Mapping[str, Any]) -> None:
 
 
 def headline(table: Mapping[str, Any]) -> str:
-    """What is compared, by what."""
+    """The number of runs and groups, and the target, in a sentence."""
     runs, groups = len(table["runs"]), len(table["groups"])
     better = "at most" if table["lower"] else "at least"
     return (
@@ -37,7 +37,7 @@ def headline(table: Mapping[str, Any]) -> str:
 
 
 def _fitting(console: Console, each: TextTable) -> Table:
-    """On a narrow terminal, an interval stands below its mean: a number that is cut off would be another number."""
+    """The table; on a narrow terminal with intervals below their means, so that no number is cut off."""
     wide = _shown(each, " ± ")
     needed = console.measure(wide, options=console.options.update(width=_ENDLESS)).maximum
     return wide if needed <= console.width else _shown(each, "\n± ")

@@ -1,4 +1,4 @@
-"""A run, as far as a comparison is concerned with it: by its trace, and what its folder says beside it."""
+"""The runs of a comparison: what it needs from the trace and the other files of each run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis import metrics, trace_reading
+from testbed.analysis import metrics, run_tables, trace_reading
 from testbed.common.errors import UserError
 from testbed.history import trace
 from testbed.runs import run_files, sweep_state
@@ -21,27 +21,27 @@ class ComparedRun:
     """One run. Everything in it is in emulated seconds."""
 
     place: Path
-    """Its folder, or its trace file where that lies about without one."""
+    """Its folder, or its trace file if that is not in a run folder."""
     header: trace.Header
     rows: Sequence[Mapping[str, Any]]
-    """Of metrics.csv: one for each version that was scored."""
+    """Rows of metrics.csv: one for each scored version."""
     summary: Mapping[str, Any]
     devices: tuple[str, ...]
     profile: Mapping[str, Any] | None
-    """None where there is no profile.toml: then only the rule and its parameters are known."""
+    """None without a profile.toml: then only the strategy and its parameters are known."""
     recorded: Path | None
-    """The run whose delays this one met again."""
+    """The run that this one replayed."""
     fidelity: str | None
     """The verdict of its certificate, if it has one."""
     notes: tuple[str, ...]
 
     @property
     def metrics(self) -> set[str]:
-        """Scored at least once."""
+        """The metrics that were scored at least once."""
         return {name for row in self.rows for name in row} - set(_NO_METRICS)
 
     def setting(self, section: str, key: str) -> Any:
-        """None where its profile does not tell; it may be any file of that name."""
+        """A value of its profile; None if it has no such key (profile.toml may be any file)."""
         return _setting(self.profile, section, key)
 
 
@@ -49,19 +49,19 @@ _NO_METRICS = ("time_s", "host_s", "version", "joules", "bytes")
 
 
 def read(places: Iterable[Path]) -> list[ComparedRun]:
-    """Runs in the order in which they are named; one that is named twice counts once. Raises UserError."""
+    """Read runs in the given order, each once. Raises UserError if one cannot be read."""
     found = list(dict.fromkeys(file.resolve() for place in places for file in _files(place)))
     return [_read(path) for path in found]
 
 
 def _files(place: Path) -> Iterator[Path]:
-    """The folder of a sweep stands for the runs that it has finished."""
+    """The trace files of a place: the folder of a sweep stands for its finished runs."""
     if not (place / sweep_state.NAME).is_file():
         yield trace_reading.file_of(place)
         return
     runs = sweep_state.finished_runs(place)
     if not runs:
-        raise UserError(f"{place}: no run of this sweep is finished; repeat its command, it goes on where it stopped")
+        raise UserError(f"{place}: no run of this sweep is finished; repeat its command, which continues it")
     yield from map(trace_reading.file_of, runs)
 
 
@@ -71,12 +71,12 @@ def _read(path: Path) -> ComparedRun:
     place, found = _place(path), run_files.read(path, notes.append)
     notes = [torn_note(path, line) for line in torn] + [f"{place}: {note}" for note in notes]
     if total.stopped is None:
-        notes.append(f"{place}: has no end: the run goes on, or was killed; it is compared as far as it goes")
+        notes.append(f"{place}: has no end: the run continues or was killed; it is compared up to its last event")
     profile = _table(found.profile)
     return ComparedRun(
         place=place,
         header=header,
-        rows=metrics.metric_rows(total),
+        rows=run_tables.metric_rows(total),
         summary=metrics.summary(total),
         devices=tuple(total.devices),
         profile=profile,
@@ -87,13 +87,13 @@ def _read(path: Path) -> ComparedRun:
 
 
 def _place(path: Path) -> Path:
-    """What a user calls a run: one place, whether its folder, its trace or its packed trace is named."""
+    """One path for a run, whether its folder, its trace or its packed trace is named."""
     path = path.resolve()
     return path.parent if run_files.is_of_a_run(path) else path
 
 
 def _table(profile: str) -> dict[str, Any] | None:
-    """None where there is none that can be read; of the latter, a note has been told."""
+    """The profile as a table; None if there is none or it cannot be read (which a note says)."""
     try:
         return tomllib.loads(profile) if profile else None
     except ValueError:
@@ -101,9 +101,9 @@ def _table(profile: str) -> dict[str, Any] | None:
 
 
 def _recorded(found: RunFiles, profile: Mapping[str, Any] | None) -> Path | None:
-    """By its certificate or, if it was killed before it had one, by its profile."""
-    told = _setting(profile, "replay", "trace") if found.replayed is None else found.replayed.trace
-    return _place(Path(told)) if isinstance(told, str) and "\0" not in told else None
+    """The replayed run, by the replay certificate or, without one, by the profile."""
+    named = _setting(profile, "replay", "trace") if found.replayed is None else found.replayed.trace
+    return _place(Path(named)) if isinstance(named, str) and "\0" not in named else None
 
 
 def _setting(profile: Mapping[str, Any] | None, section: str, key: str) -> Any:

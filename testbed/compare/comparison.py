@@ -1,4 +1,4 @@
-"""From runs to plain values: groups with means and intervals, paired differences, and what a reader must know."""
+"""A comparison as plain values: groups with means and intervals, paired differences, and notes for the reader."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from testbed.analysis import energy
 from testbed.compare import interval, pairing, settings, sign_flip
 from testbed.compare.compared_runs import ComparedRun
 from testbed.compare.goal import Goal
-from testbed.compare.pairing import Fate, PairedDifference
+from testbed.compare.pairing import Conditions, PairedDifference
 from testbed.compare.quantities import of_run, quantities
 
 _USUAL_P = 0.05
 
 
 def compare(runs: Sequence[ComparedRun], goal: Goal) -> dict[str, Any]:
-    """Everything there is to say about these runs."""
-    groups, apart = settings.labels(runs)
-    values, fates = [of_run(run, goal) for run in runs], pairing.fates(runs)
-    found = list(pairing.differences(groups, fates, values))
+    """The whole comparison of these runs, as the command prints it in JSON."""
+    groups, differing = settings.labels(runs)
+    values, conditions = [of_run(run, goal) for run in runs], pairing.conditions_of(runs)
+    found = list(pairing.differences(groups, conditions, values))
     return {
         "metric": goal.metric,
         "lower": goal.lower,
@@ -37,8 +37,8 @@ def compare(runs: Sequence[ComparedRun], goal: Goal) -> dict[str, Any]:
         ],
         "notes": [
             *(note for run in runs for note in run.notes),
-            *apart,
-            *_about_runs(runs, groups, fates),
+            *differing,
+            *_about_runs(runs, groups, conditions),
             *_about_values(runs, values, goal),
             *_about_pairs(groups, found),
         ],
@@ -63,23 +63,23 @@ def _group(
     }
 
 
-# ---- what a reader must know
+# ---- notes for the reader
 
 
-def _about_runs(runs: Sequence[ComparedRun], groups: Sequence[str], fates: Sequence[Fate]) -> Iterator[str]:
+def _about_runs(runs: Sequence[ComparedRun], groups: Sequence[str], conditions: Sequence[Conditions]) -> Iterator[str]:
     bare = [str(run.place) for run in runs if run.profile is None]
     if bare:
-        yield f"no profile.toml, so that only the rule's parameters are known: {', '.join(bare)}"
+        yield f"no profile.toml, so that only the strategy's parameters are known: {', '.join(bare)}"
     failed = sum(run.fidelity == "FAIL" for run in runs)
     if failed:
         yield (
-            f"the certificate of {failed} of {len(runs)} runs says FAIL (runs.csv tells which): the host did not keep"
-            " up, and their seconds are not to be relied on"
+            f"the certificate of {failed} of {len(runs)} runs is FAIL (see runs.csv): the host was too slow, and their"
+            " seconds are not reliable"
         )
-    for (group, fate), count in Counter(zip(groups, fates, strict=True)).items():
+    for (group, own), count in Counter(zip(groups, conditions, strict=True)).items():
         if count > 1:
-            seed = next(run.header.seed for run, each in zip(runs, fates, strict=True) if each == fate)
-            yield f"{group}: {count} runs have seed {seed}; they are not independent, and the interval is too narrow"
+            seed = next(run.header.seed for run, each in zip(runs, conditions, strict=True) if each == own)
+            yield f"{group}: {count} runs have seed {seed}; they are not independent, so the interval is too narrow"
 
 
 def _about_values(
@@ -92,14 +92,14 @@ def _about_values(
     untrained = sum(goal.reached_untrained(run) for run in runs)
     if untrained:
         yield (
-            f"the initial model of {untrained} of {len(runs)} runs has {goal.metric} {goal.target:g} already: that they"
-            " reached it says nothing; name another with --target"
+            f"the initial model of {untrained} of {len(runs)} runs already has {goal.metric} {goal.target:g}, so that"
+            " reaching it means nothing; name another with --target"
         )
     reached = sum(table["seconds_to_target"] is not None for table in values)
     if reached < len(values):
         yield (
-            f"{reached} of {len(values)} runs reached {goal.metric} {goal.target:g}; what that took is the mean over"
-            " those that did, and says nothing about the others"
+            f"{reached} of {len(values)} runs reached {goal.metric} {goal.target:g}; the means of seconds, joules and"
+            " bytes to it are over these runs only"
         )
 
 
@@ -107,19 +107,19 @@ def _about_pairs(groups: Sequence[str], found: Sequence[PairedDifference]) -> It
     if len(set(groups)) < 2:
         return
     if not found:
-        yield "no pairs: no two runs of different groups have the same seed and fleet, or met the same recorded run"
+        yield "no pairs: no two runs of different groups have the same seed and fleet, or replay the same run"
         return
     most = max(difference.pairs for difference in found)
     if sign_flip.smallest(most) > _USUAL_P:
         yield (
-            f"with {_count(most, 'pair')}, p cannot be below {sign_flip.smallest(most):g}, however different two rules"
-            f" are; for {_USUAL_P:g} it takes {sign_flip.pairs_for(_USUAL_P)}"
+            f"with {_count(most, 'pair')}, p cannot be below {sign_flip.smallest(most):g}, however different two"
+            f" strategies are; p ≤ {_USUAL_P:g} needs {sign_flip.pairs_for(_USUAL_P)} pairs"
         )
     able = sum(difference.smallest_p <= _USUAL_P for difference in found)
     if able > 1:
         yield (
-            f"{able} tests can give p ≤ {_USUAL_P:g}: with rules that are all alike, about {able * _USUAL_P:.2g} of"
-            " them would, by chance"
+            f"{able} tests can give p ≤ {_USUAL_P:g}: if all strategies were equal, about {able * _USUAL_P:.2g} of them"
+            " would, by chance"
         )
 
 

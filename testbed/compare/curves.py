@@ -1,4 +1,4 @@
-"""The metric over seconds, joules and bytes: the mean of a group's runs, and the range that they span."""
+"""The metric over seconds, joules and bytes: mean, lowest and highest value of the runs of a group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _POINTS = 200
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
     column: str
-    """Of metrics.csv."""
+    """A column of metrics.csv."""
     name: str
     title: str
     scale: float = 1.0
@@ -25,13 +25,13 @@ class Axis:
 AXES = (
     Axis(column="time_s", name="seconds", title="emulated seconds"),
     Axis(column="joules", name="joules", title=f"{JOULES} of the whole fleet"),
-    Axis(column="bytes", name="bytes", title="megabytes moved", scale=1e6),
+    Axis(column="bytes", name="bytes", title="megabytes transferred", scale=1e6),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricCurve:
-    """Of one group."""
+    """The curve of one group."""
 
     label: str
     runs: int
@@ -42,8 +42,9 @@ class MetricCurve:
 
 
 def curves(runs: Sequence[ComparedRun], groups: Sequence[str], axis: Axis, metric: str) -> list[MetricCurve]:
-    """One for each group that has anything on this axis. A line goes as far as every run of its group does: beyond,
-    its mean would be one of fewer runs, and would jump where one ends.
+    """One curve for each group with values on this axis.
+
+    A curve ends where the first run of its group ends: later, it would be the mean of fewer runs and would jump.
     """
     found = []
     for label in dict.fromkeys(groups):
@@ -70,7 +71,7 @@ def curves(runs: Sequence[ComparedRun], groups: Sequence[str], axis: Axis, metri
 
 
 def _line(run: ComparedRun, axis: Axis, metric: str) -> tuple[list[float], list[float]] | None:
-    """Its scores; None if the run cannot tell what they took."""
+    """The scores of a run; None if it has no values on this axis."""
     rows = [row for row in run.rows if metric in row]
     if not rows or any(row.get(axis.column) is None for row in rows):
         return None

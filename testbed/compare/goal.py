@@ -1,4 +1,4 @@
-"""What runs are measured by: a metric, which way it should go, and the value that is to be reached."""
+"""The goal of a comparison: a metric, whether more or less of it is better, and the target value."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from testbed.common.errors import UserError
 from testbed.compare.compared_runs import ComparedRun
 
 DEFAULT_METRIC, OTHERWISE = "accuracy", "loss"
-"""What counts unless another is asked for: the second where a task knows nothing of the first."""
+"""The default metric, and the one for tasks without it."""
 _LESS_IS_BETTER = ("loss", "error", "mae", "mse", "perplexity")
-"""How metrics end of which less is better."""
+"""Endings of metrics for which less is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Goal:
     """Whether less of it is better."""
     target: float
     because: str
-    """Why this target."""
+    """Why this target was chosen."""
 
     @property
     def best(self) -> Callable[[Iterable[float]], float]:
@@ -37,7 +37,7 @@ class Goal:
         return value < other if self.lower else value > other
 
     def reached(self, run: ComparedRun) -> Mapping[str, Any] | None:
-        """The row of the first version that was good enough."""
+        """The row of the first version that reached the target; None if none did."""
         scored = (row for row in run.rows if self.metric in row)
         return next((row for row in scored if self._enough(row[self.metric])), None)
 
@@ -45,13 +45,13 @@ class Goal:
         return value <= self.target if self.lower else value >= self.target
 
     def reached_untrained(self, run: ComparedRun) -> bool:
-        """By version 0, which nobody has trained."""
+        """Whether version 0, which is not trained, reached the target."""
         row = self.reached(run)
         return row is not None and row["version"] == 0
 
 
 def choose(runs: Sequence[ComparedRun], metric: str | None, lower: bool | None, target: float | None) -> Goal:
-    """Raises UserError where runs have nothing in common that could be compared, or nobody reached the target."""
+    """The goal for these runs. Raises UserError if they have no common task or metric, or none reached the target."""
     _check_task(runs)
     if metric is None:
         metric = DEFAULT_METRIC if any(DEFAULT_METRIC in run.metrics for run in runs) else OTHERWISE
@@ -62,15 +62,16 @@ def choose(runs: Sequence[ComparedRun], metric: str | None, lower: bool | None, 
     if all(goal.reached(run) is None for run in runs):
         best = goal.best(value for run in runs for value in goal.values(run))
         raise UserError(
-            f"--target {value:g}: no run reached this {metric}, the best was {best:g}; choose one that some run"
-            " reached, or leave it out"
+            f"--target {value:g}: no run reached this {metric}, the best was {best:g}; choose a value that a run"
+            " reached, or omit the option"
         )
     return goal
 
 
 def _usual(runs: Sequence[ComparedRun], metric: str, lower: bool) -> tuple[float, str]:
-    """What the profiles wanted, if anybody got there; else what all of them reached. Better than what they began with,
-    if that can be.
+    """The default target: that of the profiles if a run reached it, else one that all runs reached.
+
+    If possible, it is better than the scores of the initial models.
     """
     goal = Goal(metric=metric, lower=lower, target=0.0, because="")
     every = [goal.best(goal.values(run)) for run in runs]
@@ -91,14 +92,14 @@ def _usual(runs: Sequence[ComparedRun], metric: str, lower: bool) -> tuple[float
 
 
 def _wanted(runs: Sequence[ComparedRun]) -> float | None:
-    """The accuracy that all profiles name."""
+    """The target accuracy of all profiles; None if they differ or have none."""
     first, *others = (run.setting("stop", "target_accuracy") for run in runs)
     is_number = isinstance(first, int | float) and not isinstance(first, bool)
     return float(first) if is_number and all(other == first for other in others) else None
 
 
 def _rounded(value: float, lower: bool) -> float:
-    """To three figures, and to the side on which it is still reached."""
+    """The value with three significant figures, rounded so that it is still reached."""
     if value == 0:
         return value
     step = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
@@ -127,11 +128,11 @@ def _task(run: ComparedRun) -> str | None:
 def _check_metric(runs: Sequence[ComparedRun], metric: str) -> None:
     for run in runs:
         if not run.rows:
-            raise UserError(f"{run.place}: none of its versions was scored; leave it out, or run it for longer")
+            raise UserError(f"{run.place}: none of its versions was scored; omit it, or run it for longer")
     without = next((run for run in runs if metric not in run.metrics), None)
     if without is not None:
         common = sorted(set.intersection(*(run.metrics for run in runs)))
-        remedy = f"take --metric {common[0]}" if common else "compare runs of one task"
+        remedy = f"use --metric {common[0]}" if common else "compare runs of one task"
         named = f"; all runs have {', '.join(common)}" if common else "; no metric is common to all runs"
         raise UserError(f"{without.place}: has no {metric}{named}: {remedy}")
 

@@ -1,4 +1,4 @@
-"""The mean of a few runs, and how far it may be off."""
+"""The mean of a few runs with its 95 % interval."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NORMAL = 1.959964
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
-    """``half`` is half the width of the 95 % interval; None of one run, which tells nothing about the next."""
+    """``half`` is half the width of the 95 % interval; None for one run, which has no variance."""
 
     count: int
     mean: float
@@ -56,7 +56,7 @@ class Mean:
 
 
 def mean(values: Sequence[float]) -> Mean | None:
-    """With the interval that covers the true mean in 95 of 100 such experiments, if values scatter normally."""
+    """The mean with the interval that covers the true mean in 95 % of such experiments, for normal values."""
     if not values:
         return None
     count, middle = len(values), math.fsum(values) / len(values)
@@ -67,7 +67,7 @@ def mean(values: Sequence[float]) -> Mean | None:
 
 
 def student(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t; beyond the table by its expansion around the normal one."""
+    """The 97.5 % quantile of Student's t; beyond the table, by its expansion around the normal quantile."""
     if freedom <= len(_T):
         return _T[freedom - 1]
     z = _NORMAL

@@ -1,4 +1,4 @@
-"""Paired differences: runs of two groups that met the same fate, and how the groups differ on it."""
+"""Paired differences: how two groups differ in runs with the same conditions (delays and faults)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from testbed.compare.quantities import PAIRED
 
 TRACE, SEED = "trace", "seed"
 BASIS = {
-    TRACE: "pairs are runs of one seed that met the delays of the same recorded run",
-    SEED: "pairs are runs of one seed and fleet: what is drawn by the seed befell both, what the host did differs",
+    TRACE: "pairs are runs with the same seed that replay the same recorded run",
+    SEED: "pairs are runs with the same seed and fleet: faults drawn by the seed are equal, delays of the host differ",
 }
 
-Fate = tuple[object, ...]
-"""Of runs that can be paired, the same; its first entry says why."""
+Conditions = tuple[object, ...]
+"""Equal for runs that can be paired; the first entry says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """Of the first group minus the second."""
+    """The mean difference of a quantity, the first group minus the second, with its test."""
 
     first: str
     second: str
@@ -35,9 +35,9 @@ class PairedDifference:
     smallest_p: float
 
 
-def fates(runs: Sequence[ComparedRun]) -> list[Fate]:
-    """What each run met: the delays of a recorded run, if it replayed one or was itself replayed by another of these
-    runs; else what was drawn by its seed.
+def conditions_of(runs: Sequence[ComparedRun]) -> list[Conditions]:
+    """The conditions of each run: those of a recorded run, if it replayed one or was itself replayed by another of
+    these runs; otherwise those that its seed and fleet determine.
     """
     replayed = {run.recorded for run in runs}
     return [
@@ -49,43 +49,43 @@ def fates(runs: Sequence[ComparedRun]) -> list[Fate]:
 
 
 def differences(
-    groups: Sequence[str], fates: Sequence[Fate], values: Sequence[Mapping[str, float | None]]
+    groups: Sequence[str], conditions: Sequence[Conditions], values: Sequence[Mapping[str, float | None]]
 ) -> Iterator[PairedDifference]:
-    """Of every two groups that share a fate, for every quantity. The three are one entry for each run.
+    """Differences for every quantity and every two groups with common conditions.
 
-    Runs of one group and one fate are replicas: their mean counts as one.
+    Each argument has one entry per run. Runs of one group with the same conditions are replicas: their mean counts.
     """
     for first, second in combinations(dict.fromkeys(groups), 2):
         for quantity in PAIRED:
-            mine, yours = (_by_fate(each, quantity, groups, fates, values) for each in (first, second))
-            common = [fate for fate in mine if fate in yours]
+            mine, yours = (_by_conditions(each, quantity, groups, conditions, values) for each in (first, second))
+            common = [each for each in mine if each in yours]
             if common:
-                apart = [mine[fate] - yours[fate] for fate in common]
+                apart = [mine[each] - yours[each] for each in common]
                 yield PairedDifference(
                     first=first,
                     second=second,
                     quantity=quantity,
                     pairs=len(apart),
-                    by=TRACE if all(fate[0] == TRACE for fate in common) else SEED,
+                    by=TRACE if all(each[0] == TRACE for each in common) else SEED,
                     mean=sum(apart) / len(apart),
                     p=sign_flip.p_value(apart),
                     smallest_p=sign_flip.smallest(len(apart)),
                 )
 
 
-def _by_fate(
+def _by_conditions(
     group: str,
     quantity: str,
     groups: Sequence[str],
-    fates: Sequence[Fate],
+    conditions: Sequence[Conditions],
     values: Sequence[Mapping[str, float | None]],
-) -> dict[Fate, float]:
-    found: dict[Fate, list[float]] = {}
-    for own, fate, table in zip(groups, fates, values, strict=True):
+) -> dict[Conditions, float]:
+    found: dict[Conditions, list[float]] = {}
+    for own, key, table in zip(groups, conditions, values, strict=True):
         value = table[quantity]
         if own == group and value is not None:
-            found.setdefault(fate, []).append(value)
-    return {fate: sum(each) / len(each) for fate, each in found.items()}
+            found.setdefault(key, []).append(value)
+    return {key: sum(each) / len(each) for key, each in found.items()}
 
 
 def as_rows(found: Sequence[PairedDifference]) -> list[dict[str, Any]]:

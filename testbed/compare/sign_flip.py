@@ -1,8 +1,8 @@
-"""The sign-flip permutation test: could paired differences be as large if the two were exchangeable?
+"""The sign-flip permutation test: could paired differences be as large if the two strategies were exchangeable?
 
-If two rules are alike, each difference might as well have had the other sign. p is the share of all assignments of
-signs whose mean is at least as far from 0 as the one that was found. It assumes nothing about how values scatter, and
-it cannot be small with few pairs: two of the 2ⁿ assignments are always as extreme as the most extreme finding.
+If two strategies are equal, each difference could as well have the other sign. p is the share of all assignments of
+signs whose mean is at least as far from 0 as the observed one. The test assumes no distribution. With few pairs p
+cannot be small: two of the 2ⁿ assignments are always as extreme as the most extreme observation.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ from collections.abc import Sequence
 import numpy as np
 
 EXACT_PAIRS = 16
-"""Up to so many, all 2ⁿ assignments are looked at; of more, so many drawn ones:"""
+"""Up to this number of pairs the test uses all 2ⁿ assignments."""
 DRAWN = 20_000
+"""Random assignments for more pairs."""
 _SEED = 20_000
 _ROUNDING = 1e-9
 
 
 def p_value(differences: Sequence[float]) -> float:
-    """Two-sided."""
+    """The two-sided p-value."""
     values = np.asarray(differences, dtype=np.float64)
     found = abs(values.sum())
     reach = found - _ROUNDING * np.abs(values).sum()  # sums in another order may differ in the last digit
     sums = np.abs(_signs(len(values)) @ values)
     extreme = int((sums >= reach).sum())
-    # of drawn assignments, the one that was found is one more: so p is never 0
+    # among random assignments the observed one counts, too, so that p is never 0
     return extreme / len(sums) if len(values) <= EXACT_PAIRS else (extreme + 1) / (len(sums) + 1)
 
 
 def smallest(pairs: int) -> float:
-    """The least p that so many pairs can give, however different the two are."""
+    """The smallest p that this number of pairs can give."""
     return min(1.0, 2.0 ** (1 - pairs)) if pairs <= EXACT_PAIRS else 1 / (DRAWN + 1)
 
 
 def pairs_for(p: float) -> int:
-    """How many pairs it takes for the test to be able to give at most ``p``."""
+    """The smallest number of pairs with which the test can give at most ``p``."""
     return next(pairs for pairs in range(1, EXACT_PAIRS + 2) if smallest(pairs) <= p)
 
 

@@ -1,4 +1,4 @@
-"""The certificate of a run: was the emulated timing obtained?"""
+"""The certificate of a run: how exact its emulated timing was."""
 
 from testbed.fidelity.certificate import Certificate, certify
 from testbed.fidelity.verdict import Invariant, Verdict

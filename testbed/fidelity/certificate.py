@@ -1,7 +1,7 @@
 """The certificate of a run: ten invariants, each a function of the trace.
 
-Times are emulated seconds unless a name says host. What the kernel does not tell is "not measured", never assumed.
-docs/adr/0007 argues how the invariants are read.
+Times are emulated seconds unless a name says host. Figures that the kernel does not provide are "not measured", never
+assumed. ADR 7 explains how each invariant is judged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Certificate:
 
 
 def certify(events: Iterable[Event], devices: Sequence[DeviceSpec]) -> Certificate:
-    """Judge a run by its trace and by what its devices were to be."""
+    """Judge a run by its trace and by the devices that its profile describes."""
     evidence = gather(events)
     specs = {device.name: device for device in devices}
     lines = (
@@ -63,7 +63,7 @@ def certify(events: Iterable[Event], devices: Sequence[DeviceSpec]) -> Certifica
     unknown = evidence.stopped is None or (
         lines[0].verdict is Verdict.NOT_MEASURED and any(device.throttle != "none" for device in devices)
     )
-    if verdict is Verdict.PASS and unknown:  # what is left would hold for a run in which nothing happened, too
+    if verdict is Verdict.PASS and unknown:  # the other invariants also hold for a run in which nothing happened
         verdict = Verdict.NOT_MEASURED
     return Certificate(
         verdict=verdict,

@@ -1,4 +1,4 @@
-"""Was the computing as fast as asked? Steps against deadlines, waiting for a core, and a witness."""
+"""Invariants about computing: deadlines of steps, waiting for a core, and the canary."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from testbed.common.stats import rank
-from testbed.fidelity.evidence import Computed, Evidence
+from testbed.fidelity.measurements import Computed, Evidence
 from testbed.fidelity.verdict import Invariant, judge, not_measured
 
 
 def step_time(evidence: Evidence) -> Invariant:
     throttled = {name: device for name, device in evidence.computed.items() if device.asked > 0 or device.misses}
     if not throttled:
-        return not_measured("step time", "no throttled device has computed anything")
+        return not_measured("step time", "no throttled device has computed a step")
     errors = [error for device in throttled.values() for error in device.errors]
     checks = sum(device.checks for device in throttled.values())
     p50, p95, p99 = (quantile_with_zeros(errors, checks, q) for q in (0.5, 0.95, 0.99))
@@ -21,7 +21,7 @@ def step_time(evidence: Evidence) -> Invariant:
     worst = max(throttled, key=lambda name: _off(throttled[name]))
     off = _off(throttled[worst])
     silent = evidence.stopped.silent if evidence.stopped is not None else []
-    unheard = f"; {len(silent)} devices, {silent[0]} among them, did not tell their last" if silent else ""
+    unheard = f"; {len(silent)} devices, such as {silent[0]}, sent no last report" if silent else ""
     return Invariant(
         name="step time",
         verdict=judge((p99, 0.05, 0.10), (missed, 0.01, 0.05), (off, 0.05, 0.10), (len(silent), 0, len(silent))),
@@ -36,15 +36,15 @@ def step_time(evidence: Evidence) -> Invariant:
             "worst_round_trips": off,
             "silent": len(silent),
         },
-        limits="p99 ≤ 5 %, missed ≤ 1 %, any device's round trips ≤ 5 % off (warn: 10, 5, 10 %), all devices heard",
+        limits="p99 ≤ 5 %, missed ≤ 1 %, each device's round trips ≤ 5 % off (warn: 10, 5, 10 %), all devices reported",
         worst=worst,
     )
 
 
 def _off(device: Computed) -> float:
-    """How far a device's round trips were off, all together, as the aggregator saw them.
+    """Relative error of the sum of a device's round trips, by the aggregator's clock.
 
-    A device that finished none is judged by its misses.
+    A device without a complete round trip is judged by its missed deadlines.
     """
     if device.trips:
         asked = sum(asked for asked, _ in device.trips)
@@ -53,7 +53,7 @@ def _off(device: Computed) -> float:
 
 
 def quantile_with_zeros(errors: Sequence[float], count: int, q: float) -> float:
-    """Of ``count`` values of which all that are not listed are zero."""
+    """The q-quantile of ``count`` values; those that are not in ``errors`` are zero."""
     zeros = max(0, count - len(errors))
     place = rank(zeros + len(errors), q)
     return 0.0 if not errors or place < zeros else sorted(errors)[place - zeros]
@@ -62,8 +62,7 @@ def quantile_with_zeros(errors: Sequence[float], count: int, q: float) -> float:
 def stolen(evidence: Evidence) -> Invariant:
     metered = {name: device for name, device in evidence.computed.items() if device.metered}
     if not metered:
-        return not_measured("stolen CPU", "the kernel does not say how long processes waited (no schedstat)")
-
+        return not_measured("stolen CPU", "the kernel does not report how long processes waited (no schedstat)")
     critical = sum(device.critical for device in metered.values())
     if critical <= 0:
         return not_measured("stolen CPU", "no device had deadlines to keep")
@@ -84,17 +83,17 @@ def stolen(evidence: Evidence) -> Invariant:
 
 def canary(evidence: Evidence) -> Invariant:
     if not evidence.canaries:
-        return not_measured("canary", "no device is paced, or the run was too short for a note")
+        return not_measured("canary", "no device is paced, or the run was too short for a sample")
     by_core: dict[int, list[float]] = defaultdict(list)
-    for note in evidence.canaries:
-        by_core[note.core].append(note.obtained / note.alone - 1.0)
-    slower = {core: sum(notes) / len(notes) for core, notes in by_core.items()}
+    for sample in evidence.canaries:
+        by_core[sample.core].append(sample.obtained / sample.alone - 1.0)
+    slower = {core: sum(samples) / len(samples) for core, samples in by_core.items()}
     worst = max(slower, key=lambda core: slower[core])
     count = len(evidence.canaries)
     return Invariant(
         name="canary",
         verdict=judge((slower[worst], 0.02, 0.05)),
-        found=f"a step took {slower[worst]:+.1%} longer in company than alone (core {worst}, {count} notes)",
-        figures={"slower": slower[worst], "core": worst, "notes": count},
+        found=f"a step took {slower[worst]:+.1%} longer during the run than alone (core {worst}, {count} samples)",
+        figures={"slower": slower[worst], "core": worst, "samples": count},
         limits="≤ 2 % (warn: 5 %)",
     )

@@ -1,94 +1,39 @@
-"""What a trace says about timing, gathered in one pass for the certificate (``testbed.fidelity``)."""
+"""Evidence about timing, gathered from a trace in one pass; the other modules of ``testbed.fidelity`` judge it.
+
+Theory of operation (ADR 7; for grants ADR 15, for cluster heads ADR 16, for resumed runs ADR 19)
+
+Everything is due at a scheduled moment, so that something is *late* only against its due moment, never against the
+moment at which a process happened to wake. Three kinds of evidence follow:
+
+Deadlines. A device checks the steps of a job against their deadlines; deadlines closer than 50 host ms are checked
+together. It reports the number of checks and each miss. The error of a stretch is |obtained ÷ asked − 1|: a miss makes
+its stretch longer by its lateness and the next one, if that ended on time, shorter by the same amount.
+Deliveries. A transfer should arrive at ``sent + asked``. An upload has arrived when the aggregator has received it, and
+not before it was due; waiting in the aggregator's queue is its service time. A download has arrived when the device
+took it from the transport. Waiting for a core is no fault of the link unless the first deadline of the job was missed.
+Handling a message before it was due is *early* and breaks causality.
+Round trips. From sending a model to handling its update, by the aggregator's clock alone, which no device can
+influence. The asked seconds are the sum of download, computing, suspensions, waiting for a grant and upload. A
+ticket is left out (−∞) if a transfer was lost or sent again, if its download waited for a suspended device, or if it
+is for a whole cluster. All round trips of a device are judged by their sum.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
+from testbed.fidelity.measurements import Delivery, Evidence
 from testbed.history import trace
 from testbed.history.trace import Event
-from testbed.wire.messages import range_of
+from testbed.wire.ticket_ranges import range_of
 
-_CLOCK_GRAIN = 1e-6
 _END_SECONDS = 0.1
-"""Host seconds: what is delivered in the last moment of a run may not be taken up any more."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Computed:
-    """The computing of one device."""
-
-    checks: int = 0
-    errors: list[float] = field(default_factory=list)
-    """|obtained ÷ asked − 1| from one checked deadline to the next, where it is not zero."""
-    misses: int = 0
-    asked: float = 0.0
-    obtained: float = 0.0
-    """Of finished jobs."""
-    trips: list[tuple[float, float]] = field(default_factory=list)
-    """Seconds asked and obtained from sending a model to taking up its update, by the aggregator's own clock, where
-    nothing was lost on the way."""
-    waited: float = 0.0
-    stolen: float = 0.0
-    critical: float = 0.0
-    """Host seconds that it waited for its core, those of them that cost it a deadline, and in which it had one."""
-    worst_job: float = 0.0
-    """Largest stolen share of one job."""
-    metered: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """A transfer that arrived, or was lost when it should have."""
-
-    device: str
-    up: bool
-    job: int
-    attempt: int
-    sent: float
-    asked: float
-    arrived: float | None
-    """When it was there; None: lost, or not seen to arrive."""
-    seen: float | None
-    """When somebody acted on it, which must not be before it was due."""
-    dropped: bool
-    absent: float = 0.0
-    """Of the seconds asked for, those for which the device was away."""
-
-    @property
-    def is_early(self) -> bool:
-        return self.seen is not None and self.seen < self.sent + self.asked - _CLOCK_GRAIN
-
-    @property
-    def late(self) -> float:
-        assert self.arrived is not None
-        return self.arrived - self.sent - self.asked
-
-
-@dataclass(slots=True, kw_only=True)
-class Evidence:
-    header: trace.Header | None = None
-    stopped: trace.Stopped | None = None
-    computed: dict[str, Computed] = field(default_factory=lambda: defaultdict(Computed))
-    deliveries: list[Delivery] = field(default_factory=list)
-    pickups: list[float] = field(default_factory=list)
-    """Seconds after it was due until a device's process took a model from the transport."""
-    handled: list[float] = field(default_factory=list)
-    """Seconds after it was due until the aggregator took an update up, others before it."""
-    loads: list[trace.Load] = field(default_factory=list)
-    canaries: list[trace.Canary] = field(default_factory=list)
-    too_early: int = 0
-    """Downloads whose way began before the aggregator sent them."""
-    out_of_order: int = 0
-    bytes_wrong: int = 0
-    settled: Counter[str] = field(default_factory=Counter)
-    dispatched: int = 0
-    settled_twice: int = 0
+"""Host seconds before the end of a run in which the aggregator may not handle every delivered update."""
 
 
 def gather(events: Iterable[Event]) -> Evidence:
+    """All measurements of a trace."""
     found = _Gatherer()
     for event in events:
         found.take(event)
@@ -101,9 +46,9 @@ class _Gatherer:
         self.evidence = Evidence()
         self._sent: dict[int, float] = {}
         self._first_sent: dict[int, float] = {}
-        """A member of a cluster may tell of a download that was lost after its head told that it was sent again."""
+        """Kept because a cluster member may report a lost download after its head reported that it was sent again."""
         self._trips: dict[int, float] = {}
-        """Seconds asked for the parts of a ticket's round trip so far, -inf where it was not a smooth one."""
+        """Ticket → seconds asked for the parts of its round trip so far; −∞ if the trip is left out."""
         self._dilation = 1.0
         self._downloads: dict[int, trace.Downloaded] = {}
         self._uploads: dict[int, trace.Uploaded] = {}
@@ -118,7 +63,7 @@ class _Gatherer:
                 evidence.header, self._dilation = event, event.dilation
             case trace.Stopped():
                 evidence.stopped = event
-            case trace.Resumed():  # devices begin anew, and may have told of what they now do once more
+            case trace.Resumed():  # devices start again, and may already have reported what they now repeat
                 self._dilation = event.dilation
                 self._downloads.clear()
                 self._uploads.clear()
@@ -146,8 +91,8 @@ class _Gatherer:
                 self._ticket(event)
 
     def close(self) -> None:
-        """An upload that was through before the end, and whose ticket nobody settled, went missing on the way."""
-        for download in self._downloads.values():  # nobody computed with it, so nothing absorbed anything
+        """Count uploads that were delivered before the end and whose ticket never ended: they disappeared."""
+        for download in self._downloads.values():  # no computing followed that could absorb its lateness
             self._delivery(download, download.sent + download.obtained, download.t)
         stopped = self.evidence.stopped
         if stopped is not None:
@@ -159,7 +104,7 @@ class _Gatherer:
         device = self.evidence.computed[event.device]
         download = self._downloads.pop(event.ticket, None)
         if download is not None:
-            # a core that the device waited for is no delay of its link, unless the first deadline suffered from it
+            # waiting for a core is no delay of the link, unless the first deadline was missed
             absorbed = event.checks > 0 and not any(miss.check == 1 for miss in event.misses)
             there = download.sent + (download.asked if absorbed else download.obtained)
             self._delivery(download, there, download.t)
@@ -181,12 +126,12 @@ class _Gatherer:
                 device.worst_job = max(device.worst_job, event.use.stolen / critical)
 
     def _downloaded(self, event: trace.Downloaded) -> None:
-        # a suspended device takes a message up when it wakes: its way begins later, never earlier
+        # a suspended device takes a message when it wakes: the transfer begins later, never earlier
         sent = (self._first_sent if event.dropped else self._sent).get(event.ticket, 0.0)
         self.evidence.too_early += event.sent < sent - 1e-6
         if not event.dropped:
             self._in_order(event.device, False, event.ticket)
-        deferred = event.sent > self._sent.get(event.ticket, 0.0) + 1e-6  # it came while the device was suspended
+        deferred = event.sent > self._sent.get(event.ticket, 0.0) + 1e-6  # the device was suspended
         self._trip(event.ticket, -math.inf if event.dropped or deferred else event.asked)
         if event.dropped:
             self._delivery(event, None)
@@ -195,13 +140,13 @@ class _Gatherer:
             self._downloads[event.ticket] = event
 
     def _match(self, ticket: int) -> None:
-        """A device tells of its upload a little after the aggregator has seen the update, or before."""
+        """The device's report of an upload may come before or after the arrival at the aggregator."""
         if ticket in self._uploads and ticket in self._arrived:
             upload, arrived = self._uploads.pop(ticket), self._arrived.pop(ticket)
             self.evidence.bytes_wrong += upload.bytes != arrived.bytes
             self._delivery(upload, max(arrived.due, arrived.received), arrived.handled)
             self.evidence.handled.append(arrived.handled - arrived.due)
-            # that it had to wait for a grant was the rule's wish
+            # waiting for a grant was decided by the strategy
             asked = self._trips.pop(ticket, 0.0) + (upload.waited or 0.0) + upload.asked
             if ticket in self._sent and asked > 0:
                 self.evidence.computed[upload.device].trips.append((asked, arrived.handled - self._sent[ticket]))
@@ -226,7 +171,7 @@ class _Gatherer:
         self._trips[ticket] = self._trips.get(ticket, 0.0) + asked
 
     def _in_order(self, device: str, up: bool, ticket: int) -> None:
-        """Tickets of one book only grow, and a link carries one transfer after the other."""
+        """Tickets of one range only grow, and a link carries one transfer after the other."""
         place = device, up, range_of(ticket)
         self.evidence.out_of_order += ticket < self._last.get(place, 0)
         self._last[place] = ticket
@@ -237,13 +182,13 @@ class _Gatherer:
                 self._sent[event.ticket] = self._first_sent[event.ticket] = event.t
                 self._open.add(event.ticket)
                 self.evidence.dispatched += 1
-                if event.for_cluster:  # what its cluster takes is no matter of the head
+                if event.for_cluster:  # the time of its whole cluster, not of the head
                     self._trip(event.ticket, -math.inf)
             case trace.Resent():
                 self._sent[event.ticket] = event.t
                 self._trip(event.ticket, -math.inf)
             case trace.Aggregated():
-                fresh = [ticket for ticket in event.tickets if ticket in self._open]  # others are used once more
+                fresh = [ticket for ticket in event.tickets if ticket in self._open]  # others are used again
                 for ticket in fresh:
                     self._settle(ticket, "applied")
                 self.evidence.settled_twice += len(fresh) != len(event.staleness)
@@ -262,7 +207,7 @@ class _Gatherer:
 
 
 def _step_errors(event: trace.ComputeEvent) -> list[float]:
-    """A step that ended late took longer than asked; if the next one was on time, it took less."""
+    """Relative errors: a late stretch took longer than asked, and the next one, if it ended on time, shorter."""
     errors, late = [], {miss.check: miss for miss in event.misses}
     for number, miss in late.items():
         before = late[number - 1].late if number - 1 in late else 0.0

@@ -1,4 +1,4 @@
-"""Did the links do what they should? Delay, rate, loss, causality."""
+"""Invariants about links: delay, rate, loss and causality."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from statistics import fmean
 
 from testbed.common.stats import is_plausible, quantile
 from testbed.emulation.faults import scripted, timetable
-from testbed.fidelity.evidence import Delivery, Evidence
+from testbed.fidelity.measurements import Delivery, Evidence
 from testbed.fidelity.verdict import SEVERITY, Invariant, Verdict, holds, judge, not_measured
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Direction
 from testbed.profile.script import drop_at
 
 SMALL_SECONDS = 0.002
-"""Lateness that nobody holds against a link, however short."""
+"""Lateness that is tolerated on every link, however short its delay."""
 _LINK_SHARE = 0.02
 _WINDOW_SECONDS = 1.0
 _CONFIDENCE = 0.99
@@ -39,7 +39,7 @@ def link_delay(evidence: Evidence) -> Invariant:
             "p99_of_tolerance": score,
             "deliveries": len(late),
             "pickup_p99_s": quantile(evidence.pickups, 0.99) if evidence.pickups else None,
-            "taken_up_p99_s": quantile(evidence.handled, 0.99) if evidence.handled else None,
+            "handled_p99_s": quantile(evidence.handled, 0.99) if evidence.handled else None,
         },
         limits="p99 ≤ max(2 ms, 2 % of the delay) (warn: 10 ms, 10 %)",
         worst=worst.device,
@@ -47,34 +47,19 @@ def link_delay(evidence: Evidence) -> Invariant:
 
 
 def _lateness(delivery: Delivery) -> float:
-    """In units of what is tolerated."""
+    """Lateness of a delivery as a multiple of the tolerated one."""
     return delivery.late / max(SMALL_SECONDS, _LINK_SHARE * (delivery.asked - delivery.absent))
 
 
 def link_rate(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
-    """Transfers of one direction of a device, one after the other until they should have taken a second."""
-    windows: dict[tuple[str, bool], list[tuple[float, float]]] = defaultdict(lambda: [(0.0, 0.0)])
-    for delivery in evidence.deliveries:
-        spec = specs[delivery.device]
-        if delivery.arrived is None or not _direction(spec, up=delivery.up).has_rate:
-            continue
-        window = windows[delivery.device, delivery.up]
-        asked, obtained = window[-1]
-        absent = delivery.absent
-        window[-1] = (asked + delivery.asked - absent, obtained + delivery.arrived - delivery.sent - absent)
-        if window[-1][0] >= _WINDOW_SECONDS:
-            window.append((0.0, 0.0))
     conserved = evidence.bytes_wrong == 0
     whole = (
         "every byte that was sent arrived"
         if conserved
-        else f"{evidence.bytes_wrong} updates went missing or changed their size"
+        else f"{evidence.bytes_wrong} updates did not arrive or changed their size"
     )
     limits = "median ≤ 2 %, p99 ≤ 5 % (warn: 5, 10 %); bytes conserved"
-    errors = {
-        key: [abs(asked / obtained - 1.0) for asked, obtained in window if asked >= _WINDOW_SECONDS and obtained > 0]
-        for key, window in windows.items()
-    }
+    errors = _rate_errors(evidence, specs)
     listed = [error for values in errors.values() for error in values]
     if not listed:
         return Invariant(
@@ -96,9 +81,28 @@ def link_rate(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
     )
 
 
+def _rate_errors(evidence: Evidence, specs: dict[str, DeviceSpec]) -> dict[tuple[str, bool], list[float]]:
+    """Device and direction → relative errors of windows: successive transfers that should take a second together."""
+    windows: dict[tuple[str, bool], list[tuple[float, float]]] = defaultdict(lambda: [(0.0, 0.0)])
+    for delivery in evidence.deliveries:
+        spec = specs[delivery.device]
+        if delivery.arrived is None or not _direction(spec, up=delivery.up).has_rate:
+            continue
+        window = windows[delivery.device, delivery.up]
+        asked, obtained = window[-1]
+        absent = delivery.absent
+        window[-1] = (asked + delivery.asked - absent, obtained + delivery.arrived - delivery.sent - absent)
+        if window[-1][0] >= _WINDOW_SECONDS:
+            window.append((0.0, 0.0))
+    return {
+        key: [abs(asked / obtained - 1.0) for asked, obtained in window if asked >= _WINDOW_SECONDS and obtained > 0]
+        for key, window in windows.items()
+    }
+
+
 def loss(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
     if evidence.header is not None and evidence.header.replay:
-        return not_measured("loss", "a replay loses what was lost when it was recorded; replay.json compares them")
+        return not_measured("loss", "a replay repeats the recorded losses; replay.json compares them")
     seed = evidence.header.seed if evidence.header is not None else 0
     tables = {name: timetable(spec, seed) for name, spec in specs.items()}
     counts: dict[tuple[str, bool], list[int]] = defaultdict(lambda: [0, 0])
@@ -114,7 +118,7 @@ def loss(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
         chances[delivery.device, delivery.up].append(_direction(spec, up=delivery.up).drop if drop is None else drop)
     if not counts:
         return not_measured("loss", "nothing was sent")
-    # one interval for each link and direction: all together hold with the confidence that is promised
+    # Bonferroni: the intervals of all links and directions hold together with the stated confidence
     confidence = 1.0 - (1.0 - _CONFIDENCE) / len(counts)
     unlikely = [
         device
@@ -125,9 +129,9 @@ def loss(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
     return Invariant(
         name="loss",
         verdict=holds(wrong == 0 and not unlikely),
-        found=f"{drops} of {sent} transfers lost; {wrong} not by the timetable, {len(unlikely)} links implausible",
+        found=f"{drops} of {sent} transfers lost; {wrong} against the timetable, {len(unlikely)} implausible links",
         figures={"lost": drops, "transfers": sent, "against_timetable": wrong, "implausible": len(unlikely)},
-        limits="as the timetable has it, and in the 99 % binomial interval",
+        limits="exactly by the fault timetable, and within the 99 % binomial interval",
         worst=unlikely[0] if unlikely else None,
     )
 
@@ -135,7 +139,8 @@ def loss(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
 def causality(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
     if not evidence.deliveries and not evidence.too_early:
         return not_measured("causality", "nothing was sent")
-    replayed = evidence.header is not None and bool(evidence.header.replay)  # on another link than the profile's
+    # a replay follows the recorded link, not the one in the profile
+    replayed = evidence.header is not None and bool(evidence.header.replay)
     early = [
         delivery.device
         for delivery in evidence.deliveries
@@ -148,7 +153,7 @@ def causality(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
         verdict=holds(violations == 0),
         found=f"{len(early) + evidence.too_early} deliveries too early, {evidence.out_of_order} out of order",
         figures={"early": len(early) + evidence.too_early, "out_of_order": evidence.out_of_order},
-        limits="none acted on before it was due, none out of order",
+        limits="no message handled before it was due, none out of order",
         worst=early[0] if early else None,
     )
 

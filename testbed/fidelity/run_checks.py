@@ -1,11 +1,11 @@
-"""Was the run itself sound? The aggregator's load, admission, and that the books balance."""
+"""Invariants about the run itself: load of the aggregator, admission, and the balance of tickets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.fidelity.evidence import Evidence
 from testbed.fidelity.link_checks import SMALL_SECONDS
+from testbed.fidelity.measurements import Evidence
 from testbed.fidelity.verdict import Invariant, holds, judge, not_measured
 from testbed.planning.planner import CAPACITY
 from testbed.profile.fleet import DeviceSpec
@@ -14,7 +14,7 @@ from testbed.profile.fleet import DeviceSpec
 def aggregator(evidence: Evidence, devices: Sequence[DeviceSpec]) -> Invariant:
     span = sum(load.span for load in evidence.loads)
     if span <= 0:
-        return not_measured("aggregator", "the run ended before the aggregator had measured itself")
+        return not_measured("aggregator", "the run ended before the aggregator measured its load")
     dilation = evidence.header.dilation if evidence.header is not None else 1.0
     busy = sum(load.busy for load in evidence.loads) / span
     served = sum(load.served for load in evidence.loads)
@@ -25,7 +25,7 @@ def aggregator(evidence: Evidence, devices: Sequence[DeviceSpec]) -> Invariant:
     return Invariant(
         name="aggregator",
         verdict=judge((busy, 0.5, 0.8), (share, 0.5, 0.8)),
-        found=f"busy {busy:.0%}; {service * 1e3:.2f} ms for an update, {share:.0%} of the shortest delay that counts",
+        found=f"busy {busy:.0%}; {service * 1e3:.2f} ms for an update, {share:.0%} of the shortest relevant delay",
         figures={"busy": busy, "service_host_s": service, "of_shortest_delay": share, "longest_host_s": longest},
         limits="busy ≤ 50 %, an update ≤ 50 % of max(shortest link delay, 2 ms) (warn: 80 %)",
     )
@@ -39,12 +39,12 @@ def admission(evidence: Evidence) -> Invariant:
     pressure = "host pressure not measured"
     if header.pressure is not None:
         measured.append((header.pressure, 0.10, 0.30))
-        pressure = f"somebody waited {header.pressure:.0%} of the time before the run"
+        pressure = f"a process waited for a core {header.pressure:.0%} of the time before the run"
     during = [load.pressure for load in evidence.loads if load.pressure is not None]
     return Invariant(
         name="admission",
         verdict=judge(*measured),
-        found=f"{header.demand:.2f} of a core asked for; {pressure}",
+        found=f"demand: {header.demand:.2f} of a core; {pressure}",
         figures={"demand": header.demand, "pressure": header.pressure, "pressure_in_run": max(during, default=None)},
         limits="demand ≤ 0.8, pressure ≤ 10 % (warn: 1.0, 30 %)",
     )

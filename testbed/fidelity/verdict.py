@@ -1,4 +1,4 @@
-"""One line of a certificate, and how it is judged."""
+"""One line of a certificate, and the limits that decide its verdict."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Invariant:
     name: str
     verdict: Verdict
     found: str
-    """The figures, for people."""
+    """The figures as a sentence."""
     figures: dict[str, float | int | None] = field(default_factory=dict)
     limits: str = ""
     worst: str | None = None
-    """The device that is furthest off."""
+    """The device with the largest error."""
 
 
 def judge(*measured: tuple[float, float, float]) -> Verdict:
-    """The worst of (value, largest that passes, largest that warns)."""
+    """The worst verdict over triples (value, largest value that passes, largest value that warns)."""
     verdicts = [
         Verdict.PASS if value <= passes + _ROUNDING else Verdict.WARN if value <= warns + _ROUNDING else Verdict.FAIL
         for value, passes, warns in measured

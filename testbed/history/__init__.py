@@ -1,1 +1,1 @@
-"""The trace: types of events, the file they are appended to, packing and rollback."""
+"""The trace of a run: types of events, the file that they are appended to, packing and rollback."""

@@ -1,4 +1,4 @@
-"""A file that grows by whole lines, and loses none of them while there is no room for them."""
+"""A file that grows by whole lines; lines that the disk does not accept are kept in memory until it does."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ _AT_ONCE = 1 << 20
 
 
 class Appender:
-    """Appends lines. What the file does not take is kept, in order, and goes first when it takes something again.
+    """Appends lines in order. Lines that cannot be written are kept and are written first at the next attempt.
 
-    A write may stop in the middle of a line: the rest of it is what is written next, so that no line is torn but the
-    last one, for a while.
+    A write may stop in the middle of a line. The rest of that line is written next, so that only the last line of the
+    file may be torn, and only temporarily.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         self._kept = bytearray()
         self._torn = 0
-        """Bytes at the end of the file that are the beginning of a line."""
+        """Bytes at the end of the file that belong to an incomplete line."""
         self.problem: str | None = None
-        """Why the file took nothing, the last time that it was tried."""
+        """Why the last attempt to write failed; None if it did not."""
 
     @property
     def kept(self) -> int:
@@ -34,7 +34,7 @@ class Appender:
         return os.fstat(self._file).st_size
 
     def sync(self) -> None:
-        """Have them on the disk."""
+        """Wait until the disk has stored all bytes of the file."""
         os.fsync(self._file)
 
     def append(self, lines: bytes) -> None:
@@ -45,14 +45,14 @@ class Appender:
             self._kept += lines[self._write(lines) :]
 
     def push(self) -> None:
-        """Try again with what is kept."""
+        """Try again to write the bytes that are kept."""
         if self._kept:
             with memoryview(self._kept) as view:
                 written = self._write(view)
             del self._kept[:written]
 
     def close(self) -> int:
-        """Gives the lines that could not be written, to the last. The file ends with a whole line in any case."""
+        """Close the file, which then ends with a whole line. Returns the number of lines that could not be written."""
         self.push()
         if self._kept and self._torn:
             os.ftruncate(self._file, os.fstat(self._file).st_size - self._torn)
@@ -60,7 +60,7 @@ class Appender:
         return self._kept.count(b"\n")
 
     def _write(self, data: bytes | memoryview) -> int:
-        """Gives how many bytes the file took."""
+        """Write as much as possible; returns the number of bytes written."""
         done = 0
         self.problem = None
         while done < len(data):

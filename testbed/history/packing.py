@@ -1,6 +1,6 @@
-"""A trace that takes less room: packed by gzip when the run is over and its results are written.
+"""Packing a trace with gzip, after the run has ended and its results are written.
 
-Not before: a trace that is being written must be readable after a crash, up to its last line. Half a packed one is not.
+Not earlier: a trace must stay readable up to its last line if the run crashes, and half a gzip file is not.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 _LEVEL = 6
-"""Numbers do not pack well: a higher level takes twice as long for the last percent."""
+"""A higher level takes twice as long and saves one percent."""
 _CHUNK = 1 << 20
 
 
-def pack(path: Path, told: Callable[[float], None] = lambda share: None) -> Path:
-    """Make ``trace.jsonl.gz`` of ``trace.jsonl``; ``told`` hears which share is done.
+def pack(path: Path, progress: Callable[[float], None] = lambda share: None) -> Path:
+    """Replace ``trace.jsonl`` by ``trace.jsonl.gz``; returns its path. ``progress`` receives the share that is done.
 
-    There is a whole trace at every moment: the packed one gets its name when it is complete, the plain one goes last.
+    A complete trace exists at every moment: the packed file gets its name when it is complete, then the plain one is
+    removed.
     """
     packed, part = path.with_name(f"{path.name}.gz"), path.with_name(f"{path.name}.gz.part")
     size, done = path.stat().st_size, 0
@@ -26,7 +27,7 @@ def pack(path: Path, told: Callable[[float], None] = lambda share: None) -> Path
             while chunk := plain.read(_CHUNK):
                 file.write(chunk)
                 done += len(chunk)
-                told(done / size)
+                progress(done / size)
         part.replace(packed)
     finally:
         part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Cutting a trace back to the moment of a checkpoint; what came after it is set aside."""
+"""Cutting a trace back to the moment of a checkpoint; later events are moved to another file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from pathlib import Path
 from testbed.common.errors import UserError
 
 TRACE = "trace.jsonl"
-
-
 _CHUNK = 1 << 20
 
 
 def roll_back(folder: Path, trace_bytes: int) -> int:
-    """Set aside what the trace has of the time after the checkpoint. Gives the number of events that this concerns."""
+    """Move the events after the checkpoint to ``undone-N.jsonl``; returns their number."""
     trace, aside = folder / TRACE, _new_name(folder)
     with trace.open("rb") as file:
         file.seek(trace_bytes)
@@ -31,7 +29,7 @@ def roll_back(folder: Path, trace_bytes: int) -> int:
 
 
 def unpacked(folder: Path) -> Path:
-    """The trace to go on with; one that was packed when the run was over is unpacked again."""
+    """The plain trace of a run folder, unpacked first if necessary. Raises UserError if there is none."""
     trace, packed = folder / TRACE, folder / f"{TRACE}.gz"
     if not trace.exists() and packed.exists():
         draft = folder / f"{TRACE}.part"
@@ -40,7 +38,7 @@ def unpacked(folder: Path) -> Path:
         os.replace(draft, trace)
         packed.unlink()
     if not trace.exists():
-        raise UserError(f"{folder}: has no {TRACE} to go on with; run the experiment again")
+        raise UserError(f"{folder}: has no {TRACE} to continue; run the experiment again")
     return trace
 
 

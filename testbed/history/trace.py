@@ -1,9 +1,9 @@
-"""The history of a run: an append-only writer, a reader, and the types of all events, from ``testbed/events``.
+"""The trace of a run: an append-only writer, a reader, and the types of all events.
 
-``trace.jsonl`` holds one event a line, as JSON: ``kind`` (the name of its class in lower case), ``t`` (emulated
-seconds since the run began) and the fields of that class. A :class:`Header` comes before anything that happens in the
-run. Metrics and summaries are functions of these events and of nothing else. *asked* is what the profile wanted,
-*obtained* what the clock said.
+``trace.jsonl`` holds one event per line as JSON: ``kind`` (the name of its class in lower case), ``t`` (emulated
+seconds since the run began) and the fields of that class. A :class:`Header` comes before all events of the run itself.
+Metrics and summaries are functions of these events alone. *asked* are the seconds that the profile wants, *obtained*
+those that the clock measured.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ __all__ = [
 
 _EVENTS_IN_MEMORY = 4096
 _MOST_KEPT_BYTES = 64 << 20
-"""Of lines that the disk has no room for."""
+"""Bytes of lines that could not be written yet."""
 
 
 def _leaves(cls: type[Event]) -> list[type[Event]]:
@@ -121,29 +121,29 @@ def _leaves(cls: type[Event]) -> list[type[Event]]:
 
 
 KINDS: dict[str, type[Event]] = {cls.__name__.lower(): cls for cls in _leaves(Event)}
-_REPORTED = {cls.__name__.lower(): cls for cls in get_args(DeviceEvent)}
-_KEPT = {cls.__name__.lower(): cls for cls in get_args(HeadEvent)}
+_OF_DEVICES = {cls.__name__.lower(): cls for cls in get_args(DeviceEvent)}
+_OF_HEADS = {cls.__name__.lower(): cls for cls in get_args(HeadEvent)}
 
-_ANY: Any = Union[tuple(KINDS.values())]  # noqa: UP007  made of a table, not written out
+_ANY: Any = Union[tuple(KINDS.values())]  # noqa: UP007  built from a table
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_ANY)
 
 
 class TraceError(ValueError):
-    """A line or a table that is not an event of this schema."""
+    """A line or table that is not an event of this schema."""
 
 
 def as_table(event: Event) -> dict[str, Any]:
-    """The event as plain values, to travel in a message."""
+    """The event as plain values, for a message."""
     table: dict[str, Any] = msgspec.to_builtins(event)
     return table
 
 
 def device_event(table: Mapping[str, Any]) -> DeviceEvent:
-    """The event in what a device sent; anything that does not fit raises TraceError."""
+    """The event in a table that a device sent. Raises TraceError if it is none that devices report."""
     try:
-        # one type, not the union: msgspec remembers the one and would analyse the other anew each time
-        event: DeviceEvent = msgspec.convert(table, type=_REPORTED[table["kind"]])
+        # one type, not the union: msgspec caches the type and would analyse the union again each time
+        event: DeviceEvent = msgspec.convert(table, type=_OF_DEVICES[table["kind"]])
     except KeyError:
         raise TraceError("a kind of event that a device does not report") from None
     except (msgspec.ValidationError, TypeError) as error:
@@ -152,9 +152,9 @@ def device_event(table: Mapping[str, Any]) -> DeviceEvent:
 
 
 def head_event(table: Mapping[str, Any]) -> HeadEvent:
-    """The event in the ledger of a cluster head; anything that does not fit raises TraceError."""
+    """The event in a table of a head report. Raises TraceError if it is none that heads report."""
     try:
-        event: HeadEvent = msgspec.convert(table, type=_KEPT[table["kind"]])
+        event: HeadEvent = msgspec.convert(table, type=_OF_HEADS[table["kind"]])
     except KeyError:
         raise TraceError("a kind of event that a cluster head does not report") from None
     except (msgspec.ValidationError, TypeError) as error:
@@ -163,7 +163,7 @@ def head_event(table: Mapping[str, Any]) -> HeadEvent:
 
 
 def canary_event(table: Mapping[str, Any]) -> Canary:
-    """What a canary sang; anything else raises TraceError."""
+    """The event in a table that a canary sent. Raises TraceError if it is another event."""
     try:
         return msgspec.convert(table, type=Canary)
     except msgspec.ValidationError as error:
@@ -171,29 +171,29 @@ def canary_event(table: Mapping[str, Any]) -> Canary:
 
 
 class TraceWriter:
-    """Appends events. Lines are complete or absent, so a trace is readable after a crash.
+    """Appends events. Lines are complete or absent, so that a trace is readable after a crash.
 
-    What the disk has no room for is kept in memory and written when there is room again.
+    Lines that do not fit on the disk are kept in memory and written as soon as there is space.
     """
 
     def __init__(self, path: Path, most_kept: int = _MOST_KEPT_BYTES) -> None:
         self._file, self._most_kept = Appender(path), most_kept
         self._events: list[Event] = []
         self.lost = 0
-        """Events that could not be written, to the last."""
+        """Events that were never written; known after ``close``."""
 
     @property
     def problem(self) -> str | None:
-        """Why nothing can be written at the moment."""
+        """Why the last write failed; None if it did not."""
         return self._file.problem
 
     @property
     def full(self) -> bool:
-        """Whether more is kept in memory than should be: nothing is thrown away, but it is time to end."""
+        """Whether too much is kept in memory: nothing is discarded, but the run should end."""
         return self._file.kept > self._most_kept
 
     def write(self, event: Event) -> None:
-        """Remember the event; many are encoded at once, with a warm cache, when they are flushed."""
+        """Buffer the event; encoding many at once keeps the cache warm."""
         self._events.append(event)
         if len(self._events) >= _EVENTS_IN_MEMORY:
             self.flush()
@@ -207,11 +207,11 @@ class TraceWriter:
 
     @property
     def size(self) -> int:
-        """Bytes of the file: all that was flushed."""
+        """Bytes of the file, without buffered events."""
         return self._file.size
 
     def sync(self) -> None:
-        """Have what was flushed on the disk."""
+        """Wait until the disk has stored all flushed events."""
         self._file.sync()
 
     def close(self) -> None:
@@ -220,10 +220,10 @@ class TraceWriter:
 
 
 def read(path: Path, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
-    """Events of a trace file, which may be packed (``.gz``) or of an earlier schema.
+    """The events of a trace file, which may be packed (``.gz``) or of an earlier schema.
 
-    A torn last line, as a crash leaves it, is skipped and its number passed to ``torn``. Any other line that is not an
-    event raises TraceError.
+    A torn last line, as a crash leaves it, is skipped and its number is passed to ``torn``. Raises TraceError at any
+    other line that is not an event.
     """
     number = 0
     decode: Callable[[bytes], Event] = _decoder.decode
@@ -260,7 +260,7 @@ def _check(schema: object, units: object, place: str) -> None:
 
 
 def _check_foreign(line: bytes, place: str) -> None:
-    """The header of another version may have other fields; what matters is that it is of another version."""
+    """Raise TraceError if the line is a header of another schema, whose fields may differ."""
     with contextlib.suppress(msgspec.MsgspecError, RecursionError):
         table = msgspec.json.decode(line, type=dict[str, Any])
         if table.get("kind") == "header":

@@ -1,7 +1,7 @@
-"""Events of traces that an earlier version wrote, in the words of this one.
+"""Events of traces that an earlier version wrote, converted to the present schema.
 
-Schema 5 renamed four fields; everything else is as it was in schema 4. A reader converts each line of an older trace
-and never sees the old names. Older schemas are refused.
+Schema 5 renamed four fields of schema 4 and changed nothing else. ``testbed.history.trace.read`` converts each line of
+an older trace, so that no other code sees the old names. Schemas before 4 are refused.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A recorded run met again: job by job, in the recorded order, with a certificate."""
+"""Replays: the jobs of a recorded run, repeated in a new one, with a certificate of how exact that was."""

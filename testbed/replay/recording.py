@@ -1,9 +1,9 @@
-"""What a trace recorded of each device's jobs, job by job, so that they can be met again.
+"""Recordings: the jobs of each device, read from a trace, so that a replay can repeat them.
 
-A recording holds, for the n-th job of a device: how long each attempt at its transfers took and whether it was lost,
-how long a local step took, and where it hung for how long. When the device was away is no matter of its jobs, but of
-the clock: see ``testbed.replay.replay_setup``. A trace is split into one small file per device in one pass; nothing but the jobs
-under way is held in memory.
+A recording contains, for the n-th job of a device, the seconds of each attempt at a transfer and whether it was lost,
+the seconds of a local step, and its suspension. Absences of a device depend on the clock, not on jobs: see
+``testbed.replay.replay_setup``. One pass splits a trace into one small file per device; only jobs in flight are in
+memory.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from testbed.history import trace
 from testbed.history.trace import Event
 
 _JOBS_OPEN = 64
-"""A restarted device tells of an old job while the models of the next ones are on their way, and perhaps lost."""
+"""A restarted device may report an old job while the models of later ones are in transfer or lost."""
 _LINES_IN_MEMORY = 64
-
 
 _encoder = msgspec.json.Encoder()
 
 
 def split(events: Iterable[Event], folder: Path, files: Mapping[str, str], *, use: str) -> dict[str, int]:
-    """One file in ``folder`` for each device of the trace: recorded name → file name. Gives the jobs of each.
+    """Write one file in ``folder`` for each device (``files``: recorded name → file name); returns its number of jobs.
 
-    ``use``: ``asked`` takes the computing that the recorded run wanted, ``obtained`` what it got. Transfers and
-    suspensions are as they were due: that a process looked late moved nothing after it (ADR 7).
+    ``use`` chooses the seconds of computing: ``asked`` or ``obtained`` in the recorded run. Transfers and suspensions
+    are recorded as they were due: a process that woke late delayed nothing after it (ADR 7).
     """
     writers = {device: _Writer(folder / name) for device, name in files.items()}
     for device, number, change in _changes(events, use):
@@ -48,7 +47,7 @@ def gather(events: Iterable[Event], *, use: str) -> dict[str, dict[int, Recorded
 
 
 Change: TypeAlias = "tuple[RecordedTransfer, bool] | RecordedSuspension | float | None"
-"""A transfer, and whether it went up; a suspension; the seconds of a step; or, None, that it begins anew."""
+"""A transfer, and whether it is an upload; a suspension; the seconds of a step; or None: the job starts again."""
 
 
 def _add(jobs: dict[int, RecordedJob], number: int, change: Change) -> None:
@@ -59,18 +58,18 @@ def _add(jobs: dict[int, RecordedJob], number: int, change: Change) -> None:
         case None:
             jobs[number] = RecordedJob(downloads=[], uploads=[])
         case RecordedSuspension():
-            job.hung = change
-        case (way, bool(up)):
-            (job.uploads if up else job.downloads).append(way)
+            job.suspension = change
+        case (transfer, bool(up)):
+            (job.uploads if up else job.downloads).append(transfer)
         case float():
             job.step_seconds = change
 
 
 def _changes(events: Iterable[Event], use: str) -> Iterator[tuple[str, int, Change]]:
-    """Device, number of its job, and what the trace says about it."""
+    """Device, number of its job, and one thing that the trace records about it."""
     job_of: dict[str, dict[int, int]] = {}  # device → ticket → number of the job, for the last few
-    final: set[int] = set()
-    begun: set[int] = set()  # tickets under way when the run was interrupted: they begin anew with the first download
+    no_jobs: set[int] = set()
+    begun: set[int] = set()  # tickets in flight when the run was interrupted: they start again with a download
     resumed = False
     for event in events:
         resumed = isinstance(event, trace.Resumed) or (resumed and isinstance(event, trace.Resent))
@@ -78,9 +77,9 @@ def _changes(events: Iterable[Event], use: str) -> Iterator[tuple[str, int, Chan
             begun.add(event.ticket)
         elif isinstance(event, trace.Dispatched):
             if event.steps == 0 or event.for_cluster:
-                final.add(event.ticket)  # the final model is no job, nor is one for a cluster
+                no_jobs.add(event.ticket)  # the final model, or a model for a whole cluster
         elif isinstance(event, trace.TransferEvent):
-            if event.ticket in final:
+            if event.ticket in no_jobs:
                 continue
             tickets = job_of.setdefault(event.device, {})
             if event.ticket in begun and isinstance(event, trace.Downloaded):
@@ -89,22 +88,22 @@ def _changes(events: Iterable[Event], use: str) -> Iterator[tuple[str, int, Chan
             tickets[event.ticket] = event.job
             while len(tickets) > _JOBS_OPEN:
                 del tickets[next(iter(tickets))]
-            way = RecordedTransfer(event.asked - (event.absent or 0.0), event.dropped)
-            yield event.device, event.job, (way, isinstance(event, trace.Uploaded))
+            transfer = RecordedTransfer(event.asked - (event.absent or 0.0), event.dropped)
+            yield event.device, event.job, (transfer, isinstance(event, trace.Uploaded))
         elif isinstance(event, (trace.Trained, trace.Suspended)):
-            # not of work that was thrown away: in the midst of a step, nobody can say how long one takes
+            # not Abandoned: a job that is cut off within a step has no seconds per step
             number = job_of.get(event.device, {}).get(event.ticket)
             if number is None:
                 continue
             if isinstance(event, trace.Suspended):
                 if not event.away:
                     yield event.device, number, RecordedSuspension(event.steps, event.asked)
-            elif seconds := float(getattr(event, use)):  # 0 is asked of a device that is not throttled
+            elif seconds := float(getattr(event, use)):  # asked is 0 if the device is not throttled
                 yield event.device, number, seconds / event.steps
 
 
 class _Writer:
-    """Keeps the last few jobs of a device open, and appends what is complete to its file."""
+    """Keeps the last few jobs of a device open and appends complete ones to its file."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._written = path, 0

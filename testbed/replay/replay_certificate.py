@@ -1,4 +1,4 @@
-"""The replay certificate: how near a replay came to what was recorded. A function of the two traces."""
+"""The replay certificate: how exactly a replay repeats the recorded run, computed from the two traces."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ Place = tuple[str, str, int, int]
 
 @dataclass(slots=True)
 class Observed:
-    """What jobs met in one run."""
+    """The delays, losses and results of one run."""
 
     seconds: dict[Place, float] = field(default_factory=dict)
-    """Of computing, per step."""
+    """For computing: seconds per step."""
     steps: dict[Place, int] = field(default_factory=dict)
     arrivals: list[tuple[str, int]] = field(default_factory=list)
-    """Device, and which of its arrivals it is."""
+    """Device, and the number of this arrival among its own."""
     staleness: list[int] = field(default_factory=list)
     losses: list[float | None] = field(default_factory=list)
-    """Of each update that arrived: what its local steps made of the model and the batches that they met."""
+    """Mean loss of the local steps of each update that arrived; equal losses mean equal models and batches."""
     lost: dict[Place, bool] = field(default_factory=dict)
-    """Whether an attempt at a transfer was lost."""
+    """Whether each attempt at a transfer was lost."""
     versions: int = 0
     model: str = ""
 
 
 def certify(replayed: Replay, devices: Sequence[str], events: Iterable[Event]) -> dict[str, Any]:
-    """The certificate of a run that met ``replayed`` again, by its own events."""
+    """The certificate of a run with these events that replayed the trace in ``replayed``."""
     assert replayed.trace is not None
     path = trace_reading.file_of(Path(replayed.trace))
     name_of = replay_setup.pairing(path, devices, replayed.devices)
@@ -49,11 +49,12 @@ def certify(replayed: Replay, devices: Sequence[str], events: Iterable[Event]) -
 
 
 def observe(events: Iterable[Event], name_of: Mapping[str, str] | None = None, use: str = "obtained") -> Observed:
-    """Add up a trace. With ``name_of`` it is the recorded one: devices that are not replayed are left out, and
-    transfers and suspensions are as they were due, and computing as it is ``use``d: that is to be met again.
+    """Read the delays and results from a trace.
 
-    Of a transfer, the seconds count in which the device was there: when it is away is a matter of the clock. What an
-    upload takes that was granted a rate in the replay is the rule's will, and not to be met again.
+    With ``name_of`` it is the recorded trace: devices that are not replayed are left out, transfers and suspensions
+    count as they were due, and ``use`` chooses the seconds of computing, because a replay repeats these.
+    The seconds of a transfer exclude absences, which depend on the clock. An upload with a grant is left out in the
+    replay, because the strategy decides its seconds.
     """
     found, job_of, counts, granted, final = Observed(), {}, dict[str, int](), set[int](), set[int]()
     for event in events:
@@ -67,7 +68,7 @@ def observe(events: Iterable[Event], name_of: Mapping[str, str] | None = None, u
         name = name_of[device] if name_of is not None else device
         match event:
             case trace.Dispatched() if event.steps == 0:
-                final.add(event.ticket)  # the final model is no job: nothing was recorded for it to meet
+                final.add(event.ticket)  # the final model is no job: it has no recording
             case trace.Downloaded() | trace.Uploaded() if event.ticket not in final:
                 job_of[event.ticket] = event.job
                 kind = "upload" if isinstance(event, trace.Uploaded) else "download"
@@ -80,7 +81,7 @@ def observe(events: Iterable[Event], name_of: Mapping[str, str] | None = None, u
                 granted.add(event.ticket)
             case trace.Trained() if event.ticket in job_of:
                 place = "computing", name, job_of[event.ticket], 0
-                if seconds := getattr(event, use):  # 0 is asked of a device that is not throttled
+                if seconds := getattr(event, use):  # asked is 0 if the device is not throttled
                     found.seconds[place], found.steps[place] = seconds / event.steps, event.steps
             case trace.Suspended() if event.ticket in job_of and not event.away:
                 seconds = event.obtained if name_of is None else event.asked
@@ -96,7 +97,7 @@ def observe(events: Iterable[Event], name_of: Mapping[str, str] | None = None, u
 
 
 def compare(recorded: Observed, replayed: Observed) -> dict[str, Any]:
-    """The figures of replay.json. A None is something that was not there to be compared."""
+    """The figures of replay.json; None if there was nothing to compare."""
     errors: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for place, seconds in replayed.seconds.items():
         if place in recorded.seconds:
@@ -122,14 +123,14 @@ def compare(recorded: Observed, replayed: Observed) -> dict[str, Any]:
 
 
 def departure(certificate: dict[str, Any]) -> str | None:
-    """In what a strict replay is not the recorded run; None if it is."""
+    """The respects in which a strict replay differs from the recorded run; None if it does not."""
     kept = {
         "arrivals": certificate["same_arrivals"],
         "sequence of staleness": certificate["same_staleness"],
         "local losses": certificate["same_losses"],
         "number of versions": certificate["same_versions"],
         "lost transfers": certificate["losses_differ"] == 0,
-        "final model": certificate["same_model"] is not False,  # a run that was killed has none to compare
+        "final model": certificate["same_model"] is not False,  # a run that was killed has none
     }
     return ", ".join(what for what, same in kept.items() if not same) or None
 
@@ -141,10 +142,10 @@ def _quantiles(errors: Sequence[float]) -> dict[str, Any] | None:
 
 
 def in_order(recorded: Sequence[tuple[str, int]], replayed: Sequence[tuple[str, int]]) -> float | None:
-    """Share of the arrivals in both runs that came in the recorded order: the longest run of them that did."""
+    """Share of the common arrivals that are in the recorded order: the longest increasing subsequence."""
     place = {arrival: i for i, arrival in enumerate(recorded)}
     places = [place[arrival] for arrival in replayed if arrival in place]
-    tails: list[int] = []  # the smallest place at which an increasing run of each length may end
+    tails: list[int] = []  # for each length, the smallest last place of an increasing subsequence
     for each in places:
         spot = bisect_left(tails, each)
         tails[spot : spot + 1] = [each]

@@ -1,4 +1,4 @@
-"""Preparing a replay: which device meets whose recording, and in which order updates are to be taken up."""
+"""Preparing a replay: which device repeats which recording, and the recorded order of arrivals."""
 
 from __future__ import annotations
 
@@ -22,33 +22,34 @@ from testbed.traces import availability
 from testbed.traces.availability import Absence, AvailabilityTrace
 
 _AFTERWARDS = 1.0
-"""Seconds for which a device is there after its last absence, where the recorded run did not last so long."""
+"""Minimum seconds for which a device is present after its last absence, if the recorded run ended earlier."""
 
 
 @dataclass(slots=True)
 class _Noted:
-    """What a pass over the trace notices beside the jobs."""
+    """What a pass over the trace collects besides the jobs."""
 
-    turns: list[RecordedArrival] = field(default_factory=list)
+    arrivals: list[RecordedArrival] = field(default_factory=list)
     away: dict[str, list[Absence]] = field(default_factory=lambda: defaultdict(list))
     wakes: int = 0
     last: float = 0.0
     torn: int | None = None
     unsettled: set[int] = field(default_factory=set)
-    """Tickets whose update has arrived."""
+    """Tickets whose update has arrived and that have not ended."""
 
     def note(self, event: Event) -> None:
         self.last = max(self.last, event.t)
         match event:
             case trace.Arrived():
-                self.turns.append(RecordedArrival(event.device, event.ticket, event.t, event.started, event.finished))
+                arrival = RecordedArrival(event.device, event.ticket, event.t, event.started, event.finished)
+                self.arrivals.append(arrival)
                 self.unsettled.add(event.ticket)
             case trace.Aggregated():
                 self.unsettled.difference_update(event.tickets)
             case trace.Rejected() if event.ticket in self.unsettled:
                 self.unsettled.remove(event.ticket)
-            case trace.Rejected():  # an update that was not fit: the rule saw only that its device is free again
-                self.turns.append(RecordedArrival(event.device, event.ticket, event.t))
+            case trace.Rejected():  # an invalid update: the strategy saw only that its device is free again
+                self.arrivals.append(RecordedArrival(event.device, event.ticket, event.t))
             case trace.Suspended() if event.away:
                 self.away[event.device].append((event.since, event.back))
             case trace.Stopped():
@@ -58,7 +59,7 @@ class _Noted:
 
 
 def prepare(experiment: Experiment, devices: Sequence[str], folder: Path) -> PreparedReplay:
-    """Split the trace that is to be replayed. Raises UserError where it does not fit the experiment."""
+    """Split the trace that is to be replayed. Raises UserError if it does not fit the experiment."""
     assert experiment.replay.trace is not None
     path, noted = trace_reading.file_of(Path(experiment.replay.trace)), _Noted()
     header, joined, events = _beginning(trace_reading.events(path, lambda line: setattr(noted, "torn", line)), path)
@@ -69,12 +70,12 @@ def prepare(experiment: Experiment, devices: Sequence[str], folder: Path) -> Pre
     folder.mkdir()
     files = {recorded: f"{number}.jobs" for number, recorded in enumerate(name_of)}
     jobs = recording.split(_noting(events, noted), folder, files, use=experiment.replay.use)
-    turns = folder / "turns"
-    turns.write_bytes(
+    arrivals = folder / "arrivals"
+    arrivals.write_bytes(
         b"".join(
-            msgspec.json.encode(msgspec.structs.replace(turn, device=name_of[turn.device])) + b"\n"
-            for turn in noted.turns
-            if turn.device in name_of
+            msgspec.json.encode(msgspec.structs.replace(arrival, device=name_of[arrival.device])) + b"\n"
+            for arrival in noted.arrivals
+            if arrival.device in name_of
         )
     )
     return PreparedReplay(
@@ -85,20 +86,20 @@ def prepare(experiment: Experiment, devices: Sequence[str], folder: Path) -> Pre
             for number, recorded in enumerate(name_of)
             if noted.away[recorded]
         },
-        turns=str(turns),
+        arrivals=str(arrivals),
         wakes=noted.wakes,
         torn=noted.torn,
     )
 
 
 def pairing(path: Path, devices: Sequence[str], by: str) -> dict[str, str]:
-    """Recorded device → device that meets its recording."""
+    """Recorded device → device that repeats its recording."""
     _, joined, _ = _beginning(trace_reading.events(path), path)
     return _pair(joined, devices, by, path, str(path))
 
 
 def _beginning(events: Iterator[Event], path: Path) -> tuple[trace.Header, list[str], Iterator[Event]]:
-    """The header and who was there from the start; and all events again, these included."""
+    """The header, the devices that joined at the start, and all events from the first one on."""
     seen: list[Event] = []
     for event in events:
         seen.append(event)
@@ -118,7 +119,7 @@ def _noting(events: Iterable[Event], noted: _Noted) -> Iterator[Event]:
 
 
 def _write_absences(path: Path, away: Iterable[Absence], last: float) -> str:
-    """As an availability trace, which begins anew when the recording is over."""
+    """Write absences as an availability trace, which repeats when the recording is over."""
     merged = list(united(iter(sorted(away)), iter(())))
     rows = [(0.0, 1)] if merged[0][0] > 0 else []
     rows += [row for gone, back in merged for row in ((max(0.0, gone), 0), (back, 1))]
@@ -135,17 +136,17 @@ def _pair(recorded: Sequence[str], devices: Sequence[str], by: str, path: Path, 
     if by == "order":
         if len(recorded) < len(devices):
             problem = f"is order; {path} has {len(recorded)} devices, the experiment {len(devices)}"
-            raise ProfileError(source, key, f"{problem}: take fewer, or pair by name")
+            raise ProfileError(source, key, f"{problem}: use fewer devices, or pair by name")
         return dict(zip(recorded, devices, strict=False))
     missing = [device for device in devices if device not in recorded]
     if missing:
         problem = f"is {by}; {path} has no {missing[0]} (it has: {', '.join(recorded[:8])}{' …' * (len(recorded) > 8)})"
-        remedy = "pair by order instead" if len(recorded) >= len(devices) else f"take {len(recorded)} devices or fewer"
+        remedy = "pair by order instead" if len(recorded) >= len(devices) else f"use {len(recorded)} devices or fewer"
         raise ProfileError(source, key, f"{problem}: {remedy}")
-    unmet = [device for device in recorded if device not in devices]
-    if by == "same" and unmet:
-        more = f" and {len(unmet) - 1} more" if len(unmet) > 1 else ""
-        problem = f"is same; nobody meets the recording of {unmet[0]}{more} in {path}"
+    unused = [device for device in recorded if device not in devices]
+    if by == "same" and unused:
+        more = f" and {len(unused) - 1} more" if len(unused) > 1 else ""
+        problem = f"is same; no device repeats the recording of {unused[0]}{more} in {path}"
         raise ProfileError(source, key, f"{problem}: pair by name to leave them out")
     return {device: device for device in devices}
 
@@ -153,7 +154,7 @@ def _pair(recorded: Sequence[str], devices: Sequence[str], by: str, path: Path, 
 def _check_same(
     header: trace.Header, joined: Sequence[str], experiment: Experiment, devices: Sequence[str], path: Path
 ) -> None:
-    """Of a strict replay: the same rule, seeds and number of devices."""
+    """Raise ProfileError unless strategy, seeds and devices are the same, as a strict replay needs."""
     asked: dict[str, object] = {"strategy": experiment.strategy_name, "devices": len(devices)}
     recorded: dict[str, object] = {"strategy": header.strategy, "devices": len(joined)}
     for seeds, of in ((asked, experiment), (recorded, header)):
@@ -163,21 +164,21 @@ def _check_same(
         asked |= _plain(experiment.strategy_parameters)
         recorded |= _plain(header.parameters)
     if sorted(range(len(devices)), key=lambda i: devices[i]) != sorted(range(len(joined)), key=lambda i: joined[i]):
-        asked["devices"], recorded["devices"] = list(devices), list(joined)  # rules go through them by name
+        asked["devices"], recorded["devices"] = list(devices), list(joined)  # strategies iterate by name
     for key in asked | recorded:
         if asked.get(key) != recorded.get(key):
-            was, remedy = f"{path} has {recorded.get(key)!r}", "strict repeats what was recorded: take mode schedule"
+            was, remedy = f"{path} has {recorded.get(key)!r}", "strict repeats what was recorded: use mode schedule"
             raise ProfileError(experiment.name, key, f"is {asked.get(key)!r}, but {was}; {remedy}")
 
 
 def _plain(parameters: dict[str, object]) -> dict[str, object]:
-    """As they are in the header of a trace, which is JSON."""
+    """Parameters as in the header of a trace, which is JSON."""
     given = msgspec.json.decode(msgspec.json.encode(parameters))
     return {f"strategy.{key}": value for key, value in given.items()}
 
 
 def _unchanging(events: Iterable[Event], devices: int, experiment: Experiment, path: Path) -> Iterator[Event]:
-    """Of a strict replay: nobody left, came back or gave up. When that was noticed hangs on the host."""
+    """Pass events on. Raises ProfileError if a device left, came back or gave up: its moment depends on the host."""
     joined = 0
     for event in events:
         joined += isinstance(event, trace.Joined)
@@ -186,7 +187,7 @@ def _unchanging(events: Iterable[Event], devices: int, experiment: Experiment, p
             raise ProfileError(
                 experiment.name,
                 "replay.mode",
-                f"is strict, but in {path} {device} left, came back or gave an upload up at {event.t:.3f} s;"
-                f" {problem}: take mode schedule",
+                f"is strict, but in {path} {device} left, came back or gave up an upload at {event.t:.3f} s;"
+                f" {problem}: use mode schedule",
             )
         yield event

@@ -1,1 +1,1 @@
-"""``report.html``: a run on one page that needs nothing else, made of its trace and of what lies beside it."""
+"""``report.html``: one page about a run, made from its trace and the files beside it."""

@@ -1,5 +1,5 @@
 "use strict";
-// Sorts the table of devices by the column whose heading is pressed; what is not known stays last.
+// Sorts the table of devices by the column whose heading is clicked; unknown values stay last.
 const table = document.getElementById("fleet");
 if (table) {
   const headings = [...table.tHead.rows[0].cells];

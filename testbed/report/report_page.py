@@ -1,7 +1,7 @@
-"""``report.html``: a page that needs no network and runs nothing but its own script.
+"""``report.html``: a page that needs no network and runs no script but its own.
 
-Names come from profiles, which may be anybody's. Everything is escaped, and a policy in the page allows no script but
-ours, by its hash: what would slip through would not run.
+Names come from profiles, which any person may have written. All text is escaped, and the page's content security
+policy allows only our script, by its hash: a script that escaped this would not run.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def render(run: RunData, sections: Sequence[Section]) -> str:
         run=run,
         edgebed=testbed.__version__,
         facts=facts(run),
-        cards=key_figures(run),
+        key_figures=key_figures(run),
         levels=levels(run),
         replay=replay(run),
         replay_rows=replay_rows(run),
@@ -70,6 +70,6 @@ def _own(name: str) -> Markup:
 
 
 def _shown(section: Section) -> dict[str, Any]:
-    # matplotlib and ElementTree have escaped what a user named
+    # matplotlib and ElementTree have escaped all names
     figures = [(picture, Markup(inline_svg.svg(picture))) for picture in section.pictures]  # noqa: S704
     return {"title": section.title, "note": section.note, "figures": figures, "tables": section.tables}

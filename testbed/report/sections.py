@@ -1,4 +1,4 @@
-"""The figures of a report in the order of the page, and what is said where there are none."""
+"""The sections of a report in the order of the page: figures, tables, and a note if there are none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Section:
 
 
 def draw(run: RunData) -> list[Section]:
-    """In the style of :func:`testbed.report.figures.style.style`."""
+    """Draw all figures; call it within :func:`testbed.report.figures.style.style`."""
     found = [_section(run, "Learning", "No version was scored.", over_time.learning)]
     found.append(_section(run, "The fleet over time", "No device joined.", fleet_timeline.fleet))
     if pictures := [*heads.heads(run), *heads.at_aggregator(run), *heads.purity(run)]:
@@ -30,9 +30,9 @@ def draw(run: RunData) -> list[Section]:
         found.append(Section(title="Rounds in the cell", pictures=pictures))
     found.append(_section(run, "Staleness", "No update became part of a version.", over_time.staleness))
     found.append(Section(title="Energy", pictures=list(by_device.spent(run)), note=energy_note(run)))
-    nobody = "No update arrived."
-    found.append(_section(run, "Contribution and local loss", nobody, by_device.contribution, over_time.local_loss))
-    found.append(_section(run, "Versions", "No version came to be.", over_time.versions))
+    none = "No update arrived."
+    found.append(_section(run, "Contribution and local loss", none, by_device.contribution, over_time.local_loss))
+    found.append(_section(run, "Versions", "No version was made.", over_time.versions))
     return found
 
 

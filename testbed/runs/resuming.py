@@ -1,7 +1,7 @@
-"""A run that was interrupted, to be gone on with: where it had come to, and what has to be undone.
+"""Checks before an interrupted run is resumed from its checkpoint.
 
-A checkpoint knows how long the trace was when it was made. What was appended since happened to a model that is lost:
-it is set aside beside the trace, and the run goes on from the moment of the checkpoint as if it had not been.
+A checkpoint stores the length of the trace at its moment. Later events belong to a model that is lost: they are moved
+to another file (``testbed.history.rollback``), and the run continues from the checkpoint as if they had not happened.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ _MOMENT = 1e-3
 
 
 def check_folder(folder: Path) -> None:
-    """Raises UserError where no run has begun."""
+    """Raise UserError if this is no run folder."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: there is no such folder; runs are kept in runs/, or where --out said")
+        raise UserError(f"{folder}: there is no such folder; runs are in runs/, or in the folder of --out")
     if not (folder / "profile.toml").is_file():
         raise UserError(f"{folder}: is no run folder; name one, such as runs/NAME-YYYYmmdd-HHMMSS")
 
 
 def check(folder: Path, experiment: Experiment, of: Saved) -> None:
-    """Raises UserError where there is nothing left to do. A run that was interrupted says so, or says nothing."""
+    """Raise UserError if the run has ended and a resumption would have nothing to do.
+
+    The trace of an interrupted run ends with that reason, or with none.
+    """
     seconds, reason = experiment.stop.seconds, _ended(folder, of)
     if reason is None or not reason.endswith(TIME_IS_OVER):
         _check_moment(folder, seconds, of)
@@ -36,12 +39,12 @@ def check(folder: Path, experiment: Experiment, of: Saved) -> None:
     if not reason.endswith(TIME_IS_OVER):
         raise UserError(f"{folder}: this run has ended ({reason}); there is nothing left to do")
     if seconds is None or seconds <= of.at + _MOMENT:
-        raise UserError(f"{folder}: this run has ended ({reason}); a larger --seconds S lets it last longer")
+        raise UserError(f"{folder}: this run has ended ({reason}); a larger --seconds S extends it")
 
 
 def _check_moment(folder: Path, seconds: float | None, of: Saved) -> None:
     if seconds is not None and seconds < of.at:
-        raise UserError(f"{folder}: this run has come to {of.at:.1f} s already; --seconds must be above that")
+        raise UserError(f"{folder}: this run has already reached {of.at:.1f} s; --seconds must be above that")
 
 
 def is_possible(folder: Path, experiment: Experiment) -> bool:
@@ -53,7 +56,7 @@ def is_possible(folder: Path, experiment: Experiment) -> bool:
 
 
 def source(folder: Path) -> Path:
-    """The profile that the run was started with: a user's own rule or task may be beside it."""
+    """The profile that the run was started with: a user's own strategy or task may be in the same folder."""
     try:
         return Path(json.loads((folder / "meta.json").read_text(encoding="utf-8"))["profile"])
     except (FileNotFoundError, KeyError, json.JSONDecodeError):
@@ -61,7 +64,7 @@ def source(folder: Path) -> Path:
 
 
 def _ended(folder: Path, of: Saved) -> str | None:
-    """Why the run ended, if it came to that."""
+    """Why the run ended; None if it was interrupted before it could record a reason."""
     last = None
     with (folder / TRACE).open("rb") as file:
         file.seek(of.trace_bytes)
@@ -70,5 +73,5 @@ def _ended(folder: Path, of: Saved) -> str | None:
     try:
         table = json.loads(last or b"{}")
     except json.JSONDecodeError:
-        return None  # torn: it was killed
+        return None  # torn: the run was killed
     return str(table["reason"]) if table.get("kind") == "stopped" else None

@@ -1,7 +1,7 @@
-"""What lies beside the trace in a run folder: the certificates, the profile, the versions of packages.
+"""The files beside the trace in a run folder: the certificates, the profile, the versions of packages.
 
-Everything may be missing: a trace can be sent to somebody alone, and a run that was killed wrote nothing else. What is
-there and cannot be read is told, and does not keep the rest from being shown.
+Each may be missing: a trace can be passed on alone, and a run that was killed wrote no other file. A file that cannot
+be read is reported and left out; the others are still shown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class CertificateLine(msgspec.Struct, frozen=True):
-    """Of the fidelity certificate."""
+    """One invariant of the certificate."""
 
     name: str
     verdict: str
@@ -30,7 +30,7 @@ class CertificateLine(msgspec.Struct, frozen=True):
 
 
 class Fidelity(msgspec.Struct, frozen=True):
-    """fidelity.json, as far as it is shown."""
+    """The part of fidelity.json that is shown."""
 
     verdict: str
     invariants: list[CertificateLine]
@@ -44,7 +44,7 @@ class Quantiles(msgspec.Struct, frozen=True):
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """replay.json, as far as it is shown. An older one has less in it, and one without a recording only the problem."""
+    """The part of replay.json that is shown. Older files have fewer keys; without a recording there is a problem."""
 
     trace: str
     mode: str
@@ -63,7 +63,7 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 class HostEnergy(msgspec.Struct, frozen=True):
-    """Of summary.json: what the host's own meter said; no trace has it."""
+    """The energy that the host's meter measured, from summary.json; the trace does not have it."""
 
     joules: dict[str, float]
     seconds: float
@@ -82,7 +82,7 @@ class Host(msgspec.Struct, frozen=True):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """meta.json, as far as it is shown."""
+    """The part of meta.json that is shown."""
 
     edgebed: str = ""
     python: str = ""
@@ -92,7 +92,7 @@ class Meta(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class RunFiles:
-    """None or empty where there is no such file."""
+    """Values from all files; None or empty if there is no such file."""
 
     fidelity: Fidelity | None = None
     replayed: Replayed | None = None
@@ -100,38 +100,38 @@ class RunFiles:
     profile: str = ""
     task: str = ""
     target: float | None = None
-    """The accuracy that was to be reached."""
+    """``stop.target_accuracy`` of the profile."""
     host_energy: HostEnergy | None = None
 
 
 def is_of_a_run(trace: Path) -> bool:
-    """Whether a trace has the name that a run gives it, so that what lies beside it belongs to the same run."""
+    """Whether a trace has the name that a run gives it, so that the files beside it belong to the same run."""
     return trace.name.removesuffix(".gz") == "trace.jsonl"
 
 
-def read(trace: Path, told: Callable[[str], None]) -> RunFiles:
-    """Everything beside a trace; ``told`` hears what cannot be read."""
+def read(trace: Path, note: Callable[[str], None]) -> RunFiles:
+    """Read all files beside a trace; ``note`` receives a sentence for each that cannot be read."""
     found = RunFiles()
     if not is_of_a_run(trace):
         return found
     folder = trace.parent
-    found.fidelity = _read(folder / "fidelity.json", lambda text: _decode(text, Fidelity), told)
-    found.replayed = _read(folder / "replay.json", lambda text: _decode(text, Replayed), told)
-    found.meta = _read(folder / "meta.json", lambda text: _decode(text, Meta), told)
-    summary = _read(folder / "summary.json", lambda text: _decode(text, _Summary), told)
+    found.fidelity = _read(folder / "fidelity.json", lambda text: _decode(text, Fidelity), note)
+    found.replayed = _read(folder / "replay.json", lambda text: _decode(text, Replayed), note)
+    found.meta = _read(folder / "meta.json", lambda text: _decode(text, Meta), note)
+    summary = _read(folder / "summary.json", lambda text: _decode(text, _Summary), note)
     found.host_energy = summary.host_energy if summary is not None else None
-    found.profile = _read(folder / "profile.toml", str, told) or ""
-    found.task, found.target = _read(folder / "profile.toml", _asked, told) or ("", None)
+    found.profile = _read(folder / "profile.toml", str, note) or ""
+    found.task, found.target = _read(folder / "profile.toml", _task_and_target, note) or ("", None)
     return found
 
 
-def _read(path: Path, parse: Callable[[str], T], told: Callable[[str], None]) -> T | None:
+def _read(path: Path, parse: Callable[[str], T], note: Callable[[str], None]) -> T | None:
     try:
         return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, RecursionError) as error:  # those of msgspec and tomllib are ValueErrors
-        told(f"{path.name} cannot be read, and is left out: {error}")
+        note(f"{path.name} cannot be read and is left out: {error}")
         return None
 
 
@@ -144,20 +144,20 @@ class _Stop(msgspec.Struct, frozen=True):
 
 
 class _Profile(msgspec.Struct, frozen=True):
-    """As far as it is told apart; the whole of it is shown as text."""
+    """The part of profile.toml that is read here; the whole file is shown as text."""
 
     task: str | dict[str, Any] = ""
     stop: _Stop = _Stop()
 
 
-def _asked(text: str) -> tuple[str, float | None]:
-    """The task in one line, and the accuracy to be reached."""
+def _task_and_target(text: str) -> tuple[str, float | None]:
+    """The task in one line, and the target accuracy."""
     profile = msgspec.convert(tomllib.loads(text), type=_Profile)
     return _in_words(profile.task), profile.stop.target_accuracy
 
 
 def _in_words(named: str | dict[str, Any]) -> str:
-    """A name and its parameters; of a task, one of these (the split) is such a thing, too."""
+    """A name with its parameters in parentheses; a parameter may itself be a name with parameters (the split)."""
     name, parameters = name_and_parameters(named)
     listed = ", ".join(
         f"{key} {_in_words(value) if isinstance(value, dict) and 'name' in value else value}"

@@ -22,8 +22,8 @@ import tomli_w
 
 import testbed
 from testbed import fidelity
-from testbed.analysis import metrics, round_metrics
-from testbed.analysis.totals import totals
+from testbed.analysis import metrics, round_metrics, run_tables
+from testbed.analysis.totals import Totals, totals
 from testbed.common.errors import UserError
 from testbed.common.parameters import as_table
 from testbed.history import trace
@@ -54,20 +54,20 @@ class RunFolder:
     """Creates and fills the folder of one run."""
 
     def __init__(self, path: Path, made: Sequence[Path] = ()) -> None:
-        """``made``: folders above it that were made for it. Raises UserError while a run is under way in it."""
+        """``made`` are parent folders that were created for it. Raises UserError if a run is under way in it."""
         self.path, self._made = path, made
         self.unwritten: dict[str, str] = {}
-        """File → why it could not be written. It is complete or absent."""
+        """File → why it could not be written. A file is complete or absent."""
         self._lock = os.open(path, os.O_RDONLY)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it when this process ends
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released by the kernel when this process ends
         except BlockingIOError:
             os.close(self._lock)
-            raise UserError(f"{path}: this run is under way; wait for its end, or stop it by Ctrl-C") from None
+            raise UserError(f"{path}: this run is under way; wait for its end, or stop it with Ctrl-C") from None
 
     @classmethod
     def new(cls, out: Path, name: str, now: datetime) -> RunFolder:
-        """For a run that begins."""
+        """Create the folder of a new run. Raises UserError if ``out`` is not writable."""
         made = [folder for folder in (out, *out.parents) if not folder.exists()]
         try:
             out.mkdir(parents=True, exist_ok=True)
@@ -82,30 +82,30 @@ class RunFolder:
         return self.path / "trace.jsonl"
 
     def remove(self) -> None:
-        """The run did not begin: leave nothing behind."""
+        """Remove the folder, because the run did not begin."""
         shutil.rmtree(self.path, ignore_errors=True)
-        with contextlib.suppress(OSError):  # another run may have moved in
+        with contextlib.suppress(OSError):  # another run may use the parent folder by now
             for folder in self._made:
                 folder.rmdir()
 
     def forget_results(self) -> None:
-        """They are of a run that goes on: should it be killed, nobody must take them for its results."""
+        """Remove results that a resumed run will replace: if it is killed, they must not be taken for its own."""
         for name in _RESULTS:
             (self.path / name).unlink(missing_ok=True)
 
     def write_profile(self, experiment: Experiment) -> None:
-        """Before anybody is started: without room for this, there is none for a run."""
+        """Write profile.toml, before any process starts. Raises UserError if that fails."""
         self._write("profile.toml", tomli_w.dumps(as_table(experiment)))
         if self.unwritten:
             why = self.unwritten["profile.toml"]
             raise UserError(
-                f"--out {self.path.parent}: cannot be written to: {why}; make room, or choose another folder"
+                f"--out {self.path.parent}: cannot be written to: {why}; free some space, or choose another folder"
             )
 
     def write_meta(
         self, experiment: Experiment, cores: CorePlan, plan: Plan, pids: Mapping[str, int], source: Path
     ) -> None:
-        """``source``: the profile that it was started with."""
+        """Write meta.json; ``source`` is the profile that the run was started with."""
         meta = {
             "edgebed": testbed.__version__,
             "python": platform.python_version(),
@@ -138,27 +138,22 @@ class RunFolder:
         host_energy: Mapping[str, Any] | None = None,
         tensorboard: bool = False,
     ) -> dict[str, Any]:
-        """Everything that follows from the trace; gives the summary, with the certificates.
+        """Write all files that follow from the trace; returns the summary with the certificates.
 
-        ``target``: the accuracy that was to be reached. ``host_energy``: what the host's own meter said.
+        ``target`` is the accuracy that the run should reach, ``host_energy`` what the host's meter measured.
         """
         torn: list[int] = []
         total = totals(self._events(torn.append))
         certificate = fidelity.certify(self._events(), devices).as_table()
-        scored = metrics.metric_rows(total)
-        self._write_csv("metrics.csv", metrics.metric_columns(scored), scored)
-        self._write_csv("versions.csv", metrics.VERSION_COLUMNS, metrics.version_rows(total))
-        self._write_csv("devices.csv", metrics.DEVICE_COLUMNS, metrics.device_rows(total))
-        counted = round_metrics.rows(self._events())
-        if counted:
-            self._write_csv("rounds.csv", round_metrics.COLUMNS, counted)
+        rounds = round_metrics.rows(self._events())
+        self._write_tables(total, rounds)
         self._write_json("fidelity.json", certificate)
         if tensorboard:
             with self._noting(TENSORBOARD):
                 write_tensorboard(total, self.path / TENSORBOARD)
         summary = metrics.summary(total, target) | {
             "host_energy": host_energy,
-            "rounds": round_metrics.summary(counted),
+            "rounds": round_metrics.summary(rounds),
             "fidelity": certificate,
         }
         if replayed is not None and replayed.trace is not None and devices:
@@ -171,6 +166,14 @@ class RunFolder:
             if log.stat().st_size == 0:
                 log.unlink()
         return summary
+
+    def _write_tables(self, total: Totals, rounds: Sequence[Mapping[str, Any]]) -> None:
+        scored = run_tables.metric_rows(total)
+        self._write_csv("metrics.csv", run_tables.metric_columns(scored), scored)
+        self._write_csv("versions.csv", run_tables.VERSION_COLUMNS, run_tables.version_rows(total))
+        self._write_csv("devices.csv", run_tables.DEVICE_COLUMNS, run_tables.device_rows(total))
+        if rounds:
+            self._write_csv("rounds.csv", round_metrics.COLUMNS, rounds)
 
     def _events(self, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
         return trace.read(self.trace, torn) if self.trace.exists() else iter(())
@@ -196,7 +199,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def _noting(self, name: str) -> Iterator[None]:
-        """What cannot be written is no reason to do without the rest."""
+        """Note a file that cannot be written, and continue with the others."""
         try:
             yield
         except OSError as error:
@@ -204,7 +207,7 @@ class RunFolder:
 
 
 def _certified(replayed: Replay, devices: Sequence[DeviceSpec], events: Iterator[Event]) -> dict[str, Any]:
-    """The replay certificate; if the recording has vanished meanwhile, there is only the reason why there is none."""
+    """The replay certificate; if the recording cannot be read any more, only the reason."""
     try:
         return replay_certificate.certify(replayed, [device.name for device in devices], events)
     except (UserError, TraceError) as error:
@@ -212,7 +215,7 @@ def _certified(replayed: Replay, devices: Sequence[DeviceSpec], events: Iterator
 
 
 def _make_new(out: Path, stem: str) -> Path:
-    """Two runs may begin in the same second."""
+    """Create a folder with this name and, if it exists, a number: two runs may begin in the same second."""
     for name in (stem, *(f"{stem}-{number}" for number in range(2, 1000))):
         try:
             (out / name).mkdir()

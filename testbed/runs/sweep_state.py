@@ -1,4 +1,4 @@
-"""``sweep.json``: the plan of a sweep and what became of each of its runs, whole on the disk at every moment."""
+"""``sweep.json``: the plan of a sweep and the state of each of its runs; complete on the disk at every moment."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class SweepCell(msgspec.Struct, kw_only=True):
     """One run of a sweep."""
 
     name: str
-    """Of its folder, too."""
+    """Also the name of its folder."""
     words: list[str]
     digest: str
     seconds: float | None
-    """Host seconds by its profile."""
+    """Host seconds that it should take, by its profile."""
     state: str = WAITING
     run: str = ""
     """Its run folder, relative to the sweep's."""
@@ -39,7 +39,7 @@ class SweepCell(msgspec.Struct, kw_only=True):
 class Sweep(msgspec.Struct, kw_only=True):
     schema: int = SCHEMA
     command: list[str]
-    """What it was begun with, for whoever has forgotten."""
+    """The command that began the sweep."""
     cells: list[SweepCell]
 
 
@@ -50,7 +50,7 @@ class SweepStore:
         self.folder, self.cells, self._sweep = folder, sweep.cells, sweep
 
     def save(self) -> None:
-        """A reader, or the next start after a crash, finds the old state or the new one, never half of one."""
+        """Replace sweep.json as a whole: a reader finds the old state or the new one, never half of one."""
         part = self.folder / f"{NAME}.part"
         with part.open("wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(self._sweep), indent=1) + b"\n")
@@ -62,7 +62,7 @@ class SweepStore:
         return cell.state == DONE and _has_trace(self.folder / cell.run)
 
     def set_aside(self, cell: SweepCell) -> Path | None:
-        """What an attempt at this run left is kept, out of the way: nobody should take half a run for a whole one."""
+        """Move what an earlier attempt at this run left to another folder; returns that, or None if nothing is left."""
         place = self.folder / cell.name
         if not place.exists():
             return None
@@ -76,7 +76,7 @@ class SweepStore:
 
 @contextlib.contextmanager
 def opened(folder: Path, cells: Sequence[SweepCell], command: Sequence[str]) -> Iterator[SweepStore]:
-    """A new sweep, or the same one where it stopped. Raises UserError if the folder holds another one."""
+    """Begin a new sweep, or continue the same one. Raises UserError if the folder contains another sweep."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder, os.O_RDONLY)
@@ -84,9 +84,9 @@ def opened(folder: Path, cells: Sequence[SweepCell], command: Sequence[str]) -> 
         raise UserError(f"--out {folder}: cannot be written to: {error.strerror}; choose another folder") from None
     try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel gives it back, however we end
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released by the kernel when this process ends
         except OSError:
-            raise UserError(f"--out {folder}: a sweep is at work there; wait for its end, or choose another") from None
+            raise UserError(f"--out {folder}: a sweep is running there; wait for its end, or choose another") from None
         store = SweepStore(folder, _continued(folder, cells) or Sweep(command=list(command), cells=list(cells)))
         store.save()
         yield store
@@ -95,13 +95,13 @@ def opened(folder: Path, cells: Sequence[SweepCell], command: Sequence[str]) -> 
 
 
 def finished_runs(folder: Path) -> list[Path]:
-    """Run folders of a sweep, in the order of its plan."""
+    """Folders of the finished runs of a sweep, in the order of its plan."""
     store = SweepStore(folder, _read(folder / NAME))
     return [folder / cell.run for cell in store.cells if store.is_finished(cell)]
 
 
 def known(folder: Path, cells: Sequence[SweepCell]) -> list[SweepCell]:
-    """The runs of a plan, with what became of them in this folder, which is not touched."""
+    """The runs of a plan with their states in this folder, which is not changed."""
     there = next(place for place in (folder, *folder.parents) if place.exists())
     if not there.is_dir():
         raise UserError(f"--out {folder}: cannot be written to: {there} is a file; choose another folder")
@@ -110,14 +110,14 @@ def known(folder: Path, cells: Sequence[SweepCell]) -> list[SweepCell]:
 
 
 def _continued(folder: Path, cells: Sequence[SweepCell]) -> Sweep | None:
-    """What is stored, if the plan is the same; with the words of the new command, which may spell it differently."""
+    """The stored sweep, with the words of the new command; None if there is none. Raises UserError for another plan."""
     if not (folder / NAME).exists():
         return None
     stored, new = _read(folder / NAME), {cell.name: cell for cell in cells}
     other = _another({cell.name: cell for cell in stored.cells}, new)
     if other is not None:
         raise UserError(
-            f"--out {folder}: holds another sweep: {other}; choose another folder, or go on with its own command"
+            f"--out {folder}: contains another sweep: {other}; choose another folder, or repeat its own command"
             f" ({shlex.join(stored.command)})"
         )
     for cell in stored.cells:
@@ -126,14 +126,14 @@ def _continued(folder: Path, cells: Sequence[SweepCell]) -> Sweep | None:
 
 
 def _another(stored: Mapping[str, SweepCell], new: Mapping[str, SweepCell]) -> str | None:
-    """In what a plan differs from the stored one, if it does; the order does not matter."""
+    """A difference between a plan and the stored one, without regard to order; None if there is none."""
     for name in (*stored, *new):
         if name not in new:
             return f"{name} is not in this plan"
         if name not in stored:
             return f"it has no {name}"
         if new[name].digest != stored[name].digest:
-            return f"the experiment of {name} is not the same, a profile or a setting has changed"
+            return f"the experiment of {name} is not the same; a profile or a setting has changed"
     return None
 
 

@@ -1,6 +1,6 @@
-"""Event files for TensorBoard: scores and versions of a run, as its trace tells them.
+"""Event files for TensorBoard: scores and versions of a run, computed from its trace.
 
-Step: the version. Wall time: when it came to be, by the host's clock. The same trace gives the same file.
+The step is the version, the wall time is when it was made by the host's clock. The same trace gives the same file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from testbed.analysis import metrics
+from testbed.analysis import run_tables
 from testbed.analysis.totals import Totals
 from testbed.common.errors import UserError
 
@@ -22,7 +22,7 @@ _FORMAT = "brain.Event:2"
 
 
 class Point(NamedTuple):
-    """What is known about one version."""
+    """The scalars of one version."""
 
     version: int
     host_s: float
@@ -30,12 +30,12 @@ class Point(NamedTuple):
 
 
 def check() -> None:
-    """Before a run begins: is there something to write with?"""
+    """Raise UserError if the package tensorboard is missing; called before a run begins."""
     _writers()
 
 
 def write(total: Totals, folder: Path) -> None:
-    """The event file of a run; none for a run that has not begun."""
+    """Write the event file of a run, unless the run never began."""
     if total.header is None:
         return
     event, summary, record_writer = _writers()
@@ -51,11 +51,11 @@ def write(total: Totals, folder: Path) -> None:
 
 
 def points(total: Totals) -> Iterator[Point]:
-    """What is written, version by version; what is not known is left out."""
-    made = {row["version"]: row for row in metrics.version_rows(total)}
-    scored = {row["version"]: row for row in metrics.metric_rows(total)}
+    """The scalars of each version; unknown ones are left out."""
+    made = {row["version"]: row for row in run_tables.version_rows(total)}
+    scored = {row["version"]: row for row in run_tables.metric_rows(total)}
     for version in sorted(made.keys() | scored.keys()):
-        row, score = made.get(version, {}), scored.get(version, {})  # version 0 is scored, and nobody made it
+        row, score = made.get(version, {}), scored.get(version, {})  # version 0 is scored, but has no row
         found = {f"versions/{key}": row.get(key) for key in _PER_VERSION}
         found |= {f"fleet/{key}": score.get(key) for key in _FLEET}
         found |= {f"scores/{key}": value for key, value in score.items() if key not in _NO_SCORES}

@@ -1,1 +1,1 @@
-"""Tools for traces: import, show, plot, compare and export them (the command ``trace``)."""
+"""Tools for traces: import, show, plot, compare and export (the command ``trace``)."""

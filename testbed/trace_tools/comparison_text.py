@@ -1,8 +1,7 @@
-"""``run_testbed.py trace compare``: what became of several runs, and whether all of them met the same delays."""
+"""``run_testbed.py trace compare``: the results of several runs, and whether all of them met the same delays."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,42 +14,16 @@ from rich.text import Text
 from testbed.analysis import trace_reading
 from testbed.common.console import say
 from testbed.trace_tools import trace_comparison
-from testbed.trace_tools.job_pairs import TOLERANCE
 
-DESCRIPTION = f"""\
-One row for each run, one for each device, and a verdict: whether the n-th job of each device met the same download,
-computing, suspension, upload and losses in every run that came so far (within {TOLERANCE:g} s). So it should be when
-several rules were replayed on one recorded run: run PROFILE.toml --strategy NAME --replay RUN.
-Of computing, seconds per step are compared: those asked of a replay with those that the recorded run obtained.
-
-exit codes: 0 they met the same, 1 they did not, 2 wrong input
-"""
 _ROUNDING = 1e-9
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("first", type=Path, metavar="RUN", help="run folder, or its trace.jsonl[.gz]")
-    parser.add_argument("others", type=Path, nargs="+", metavar="RUN", help="one that is compared with it, or more")
-    parser.add_argument(
-        "--use",
-        choices=("obtained", "asked"),
-        default="obtained",
-        help="computing of runs that are no replays: what they obtained (default), or were asked for",
-    )
-    parser.add_argument(
-        "--target",
-        type=float,
-        metavar="ACCURACY",
-        help="tell when each run reached it; default: the best accuracy that all of them reached",
-    )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="output format")
-
-
-def compare(options: argparse.Namespace) -> int:
-    paths = [trace_reading.file_of(place) for place in (options.first, *options.others)]
+def compare(places: Sequence[Path], *, use: str, target: float | None, as_json: bool) -> int:
+    """Compare runs and print the result. Returns 0 if all met the same delays, else 1."""
+    paths = [trace_reading.file_of(place) for place in places]
     with Console(stderr=True).status(f"reading {len(paths)} traces …"):
-        table = trace_comparison.compare(paths, options.use, options.target)
-    if options.format == "json":
+        table = trace_comparison.compare(paths, use, target)
+    if as_json:
         print(json.dumps(table, indent=2))
     else:
         _show(Console(), table)
@@ -93,12 +66,12 @@ def _runs(runs: Sequence[Mapping[str, Any]], target: float | None) -> Table:
 
 def _devices(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = _columns(
-        "farthest apart", "jobs\nin all", "computing\nms / step", "download\ns", "upload\ns", "drops", "suspensions"
+        "difference", "common\njobs", "computing\nms / step", "download\ns", "upload\ns", "drops", "suspensions"
     )
     for row in rows:
         apart = [_apart(row["computing_s"], 1e3), _apart(row["download_s"]), _apart(row["upload_s"])]
-        hung = row["same_suspensions"] and row["same_absences"]
-        same = ["same" if each else "differ" for each in (row["same_drops"], hung)]
+        suspensions = row["same_suspensions"] and row["same_absences"]
+        same = ["same" if each else "differ" for each in (row["same_drops"], suspensions)]
         table.add_row(Text(row["device"]), str(row["jobs"]), *apart, *same)
     return table
 

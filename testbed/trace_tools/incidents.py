@@ -1,4 +1,4 @@
-"""What befell the devices of a run, and for how long: hangs as they were, and what the script did."""
+"""Incidents of the devices of a run with their spans: suspensions as measured, and scripted events."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from testbed.trace_tools.trace_summary import RunSummary
 
 KINDS = ("suspended", "dead", "rate", "speed", "drop")
 _NAMED = 4
-"""Devices that a line has room for."""
+"""Devices that are named in a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentSpan:
-    """From ``begin`` to ``end``, something of a kind befell a device; ``value`` is that of the script."""
+    """An incident of a device from ``begin`` to ``end``; ``value`` is that of the script."""
 
     kind: str
     device: str
@@ -27,7 +27,7 @@ class IncidentSpan:
 
 
 def spans(run: RunSummary) -> Iterator[IncidentSpan]:
-    """Of a summary that was made with times."""
+    """The incidents of a run; its summary must have been made with ``times=True``."""
     for name, device in run.devices.items():
         for ended, seconds in zip(device.back, device.away, strict=True):
             yield IncidentSpan(kind="suspended", device=name, begin=ended - seconds, end=ended)
@@ -39,7 +39,7 @@ def spans(run: RunSummary) -> Iterator[IncidentSpan]:
 
 
 def _scripted(events: Sequence[Scripted], over: float) -> Iterator[IncidentSpan]:
-    """What the script did to one device; a suspension is there as it was."""
+    """The scripted incidents of one device, except suspensions, which are known as measured."""
     for i, event in enumerate(events):
         until = "rejoin" if event.do == "kill" else event.do
         end = min((other.t for other in events[i + 1 :] if other.do == until), default=over)
@@ -52,7 +52,7 @@ def _scripted(events: Sequence[Scripted], over: float) -> Iterator[IncidentSpan]
 
 
 def lines(events: Sequence[Scripted]) -> Iterator[str]:
-    """The script as it took effect, one line for what befell several at one moment."""
+    """The scripted events as they took effect; equal ones at the same moment share a line."""
     together: dict[tuple[float, str], list[str]] = {}
     for event in sorted(events, key=lambda event: event.t):
         value = "" if event.value is None else f" {event.value:g}"

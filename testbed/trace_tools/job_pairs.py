@@ -1,7 +1,7 @@
-"""Whether several runs met the same delays: the paired comparison of rules that were replayed on one recording.
+"""Whether several runs met the same delays: the paired comparison of strategies that replayed one recording.
 
-A job is compared as far as each run came with it: what one run cut off is compared among the others. Where in a job a
-device hung is no matter here: a rule with fewer local steps has another place for it, and the same seconds.
+A job is compared as far as each run did it: what one run cut off is compared among the others. The step at which a
+suspension came is not compared: a strategy with fewer local steps has another step, and the same seconds.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Any, TypeAlias
 from testbed.emulation.recorded import RecordedJob, RecordedTransfer, Recording
 
 TOLERANCE = 1e-6
-"""Seconds. What is divided by a number of steps and multiplied again may differ in the last digits."""
+"""Seconds; division by the number of steps and multiplication may change the last digits."""
 
 Place: TypeAlias = tuple[str, int]
-"""What was met, and at which attempt."""
+"""The kind of delay or loss, and the number of the attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDifference:
-    """Something that the runs did not all meet alike."""
+    """A delay or loss that is not the same in all runs."""
 
     device: str
     job: int
     what: str
     attempt: int
-    met: tuple[float | None, ...]
-    """By each run: seconds, of computing per step; 1 for a transfer that was lost, 0 for one that was not. None where a
-    run did not come so far.
+    observed: tuple[float | None, ...]
+    """For each run: seconds (of computing: per step), or 1 for a lost transfer and 0 for another; None if the run did
+    not get that far.
     """
     apart: float
 
@@ -40,9 +40,9 @@ class Pairs:
 
     device: str
     jobs: int = 0
-    """Those that all of them did, or at least began."""
+    """Jobs that all runs did, or at least began."""
     apart: dict[str, float] = field(default_factory=dict)
-    """How far apart they are at most, in each thing that they met."""
+    """Kind → the largest difference between two runs."""
     first: JobDifference | None = None
 
     def as_row(self) -> dict[str, Any]:
@@ -57,36 +57,36 @@ class Pairs:
 
 
 def compare(device: str, runs: Sequence[Recording]) -> Pairs:
-    """The jobs of one device, number by number."""
+    """Compare the n-th jobs of one device in all runs, for each n."""
     pairs = Pairs(device=device)
     for number, jobs in enumerate(zip(*runs, strict=False)):
-        met = [dict(_met(job)) for job in jobs]
-        if not all(met):  # a run that tells nothing of the job did not do it
+        observed = [dict(_observed(job)) for job in jobs]
+        if not all(observed):  # one run did not do this job
             continue
         pairs.jobs += 1
-        for place in dict.fromkeys(place for each in met for place in each):
-            values = tuple(each.get(place) for each in met)
+        for place in dict.fromkeys(place for each in observed for place in each):
+            values = tuple(each.get(place) for each in observed)
             known = [value for value in values if value is not None]
             apart, (what, attempt) = max(known) - min(known), place
             pairs.apart[what] = max(pairs.apart.get(what, 0.0), apart)
             if apart > TOLERANCE and pairs.first is None:
                 pairs.first = JobDifference(
-                    device=device, job=number, what=what, attempt=attempt, met=values, apart=apart
+                    device=device, job=number, what=what, attempt=attempt, observed=values, apart=apart
                 )
     return pairs
 
 
-def _met(job: RecordedJob) -> Iterator[tuple[Place, float]]:
-    """In the order in which it was met."""
-    yield from _ways("download", job.downloads)
-    if job.hung is not None or job.uploads:  # that it did not hang is known only when it has computed everything
-        yield ("suspension", 0), job.hung.seconds if job.hung is not None else 0.0
+def _observed(job: RecordedJob) -> Iterator[tuple[Place, float]]:
+    """The delays and losses of a job, in the order in which they happened."""
+    yield from _transfers("download", job.downloads)
+    if job.suspension is not None or job.uploads:  # without an upload, a suspension may have been still to come
+        yield ("suspension", 0), job.suspension.seconds if job.suspension is not None else 0.0
     if job.step_seconds is not None:
         yield ("computing", 0), job.step_seconds
-    yield from _ways("upload", job.uploads)
+    yield from _transfers("upload", job.uploads)
 
 
-def _ways(what: str, ways: Sequence[RecordedTransfer]) -> Iterator[tuple[Place, float]]:
-    for attempt, way in enumerate(ways):
-        yield (what, attempt), way.seconds
-        yield (f"{what} lost", attempt), float(way.dropped)
+def _transfers(what: str, transfers: Sequence[RecordedTransfer]) -> Iterator[tuple[Place, float]]:
+    for attempt, transfer in enumerate(transfers):
+        yield (what, attempt), transfer.seconds
+        yield (f"{what} lost", attempt), float(transfer.dropped)

@@ -1,4 +1,4 @@
-"""What became of several runs, and whether all of them met the same delays: from their traces to plain values."""
+"""The results of several runs, and whether all of them met the same delays, as plain values from their traces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis import metrics, trace_reading
+from testbed.analysis import metrics, run_tables, trace_reading
 from testbed.analysis.totals import Totals
 from testbed.emulation import recorded
 from testbed.history import trace
@@ -26,25 +26,24 @@ _MOST_NAMED = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedRun:
-    """A run, with the jobs of each device in a file of its own."""
+    """A run, with the jobs of each device in a separate file."""
 
     path: Path
     header: trace.Header
     total: Totals
     files: dict[str, Path]
     away: dict[str, list[Absence]]
-    """Device → when it was away, by its availability trace or by the script."""
+    """Device → its absences, by its availability trace or by the script."""
     torn: list[int]
 
 
 def compare(paths: Sequence[Path], use: str, target: float | None) -> dict[str, Any]:
-    """Everything there is to say about runs, by their traces.
+    """The whole comparison of runs, as the command prints it in JSON.
 
-    ``use``: computing of those that are no replays, as ``obtained`` or ``asked``. Of a replay, it is always what was
-    asked for: that is what was to be met again, and how near it came is told by its own certificate. ``target`` is an
-    accuracy.
+    ``use`` chooses the seconds of computing, ``obtained`` or ``asked``, for runs that are no replays. For a replay they
+    are always the asked ones, which repeat the recording; its certificate says how exactly. ``target`` is an accuracy.
     """
-    # called like the folders of runs: if we are killed, the next run sweeps it up
+    # named like the private folders of runs: if this process is killed, the next run removes it
     with tempfile.TemporaryDirectory(prefix=f"edgebed-{os.getpid()}-") as folder:
         runs = [_read(path, Path(folder) / str(number), use) for number, path in enumerate(paths)]
         devices = [device for device in runs[0].files if all(device in run.files for run in runs)]
@@ -69,7 +68,7 @@ def compare(paths: Sequence[Path], use: str, target: float | None) -> dict[str, 
 
 
 def _read(path: Path, folder: Path, use: str) -> TracedRun:
-    """Two passes over the trace, so that nothing but what they add up to is held in memory."""
+    """Read a trace in two passes, so that only sums are in memory."""
     torn: list[int] = []
     away: dict[str, list[Absence]] = defaultdict(list)
     header, total = trace_reading.read_totals(path, torn.append, lambda events: _noting_absences(events, away))
@@ -88,7 +87,7 @@ def _noting_absences(events: Iterator[Event], away: dict[str, list[Absence]]) ->
 
 
 def _away_together(device: str, runs: Sequence[TracedRun]) -> bool:
-    """Whether a device came back from the same absences in all runs, as long as all of them went on."""
+    """Whether a device came back from the same absences in all runs, up to the end of the shortest."""
     ended = min(run.total.seconds for run in runs) - TOLERANCE
     backs = [[back for _, back in run.away[device] if back < ended] for run in runs]
     return all(
@@ -98,7 +97,7 @@ def _away_together(device: str, runs: Sequence[TracedRun]) -> bool:
 
 
 def _first(rows: Sequence[Pairs]) -> JobDifference | None:
-    """The one in the earliest job."""
+    """The difference in the earliest job."""
     return min((row.first for row in rows if row.first is not None), key=lambda first: first.job, default=None)
 
 
@@ -108,7 +107,7 @@ def _reached_by_all(runs: Sequence[TracedRun]) -> float | None:
 
 
 def _run(run: TracedRun, target: float | None) -> dict[str, Any]:
-    summary, scores = metrics.summary(run.total), metrics.metric_rows(run.total)
+    summary, scores = metrics.summary(run.total), run_tables.metric_rows(run.total)
     last = scores[-1] if scores else {}
     return {
         "trace": str(run.path),
@@ -119,11 +118,11 @@ def _run(run: TracedRun, target: float | None) -> dict[str, Any]:
         **{key: summary[key] for key in ("mean_staleness", "max_staleness")},
         "accuracy": last.get("accuracy"),
         "loss": last.get("loss"),
-        "seconds_to_target": None if target is None else metrics.seconds_to(run.total, target),
+        "seconds_to_target": None if target is None else run_tables.seconds_to(run.total, target),
     }
 
 
-# ---- what is said about them
+# ---- verdict and notes
 
 
 def _verdict(rows: Sequence[Pairs], jobs: int, first: JobDifference | None, elsewhere: Sequence[str]) -> str:
@@ -131,19 +130,19 @@ def _verdict(rows: Sequence[Pairs], jobs: int, first: JobDifference | None, else
         return "nothing to compare: no device did a job in all runs"
     if first is None and elsewhere:
         names = ", ".join(elsewhere[:_MOST_NAMED])
-        return f"not equal: {len(elsewhere)} of {len(rows)} devices were away at other times: {names}"
+        return f"not equal: {len(elsewhere)} of {len(rows)} devices were absent at other times: {names}"
     if first is None:
         return (
-            f"equal delays: every one of the {jobs} jobs that all runs did met the same delays, drops and suspensions"
+            f"equal delays: each of the {jobs} jobs that all runs did met the same delays, drops and suspensions"
             f" (within {TOLERANCE:g} s)"
         )
     differ = sum(row.first is not None for row in rows)
-    return f"not equal: {differ} of {len(rows)} devices differ (by more than {TOLERANCE:g} s); {_told(first)}"
+    return f"not equal: {differ} of {len(rows)} devices differ (by more than {TOLERANCE:g} s); {_described(first)}"
 
 
-def _told(first: JobDifference) -> str:
-    """The two runs that are farthest apart."""
-    known = {number: value for number, value in enumerate(first.met, 1) if value is not None}
+def _described(first: JobDifference) -> str:
+    """A difference in words, by the two runs that differ most."""
+    known = {number: value for number, value in enumerate(first.observed, 1) if value is not None}
     few, many = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     place = f"first: {first.device}, job {first.job}"
     what = first.what.removesuffix(" lost")
@@ -159,16 +158,16 @@ def _notes(runs: Sequence[TracedRun], rows: Sequence[Pairs], use: str) -> Iterat
     for run in runs:
         yield from (torn_note(run.path, line) for line in run.torn)
         if run.total.stopped is None:
-            yield f"{run.path}: has no end: the run goes on, or was killed"
-    everybody = dict.fromkeys(device for run in runs for device in run.files)
+            yield f"{run.path}: has no end: the run continues or was killed"
+    all_devices = dict.fromkeys(device for run in runs for device in run.files)
     for number, run in enumerate(runs, 1):
-        missing = [device for device in everybody if device not in run.files]
+        missing = [device for device in all_devices if device not in run.files]
         if missing:
             more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
             yield f"the runs have different devices: run {number} has no {', '.join(missing[:_MOST_NAMED])}{more}"
     ordinary = [str(number) for number, run in enumerate(runs, 1) if not run.header.replay]
     if use == "obtained" and ordinary and any(row.apart.get("computing", 0.0) > TOLERANCE for row in rows):
         yield (
-            f"computing of run {', '.join(ordinary)}, no replay, is what it obtained; --use asked takes what it was"
-            " asked for"
+            f"for computing of run {', '.join(ordinary)}, no replay, the obtained seconds count; --use asked compares"
+            " the asked ones"
         )

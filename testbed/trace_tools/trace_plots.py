@@ -1,4 +1,4 @@
-"""Pictures of traces, by matplotlib, which is not loaded for anything else."""
+"""Figures of traces. matplotlib is imported only when one is drawn."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_NAMED = 12
-"""Devices that a legend has room for."""
+"""Maximum number of devices in a legend."""
 _MOST_LINES = 50
-"""So many devices can have a line each; of more, only the points are drawn."""
+"""Maximum number of devices with a line each; for more, only points are drawn."""
 _FEW: dict[str, Any] = {"marker": ".", "markersize": 3, "linewidth": 0.6, "alpha": 0.8}
 _MANY: dict[str, Any] = {"marker": ",", "linewidth": 0, "alpha": 0.3}
 _MOST_VALUES = 100
-"""So many bars can have their value written beside them."""
+"""Maximum number of bars with their value beside them."""
 _LANE, _POINTS = 0.18, 20.0
-"""Height of one kind of event in the row of a device, which is 1; in a picture of one device."""
+"""Height of a kind of incident in the row of a device, which is 1; line width in a figure of one device."""
 _COLOURS = ("0.6", "0.2", "tab:cyan", "tab:olive", "tab:pink")
-"""Of the kinds of events."""
+"""Colours of the kinds of incidents."""
 
 
 def check() -> None:
-    """Before anything is read: is there something to draw with?"""
+    """Raise UserError if matplotlib is missing; called before a trace is read."""
     _figure(1)
 
 
 def delays(run: RunSummary, path: Path, title: str) -> None:
-    """What each transfer and each job took, when it ended, one colour per device; and what befell whom."""
+    """Draw the seconds of each transfer and job over time, one colour per device, and the incidents."""
     spans = list(incidents.spans(run))
     figure = _figure(len(PHASES) + bool(spans))
     panels = figure.subplots(len(PHASES) + bool(spans), 1, sharex=True)
@@ -56,7 +56,7 @@ def delays(run: RunSummary, path: Path, title: str) -> None:
 
 
 def _timeline(axes: Axes, spans: list[IncidentSpan], devices: list[str]) -> None:
-    """A row per device from above, with a lane for each kind of what befell it."""
+    """Draw a row per device, from the top, with a lane for each kind of incident."""
     row = {name: place for place, name in enumerate(devices)}
     for lane, (kind, colour) in enumerate(zip(incidents.KINDS, _COLOURS, strict=True)):
         own = [span for span in spans if span.kind == kind and span.device in row]
@@ -67,7 +67,7 @@ def _timeline(axes: Axes, spans: list[IncidentSpan], devices: list[str]) -> None
         for span, height in zip(own, heights, strict=True):
             if span.value is not None and len(spans) <= _MOST_VALUES:
                 axes.text(span.begin, height, f"{span.value:g}", fontsize=6, va="center", ha="right")
-    axes.set(ylabel="what befell it", ylim=(len(devices) - 0.5, -0.5))
+    axes.set(ylabel="incidents", ylim=(len(devices) - 0.5, -0.5))
     if len(devices) <= _MOST_NAMED:
         axes.set_yticks(range(len(devices)), devices, fontsize=7)
     axes.grid(alpha=0.3)
@@ -75,7 +75,7 @@ def _timeline(axes: Axes, spans: list[IncidentSpan], devices: list[str]) -> None
 
 
 def steps(rows: Iterable[tuple[float, float]], end: float, path: Path, title: str, unit: str) -> None:
-    """A rate, or availability, over time."""
+    """Draw a rate or availability over time."""
     moments, values = zip(*rows, strict=True)
     figure = _figure(1)
     axes = figure.subplots()
@@ -86,7 +86,7 @@ def steps(rows: Iterable[tuple[float, float]], end: float, path: Path, title: st
 
 
 def _finish(axes: Axes, unit: str) -> None:
-    """From 0 to a little more than there is."""
+    """Set the y axis from 0 to a little above the largest value."""
     most = axes.dataLim.ymax
     axes.set(ylabel=unit, ylim=(0, 1.05 * most if 0 < most < math.inf else 1))
     axes.grid(alpha=0.3)

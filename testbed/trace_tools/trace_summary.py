@@ -1,4 +1,4 @@
-"""What the devices of a run met: one pass over a trace, of which only the measured seconds are kept."""
+"""Summary of a trace by device: one pass that keeps only the measured seconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PHASES = ("download", "compute", "upload")
 
 
 class Seconds:
-    """What one phase of a device's jobs took: asked and obtained, and when it ended."""
+    """Seconds of one phase of a device's jobs: asked, obtained, and the moments at which they ended."""
 
     __slots__ = ("asked", "ended", "obtained")
 
@@ -47,11 +47,11 @@ class DeviceSummary:
         self.download, self.compute, self.upload = Seconds(), Seconds(), Seconds()
         self.staleness = array("q")
         self.back, self.away = array("d"), array("d")
-        """When each suspension ended, and how long it was; for a picture."""
+        """When each suspension ended, and its length; for a figure."""
 
 
 class RunSummary:
-    """The summary of a trace. ``times``: keep also when things ended, for a picture."""
+    """The summary of a trace; with ``times`` it also keeps the moments, for a figure."""
 
     def __init__(self, events: Iterable[Event], *, times: bool = False) -> None:
         self.header: trace.Header | None = None
@@ -88,7 +88,7 @@ class RunSummary:
         self.seconds = event.t
 
     def _joined(self, event: trace.Joined) -> None:
-        self.devices[event.device]  # one that never had a job is there too
+        self.devices[event.device]  # creates the entry of a device that may never get a job
 
     def _dispatched(self, event: trace.Dispatched) -> None:
         if event.steps and not event.for_cluster:
@@ -155,7 +155,7 @@ def _row(devices: list[DeviceSummary]) -> dict[str, Any]:
     for phase in PHASES:
         seconds: list[Seconds] = [getattr(device, phase) for device in devices]
         asked = _joined([each.asked for each in seconds])
-        # a device that is not throttled was asked for nothing
+        # asked is 0 for a device that is not throttled
         row[phase] = {
             "asked": _quantiles(asked[asked > 0] if phase == "compute" else asked),
             "obtained": _quantiles(_joined([each.obtained for each in seconds])),

@@ -1,8 +1,7 @@
-"""``run_testbed.py trace show``: what a trace holds, as a table and as a picture."""
+"""``run_testbed.py trace show``: the contents of a trace, as a table and as a figure."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -22,19 +21,17 @@ from testbed.traces import availability, rate
 from testbed.traces.formats import own
 
 _MOST_WINDOWS = 100_000
-"""A rate is summed up by its seconds; one that lasts for longer than a day, by as many longer windows."""
+"""A rate is summarised by seconds; a trace longer than this, by this number of longer windows."""
 _WIDEST = 1000
-"""Columns of a table, whatever the terminal has."""
+"""Columns of a table, on a terminal of any width."""
 
 
-def show(options: argparse.Namespace) -> int:
-    place: Path = options.trace
-    if options.png is not None:
+def show(place: Path, *, png: Path | None, as_json: bool) -> int:
+    """Print the contents of a trace and, if ``png`` is given, draw them. Returns the exit code."""
+    if png is not None:
         trace_plots.check()
-    table = (
-        _run(place, options.png) if trace_reading.is_run(place) or not place.exists() else _trace(place, options.png)
-    )
-    if options.format == "json":
+    table = _run(place, png) if trace_reading.is_run(place) or not place.exists() else _trace(place, png)
+    if as_json:
         print(json.dumps(table, indent=2))
         return 0
     console = Console()
@@ -62,14 +59,14 @@ def _run(place: Path, png: Path | None) -> dict[str, Any]:
     )
     table = {"trace": str(path), **as_table(run)}
     if run.stopped is None:
-        notes.append("the trace has no end: the run goes on, or was killed")
+        notes.append("the trace has no end: the run continues or was killed")
     if png is not None:
         trace_plots.delays(run, png, f"{table['name']}: {table['strategy']}, {len(run.devices)} devices")
     return table | {"notes": notes}
 
 
 def _show_run(console: Console, table: dict[str, Any]) -> None:
-    """In 80 columns, if names and figures are of usual length; if not, in more."""
+    """Print the table of a run, in 80 columns if names and figures are not unusually long."""
     say(
         console,
         f"{table['trace']}: {table['name']}, {table['strategy']}, seed {table['seed']}; {_short(table['seconds'])} s,"
@@ -83,15 +80,15 @@ def _show_run(console: Console, table: dict[str, Any]) -> None:
     for column in ("asked\np50", "\np99", "obtained\np50", "\np99"):
         rows.add_column(column, justify="right", no_wrap=True)
     for row in table["devices"]:
-        _add(rows, row, Text(row["device"]))  # as a Text: a name may look like markup
+        _add(rows, row, Text(row["device"]))  # a name may look like markup
     _add(rows, table["all"], Text("all"), style="bold")
-    Console(width=_WIDEST).print(rows)  # it takes what it needs: half a figure is worse than a long line
+    Console(width=_WIDEST).print(rows)  # a long line is better than a figure that is cut off
     for line in incidents.lines([msgspec.convert(event, Scripted) for event in table["scripted"]]):
         say(console, line)
 
 
 def _add(rows: Table, row: dict[str, Any], name: Text, style: str | None = None) -> None:
-    """A line for each phase of what a device did; the first has the rest of it too."""
+    """Add a line for each phase of a device; the first also has its counts."""
     suspended = f"{row['suspensions']} ({row['suspended_s']:.3g} s)" if row["suspensions"] else "0"
     staleness = _pair(row["staleness"], "mean", "max")
     about: list[str | Text] = [name, str(row["jobs"]), str(row["drops"]), suspended, *staleness]
@@ -113,7 +110,7 @@ def _trace(path: Path, png: Path | None) -> dict[str, Any]:
         presence = availability.read(path)
         rows = list(presence.pieces)
         table = {"trace": str(path), "seconds": presence.period, "rows": len(rows), "available": presence.share}
-        end, unit = presence.period, "there"
+        end, unit = presence.period, "available"
     else:
         link = rate.read(path)
         rows = list(link.pieces)

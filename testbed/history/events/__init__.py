@@ -1,1 +1,1 @@
-"""The types of events. Everybody has them from :mod:`testbed.history.trace`, which exports them all."""
+"""The types of events. Other code imports them from :mod:`testbed.history.trace`, which exports them all."""

@@ -1,22 +1,22 @@
-"""What devices report, with their messages."""
+"""Events that devices report with their messages."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
 from testbed.history.events.event import ComputeEvent, Event, TicketEvent, TransferEvent
-from testbed.wire.messages import Number
+from testbed.wire.fields import Number
 
 
 class Downloaded(TransferEvent, frozen=True, kw_only=True):
-    """One attempt to bring a model to the device."""
+    """One attempt to transfer a model to the device."""
 
 
 class Suspended(TicketEvent, frozen=True, kw_only=True):
-    """The device hung, or was away, and has come back; ``t`` is when it came back, ``steps`` how many it had done.
+    """A suspension or absence has ended; ``t`` is its end, ``steps`` the steps of the job that were done before it.
 
-    Where it was ``away`` by its availability trace, or hung by the script, ``ticket`` is the job whose computing stood
-    still. It is 0 where none did: the device was idle, or in a transfer, whose own seconds tell of it (``absent``).
+    ``away``: it was an absence, by the availability trace or the script. Then ``ticket`` is the job whose computing
+    stood still, or 0 if the device was idle or in a transfer; a transfer reports these seconds itself (``absent``).
     """
 
     steps: int = 0
@@ -26,17 +26,17 @@ class Suspended(TicketEvent, frozen=True, kw_only=True):
 
     @property
     def since(self) -> float:
-        """When it began."""
+        """When the suspension began."""
         return self.t - self.obtained
 
     @property
     def back(self) -> float:
-        """When it should have come back: ``t`` is when its process looked."""
+        """When the suspension should have ended: ``t`` is when the process noticed."""
         return self.since + self.asked
 
 
 class Scripted(Event, frozen=True, kw_only=True):
-    """An event of the profile took effect; a kill: the device was silent from ``t`` on, and then its process died."""
+    """A scripted event took effect. After a kill the device is silent from ``t`` on, then its process dies."""
 
     device: str
     do: str
@@ -45,21 +45,21 @@ class Scripted(Event, frozen=True, kw_only=True):
 
 
 class Trained(ComputeEvent, frozen=True, kw_only=True):
-    """A job's computation ended; suspensions are not counted. ``asked`` is 0 where the device is not throttled."""
+    """The computing of a job ended. Its seconds exclude suspensions; ``asked`` is 0 if the device is not throttled."""
 
     asked: Number
     obtained: Number
 
 
 class Uploaded(TransferEvent, frozen=True, kw_only=True):
-    """One attempt to bring an update to the aggregator."""
+    """One attempt to transfer an update to the aggregator."""
 
     waited: Number | None = None
-    """Of the first attempt: seconds before ``sent`` for which it was computed, and not granted a rate."""
+    """In the first attempt: seconds before ``sent`` in which the update was ready and had no grant."""
 
 
 class Abandoned(ComputeEvent, frozen=True, kw_only=True):
-    """Work thrown away because a newer ticket came, with the steps done and the seconds spent on them."""
+    """Work was discarded because a newer ticket came; the steps done, and the seconds spent on them."""
 
     seconds: Number
 

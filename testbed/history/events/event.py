@@ -1,15 +1,15 @@
-"""What all events have, and the parts that several are made of."""
+"""Base classes of events, and the parts that several of them share."""
 
 from __future__ import annotations
 
 import msgspec
 
-from testbed.wire.messages import Number, Positive
+from testbed.wire.fields import Number, Positive
 
 
 class Miss(msgspec.Struct, frozen=True, array_like=True):
-    """Check number ``check`` (from 1): the steps since the one before should have taken ``asked`` seconds, and the
-    last of them was computed so ``late``.
+    """A missed deadline: the steps before check number ``check`` (from 1) should have taken ``asked`` seconds since the
+    previous check, and the last of them ended ``late`` seconds after its deadline.
     """
 
     check: int
@@ -18,7 +18,7 @@ class Miss(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
-    """Host seconds that a process ran, waited for a core, and waited in steps that missed their deadline."""
+    """Host seconds that a process ran, waited for a core, and waited in stretches with a missed deadline."""
 
     cpu: Number
     waited: Number
@@ -30,17 +30,17 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class TicketEvent(Event, frozen=True, kw_only=True):
-    """Base of what happens to one ticket of a device."""
+    """Base of the events of one ticket."""
 
     device: str
     ticket: int
 
 
 class TransferEvent(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
-    """Base of one attempt to move a vector over a link, for the device's job number ``job`` (from 0).
+    """Base of the transfers: one attempt to move a vector over a link, for the device's job number ``job`` (from 0).
 
-    ``sent`` is when its way began; ``obtained`` counts until it was due, or until the device's process took it from
-    the transport if that was later. ``t`` is when the device noticed.
+    ``sent`` is when the transfer began. ``obtained`` are the seconds until it was due or, if that was later, until the
+    device's process took it from the transport. ``t`` is when the device noticed.
     """
 
     job: int
@@ -51,15 +51,15 @@ class TransferEvent(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
     bytes: int
     dropped: bool
     absent: Number | None = None
-    """Of the seconds asked for, those for which the device was away. Left out where it was there all the time."""
+    """The part of ``asked`` that fell into an absence of the device; omitted if there was none."""
 
 
 class ComputeEvent(TicketEvent, frozen=True, kw_only=True):
-    """Base of what is known about the computing of one job when it ends, one way or the other."""
+    """Base of the events that end the computing of one job."""
 
     steps: int
     checks: int
     """Deadlines that were checked; those of short steps are checked together."""
     misses: list[Miss]
     use: Use | None = None
-    """None where the kernel does not say."""
+    """None if the kernel does not report it."""

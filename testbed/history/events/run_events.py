@@ -1,4 +1,4 @@
-"""The run and its host: what it was, who was there, what was scored, how it ended."""
+"""Events of the run and its host: header, devices that join and leave, scores, load, and the end."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ from typing import Any
 
 from testbed.history.events.event import Event
 from testbed.profile.power import Watts
-from testbed.wire.messages import Number, Positive
+from testbed.wire.fields import Number, Positive
 
 UNITS = "seconds, bytes, versions"
 
 
 class Header(Event, frozen=True, kw_only=True):
-    """First line: what the numbers below mean."""
+    """The first event: what was run, and the units of all numbers."""
 
     schema: int
     name: str
     strategy: str
     parameters: dict[str, Any] = {}  # noqa: RUF012  msgspec gives each event its own
-    """Of the rule, as far as the profile gives them."""
+    """Parameters of the strategy that the profile sets."""
     seed: int
     data_seed: int | None = None
     model_seed: int | None = None
-    """None: the same as ``seed``."""
+    """None means: the same as ``seed``."""
     dilation: Number
     """Host seconds per emulated second."""
     demand: Number
-    """Share asked for of the core that is asked for most, when the run was admitted."""
+    """Demand on the busiest core, as a share of it, at admission."""
     pressure: Number | None
-    """Share of the time in which somebody waited for a core (PSI), just before the run."""
+    """Share of the time in which a process waited for a core (PSI), just before the run."""
     started: str
     host: str
     replay: str = ""
-    """The mode, if this run met the delays of a recorded one."""
+    """The mode if this run is a replay."""
     units: str = UNITS
 
 
 class Joined(Event, frozen=True, kw_only=True):
-    """A device is there; pid and cores as it read them back itself. ``watts`` is null where its profile has none."""
+    """A device joined; it reads pid and cores itself. ``watts`` is null if its profile has no power model."""
 
     device: str
     pid: int
@@ -52,15 +52,13 @@ PROCESS_ENDED, UNREACHABLE = "its process has ended", "it cannot be reached"
 class Left(Event, frozen=True, kw_only=True):
     device: str
     reason: str
-    """:data:`PROCESS_ENDED` where that was known and nobody had wanted it so; :data:`UNREACHABLE` if something was to
-    be sent to it just before that was seen.
-    """
+    """:data:`PROCESS_ENDED` after an unplanned death; :data:`UNREACHABLE` if sending failed before that was noticed."""
 
 
 class Refusal(Event, frozen=True, kw_only=True):
-    """A message that was not one, or too many, or that came from nobody we know; or a connection that came to nothing.
+    """A message was refused (malformed, one too many, unknown sender), or a connection was rejected.
 
-    ``stranger/`` stands before what a peer calls itself that is none of ours; ``count`` is of the same in a second.
+    The name of a peer without our credential begins with ``stranger/``; ``count`` counts equal refusals in a second.
     """
 
     peer: str
@@ -69,24 +67,22 @@ class Refusal(Event, frozen=True, kw_only=True):
 
 
 class Load(Event, frozen=True, kw_only=True):
-    """A stretch of ``span`` host seconds in the aggregator: how long it worked and, of that, on ``served`` updates."""
+    """Load of the aggregator in a stretch of ``span`` host seconds: busy seconds, and ``served`` updates."""
 
     span: Number
     busy: Number
     served: int
     service: Number
     longest: Number
-    """Host seconds for all the updates together, and for the one that took longest."""
+    """Host seconds for all updates together, and for the slowest one."""
     waited: Number | None
-    """Host seconds for which it wanted its core and had to wait."""
+    """Host seconds in which it waited for its core."""
     pressure: Number | None
-    """Share of the stretch in which somebody on this host waited for a core (PSI)."""
+    """Share of the stretch in which a process on this host waited for a core (PSI)."""
 
 
 class Canary(Event, frozen=True, kw_only=True):
-    """Steps that belong to nobody, on a device core: host seconds ``asked``, obtained ``alone`` (before the run, mean)
-    and now.
-    """
+    """A canary's step on a device core, in host seconds: ``asked``, ``alone`` (mean before the run) and obtained."""
 
     core: int
     asked: Number
@@ -95,7 +91,7 @@ class Canary(Event, frozen=True, kw_only=True):
 
 
 class Scored(Event, frozen=True, kw_only=True):
-    """``made`` is the moment at which the version came to be, ``t`` when its score was known."""
+    """A version was scored; ``made`` is when the version was made, ``t`` when its score was known."""
 
     version: int
     made: Number
@@ -103,15 +99,15 @@ class Scored(Event, frozen=True, kw_only=True):
 
 
 class Resumed(Event, frozen=True, kw_only=True):
-    """The run was interrupted, and goes on from here: ``t`` is when its checkpoint was made. What had been done since
-    is not in this trace any more (``undone``: how many events); devices begin anew with what they were doing.
+    """An interrupted run continues here; ``t`` is the moment of its checkpoint. The ``undone`` events after it are no
+    longer in this trace, and devices start their jobs in flight again.
     """
 
     version: int
     undone: int
     dilation: Number
     started: str
-    """When it went on, by the host's calendar."""
+    """Date and time at which it was resumed."""
 
 
 class Stopped(Event, frozen=True, kw_only=True):
@@ -119,8 +115,8 @@ class Stopped(Event, frozen=True, kw_only=True):
     version: int
     in_flight: int
     wakes: int = 0
-    """How often the rule was woken."""
+    """How often the strategy was woken."""
     model: str = ""
     """SHA-256 of the final model's bytes."""
     silent: list[str] = []  # noqa: RUF012
-    """Devices that were there and did not say goodbye: what they had not told yet is missing above."""
+    """Present devices that sent no last message: their last events are missing."""

@@ -1,17 +1,17 @@
-"""What becomes of tickets, as whoever gave them out saw it: the aggregator, or a cluster head."""
+"""Events of tickets, recorded by the aggregator or cluster head that gave them out."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
 from testbed.history.events.event import TicketEvent
-from testbed.wire.messages import Number
+from testbed.wire.fields import Number
 
 
 class Dispatched(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
-    """A new ticket; ``steps`` is the local work it asks for, 0 with the final model.
+    """A new ticket; ``steps`` is the local work it asks for, 0 for the final model.
 
-    ``for_cluster``: the model is for a whole cluster, and the device its head. Tickets of the head's own follow.
+    ``for_cluster``: the model is for a whole cluster and the device is its head, which gives out tickets itself.
     """
 
     version: int
@@ -24,7 +24,7 @@ class Resent(TicketEvent, frozen=True, kw_only=True):
 
 
 class Asked(TicketEvent, frozen=True, kw_only=True):
-    """A device has computed, at ``due``, and waits to be granted a rate. The rest is as in Arrived."""
+    """A device finished computing at ``due`` and waits for a grant. The other fields are as in Arrived."""
 
     due: Number
     received: Number
@@ -32,17 +32,17 @@ class Asked(TicketEvent, frozen=True, kw_only=True):
 
 
 class Granted(TicketEvent, frozen=True, kw_only=True):
-    """The rule gave a device a part of the band: it uploads so many bits per second."""
+    """The strategy gave a device a share of the band: it uploads at ``rate`` bits per second."""
 
     rate: Number
     share: Number
 
 
 class Arrived(TicketEvent, frozen=True, kw_only=True):
-    """An update with a valid ticket reached the rule. A loss that was not finite is null.
+    """An update with a valid ticket reached the strategy. A loss that is not finite is null.
 
-    It counts from ``t``: when the emulated uplink should have delivered it (``due``), unless it was ``received`` later,
-    or later things have happened before. ``handled`` is when the aggregator's process took it up.
+    It counts from ``t``: when the emulated uplink should have delivered it (``due``), or later if it was ``received``
+    later or a later event had already been handled. ``handled`` is when the aggregator process took it up.
     """
 
     due: Number
@@ -54,11 +54,11 @@ class Arrived(TicketEvent, frozen=True, kw_only=True):
     loss: Number | None
     started: Number | None = None
     finished: Number | None = None
-    """Of its computing, as the device told: a rule may reckon with it."""
+    """Start and end of its computing, as the device reports them; a strategy may use them."""
 
 
 class Ignored(TicketEvent, frozen=True, kw_only=True):
-    """An update, or a request for a grant, whose ticket had been settled before."""
+    """An update or a request for a grant whose ticket had already ended."""
 
 
 class Rejected(TicketEvent, frozen=True, kw_only=True):
@@ -66,11 +66,11 @@ class Rejected(TicketEvent, frozen=True, kw_only=True):
 
 
 class Superseded(TicketEvent, frozen=True, kw_only=True):
-    """The rule restarted a busy device, or the final model was sent to it."""
+    """The strategy sent a newer model to a busy device, or the final model was sent to it."""
 
 
 class Delivered(TicketEvent, frozen=True, kw_only=True):
-    """The final model has reached the device: this ticket asked for nothing else."""
+    """The final model has reached the device, which ends its ticket."""
 
 
 class Lost(TicketEvent, frozen=True, kw_only=True):
@@ -78,4 +78,4 @@ class Lost(TicketEvent, frozen=True, kw_only=True):
 
 
 HeadEvent: TypeAlias = Dispatched | Resent | Arrived | Ignored | Rejected | Lost | Superseded
-"""What cluster heads report of the tickets that they give out."""
+"""Events that cluster heads report about the tickets they give out."""

@@ -1,32 +1,32 @@
-"""What a rule does with updates: versions and rounds, and its plans for a cell and for clusters."""
+"""Events of a strategy: versions, rounds, plans for a cell, and clusters."""
 
 from __future__ import annotations
 
 from testbed.history.events.event import Event, TicketEvent
-from testbed.wire.messages import Number
+from testbed.wire.fields import Number
 
 
 class Planned(Event, frozen=True, kw_only=True):
-    """A round begins in which these devices upload, in the order in which they are done."""
+    """A round begins in which these devices upload, in the order in which they finish computing."""
 
     version: int
-    """t: versions that there are."""
+    """t: the number of versions so far."""
     devices: list[str]
-    """S_t; K_t is how many they are."""
+    """S_t; K_t is their number."""
     shares: list[Number]
     remaining: list[Number]
-    """Seconds that each was thought to compute yet."""
+    """The seconds of computing that were expected to remain for each."""
     seconds: Number
-    """That the round is to take."""
+    """The planned length of the round."""
     queue: Number
     """q_t."""
     spent: Number
     budget: Number
-    """Seconds of all rounds before it; that all rounds may take."""
+    """Seconds of all previous rounds; seconds that all rounds may take."""
 
 
 class Aggregated(Event, frozen=True, kw_only=True):
-    """A version came to be, out of these tickets with these weights (null: not finite) and stalenesses."""
+    """A version was made from these tickets, with their weights (null: not finite) and staleness."""
 
     version: int
     tickets: list[int]
@@ -35,9 +35,9 @@ class Aggregated(Event, frozen=True, kw_only=True):
 
 
 class Clustered(Event, frozen=True, kw_only=True):
-    """Devices were put into clusters, by what they had learned from this version.
+    """Devices were grouped into clusters by their updates to this version.
 
-    ``purity``: share of them that have the same labels as most of their cluster; null where the data has no labels.
+    ``purity``: share of devices with the same labels as most of their cluster; null if the data has no labels.
     """
 
     version: int
@@ -46,7 +46,7 @@ class Clustered(Event, frozen=True, kw_only=True):
 
 
 class Grouped(Event, frozen=True, kw_only=True):
-    """A cluster has this head and these members from now on; ``book`` is another one whenever the head is."""
+    """A cluster has this head and these members from now on; a new head gets a new ``ticket_range``."""
 
     cluster: int
     ticket_range: int
@@ -56,9 +56,9 @@ class Grouped(Event, frozen=True, kw_only=True):
 
 
 class Merged(TicketEvent, frozen=True, kw_only=True):
-    """These tickets of a head's book went into the version that was just made, through the head's own ``ticket``.
+    """These tickets of a head's range are part of the version that was just made, through the head's own ``ticket``.
 
-    With these weights (null: not finite) in what the head made of them, and stalenesses.
+    ``weights`` (null: not finite) are those in the head's update.
     """
 
     tickets: list[int]
@@ -67,7 +67,7 @@ class Merged(TicketEvent, frozen=True, kw_only=True):
 
 
 class Round(Event, frozen=True, kw_only=True):
-    """A round, as the rule's paper counts them, has ended: who was in it, and how long each computed, in seconds."""
+    """A round, as the strategy's paper counts them, has ended: its devices, and the seconds that each computed."""
 
     number: int
     devices: list[str]

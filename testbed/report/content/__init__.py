@@ -1,1 +1,1 @@
-"""What a report contains: figures of the run as plain values, tables and wording."""
+"""The contents of a report: the run as plain values, tables, and the formatting of numbers."""

@@ -1,4 +1,4 @@
-"""Many values over time, as few as a line has room for: quantiles of what falls into each stretch."""
+"""Reducing many values over time to the quantiles of a limited number of stretches, so that a line can show them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from testbed.common.stats import rank
 
 STRETCHES = 120
 _FEW = 6
-"""Values in a stretch that are enough for a quantile to mean something."""
+"""Values that a stretch should have on average, so that its quantiles are meaningful."""
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Of each stretch that holds anything: its middle, and p10, p50 and p90 of its values."""
+    """For each stretch with values: its middle, and p10, p50 and p90 of its values."""
 
     time: list[float] = field(default_factory=list)
     low: list[float] = field(default_factory=list)
@@ -26,7 +26,7 @@ class Band:
 
 
 def band(points: Sequence[tuple[float, float]], seconds: float) -> Band:
-    """Of (moment, value) in a run of so many seconds; values that are not finite are left out."""
+    """Quantiles of points (moment, value) in a run of ``seconds``; values that are not finite are left out."""
     moments, values = np.array(points, dtype=float).reshape(-1, 2).T
     moments, values = moments[np.isfinite(values)], values[np.isfinite(values)]
     found = Band()

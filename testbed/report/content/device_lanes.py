@@ -1,7 +1,7 @@
-"""The timeline of a fleet with as many columns as a picture has room for: which state fills most of each.
+"""The timeline of a fleet, reduced to a fixed number of columns: the state that fills most of each column.
 
-An hour of 500 devices has a million spans; nobody sees them, and no browser draws them. A drop is an instant that would
-lose every such vote: drops are kept apart.
+An hour of 500 devices has a million spans, too many to see or to draw in a browser. A drop is an instant and would
+never fill most of a column: drops are kept separately.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from testbed.history import trace
 from testbed.history.trace import Event
 
 IDLE = "idle"
-PAINTED = (IDLE, *STATES)
-"""What a cell may hold; it does so by its number in here."""
-_NUMBERS = {state: number for number, state in enumerate(PAINTED)}
+LANE_STATES = (IDLE, *STATES)
+"""The possible states of a cell, which contains their index."""
+_NUMBERS = {state: number for number, state in enumerate(LANE_STATES)}
 COLUMNS = 1200
 _MOST_MARKS = 40_000
 
@@ -34,25 +34,25 @@ class Lanes:
     devices: tuple[str, ...]
     seconds: float
     cells: Cells
-    """Lane × column → number of the state."""
+    """Lane × column → index of the state."""
     shares: npt.NDArray[np.float64]
-    """State × lane → the share of the time that its spans took, which is not that of the cells. Spans that overlap
-    count each, so that the sum may exceed 1; idle is what they leave of each column.
+    """State × lane → the share of the time of its spans, exactly, not by cells. Overlapping spans count each, so that
+    the sum may exceed 1; idle is the part of each column without a span.
     """
     drops: tuple[tuple[int, float], ...]
-    """Lane and moment of lost transfers; of those that would lie on one another, the first."""
+    """Lane and moment of lost transfers; of marks that would overlap, only the first."""
     dropped: int
-    """All of them."""
+    """The number of all lost transfers."""
     scripted: tuple[trace.Scripted, ...]
 
 
 class TimelineBuilder:
-    """Notes what each device did when, while the events of a trace go by. In arrays: they hold a million spans."""
+    """Collects the spans of all devices while the events of a trace pass; in arrays, for millions of spans."""
 
     def __init__(self) -> None:
         self._timeline = Timeline()
         self._devices: dict[str, int] = {}
-        """By the number under which each is noted."""
+        """Device → its index in the arrays."""
         self._who, self._states, self._starts, self._ends = array("l"), array("l"), array("d"), array("d")
         self._lost: list[tuple[str, float]] = []
         self._scripted: list[trace.Scripted] = []
@@ -62,7 +62,7 @@ class TimelineBuilder:
             for span in self._timeline.take(event):
                 self._note(span)
             if isinstance(event, trace.TransferEvent):
-                if event.dropped:  # not by spans: a transfer that was held up is more than one
+                if event.dropped:  # not by spans: a transfer with an absence has several
                     self._lost.append((event.device, event.sent + event.obtained))
             elif isinstance(event, trace.Scripted):
                 self._scripted.append(event)
@@ -75,12 +75,12 @@ class TimelineBuilder:
         self._ends.append(span.end)
 
     def lanes(self, devices: Sequence[str], seconds: float, columns: int = COLUMNS) -> Lanes:
-        """When all have gone by: the lanes of ``devices`` in a run of so many seconds."""
+        """The lanes of ``devices`` in a run of ``seconds``, after all events have passed."""
         for span in self._timeline.end(seconds):
             self._note(span)
         lane_of = {device: lane for lane, device in enumerate(devices)}
         filled = self._filled(lane_of, seconds, columns)
-        filled[0] = 1.0 - filled.sum(axis=0)  # idle is what is left; spans that overlap leave less than nothing
+        filled[0] = 1.0 - filled.sum(axis=0)  # idle is the rest; negative where spans overlap
         lost = sorted((lane_of[device], moment) for device, moment in self._lost if device in lane_of)
         return Lanes(
             devices=tuple(devices),
@@ -95,10 +95,10 @@ class TimelineBuilder:
     def _filled(self, lane_of: dict[str, int], seconds: float, columns: int) -> npt.NDArray[np.float64]:
         """State × lane × column → the share of the column that it fills.
 
-        The ends of a span fill parts of columns, and all between them is filled: summed up from where it begins and
-        ends.
+        The two ends of a span fill parts of columns. The columns between them are full: a cumulative sum over +1 where
+        they begin and −1 where they end.
         """
-        parts, whole = (np.zeros((len(PAINTED), len(lane_of), columns + 2)) for _ in range(2))
+        parts, whole = (np.zeros((len(LANE_STATES), len(lane_of), columns + 2)) for _ in range(2))
         lane = np.array([lane_of.get(device, -1) for device in self._devices], dtype=int)[np.asarray(self._who)]
         known = lane >= 0
         if seconds > 0 and known.any():
@@ -118,7 +118,7 @@ class TimelineBuilder:
 
 
 def _apart(lost: Iterable[tuple[int, float]], devices: int, seconds: float) -> tuple[tuple[int, float], ...]:
-    """At most one mark per lane and place; there are fewer places if there are many lanes."""
+    """At most one mark per lane and place; with many lanes there are fewer places."""
     places = max(20, min(COLUMNS // 3, _MOST_MARKS // max(1, devices)))
     found: dict[tuple[int, int], tuple[int, float]] = {}
     for lane, moment in lost:

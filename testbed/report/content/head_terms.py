@@ -1,4 +1,4 @@
-"""Clusters of a run, as plain values: when they were made, who headed them, who was replaced and why."""
+"""Clusters of a run as plain values: clusterings, heads, and why heads were replaced."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from testbed.history import trace
 from testbed.history.trace import Event
-from testbed.wire.messages import range_of
+from testbed.wire.ticket_ranges import range_of
 
 NO_ANSWER = "no answer in time"
 
@@ -19,7 +19,7 @@ class Clustering:
     clusters: list[list[str]]
     purity: float | None
     heads: dict[int, str] = field(default_factory=dict)
-    """Cluster → the head that it had first."""
+    """Cluster → its first head."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Replacement:
 
 @dataclass(slots=True, kw_only=True)
 class HeadTerm:
-    """A device headed a cluster from ``since`` to ``until``; None: to the end."""
+    """A device was the head of a cluster from ``since`` to ``until``; None means the end of the run."""
 
     head: str
     since: float
@@ -41,24 +41,24 @@ class HeadTerm:
 
 
 class Clusters:
-    """Takes the events of a trace, in order. Empty of runs whose rule has no clusters."""
+    """Takes the events of a trace in order. Stays empty if the strategy has no clusters."""
 
     def __init__(self) -> None:
         self.clusterings: list[Clustering] = []
         self.replaced: list[Replacement] = []
-        self.reigns: list[HeadTerm] = []
+        self.head_terms: list[HeadTerm] = []
         self.by_heads: Counter[str] = Counter()
-        """Device → updates at the aggregator that it made, as a head, out of others."""
+        """Head → updates at the aggregator that it made from those of its members."""
         self.by_devices: Counter[str] = Counter()
-        """Device → updates of its own at the aggregator."""
+        """Device → updates of its own that reached the aggregator."""
         self.merged = 0
-        """Updates of devices that went into a version through a head."""
+        """Updates of devices that became part of a version through a head."""
         self._now: dict[int, HeadTerm] = {}
-        """Cluster → who heads it."""
+        """Cluster → its present head."""
         self._gone: dict[str, str] = {}
-        """Who has left since it was made a head → why."""
-        self._books: set[int] = set()
-        self._leads: set[int] = set()
+        """Device that has left → why."""
+        self._head_ranges: set[int] = set()
+        self._cluster_tickets: set[int] = set()
 
     def take(self, event: Event) -> None:
         match event:
@@ -68,27 +68,27 @@ class Clusters:
                     Clustering(t=event.t, version=event.version, clusters=event.clusters, purity=event.purity)
                 )
             case trace.Grouped():
-                self._books.add(event.ticket_range)
-                self._enthrone(event)
+                self._head_ranges.add(event.ticket_range)
+                self._appoint(event)
             case trace.Left():
                 self._gone[event.device] = event.reason
             case trace.Joined():
                 self._gone.pop(event.device, None)
             case trace.Dispatched() if event.for_cluster:
-                self._leads.add(event.ticket)
-            case trace.Dispatched() if range_of(event.ticket) not in self._books:
-                self._end(event.t)  # a job by the aggregator itself: there are no clusters any more
-            case trace.Arrived() if range_of(event.ticket) not in self._books:
-                (self.by_heads if event.ticket in self._leads else self.by_devices)[event.device] += 1
+                self._cluster_tickets.add(event.ticket)
+            case trace.Dispatched() if range_of(event.ticket) not in self._head_ranges:
+                self._end(event.t)  # a job from the aggregator itself: there are no clusters any more
+            case trace.Arrived() if range_of(event.ticket) not in self._head_ranges:
+                (self.by_heads if event.ticket in self._cluster_tickets else self.by_devices)[event.device] += 1
             case trace.Merged():
                 self.merged += len(event.tickets)
             case _:
                 pass
 
-    def _enthrone(self, event: trace.Grouped) -> None:
+    def _appoint(self, event: trace.Grouped) -> None:
         before = self._now.get(event.cluster)
         if before is not None and before.head == event.head:
-            return  # its members have changed
+            return  # only its members have changed
         if before is None:
             if self.clusterings:
                 self.clusterings[-1].heads[event.cluster] = event.head
@@ -99,7 +99,7 @@ class Clusters:
                 Replacement(t=event.t, cluster=event.cluster, old=before.head, new=event.head, why=why)
             )
         self._now[event.cluster] = HeadTerm(head=event.head, since=event.t)
-        self.reigns.append(self._now[event.cluster])
+        self.head_terms.append(self._now[event.cluster])
 
     def _end(self, moment: float) -> None:
         for term in self._now.values():

@@ -1,4 +1,4 @@
-"""What a report says in words and numbers: from a run to rows of text."""
+"""The tables of a report: a run as rows of text."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class KeyFigure(NamedTuple):
 
 
 class TableCell(NamedTuple):
-    """Of the table of devices: as it is shown, and as it is sorted by."""
+    """A cell of the table of devices: the text, and the key that the page sorts by."""
 
     text: str
     order: str
 
 
 class Table(NamedTuple):
-    """Of a section: text in all cells."""
+    """A table of a section; all cells are text."""
 
     caption: str
     columns: tuple[str, ...]
@@ -49,16 +49,16 @@ def facts(run: RunData) -> list[tuple[str, str]]:
     dilated = f", {seconds(summary['host_seconds'])} on the host (dilation {number(run.total.dilation)})"
     parameters = ", ".join(f"{key} {value}" for key, value in header.parameters.items())
     rows = [
-        ("rule", f"{header.strategy} ({parameters})" if parameters else header.strategy),
-        ("what it does", run.strategy),
+        ("strategy", f"{header.strategy} ({parameters})" if parameters else header.strategy),
+        ("what it does", run.description),
         ("paper", run.paper),
-        ("task", run.beside.task or "not told: there is no profile.toml beside the trace"),
+        ("task", run.files.task or "unknown: there is no profile.toml beside the trace"),
         ("seed", _seeds(header)),
         ("devices", number(summary["devices"])),
         ("time", f"{seconds(summary['seconds'])} emulated{dilated}"),
         ("began", f"{header.started[:19].replace('T', ' ')} UTC on {header.host}"),
         ("resumed", _resumed(run)),
-        ("devices started again", number(summary["restarts"]) if summary["restarts"] else ""),
+        ("restarted devices", number(summary["restarts"]) if summary["restarts"] else ""),
         ("stopped", summary["stopped"] if run.total.stopped else "the trace has no end"),
         ("energy of the host", _host_energy(run)),
     ]
@@ -66,19 +66,19 @@ def facts(run: RunData) -> list[tuple[str, str]]:
 
 
 def _resumed(run: RunData) -> str:
-    """Where the run went on after it was interrupted."""
+    """Where the run was resumed; empty if it was not."""
     moments = ", ".join(seconds(moment) for moment, _ in run.total.dilations)
     return f"from a checkpoint, at {moments}" if moments else ""
 
 
 def _seeds(header: Header) -> str:
-    """The seed of the run, and those of data and model where they have their own."""
+    """The seed of the run, and the seeds of data and model if they are set."""
     own = {"data": header.data_seed, "model": header.model_seed}
     return ", ".join([str(header.seed), *(f"{what} {seed}" for what, seed in own.items() if seed is not None)])
 
 
 def _host_energy(run: RunData) -> str:
-    found = run.beside.host_energy
+    found = run.files.host_energy
     return "" if found is None else f"{joules(sum(found.joules.values()))} in {seconds(found.seconds)}, {found.what}"
 
 
@@ -105,7 +105,7 @@ def key_figures(run: RunData) -> list[KeyFigure]:
 
 
 def _accuracy(summary: dict[str, Any]) -> KeyFigure:
-    """Or, of a task that has none, its first metric."""
+    """The accuracy, or the first metric of a task that has no accuracy."""
     if summary["final_accuracy"] is None:
         for name, value in summary["scores"].items():
             span = f"from {value['lowest']:.4g} to {value['highest']:.4g}"
@@ -119,7 +119,7 @@ def _energy(run: RunData) -> list[KeyFigure]:
     if spent is None:
         few = len(run.unpowered) < len(run.total.devices)
         more = (
-            f"of {plural(len(run.unpowered), 'device')}, so no joules of the fleet" if few else "so there are no joules"
+            f"for {plural(len(run.unpowered), 'device')}: no joules of the fleet" if few else "so there are no joules"
         )
         return [KeyFigure("energy", NO_POWER_MODEL, more)]
     wasted, total = spent["wasted_j"], spent["total_j"]
@@ -131,7 +131,7 @@ def _energy(run: RunData) -> list[KeyFigure]:
 
 
 def _rounds(found: dict[str, Any] | None) -> list[KeyFigure]:
-    """As Forootani and Iervolino measure them; none where the rule has no rounds."""
+    """The measures of Forootani and Iervolino; none if the strategy has no rounds."""
     if found is None:
         return []
     proxy = found["energy_proxy_j"]
@@ -142,7 +142,7 @@ def _rounds(found: dict[str, Any] | None) -> list[KeyFigure]:
 
 
 def levels(run: RunData) -> list[tuple[str, str, str, str]]:
-    """Accuracy, and what it took: seconds, joules, bytes."""
+    """Accuracy, and the seconds, joules and bytes until it was reached."""
     return [
         (
             level,
@@ -155,13 +155,13 @@ def levels(run: RunData) -> list[tuple[str, str, str, str]]:
 
 
 def replay(run: RunData) -> str:
-    """How near a replay came to what was recorded; empty if it was none."""
-    found = run.beside.replayed
+    """How exactly a replay repeated the recorded run; empty if the run is no replay."""
+    found = run.files.replayed
     if found is None:
-        missing = "no replay.json that can be read is beside the trace to say how near it came"
+        missing = "there is no readable replay.json beside the trace that says how exact it was"
         return f"This run was a replay ({run.header.replay}); {missing}." if run.header.replay else ""
-    told = f"not certified: {found.problem}" if found.problem else "; ".join(_compared(found))
-    return f"{found.mode} replay of {found.trace}: {told}."
+    text = f"not certified: {found.problem}" if found.problem else "; ".join(_compared(found))
+    return f"{found.mode} replay of {found.trace}: {text}."
 
 
 def _compared(found: Replayed) -> Iterator[str]:
@@ -179,19 +179,19 @@ def _compared(found: Replayed) -> Iterator[str]:
             yield kept if same else changed
     if found.transfers_common is not None:
         differ = number(found.losses_differ) if found.losses_differ else "none"
-        yield f"{differ} of {plural(found.transfers_common, 'transfer')} got through in one run and not in the other"
+        yield f"{differ} of {plural(found.transfers_common, 'transfer')} arrived in one run and were lost in the other"
     model = {True: "the same final model, bit by bit", False: "another final model", None: "no final model to compare"}
     yield model[found.same_model]
     yield f"{plural(found.beyond_the_recording, 'delay')} beyond the recording ({found.end})"
 
 
 def replay_rows(run: RunData) -> list[tuple[str, str, str, str, str]]:
-    """How far a replay was from what was recorded: what, how often, p50, p99, at most."""
-    if run.beside.replayed is None:
+    """Errors of a replay: kind of delay, count, p50, p99 and maximum."""
+    if run.files.replayed is None:
         return []
     return [
         (kind, number(found.count), _ms(found.p50_s), _ms(found.p99_s), _ms(found.max_s))
-        for kind, found in run.beside.replayed.delays.items()
+        for kind, found in run.files.replayed.delays.items()
         if found is not None
     ]
 
@@ -224,21 +224,21 @@ _REST: dict[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def device_columns(run: RunData) -> list[Column]:
-    """The table of devices, by columns; those that have nothing to tell are left out."""
+    """The columns of the table of devices; columns without any value are left out."""
     columns = [Column("device", [TableCell(row["device"], row["device"]) for row in run.devices], is_text=True)]
     shown: dict[str, tuple[str, Callable[[Any], str]]] = {name: (name, number) for name in _COUNTS}
     shown |= {name: (title, seconds) for name, title in _TIMES.items()}
-    for name, (title, told) in (shown | _REST).items():
+    for name, (title, text) in (shown | _REST).items():
         values = [row[name] for row in run.devices]
         if any(values):
-            cells = [TableCell(told(value), "" if value is None else f"{value:.6g}") for value in values]
+            cells = [TableCell(text(value), "" if value is None else f"{value:.6g}") for value in values]
             columns.append(Column("missed deadlines" if name == "missed" else title, cells))
     return columns
 
 
 def energy_note(run: RunData) -> str:
-    """Under which assumptions joules are told; or that there are none."""
+    """A sentence about the energy model, or that there are no joules."""
     if len(run.unpowered) == len(run.total.devices):
         return "No device has a power model, so there are no joules."
-    few = f" Left out, for want of a power model: {plural(len(run.unpowered), 'device')}." if run.unpowered else ""
-    return f"Joules are a {energy.MODEL}, not a measurement.{few}"
+    left_out = f" Without a power model, and left out: {plural(len(run.unpowered), 'device')}." if run.unpowered else ""
+    return f"Joules are a {energy.MODEL}, not a measurement.{left_out}"

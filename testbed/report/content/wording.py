@@ -1,4 +1,4 @@
-"""Numbers as people read them. What is not known is a dash, never 0."""
+"""Formatting of numbers for readers. An unknown value is a dash, never 0."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def number(value: float | None) -> str:
-    """Three figures, or all of a whole part."""
+    """Three significant figures, or all digits of the integer part."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     if 999.5 <= abs(value) < 1e9 or value == int(value):
@@ -40,7 +40,7 @@ def size(value: float | None) -> str:
 
 
 def printable(text: str) -> str:
-    """Without what may not stand in XML: a name may hold any character."""
+    """The text without characters that XML forbids: a name may contain any."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 

@@ -1,4 +1,4 @@
-"""Figures with a row for each device: what it spent, what of that was in vain, and how much it shaped the model."""
+"""Figures with a row for each device: its energy, the wasted part of it, and its contribution to the model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FATES = {"superseded": VERMILLION, "rejected": BLUE, "lost": PURPLE, energy.UNF
 
 
 def spent(run: RunData) -> Iterator[ReportFigure]:
-    """Of devices with a power model only: without one there are no joules, which is not the same as none spent."""
+    """Energy by phase and wasted energy, for devices with a power model."""
     rows = [row for row in run.devices if row["energy_j"] is not None]
     if not rows:
         return
@@ -38,24 +38,22 @@ def spent(run: RunData) -> Iterator[ReportFigure]:
     sums = {phase: sum(values) for phase, values in parts.items()}
     first = max(sums, key=lambda phase: sums[phase])
     every = sum(sums.values())
-    gist = f"{joules(every)} in all by {energy.MODEL}" + (
+    gist = f"{joules(every)} in total, {energy.MODEL}" + (
         f"; most of it, {share(sums[first] / every)}, for {first}." if every else "."
     )
     yield ReportFigure(name="energy", title="Energy by phase (proxy)", gist=gist, figure=figure)
 
     wasted = {fate: [run.wasted[name].get(fate, 0.0) for name in names] for fate in run.fates}
-    vain = sum(sum(values) for values in wasted.values())
-    if not vain:
+    in_vain = sum(sum(values) for values in wasted.values())
+    if not in_vain:
         return
     figure, axes = by_device(names, "joules (proxy)")
     stacked(axes, wasted, _FATES)
     gist = (
-        f"{joules(vain)} ({share(vain / every)}) for updates that became part of no version,"
+        f"{joules(in_vain)} ({share(in_vain / every)}) for updates that became part of no version,"
         f" most of it because they were {run.fates[0]}."
     )
-    yield ReportFigure(
-        name="waste", title="Energy in vain, by what became of updates (proxy)", gist=gist, figure=figure
-    )
+    yield ReportFigure(name="waste", title="Wasted energy by how tickets ended (proxy)", gist=gist, figure=figure)
 
 
 def contribution(run: RunData) -> Iterator[ReportFigure]:
@@ -70,7 +68,7 @@ def contribution(run: RunData) -> Iterator[ReportFigure]:
     axes.set_xlim(0, max(shares) * 1.05)
     most = max(range(len(shares)), key=shares.__getitem__)
     gist = (
-        f"Jain {fairness['jain']:.3f} (1: all the same), Gini {fairness['gini']:.3f} (0: all the same);"
+        f"Jain {fairness['jain']:.3f} (1: all are equal), Gini {fairness['gini']:.3f} (0: all are equal);"
         f" most by {names[most]}, {share(shares[most])}. Dashed: an equal share."
     )
     yield ReportFigure(name="contribution", title="Contribution by device", gist=gist, figure=figure)

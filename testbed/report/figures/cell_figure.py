@@ -1,4 +1,4 @@
-"""Figures of rounds that were planned over a radio cell, by their number: what a paper shows of them."""
+"""Figures by round for strategies that plan rounds in a radio cell, as their paper shows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.report.figures.over_time import BAND, banded
 from testbed.report.figures.style import GREEN, INK, ORANGE, PURPLE, SKY, VERMILLION, ReportFigure, axes_of
 
 _MOST_APART = 150
-"""Rounds that can be told apart in a figure."""
+"""Rounds that a figure can show one by one."""
 _FIGURES = (
     ("round-latency", "latency_s", "Round latency", "T_t (seconds)", GREEN, " s"),
     ("degree", "new_updates", "Synchronous degree", "K_t (updates)", SKY, ""),
@@ -20,7 +20,7 @@ _FIGURES = (
 
 
 def rounds(run: RunData) -> Iterator[ReportFigure]:
-    """One for each measure; of rules that plan their rounds only."""
+    """One figure for each measure; none if the strategy plans no rounds."""
     rows = [row for row in run.versions if row["time_usage"] is not None]
     if not rows:
         return
@@ -53,8 +53,8 @@ def _usage(run: RunData, last: int) -> ReportFigure:
     planned = run.header.parameters.get("rounds")
     even = ""
     if isinstance(planned, int) and planned > 0:
-        even = f" Dashed: as much in each of {planned} rounds."
+        even = f" Dashed: {planned} rounds of equal length."
         axes.plot([0, last], [0, last / planned], color=INK, linewidth=0.8, linestyle=(0, (3, 2)))
     axes.set_ylim(bottom=0)
-    gist = f"{share(points[-1][1])} of the time budget was used up after {plural(len(points), 'round')}.{even}"
+    gist = f"{share(points[-1][1])} of the time budget was used after {plural(len(points), 'round')}.{even}"
     return ReportFigure(name="time-usage", title="Unified time usage", gist=gist, figure=figure)

@@ -1,7 +1,7 @@
-"""The picture of the fleet's timeline: one lane for each device.
+"""The figure of the fleet's timeline: one lane for each device.
 
-The lanes are an image: its size does not depend on how much happened. What must not be lost in it, drops and scripted
-events, is drawn on top.
+The lanes are an image, whose size does not depend on the number of events. Drops and scripted events, which would
+disappear in it, are drawn on top.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import TICKUP
 from matplotlib.patches import Patch, Rectangle
 
-from testbed.report.content.device_lanes import IDLE, PAINTED, Cells, Lanes
+from testbed.report.content.device_lanes import IDLE, LANE_STATES, Cells, Lanes
 from testbed.report.content.report_data import RunData
 from testbed.report.content.wording import plural, share
 from testbed.report.figures.style import (
@@ -43,10 +43,10 @@ COLOURS: dict[str, str] = {
     "waiting": "#F0E442",
 }
 _LANE, _LOWEST, _HIGHEST, _AROUND = 0.2, 0.6, 7.0, 0.75
-"""Inches: of a lane, of all lanes, and of what is around them."""
+"""Inches: height of a lane, minimum and maximum of all lanes, and the space around them."""
 _MOST_ROWS = 1000
 _MOST_TICKS = 400
-_MOST_TOLD = 3
+_MOST_NAMED = 3
 
 
 def fleet(run: RunData) -> Iterator[ReportFigure]:
@@ -62,7 +62,8 @@ def fleet(run: RunData) -> Iterator[ReportFigure]:
     axes.set(xlabel="emulated seconds", xlim=(0, lanes.seconds or 1.0), ylim=(count - 0.5, -0.5))
     name_rows(axes, lanes.devices, inside / count)
     points = 72 * inside / count
-    legend: list[Patch | Line2D] = [Patch(color=COLOURS[state], label=state) for state in PAINTED if _has(lanes, state)]
+    states = [state for state in LANE_STATES if _has(lanes, state)]
+    legend: list[Patch | Line2D] = [Patch(color=COLOURS[state], label=state) for state in states]
     legend += _marks(axes, lanes.drops, "x", "lost transfer", points)
     legend += _marks(axes, _scripted(lanes), "v", "scripted event", points)
     legend += _versions(axes, run)
@@ -75,13 +76,13 @@ def fleet(run: RunData) -> Iterator[ReportFigure]:
         gist=_gist(run),
         figure=figure,
         wide=True,
-        titles={f"lane-{lane}": _told(lanes, lane) for lane in range(count)},
+        hints={f"lane-{lane}": _hint(lanes, lane) for lane in range(count)},
     )
 
 
 def _image(cells: Cells) -> npt.NDArray[np.uint8]:
-    """Several rows of pixels for each lane, so that it stays sharp when it is enlarged, and a gap below."""
-    colours = (np.array([to_rgba(COLOURS[state]) for state in PAINTED]) * 255).round().astype(np.uint8)
+    """Several rows of pixels for each lane, so that it stays sharp when enlarged, and a gap below."""
+    colours = (np.array([to_rgba(COLOURS[state]) for state in LANE_STATES]) * 255).round().astype(np.uint8)
     rows = max(2, min(16, _MOST_ROWS // max(1, len(cells))))
     image = np.repeat(colours[cells], rows, axis=0)
     if rows >= 5:
@@ -90,11 +91,11 @@ def _image(cells: Cells) -> npt.NDArray[np.uint8]:
 
 
 def _has(lanes: Lanes, state: str) -> bool:
-    return bool((lanes.cells == PAINTED.index(state)).any())
+    return bool((lanes.cells == LANE_STATES.index(state)).any())
 
 
 def _marks(axes: Axes, marks: Sequence[tuple[int, float]], marker: str, label: str, points: float) -> list[Line2D]:
-    """On their lanes, no larger than those are high."""
+    """Draw marks on their lanes, not larger than a lane."""
     if not marks:
         return []
     rows, moments = zip(*marks, strict=True)
@@ -108,7 +109,7 @@ def _scripted(lanes: Lanes) -> list[tuple[int, float]]:
 
 
 def _versions(axes: Axes, run: RunData) -> list[Line2D]:
-    """Ticks above the lanes, where they can be told apart."""
+    """Draw a tick above the lanes for each version, unless there are too many."""
     moments = [made.t for made in run.total.made]
     if not 0 < len(moments) <= _MOST_TICKS:
         return []
@@ -127,12 +128,13 @@ def _versions(axes: Axes, run: RunData) -> list[Line2D]:
     )
 
 
-def _told(lanes: Lanes, lane: int) -> str:
+def _hint(lanes: Lanes, lane: int) -> str:
     return f"{lanes.devices[lane]}: {_states(lanes.shares[:, lane])}"
 
 
 def _states(shares: npt.NDArray[np.float64]) -> str:
-    return ", ".join(f"{state} {share(float(part))}" for state, part in zip(PAINTED, shares, strict=True) if part > 0)
+    parts = zip(LANE_STATES, shares, strict=True)
+    return ", ".join(f"{state} {share(float(part))}" for state, part in parts if part > 0)
 
 
 def _gist(run: RunData) -> str:
@@ -142,7 +144,7 @@ def _gist(run: RunData) -> str:
     if lanes.dropped:
         gist += f" {plural(lanes.dropped, 'lost transfer')}."
     if lanes.scripted:
-        told = ", ".join(f"{event.do} {event.device} at {event.t:.1f} s" for event in lanes.scripted[:_MOST_TOLD])
-        more = f" and {len(lanes.scripted) - _MOST_TOLD} more" if len(lanes.scripted) > _MOST_TOLD else ""
-        gist += f" Scripted: {told}{more}."
+        named = ", ".join(f"{event.do} {event.device} at {event.t:.1f} s" for event in lanes.scripted[:_MOST_NAMED])
+        more = f" and {len(lanes.scripted) - _MOST_NAMED} more" if len(lanes.scripted) > _MOST_NAMED else ""
+        gist += f" Scripted: {named}{more}."
     return gist

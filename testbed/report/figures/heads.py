@@ -1,4 +1,4 @@
-"""Figures and tables of clusters: who headed when, how pure they were, what that spared the aggregator."""
+"""Figures and tables of clusters: their heads over time, their purity, and the updates that reach the aggregator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def heads(run: RunData) -> Iterator[ReportFigure]:
     for name, row in rows.items():
         spans = [
             (term.since, (run.total.seconds if term.until is None else term.until) - term.since)
-            for term in found.reigns
+            for term in found.head_terms
             if term.head == name
         ]
         axes.broken_barh(spans, (row - 0.38, 0.76), color=BLUE, linewidth=0)
@@ -43,13 +43,13 @@ def heads(run: RunData) -> Iterator[ReportFigure]:
     marks = [(each.t, rows[each.old]) for each in found.replaced]
     if marks:
         axes.plot(*zip(*marks, strict=True), "x", color=VERMILLION, markersize=5)
-    ever = len({term.head for term in found.reigns})
+    ever = len({term.head for term in found.head_terms})
     replaced = f"heads replaced (crosses): {len(marks)}" if marks else "no head was replaced"
     gist = (
-        f"{plural(ever, 'device')} of {number(len(names))} headed a cluster for a while."
+        f"{plural(ever, 'device')} of {number(len(names))} were heads of a cluster at some time."
         f" Clusterings (dashed): {len(found.clusterings)}; {replaced}."
     )
-    yield ReportFigure(name="heads", title="Who headed a cluster", gist=gist, figure=figure)
+    yield ReportFigure(name="heads", title="Heads of clusters", gist=gist, figure=figure)
 
 
 def purity(run: RunData) -> Iterator[ReportFigure]:
@@ -63,7 +63,7 @@ def purity(run: RunData) -> Iterator[ReportFigure]:
     axes.set_ylim(0, 1.03)
     gist = (
         "Share of the devices with the same labels as most of their cluster, at each clustering:"
-        f" {share(min(values))} at least, {share(max(values))} at most, {share(values[-1])} in the last."
+        f" {share(min(values))} at least, {share(max(values))} at most, {share(values[-1])} at the last."
     )
     yield ReportFigure(name="purity", title="Purity of clusters", gist=gist, figure=figure)
 
@@ -79,8 +79,8 @@ def at_aggregator(run: RunData) -> Iterator[ReportFigure]:
     stacked(axes, shown, {"as a head": ORANGE, "of its own": SKY})
     sent = found.by_heads.total()
     gist = (
-        f"{plural(sent, 'update')} by heads, which brought {number(found.merged)} of devices, and"
-        f" {number(found.by_devices.total())} by devices themselves, for clusterings."
+        f"{plural(sent, 'update')} from heads, merged from {plural(found.merged, 'update')} of devices, and"
+        f" {number(found.by_devices.total())} directly from devices, for clusterings."
     )
     yield ReportFigure(name="at-aggregator", title="Updates that reached the aggregator", gist=gist, figure=figure)
 
@@ -99,8 +99,8 @@ def tables(run: RunData) -> list[Table]:
     ]
     replaced = [(seconds(each.t), number(each.cluster), each.old, each.why, each.new) for each in found.replaced]
     return [
-        _table("When clusters were made", ("time", "version", "devices in each", "purity", "first heads"), made),
-        _table("Heads that were replaced", ("time", "cluster", "head", "why", "its successor"), replaced),
+        _table("Clusterings", ("time", "version", "devices in each", "purity", "first heads"), made),
+        _table("Heads that were replaced", ("time", "cluster", "head", "reason", "new head"), replaced),
     ]
 
 

@@ -1,6 +1,6 @@
-"""Figures of what changes with time: learning, staleness, local loss, versions. Each says in a sentence what it shows.
+"""Figures over time: learning, staleness, local loss, versions. Each has a sentence about what it shows.
 
-Whatever the length of the run, a figure stays small: many values become a band.
+A figure stays small for a run of any length: many values become a band.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BAND = "Line: median; band: from the 10th to the 90th percentile."
 
 
 def learning(run: RunData) -> Iterator[ReportFigure]:
-    """A picture for each metric."""
+    """One figure for each metric."""
     for place, metric in enumerate(run.metrics):
         points = [(row["time_s"], row[metric]) for row in run.scores if metric in row]
         figure, axes = over_time(seconds=run.total.seconds, label=metric)
@@ -64,7 +64,7 @@ def staleness(run: RunData) -> Iterator[ReportFigure]:
     figure, axes = over_time(seconds=run.total.seconds, label="staleness (versions)")
     banded(axes, points, run.total.seconds, PURPLE)
     top = max(1.0, axes.get_ylim()[1])
-    axes.set_ylim(-0.03 * top, top)  # a line at 0, as synchronous rules have it, is not hidden by the axis
+    axes.set_ylim(-0.03 * top, top)  # keeps a line at 0 (synchronous strategies) off the axis
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     mean, most = run.summary["mean_staleness"], run.summary["max_staleness"]
     gist = f"Of {plural(len(points), 'applied update')}: {number(mean)} on average, {most} at most. {BAND}"
@@ -120,7 +120,7 @@ def versions(run: RunData) -> Iterator[ReportFigure]:
 
 
 def banded(axes: Axes, points: Sequence[tuple[float, float]], seconds: float, colour: str) -> None:
-    """Quantiles; beside them, where that is not too many, each value."""
+    """Draw the quantiles and, unless there are too many, each value."""
     found = band(points, seconds)
     if len(points) <= _MOST_DOTS:
         axes.plot(*zip(*points, strict=True), ".", color=colour, markersize=3.5, alpha=0.6, markeredgewidth=0)
@@ -133,7 +133,7 @@ def _median(points: Sequence[tuple[float, int]]) -> int:
 
 
 def _name(metric: str, place: int) -> str:
-    """A metric is called what its task calls it; a file is not."""
+    """A name for the file: the task may give a metric any name."""
     return metric if metric in _COLOURS else f"metric-{place}-{re.sub('[^A-Za-z0-9]+', '-', metric).strip('-')}"
 
 

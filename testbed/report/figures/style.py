@@ -1,7 +1,7 @@
-"""How figures look, on a page and in a paper: one style, colours that most eyes tell apart, and an ink.
+"""The style of figures on a page and in a paper: colours for readers with colour blindness, and an ink.
 
-A figure is drawn once. The ink is nearly black, so that it is right on paper, and no other colour, so that a page can
-replace it by the colour of its own text, by day and by night.
+A figure is drawn once. The ink is nearly black, which suits paper, and no other colour is equal to it, so that a page
+can replace it by the colour of its text, in light and dark mode.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ INK = "#000001"
 ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
 GREY = "#8A8A8A"
 WIDTH, HEIGHT = 4.3, 2.6
-"""Inches: two beside one another on a desk, one on a phone, one column of a paper."""
+"""Inches: two figures side by side on a screen, one on a phone, one in a column of a paper."""
 FULL_WIDTH = 8.6
 _MOST_LABELLED = 5.0
-"""Inches: as high as a figure with a row for each device gets."""
+"""Inches: maximum height of a figure with a row for each device."""
 _MOST_APART = 60
-"""Rows that have room for a gap between them."""
+"""Maximum number of rows with a gap between them."""
 _STYLE: Any = {
     "font.size": 9,
     "axes.labelsize": 9,
@@ -68,30 +68,30 @@ _STYLE: Any = {
     "pdf.fonttype": 42,
     "text.parse_math": False,
 }
-"""Text stays text, and no name is a formula because of its dollar signs."""
+"""Text stays text in the files, and dollar signs in a name do not make a formula."""
 _NO_DATES = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-"""The same run gives the same file."""
+"""Without dates, the same run gives the same file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFigure:
-    """A figure, and what it says in words."""
+    """A figure with its name, its title, and a sentence about what it shows."""
 
     name: str
     title: str
     gist: str
     figure: Figure
     wide: bool = False
-    titles: dict[str, str] = field(default_factory=dict)
-    """Name of a part (gid) → what is told of it to whoever points at it."""
+    hints: dict[str, str] = field(default_factory=dict)
+    """Name of a part (gid) → the text that a page shows when the pointer is on it."""
 
 
 @contextlib.contextmanager
 def style() -> Iterator[None]:
-    """Our settings, whatever a user's matplotlibrc says. Drawing and saving both belong in here."""
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells when it looks for fonts
+    """Use our settings instead of a user's matplotlibrc; drawing and saving must both happen within."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it logs each search for a font
     with mpl.rc_context(), warnings.catch_warnings():
-        # text of an SVG is drawn by a browser, with its own fonts; only a PDF may miss a glyph
+        # a browser draws the text of an SVG with its own fonts; only a PDF may lack a glyph
         warnings.filterwarnings("ignore", r"Glyph \d+ |Matplotlib currently does not support")
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
@@ -111,7 +111,7 @@ def over_time(*, seconds: float, label: str) -> tuple[Figure, Axes]:
 
 
 def by_device(names: Sequence[str], label: str) -> tuple[Figure, Axes]:
-    """A row for each device, from the top; as many of them are named as there is room for."""
+    """Axes with a row for each device, from the top; as many rows have labels as fit."""
     figure, axes = axes_of(height=min(_MOST_LABELLED, 1.0 + 0.21 * max(4, len(names))))
     axes.set(xlabel=label, ylim=(len(names) - 0.4, -0.6))
     name_rows(axes, names, (figure.get_figheight() - 1.0) / max(4, len(names)))
@@ -120,19 +120,19 @@ def by_device(names: Sequence[str], label: str) -> tuple[Figure, Axes]:
 
 
 def name_rows(axes: Axes, names: Sequence[str], inches: float) -> None:
-    """Label every row that is so high, or every so-manieth."""
+    """Label the rows, which are ``inches`` high; if that is too little for a label, only every n-th."""
     every = max(1, int(np.ceil(0.13 / inches)))
     axes.set_yticks(range(0, len(names), every), [_short(name) for name in names[::every]])
     axes.tick_params(axis="y", length=0)
 
 
 def _short(name: str, most: int = 18) -> str:
-    """The end of a name tells devices of a group apart."""
+    """A name with its middle left out: the end distinguishes the devices of a group."""
     return name if len(name) <= most else f"{name[: most - 9]}…{name[-8:]}"
 
 
 def bars(axes: Axes, starts: Sequence[float], ends: Sequence[float], colour: str, label: str) -> None:
-    """Horizontal bars, one for each row, as a single outline: a picture of 500 devices must not have 5000 parts."""
+    """Horizontal bars, one for each row, as a single outline: a figure of 500 devices must not have 5000 parts."""
     half = 0.38 if len(starts) <= _MOST_APART else 0.5
     points: list[tuple[float, float]] = []
     for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
@@ -145,7 +145,7 @@ def bars(axes: Axes, starts: Sequence[float], ends: Sequence[float], colour: str
 
 
 def stacked(axes: Axes, parts: Mapping[str, Sequence[float]], colours: Mapping[str, str]) -> None:
-    """Bars of several parts, one behind the other, with a legend of those that are there."""
+    """Bars that consist of several parts, with a legend."""
     reached = np.zeros(len(next(iter(parts.values()), ())))
     for name, values in parts.items():
         bars(axes, list(reached), list(reached + values), colours.get(name, GREY), name)
@@ -155,7 +155,7 @@ def stacked(axes: Axes, parts: Mapping[str, Sequence[float]], colours: Mapping[s
 
 
 def legend_above(axes: Axes, columns: int = 3) -> None:
-    """Not so wide that the layout would make room for it at the cost of the axes."""
+    """A legend above the axes, in few columns so that the axes keep their width."""
     handles, labels = axes.get_legend_handles_labels()
     if labels and isinstance(axes.figure, Figure):
         axes.figure.legend(handles, labels, loc="outside upper left", ncols=columns, columnspacing=1.2)
@@ -169,7 +169,7 @@ def svg(figure: Figure) -> str:
 
 
 def save(picture: ReportFigure, folder: Path) -> list[Path]:
-    """As SVG and as PDF, for a paper."""
+    """Save the figure as SVG and PDF; returns both paths."""
     drawn, printed = (folder / f"{picture.name}.{kind}" for kind in _NO_DATES)
     drawn.write_text(svg(picture.figure), encoding="utf-8")
     picture.figure.savefig(printed, metadata=_NO_DATES["pdf"])
@@ -177,7 +177,7 @@ def save(picture: ReportFigure, folder: Path) -> list[Path]:
 
 
 def _settle(figure: Figure) -> None:
-    """Lay it out once and for all: it would come out a little different, and slowly, each time that it is saved."""
+    """Fix the layout: otherwise each save would compute it again, slowly and with a slightly different result."""
     if isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
         figure.draw_without_rendering()
         figure.set_layout_engine("none")

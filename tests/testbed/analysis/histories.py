@@ -1,6 +1,6 @@
-"""Events of one device, in as few words as possible, for histories that are worked out by hand.
+"""Events of one device in short form, for histories that are calculated by hand.
 
-All moments and seconds in them are sums of powers of two, so that what is calculated by hand is met exactly.
+All moments and seconds should be sums of powers of two, so that results are exact.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def scripted(do: str, at: float, device: str = "a") -> trace.Scripted:
 
 
 def made(version: int, at: float, *tickets: int, weights: list[float | None] | None = None) -> trace.Aggregated:
-    """All of them new, and of the version before."""
+    """A version of new updates, all based on the previous version."""
     return trace.Aggregated(
         t=at,
         version=version,

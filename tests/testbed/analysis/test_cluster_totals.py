@@ -1,4 +1,4 @@
-"""Runs with cluster heads, added up: tickets of heads are in the same books as all others."""
+"""Totals of runs with cluster heads: tickets of heads count like all others."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from testbed.analysis import metrics, trace_reading
+from testbed.analysis import run_tables, trace_reading
 from testbed.analysis.totals import totals
 from testbed.fidelity.evidence import gather
 from testbed.history import trace
 from testbed.replay import recording
-from testbed.wire.messages import CLUSTER_JOBS, first_ticket
+from testbed.wire.ticket_ranges import CLUSTER_JOBS, first_ticket
 from tests.testbed.analysis import histories
 from tests.testbed.runs.test_tensorboard import HEADER
 
@@ -78,7 +78,7 @@ EVENTS: list[trace.Event] = [
 ]
 
 
-def test_what_went_into_a_version_through_a_head_is_applied_with_the_weight_that_it_had_there() -> None:
+def test_updates_merged_by_a_head_are_applied_with_their_weight_in_the_version() -> None:
     total = totals(EVENTS)
     assert (total.dispatched, total.applied, total.lost, total.in_flight) == (4, 3, 1, 0)
     head, member = total.devices["h"], total.devices["m"]
@@ -89,11 +89,11 @@ def test_what_went_into_a_version_through_a_head_is_applied_with_the_weight_that
 
 
 def test_updates_that_reached_the_aggregator_itself_are_counted_by_device() -> None:
-    rows = {row["device"]: row["to_aggregator"] for row in metrics.device_rows(totals(EVENTS))}
+    rows = {row["device"]: row["to_aggregator"] for row in run_tables.device_rows(totals(EVENTS))}
     assert rows == {"h": 1, "m": 0}
 
 
-def test_the_certificate_finds_every_ticket_settled_once_and_does_not_charge_a_head_with_its_cluster() -> None:
+def test_the_certificate_counts_every_ticket_once_and_does_not_judge_a_head_by_its_cluster() -> None:
     found = gather(EVENTS)
     assert (found.dispatched, dict(found.settled), found.settled_twice) == (4, {"applied": 3, "lost": 1}, 0)
     assert (found.out_of_order, found.bytes_wrong) == (0, 0)
@@ -101,14 +101,14 @@ def test_the_certificate_finds_every_ticket_settled_once_and_does_not_charge_a_h
     assert found.computed["h"].trips == []
 
 
-def test_a_recording_holds_jobs_and_not_what_a_head_passed_on() -> None:
+def test_a_recording_contains_jobs_and_no_models_for_clusters() -> None:
     jobs = recording.gather(EVENTS, use="asked")
     assert set(jobs) == {"m"}
     assert set(jobs["m"]) == {0}
 
 
 @pytest.mark.parametrize("ticket_range", [2, 3])
-def test_what_heads_tell_may_come_late_and_nothing_else(tmp_path: Path, ticket_range: int) -> None:
+def test_only_reports_of_heads_may_come_late(tmp_path: Path, ticket_range: int) -> None:
     path = tmp_path / "trace.jsonl"
     writer = trace.TraceWriter(path)
     for event in EVENTS:

@@ -1,7 +1,7 @@
-"""Joules of hand-made histories, worked out by hand.
+"""Joules of short histories, calculated by hand.
 
-The device of all of them draws 2 W when idle, 10 W when it computes, 0.5 W when it is away, and on top of that 4 W
-while it sends and 1 W while it receives.
+The device uses 2 W when idle, 10 W when it computes, 0.5 W when it is absent, and additionally 4 W while it sends and
+1 W while it receives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.analysis import energy, metrics
+from testbed.analysis import energy, metrics, run_tables
 from testbed.analysis.energy import EnergyAccount
 from testbed.analysis.timeline import STATES, Span
 from testbed.analysis.totals import Totals, totals
@@ -65,22 +65,22 @@ def test_a_job_costs_its_seconds_in_each_state() -> None:
     assert "proxy" in energy.MODEL
 
 
-def test_a_device_that_is_away_draws_what_its_profile_says_for_that() -> None:
+def test_an_absent_device_uses_the_suspended_watts_of_its_profile() -> None:
     found = of(joined(), suspended(0, 1.0, 3.0, away=True), stopped(4.0))
     assert found["by_phase_j"] == {"idle": 4.0, "suspended": 1.0, "compute": 0.0, "transmit": 0.0, "receive": 0.0}
 
 
-def test_a_trace_that_does_not_say_what_a_suspended_device_draws_means_an_idle_one() -> None:
+def test_without_suspended_watts_an_absent_device_uses_idle_watts() -> None:
     older = joined(watts=Watts(idle=2.0, compute=10.0))
     assert of(older, suspended(0, 1.0, 3.0), stopped(4.0))["total_j"] == 8.0
     assert of(older, *JOB[1:], stopped(8.0))["total_j"] == 32.0  # and its radio costs nothing
 
 
-def test_a_device_that_comes_late_has_drawn_nothing_before() -> None:
+def test_a_device_that_joins_late_used_no_energy_before() -> None:
     assert of(joined(at=3.0), stopped(4.0))["total_j"] == 2.0
 
 
-def test_a_device_that_rejoins_draws_nothing_while_it_was_dead() -> None:
+def test_a_dead_device_uses_no_energy_until_it_rejoins() -> None:
     life = [joined(), scripted("kill", 1.0), scripted("rejoin", 3.0), joined(at=3.5), scripted("kill", 7.0)]
     total = totals([*life, stopped(8.0)])
     assert metrics.joules(total) == of(*life, stopped(8.0))
@@ -88,20 +88,20 @@ def test_a_device_that_rejoins_draws_nothing_while_it_was_dead() -> None:
     assert spent(total, 1.0, 2.0, 3.0, 5.0, 7.0, 8.0) == [2.0, 2.0, 2.0, 6.0, 10.0, 10.0]
 
 
-def test_a_transfer_beside_computing_costs_what_it_costs_else() -> None:
+def test_a_transfer_during_computing_costs_the_same_as_in_idle_time() -> None:
     """A restarted device downloads from 1 to 3 beside its old work, which ends with it."""
     found = of(joined(), sent(1), sent(2), download(2, 1.0, 3.0), abandoned(1, 3.0, 2.0), stopped(4.0))
     assert found["by_phase_j"] == {"idle": 4.0, "suspended": 0.0, "compute": 20.0, "transmit": 0.0, "receive": 2.0}
 
 
-def test_attempts_that_did_not_get_through_cost_as_much_and_are_told_apart() -> None:
+def test_lost_transfers_cost_the_same_and_are_counted_separately() -> None:
     lost = [download(1, 0.0, 0.5, dropped=True), download(1, 0.5, 1.0), upload(1, 3.0, 3.5, dropped=True)]
     found = of(joined(), sent(1), *lost, upload(1, 3.5, 4.0), stopped(4.0))
     assert found["lost_transfers_j"] == 2.5  # 1·0.5 + 4·0.5
     assert (found["by_phase_j"]["receive"], found["by_phase_j"]["transmit"]) == (1.0, 4.0)
 
 
-def test_the_joules_of_an_update_are_those_of_the_whole_fleet_by_updates_that_went_into_a_version() -> None:
+def test_joules_per_update_are_those_of_the_fleet_divided_by_the_applied_updates() -> None:
     fleet = [*JOB, joined("b")]
     assert of(*fleet, made(1, 3.5, 1), stopped(8.0))["joules_per_update"] == 51.0  # 35 and 2·8 of an idle one
     assert of(*fleet, stopped(8.0))["joules_per_update"] is None
@@ -121,21 +121,21 @@ def test_the_joules_of_an_update_are_those_of_the_whole_fleet_by_updates_that_we
     ],
     ids=["applied", "rejected", "lost", "superseded", "unfinished"],
 )
-def test_what_a_ticket_cost_is_wasted_by_what_became_of_it(end: list[Event], wasted: dict[str, float]) -> None:
+def test_the_energy_of_a_ticket_is_wasted_or_not_by_how_it_ended(end: list[Event], wasted: dict[str, float]) -> None:
     found = of(*JOB, *end, stopped(8.0))
     assert found["wasted_by_fate_j"] == wasted
     assert found["wasted_j"] == sum(wasted.values())
-    [row] = metrics.device_rows(totals([*JOB, *end, stopped(8.0)]))
+    [row] = run_tables.device_rows(totals([*JOB, *end, stopped(8.0)]))
     assert row["wasted_j"] == sum(wasted.values())
 
 
-def test_work_that_was_thrown_away_for_a_newer_model_is_wasted_and_the_newer_one_is_not() -> None:
+def test_work_discarded_for_a_newer_model_is_wasted_and_the_newer_work_is_not() -> None:
     restarted = [Superseded(t=1.0, device="a", ticket=1), sent(2, 1.0), download(2, 1.0, 3.0), abandoned(1, 3.0, 2.0)]
     found = of(joined(), sent(1), *restarted, trained(2, 4.0, 1.0), made(1, 4.0, 2), stopped(4.0))
     assert found["wasted_by_fate_j"] == {"superseded": 20.0}
 
 
-def test_lost_attempts_of_an_update_that_arrived_in_the_end_are_not_wasted() -> None:
+def test_lost_transfers_of_an_applied_update_are_not_wasted() -> None:
     events = [*JOB[:-1], upload(1, 3.0, 3.5, dropped=True), upload(1, 3.5, 4.0), made(1, 4.0, 1), stopped(4.0)]
     found = of(*events)
     assert (found["lost_transfers_j"], found["wasted_j"]) == (2.0, 0.0)
@@ -147,12 +147,12 @@ def test_the_final_model_asks_for_no_update_and_is_not_wasted() -> None:
     assert of(joined(), *handed, stopped(4.0))["wasted_j"] == 0.0  # the heartbeat that says so came too late
 
 
-def test_a_final_model_that_never_arrived_is() -> None:
+def test_a_final_model_that_never_arrived_is_wasted() -> None:
     lost = [download(1, 0.0, 1.0, dropped=True), Lost(t=3.0, device="a", ticket=1, reason="left")]
     assert of(joined(), sent(1, steps=0), *lost, stopped(4.0))["wasted_by_fate_j"] == {"lost": 1.0}
 
 
-def test_fates_of_several_tickets_are_kept_apart() -> None:
+def test_the_fates_of_several_tickets_are_counted_separately() -> None:
     more = [
         sent(2, 4.0),
         trained(2, 5.0, 1.0),
@@ -181,20 +181,20 @@ def test_the_curve_of_a_job_is_as_drawn() -> None:
 
 
 def test_the_curve_of_a_suspension_in_the_middle_of_computing_is_as_drawn() -> None:
-    """It computes from 1 to 2 and from 4 to 5, and draws 0.5 W between."""
+    """It computes from 1 to 2 and from 4 to 5, and uses 0.5 W between."""
     total = totals([joined(), suspended(1, 2.0, 4.0), trained(1, 5.0, 2.0), stopped(6.0)])
     assert spent(total, 1.0, 1.5, 2.0, 3.0, 4.0, 4.5, 5.0, 6.0) == [2.0, 7.0, 12.0, 12.5, 13.0, 18.0, 23.0, 25.0]
 
 
-def test_the_curve_of_a_transfer_that_is_held_up_is_as_drawn() -> None:
-    """Receiving (2 + 1 W) from 1 to 1.5 and from 3.5 to 4; away (0.5 W) between."""
+def test_the_curve_of_a_transfer_with_an_absence_is_as_drawn() -> None:
+    """Receiving (2 + 1 W) from 1 to 1.5 and from 3.5 to 4; absent (0.5 W) between."""
     total = totals(
         [joined(), sent(1), suspended(0, 1.5, 3.5, away=True), download(1, 1.0, 4.0, absent=2.0), stopped(5.0)]
     )
     assert spent(total, 1.0, 1.5, 2.5, 3.5, 4.0, 5.0) == [2.0, 3.5, 4.0, 4.5, 6.0, 8.0]
 
 
-def test_the_curve_of_a_download_beside_old_work_is_as_drawn() -> None:
+def test_the_curve_of_a_download_during_an_old_job_is_as_drawn() -> None:
     """10 W from 0, 11 W from 1 to 3, then 2 W."""
     total = totals([joined(), sent(1), sent(2), download(2, 1.0, 3.0), abandoned(1, 3.0, 3.0), stopped(4.0)])
     assert spent(total, 1.0, 2.0, 3.0, 4.0) == [10.0, 21.0, 32.0, 34.0]
@@ -214,8 +214,8 @@ def test_without_a_power_model_there_are_no_joules_anywhere_and_never_0() -> Non
     assert metrics.joules(total) is None
     summary = metrics.summary(total)
     assert [summary[key] for key in ("energy_j", "wasted_j", "energy")] == [None] * 3
-    own, other = metrics.device_rows(total)
-    columns = [column for column in metrics.DEVICE_COLUMNS if column.endswith("_j") or column == "joules_per_update"]
+    own, other = run_tables.device_rows(total)
+    columns = [column for column in run_tables.DEVICE_COLUMNS if column.endswith("_j") or column == "joules_per_update"]
     assert len(columns) == 8
     assert [other[column] for column in columns] == [None] * 8
     assert None not in [own[column] for column in columns]
@@ -228,7 +228,7 @@ def test_scores_of_a_fleet_without_a_power_model_are_at_no_joules() -> None:
     assert metrics.joules(totals([])) is None
 
 
-# ---- whatever happens
+# ---- any history
 
 
 MOMENTS = st.integers(0, 64).map(lambda eighths: eighths / 8)
@@ -251,7 +251,7 @@ def _spans(draw: st.DrawFn) -> list[Span]:
 
 
 @given(_spans())
-def test_what_was_spent_by_the_end_is_the_sum_of_the_phases(found: list[Span]) -> None:
+def test_the_energy_at_the_end_is_the_sum_of_the_phases(found: list[Span]) -> None:
     ledger = EnergyAccount()
     ledger.join("a", WATTS, 0.0)
     ledger.join("b", Watts(idle=0.25, compute=3.0, suspended=0.125, transmit=1.5, receive=0.75), 0.0)
@@ -281,7 +281,7 @@ def test_every_state_has_its_watts() -> None:
 # ---- the end of the run, and idle seconds
 
 
-def test_what_a_device_did_after_the_end_does_not_count() -> None:
+def test_work_after_the_end_of_the_run_does_not_count() -> None:
     """It computed from 2 to 20 in a run that ended at 10: 8 s, and idle for the first two."""
     total = totals([joined(), sent(1), trained(1, end=20.0, seconds=18.0), stopped(10.0)])
     device = total.energy.devices["a"]
@@ -291,11 +291,11 @@ def test_what_a_device_did_after_the_end_does_not_count() -> None:
     assert total.energy.wasted("a") == {"unfinished": 80.0}
 
 
-def test_who_downloads_beside_computing_is_idle_for_the_rest_of_the_time_only() -> None:
+def test_a_device_that_downloads_while_computing_is_idle_only_for_the_rest() -> None:
     total = totals([joined(), sent(1), download(2, 0.0, 5.0), trained(1, end=6.0, seconds=5.0), stopped(10.0)])
     assert total.energy.devices["a"].idle(10.0) == 4.0
 
 
-def test_who_did_nothing_was_idle_since_it_joined() -> None:
+def test_a_device_without_a_job_is_idle_since_it_joined() -> None:
     total = totals([joined(at=2.0), stopped(10.0)])
     assert total.energy.devices["a"].idle(10.0) == 8.0

@@ -1,4 +1,4 @@
-"""How evenly something is shared out, worked out by hand."""
+"""Measures of fairness, calculated by hand."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A small history, added up by hand."""
+"""Summary and tables of a small history, calculated by hand."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from testbed.analysis import metrics
+from testbed.analysis import metrics, run_tables
 from testbed.analysis.totals import totals
 from testbed.history import trace
 from testbed.history.trace import (
@@ -208,7 +208,7 @@ NO_JOULES = dict.fromkeys(
 
 
 def test_the_rows_of_devices_have_each_figure_right() -> None:
-    assert metrics.device_rows(totals(EVENTS)) == [
+    assert run_tables.device_rows(totals(EVENTS)) == [
         {
             "device": "a",
             "pid": 11,
@@ -279,7 +279,7 @@ def test_the_rows_of_devices_have_each_figure_right() -> None:
 
 
 def test_the_rows_of_metrics_are_in_the_order_and_at_the_time_of_their_versions() -> None:
-    assert metrics.metric_rows(totals(EVENTS)) == [
+    assert run_tables.metric_rows(totals(EVENTS)) == [
         {"time_s": 3.2, "host_s": 8.0, "version": 1, "joules": None, "bytes": 2460, "accuracy": 0.8},
         {"time_s": 5.0, "host_s": 12.5, "version": 2, "joules": None, "bytes": 2460, "accuracy": 0.5, "loss": 1.25},
     ]
@@ -299,17 +299,17 @@ def test_the_rows_of_versions_have_each_figure_right() -> None:
         "queue_s",
         "time_usage",
     )
-    assert [tuple(row.values()) for row in metrics.version_rows(totals(EVENTS))] == [
+    assert [tuple(row.values()) for row in run_tables.version_rows(totals(EVENTS))] == [
         (1, 3.2, 3.2, 1, 1, 1.0, 0.0, 0, None, None, None),
         (2, 5.0, 1.8, 1, 1, 0.5, 1.0, 1, None, None, None),
         (3, 7.0, 2.0, 2, 1, 1.0, 0.0, 0, None, None, None),  # of two, one is new and has a staleness
     ]
-    assert keys == metrics.VERSION_COLUMNS
-    for row in metrics.version_rows(totals(EVENTS)):
+    assert keys == run_tables.VERSION_COLUMNS
+    for row in run_tables.version_rows(totals(EVENTS)):
         assert tuple(row) == keys
 
 
-def test_a_version_tells_what_its_round_was_planned_to_take_and_how_much_of_all_time_is_used_up() -> None:
+def test_a_version_has_the_planned_seconds_of_its_round_and_the_time_usage() -> None:
     def planned(version: int, at: float, seconds: float, queue: float, spent: float) -> trace.Planned:
         return trace.Planned(
             t=at,
@@ -334,7 +334,7 @@ def test_a_version_tells_what_its_round_was_planned_to_take_and_how_much_of_all_
         histories.made(2, 6.0, 2),
         histories.stopped(6.0),
     ]
-    rows = metrics.version_rows(totals(events))
+    rows = run_tables.version_rows(totals(events))
     assert [(row["latency_s"], row["planned_s"], row["queue_s"], row["time_usage"]) for row in rows] == [
         (2.0, 1.5, 0.0, 0.25),
         (4.0, 2.5, 1.0, 0.75),
@@ -365,13 +365,13 @@ def test_arrivals_are_counted() -> None:
     assert totals(EVENTS).arrived == sum(isinstance(event, Arrived) for event in EVENTS) > 0
 
 
-def test_an_accuracy_is_reached_when_the_version_came_to_be_that_has_it() -> None:
+def test_an_accuracy_is_reached_when_its_version_was_made() -> None:
     total = totals(EVENTS)
-    assert [metrics.seconds_to(total, accuracy) for accuracy in (0.5, 0.8, 0.9)] == [3.2, 3.2, None]
-    assert metrics.seconds_to(totals([]), 0.0) is None
+    assert [run_tables.seconds_to(total, accuracy) for accuracy in (0.5, 0.8, 0.9)] == [3.2, 3.2, None]
+    assert run_tables.seconds_to(totals([]), 0.0) is None
 
 
-def test_a_trace_with_nothing_in_it_has_a_summary() -> None:
+def test_an_empty_trace_has_a_summary() -> None:
     summary = metrics.summary(totals([]))
     assert (summary["devices"], summary["dispatched"], summary["in_flight"], summary["seconds"]) == (0, 0, 0, 0.0)
     unknown = ("name", "strategy", "seed", "final_accuracy", "mean_staleness", "max_staleness", "updates_per_second")
@@ -380,18 +380,18 @@ def test_a_trace_with_nothing_in_it_has_a_summary() -> None:
 
 def test_a_device_that_comes_back_keeps_its_figures() -> None:
     back = Joined(t=4.0, device="a", pid=99, cores=[1], samples=100)
-    (row,) = metrics.device_rows(totals([joined("a", 1), sent(0.0, "a", 1, 0), back]))
+    (row,) = run_tables.device_rows(totals([joined("a", 1), sent(0.0, "a", 1, 0), back]))
     assert (row["pid"], row["jobs"]) == (99, 1)
 
 
-def test_a_device_that_read_back_no_core_has_none() -> None:
-    (row,) = metrics.device_rows(totals([joined("a")]))
+def test_a_device_that_reports_no_core_has_none() -> None:
+    (row,) = run_tables.device_rows(totals([joined("a")]))
     assert row["core"] is None
 
 
 def test_every_column_is_in_every_row() -> None:
-    for row in metrics.device_rows(totals(EVENTS)):
-        assert tuple(row) == metrics.DEVICE_COLUMNS
+    for row in run_tables.device_rows(totals(EVENTS)):
+        assert tuple(row) == run_tables.DEVICE_COLUMNS
 
 
 def test_a_stopped_trace_ends_when_it_was_stopped_although_devices_report_later() -> None:
@@ -401,7 +401,7 @@ def test_a_stopped_trace_ends_when_it_was_stopped_although_devices_report_later(
     assert total.seconds == 8.0
 
 
-# ---- work that was thrown away
+# ---- abandoned work
 
 
 def abandoned(ticket: int, seconds: float, device: str = "a") -> Abandoned:
@@ -412,7 +412,7 @@ def superseded(ticket: int, device: str = "a") -> Superseded:
     return Superseded(t=5.0, device=device, ticket=ticket)
 
 
-def test_only_work_under_a_ticket_that_the_rule_replaced_was_thrown_away() -> None:
+def test_only_work_for_a_superseded_ticket_is_abandoned() -> None:
     begun = [joined("a", 1), joined("b", 2), sent(0.0, "a", 1, 0), sent(0.0, "b", 2, 0)]
     replaced = [superseded(1), sent(5.0, "a", 3, 1), abandoned(1, 1.25)]
     at_the_end = [abandoned(3, 0.5), abandoned(2, 4.0, "b")]  # they were stopped in the middle of their work
@@ -422,14 +422,14 @@ def test_only_work_under_a_ticket_that_the_rule_replaced_was_thrown_away() -> No
     assert metrics.summary(total)["abandoned_s"] == 1.25
 
 
-def test_work_thrown_away_in_its_upload_was_thrown_away_and_counts_as_busy_once() -> None:
-    # Trained has told of ticket 1 before
+def test_work_discarded_during_its_upload_is_abandoned_and_counts_as_busy_once() -> None:
+    # Trained has reported ticket 1 before
     events = [joined("a", 1), sent(0.0, "a", 1, 0), trained("a", 2.0), superseded(1), abandoned(1, 2.0)]
     (device,) = totals(events).devices.values()
     assert (device.busy_s, device.abandoned_s) == (2.0, 2.0)
 
 
-def test_work_that_was_finished_although_it_was_not_wanted_any_more_was_thrown_away_once() -> None:
+def test_work_that_ended_after_its_ticket_was_superseded_is_abandoned_once() -> None:
     # the upload was quicker than the newer model
     late = [superseded(1), sent(5.0, "a", 2, 1), trained("a", 2.0)]
     ignored = [Ignored(t=6.0, device="a", ticket=1)]
@@ -437,15 +437,15 @@ def test_work_that_was_finished_although_it_was_not_wanted_any_more_was_thrown_a
     assert (device.busy_s, device.abandoned_s) == (2.0, 2.0)
 
 
-def test_an_update_that_was_said_twice_was_not_thrown_away() -> None:
+def test_an_update_that_arrives_twice_is_not_abandoned() -> None:
     used = [trained("a", 2.0), Aggregated(t=3.0, version=1, tickets=[1], weights=[1.0], staleness=[0])]
     events = [joined("a", 1), sent(0.0, "a", 1, 0), *used, Ignored(t=3.0, device="a", ticket=1)]
     (device,) = totals(events).devices.values()
     assert (device.busy_s, device.abandoned_s) == (2.0, 0.0)
 
 
-def test_work_that_the_final_model_cut_off_was_not_thrown_away_for_a_newer_one() -> None:
-    events = [joined("a", 1), sent(0.0, "a", 1, 0), superseded(1), handed(5.0, "a", 2), abandoned(1, 1.25)]
+def test_work_that_the_final_model_cut_off_is_not_abandoned() -> None:
+    events = [joined("a", 1), sent(0.0, "a", 1, 0), superseded(1), broadcast(5.0, "a", 2), abandoned(1, 1.25)]
     (device,) = totals(events).devices.values()
     assert (device.busy_s, device.abandoned_s, device.superseded) == (1.25, 0.0, 1)
 
@@ -464,28 +464,28 @@ WORK = [
 ]
 
 
-def test_a_device_draws_its_watts_over_the_whole_run() -> None:
+def test_a_device_uses_power_during_the_whole_run() -> None:
     total = totals([POWERED, OTHER, *WORK])
-    rows = {row["device"]: row["energy_j"] for row in metrics.device_rows(total)}
+    rows = {row["device"]: row["energy_j"] for row in run_tables.device_rows(total)}
     assert rows == {"p": 18.25, "q": 4.0}  # 4·2.5 + 1.5·5.5, and 0.5·8
     assert metrics.summary(total)["energy_j"] == 22.25
 
 
-def test_a_device_that_the_script_has_killed_is_neither_idle_nor_does_it_draw_anything() -> None:
+def test_a_killed_device_is_not_idle_and_uses_no_power() -> None:
     """Dead from 1 to 3 and from 7 to the end at 8; it computed for 2 s, so it was idle for 3 s."""
     life = [(1.0, "kill"), (3.0, "rejoin"), (7.0, "kill")]
     scripted = [trace.Scripted(t=t, device="a", do=do) for t, do in life]
     there = Joined(t=0.0, device="a", pid=11, cores=[1], samples=100, watts=Watts(idle=1.0, compute=10.0))
     worked = msgspec.structs.replace(trained("a", 2.0), t=6.0)
     total = totals([there, *scripted, worked, Stopped(t=8.0, reason="over", version=0, in_flight=0)])
-    [row] = metrics.device_rows(total)
+    [row] = run_tables.device_rows(total)
     assert (row["dead_s"], row["idle_s"], row["energy_j"]) == (3.0, 3.0, 23.0)
     assert metrics.summary(total)["scripted"] == 3
 
 
-def test_a_fleet_of_which_one_device_has_no_power_model_has_no_joules() -> None:
+def test_a_fleet_with_one_device_without_a_power_model_has_no_joules() -> None:
     total = totals([POWERED, joined("a", 1), *WORK])
-    assert {row["device"]: row["energy_j"] for row in metrics.device_rows(total)} == {"p": 18.25, "a": None}
+    assert {row["device"]: row["energy_j"] for row in run_tables.device_rows(total)} == {"p": 18.25, "a": None}
     assert metrics.summary(total)["energy_j"] is None
 
 
@@ -514,14 +514,14 @@ def rising() -> list[Event]:
     ]
 
 
-def test_joules_and_bytes_are_those_until_a_version_came_to_be() -> None:
-    rows = metrics.metric_rows(totals(rising()))
+def test_joules_and_bytes_are_those_until_a_version_was_made() -> None:
+    rows = run_tables.metric_rows(totals(rising()))
     assert [(row["time_s"], row["joules"], row["bytes"]) for row in rows] == [(3.5, 26.0, 1100), (6.0, 32.0, 2100)]
 
 
 def test_a_transfer_counts_from_its_end_on_lost_or_not() -> None:
     ends = [histories.scored(number, moment, 0.1) for number, moment in enumerate((0.5, 1.0, 3.25, 6.75, 7.0))]
-    rows = metrics.metric_rows(totals([*rising()[:-1], *ends]))
+    rows = run_tables.metric_rows(totals([*rising()[:-1], *ends]))
     assert {row["time_s"]: row["bytes"] for row in rows if row["accuracy"] == 0.1} == {
         0.5: 0,
         1.0: 1000,
@@ -531,7 +531,7 @@ def test_a_transfer_counts_from_its_end_on_lost_or_not() -> None:
     }
 
 
-def test_levels_that_were_reached_have_what_they_took() -> None:
+def test_reached_levels_have_their_seconds_joules_and_bytes() -> None:
     first, second = ({"seconds": 3.5, "joules": 26.0, "bytes": 1100}, {"seconds": 6.0, "joules": 32.0, "bytes": 2100})
     summary = metrics.summary(totals(rising()))
     assert summary["to_accuracy"] == {"0.5": first, "0.6": second, "0.7": second, "0.8": second}
@@ -556,15 +556,15 @@ def test_an_accuracy_that_was_reached_and_lost_again_counts_from_when_it_was_rea
     assert summary["to_accuracy"]["0.8"]["seconds"] == 6.0
 
 
-# ---- who shaped the model
+# ---- contributions
 
 
 def shares(*events: Event) -> dict[str, float]:
-    return metrics.contributions(totals([joined("a", 1), joined("b", 2), joined("c", 3), *events]))
+    return run_tables.contributions(totals([joined("a", 1), joined("b", 2), joined("c", 3), *events]))
 
 
 def test_a_ticket_that_is_used_again_contributes_again() -> None:
-    """Ticket 1 (a) with 1, and again with 0.5; ticket 2 (b) with −0.5: what pushes away shapes the model, too."""
+    """Ticket 1 (a) with 1, and again with 0.5; ticket 2 (b) with −0.5: a negative weight also changes the model."""
     events = [
         sent(0.0, "a", 1, 0),
         sent(0.0, "b", 2, 0),
@@ -575,7 +575,7 @@ def test_a_ticket_that_is_used_again_contributes_again() -> None:
     total = totals([joined("a", 1), joined("b", 2), *events])
     assert (total.applied, [made.weight for made in total.made]) == (2, [1.0, 1.0])
     assert metrics.contribution(total) == {"jain": 0.8, "gini": 0.25}
-    assert [row["contribution"] for row in metrics.device_rows(total)] == [0.75, 0.25]
+    assert [row["contribution"] for row in run_tables.device_rows(total)] == [0.75, 0.25]
 
 
 def test_a_weight_that_was_not_finite_contributes_nothing() -> None:
@@ -586,7 +586,7 @@ def test_a_weight_that_was_not_finite_contributes_nothing() -> None:
     }
 
 
-def test_where_nobody_shaped_the_model_there_is_no_fairness() -> None:
+def test_without_contributions_there_is_no_fairness() -> None:
     assert set(shares().values()) == {0.0}
     assert metrics.summary(totals([joined("a", 1)]))["contribution"] is None
 
@@ -596,7 +596,7 @@ def test_the_losses_of_a_device_are_those_of_its_first_and_its_last_update() -> 
         Arrived(t=t, device="a", ticket=1, due=t, received=t, handled=t, bytes=1, version=0, staleness=0, loss=loss)
         for t, loss in ((1.0, 2.5), (2.0, 1.5), (3.0, None), (4.0, 0.75), (5.0, None))
     ]
-    row, other = metrics.device_rows(totals([joined("a", 1), joined("b", 1), *arrived]))
+    row, other = run_tables.device_rows(totals([joined("a", 1), joined("b", 1), *arrived]))
     assert (row["first_loss"], row["last_loss"]) == (2.5, 0.75)
     assert (other["first_loss"], other["last_loss"]) == (None, None)
 
@@ -604,7 +604,7 @@ def test_the_losses_of_a_device_are_those_of_its_first_and_its_last_update() -> 
 # ---- the final model
 
 
-def handed(t: float, device: str, ticket: int) -> Dispatched:
+def broadcast(t: float, device: str, ticket: int) -> Dispatched:
     return Dispatched(t=t, device=device, ticket=ticket, version=1, steps=0)
 
 
@@ -623,70 +623,70 @@ def final(device: str, ticket: int, sent: float, obtained: float, dropped: bool 
     )
 
 
-HANDED = [
+BROADCAST = [
     joined("a", 1),
     joined("b", 2),
     sent(0.0, "a", 1, 0),
     sent(0.0, "b", 2, 0),
     down("a", 0, 0.125, False),
     superseded(1),
-    handed(5.0, "a", 3),
+    broadcast(5.0, "a", 3),
     superseded(2, "b"),
-    handed(5.0, "b", 4),
+    broadcast(5.0, "b", 4),
     final("a", 3, sent=5.0, obtained=0.25),
 ]
 
 
-def test_a_rule_that_hands_out_no_final_model_has_no_figures_of_it() -> None:
-    assert metrics.final_model(totals(HANDED[:5])) is None
+def test_a_strategy_without_a_broadcast_has_no_figures_of_the_final_model() -> None:
+    assert metrics.final_model(totals(BROADCAST[:5])) is None
     assert metrics.final_model(totals([])) is None
 
 
-def test_the_final_model_is_on_a_device_from_when_its_download_was_through() -> None:
+def test_the_final_model_is_on_a_device_when_its_download_ended() -> None:
     arrived = [Delivered(t=6.0, device="a", ticket=3), final("b", 4, sent=6.5, obtained=0.25)]
-    told = [Delivered(t=7.5, device="b", ticket=4)]  # the aggregator learned of it with the next heartbeat
-    total = totals([*HANDED, *arrived, *told])
+    delivered = [Delivered(t=7.5, device="b", ticket=4)]  # the aggregator learned of it with the next heartbeat
+    total = totals([*BROADCAST, *arrived, *delivered])
     assert metrics.final_model(total) == {"on": 2, "of": 2, "seconds": 1.75}
     assert (total.delivered, total.superseded, total.in_flight) == (2, 2, 0)
 
 
-def test_a_final_model_that_was_dropped_on_its_way_is_not_there() -> None:
-    total = totals([*HANDED, final("b", 4, sent=5.0, obtained=0.5, dropped=True)])
+def test_a_final_model_whose_transfer_was_lost_is_not_on_the_device() -> None:
+    total = totals([*BROADCAST, final("b", 4, sent=5.0, obtained=0.5, dropped=True)])
     assert metrics.final_model(total) == {"on": 1, "of": 2, "seconds": 0.25}
 
 
-def test_a_final_model_that_nobody_got_took_until_the_end() -> None:
+def test_a_final_model_that_no_device_received_took_until_the_end() -> None:
     stopped = Stopped(t=8.0, reason="over", version=1, in_flight=2)
-    assert metrics.final_model(totals([*HANDED[:-1], stopped])) == {"on": 0, "of": 2, "seconds": 3.0}
+    assert metrics.final_model(totals([*BROADCAST[:-1], stopped])) == {"on": 0, "of": 2, "seconds": 3.0}
 
 
-def test_a_device_that_was_handed_it_twice_is_one_device() -> None:
-    back = [Lost(t=6.0, device="a", ticket=3, reason="restarted"), joined("a", 1), handed(6.0, "a", 5)]
+def test_a_device_that_got_the_final_model_twice_counts_once() -> None:
+    back = [Lost(t=6.0, device="a", ticket=3, reason="restarted"), joined("a", 1), broadcast(6.0, "a", 5)]
     there = [final("a", 5, sent=6.0, obtained=0.5), final("b", 4, sent=5.0, obtained=0.25)]
-    assert metrics.final_model(totals([*HANDED, *back, *there])) == {"on": 2, "of": 2, "seconds": 1.5}
+    assert metrics.final_model(totals([*BROADCAST, *back, *there])) == {"on": 2, "of": 2, "seconds": 1.5}
 
 
 def test_the_final_model_is_no_job() -> None:
-    rows = {row["device"]: row for row in metrics.device_rows(totals(HANDED))}
+    rows = {row["device"]: row for row in run_tables.device_rows(totals(BROADCAST))}
     assert [rows[name]["jobs"] for name in "ab"] == [1, 1]
     assert rows["a"]["bytes_down"] == 800  # but it was sent
 
 
-def test_the_summary_has_the_final_model_in_the_books() -> None:
-    total = totals([*HANDED, Delivered(t=6.0, device="a", ticket=3)])
+def test_the_summary_counts_the_tickets_of_the_final_model() -> None:
+    total = totals([*BROADCAST, Delivered(t=6.0, device="a", ticket=3)])
     summary = metrics.summary(total)
     assert (summary["dispatched"], summary["superseded"], summary["delivered"], summary["in_flight"]) == (4, 2, 1, 1)
     assert summary["final_model"] == {"on": 1, "of": 2, "seconds": 0.25}
 
 
-def test_every_metric_has_a_column_and_none_takes_the_place_of_ours() -> None:
+def test_every_metric_has_a_column_and_none_replaces_our_own() -> None:
     scored = trace.Scored(t=4.0, version=1, made=3.0, metrics={"perplexity": 12.5, "bytes": 7.0})
-    [row] = rows = metrics.metric_rows(totals([joined("a", 1), scored]))
+    [row] = rows = run_tables.metric_rows(totals([joined("a", 1), scored]))
     assert (row["perplexity"], row["bytes"], row["metric_bytes"], row["time_s"]) == (12.5, 0, 7.0, 3.0)
-    assert metrics.metric_columns(rows) == [*metrics.METRIC_COLUMNS, "perplexity", "metric_bytes"]
+    assert run_tables.metric_columns(rows) == [*run_tables.METRIC_COLUMNS, "perplexity", "metric_bytes"]
 
 
-def test_host_seconds_of_a_run_that_went_on_at_another_dilation_are_those_it_took() -> None:
+def test_host_seconds_of_a_run_resumed_at_another_dilation_are_summed() -> None:
     header = Header(
         t=0.0,
         schema=trace.SCHEMA,

@@ -1,4 +1,4 @@
-"""docs/metrics.md tells every column and key that there is, in their order, and no other."""
+"""docs/metrics.md describes every column and key, in their order, and no other."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ FREE = {
     "energy.wasted_by_fate_j": "<fate>",
     "host_energy.joules": "<package>",
 }
-"""Tables whose keys are no names of ours."""
+"""Tables whose keys are not fixed names."""
 ELSEWHERE = ("fidelity", "replay")
-"""Tables that are files of their own."""
+"""Tables that are also separate files."""
 EVENTS: list[trace.Event] = [
     HEADER,
     histories.joined(),
@@ -50,11 +50,11 @@ EVENTS: list[trace.Event] = [
     trace.Refusal(t=7.0, peer="stranger/x", reason="unknown device"),
     histories.stopped(8.0),
 ]
-"""Something of everything that may be in a summary."""
+"""Events for every key that a summary may have."""
 
 
 def documented(heading: str) -> list[str]:
-    """What stands in the first column of the table below a heading."""
+    """The first column of the table below a heading."""
     section = DOCUMENT.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
     return re.findall(r"^\| `([^`]+)` \|", section, flags=re.MULTILINE)
 
@@ -70,7 +70,7 @@ def keys(table: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A folder with every file that results can have, and the summary."""
+    """A folder with every possible result file, and the summary."""
     tmp_path = tmp_path_factory.mktemp("run")
     folder = RunFolder.new(tmp_path / "runs", "demo", datetime(2024, 1, 2, 3, 4, 5))
     writer = TraceWriter(folder.trace)
@@ -89,13 +89,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]
 
 
 @pytest.mark.parametrize("name", ["metrics.csv", "versions.csv", "devices.csv", "rounds.csv"])
-def test_every_column_is_told(run: tuple[Path, dict[str, Any]], name: str) -> None:
+def test_every_column_is_documented(run: tuple[Path, dict[str, Any]], name: str) -> None:
     with (run[0] / name).open(encoding="utf-8", newline="") as file:
         columns = next(csv.reader(file))
     assert documented(f"`{name}`") == columns
 
 
-def test_every_key_of_the_summary_is_told(run: tuple[Path, dict[str, Any]]) -> None:
+def test_every_key_of_the_summary_is_documented(run: tuple[Path, dict[str, Any]]) -> None:
     found = list(dict.fromkeys(keys(run[1])))
     assert documented("`summary.json`") == found
     assert {place for place in found if "<" in place} == {
@@ -113,7 +113,7 @@ def test_every_key_of_the_summary_is_told(run: tuple[Path, dict[str, Any]]) -> N
     }
 
 
-def test_every_file_is_told(run: tuple[Path, dict[str, Any]]) -> None:
+def test_every_file_is_documented(run: tuple[Path, dict[str, Any]]) -> None:
     written = {path.name for path in run[0].iterdir()} - {"logs"}
     others = {"profile.toml", "meta.json", "report.html", "tensorboard/", "checkpoints/final.safetensors", "logs/"}
     assert set(documented("Files")) == written | others

@@ -1,4 +1,4 @@
-"""Rounds of AFL and Sync-FL as their paper measures them, added up by hand."""
+"""Rounds of AFL and Sync-FL with the measures of their paper, calculated by hand."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_device_that_is_in_no_round_needs_no_watts() -> None:
     assert found[-1]["energy_proxy_j"] == 27.5
 
 
-def test_a_device_may_come_between_rounds() -> None:
+def test_a_device_may_join_between_rounds() -> None:
     found = round_metrics.rows([joined("a", 2.0), ended(1, 1.0, a=1.0), joined("b", 3.0, at=1.5), ended(2, 2.0, b=1.0)])
     assert [row["energy_proxy_j"] for row in found] == [2.0, 5.0]
 
@@ -100,7 +100,7 @@ def test_where_no_round_had_a_device_there_are_no_rows_and_no_summary(events: li
     assert round_metrics.summary([]) is None
 
 
-def test_the_summary_is_the_last_row_in_short() -> None:
+def test_the_summary_has_the_sums_of_the_last_row() -> None:
     found = round_metrics.rows([*FLEET, *ROUNDS])
     assert round_metrics.summary(found) == {"count": 3, "cumulative_delay_s": 3.5, "energy_proxy_j": 27.5}
     assert round_metrics.summary(found[:1]) == {"count": 1, "cumulative_delay_s": 2.0, "energy_proxy_j": 13.5}

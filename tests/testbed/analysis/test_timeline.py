@@ -1,4 +1,4 @@
-"""Who did what when: spans out of events, drawn by hand."""
+"""The states of devices over time: spans, calculated by hand from events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def granted(ticket: int, at: float) -> Granted:
     return Granted(t=at, device="a", ticket=ticket, rate=1e6, share=0.5)
 
 
-def test_who_has_computed_waits_until_it_is_granted_a_rate_or_the_run_ends() -> None:
+def test_a_device_waits_until_it_gets_a_grant_or_the_run_ends() -> None:
     events = [trained(1, 3.0, 2.0), asked(1, 3.0), granted(1, 5.0), upload(1, 5.0, 6.0), asked(2, 7.0), stopped(9.0)]
     assert drawn(*events) == [
         ("computing", 1.0, 3.0, 1),
@@ -42,11 +42,11 @@ def test_who_has_computed_waits_until_it_is_granted_a_rate_or_the_run_ends() -> 
     ]
 
 
-def test_who_was_granted_a_rate_before_it_asked_does_not_wait() -> None:
+def test_a_device_with_a_grant_before_its_request_does_not_wait() -> None:
     assert drawn(granted(1, 2.0), asked(1, 3.0), upload(1, 3.0, 4.0), stopped(9.0)) == [("upload", 3.0, 4.0, 1)]
 
 
-def test_a_transfer_that_did_not_get_through_says_so() -> None:
+def test_a_lost_transfer_is_marked_as_lost() -> None:
     lost = [download(1, 0.0, 1.0, dropped=True), upload(1, 3.0, 3.5, dropped=True), upload(1, 3.5, 4.0)]
     assert [span.lost for span in spans(lost)] == [True, True, False]
 
@@ -76,28 +76,28 @@ def test_suspensions_of_another_job_or_of_a_device_that_did_not_compute_cut_noth
     assert drawn(*others, trained(2, 5.0, 2.0))[3:] == [("computing", 3.0, 5.0, 2)]
 
 
-def test_a_job_that_was_told_late_is_as_long_as_it_was() -> None:
+def test_a_job_that_is_reported_late_keeps_its_length() -> None:
     """It computed from 1 to 2 and from 4 to 5, and said so half a second later."""
     pieces = [span for span in spans([suspended(1, 2.0, 4.0), trained(1, 5.5, 2.0)]) if span.state == "computing"]
     assert [(piece.start, piece.end) for piece in pieces] == [(1.5, 2.0), (4.0, 5.5)]
     assert sum(piece.seconds for piece in pieces) == 2.0
 
 
-def test_a_transfer_is_held_up_while_the_device_is_away() -> None:
-    """3 s under way, of which it was away for 2."""
+def test_a_transfer_pauses_during_an_absence() -> None:
+    """A transfer of 3 s with an absence of 2 s."""
     events = [suspended(0, 1.5, 3.5, away=True), download(1, 1.0, 4.0, absent=2.0)]
     assert drawn(*events) == [("suspended", 1.5, 3.5, 0), ("download", 1.0, 1.5, 1), ("download", 3.5, 4.0, 1)]
     events = [suspended(0, 1.5, 2.5, away=True), suspended(0, 3.0, 4.0, away=True), upload(1, 1.0, 4.5, absent=2.0)]
     assert drawn(*events)[2:] == [("upload", 1.0, 1.5, 1), ("upload", 2.5, 3.0, 1), ("upload", 4.0, 4.5, 1)]
 
 
-def test_what_was_over_before_a_transfer_began_does_not_hold_it_up() -> None:
+def test_an_absence_before_a_transfer_does_not_interrupt_it() -> None:
     events = [suspended(0, 0.0, 1.0, away=True), suspended(0, 3.0, 4.0, away=True), download(1, 1.0, 5.0, absent=1.0)]
     assert drawn(*events)[2:] == [("download", 1.0, 3.0, 1), ("download", 4.0, 5.0, 1)]
 
 
-def test_a_download_beside_the_old_work_goes_on_while_that_hangs() -> None:
-    """It hangs in its computing, and is there all the same."""
+def test_a_download_continues_while_the_old_job_is_suspended() -> None:
+    """Its computing is suspended, but the device is present."""
     events = [suspended(1, 2.0, 4.0), download(2, 1.0, 5.0), abandoned(1, 5.0, 3.0)]
     assert drawn(*events) == [
         ("suspended", 2.0, 4.0, 1),
@@ -107,11 +107,11 @@ def test_a_download_beside_the_old_work_goes_on_while_that_hangs() -> None:
     ]
 
 
-def test_work_that_was_abandoned_in_its_upload_has_been_told_before() -> None:
+def test_work_abandoned_during_its_upload_is_counted_once() -> None:
     assert drawn(trained(1, 3.0, 2.0), abandoned(1, 4.0, 2.0)) == [("computing", 1.0, 3.0, 1)]
 
 
-def test_who_was_killed_is_dead_until_it_rejoins_or_the_run_ends() -> None:
+def test_a_killed_device_is_dead_until_it_rejoins_or_the_run_ends() -> None:
     events = [scripted("kill", 1.0), scripted("rejoin", 3.0), scripted("kill", 6.0), stopped(8.0)]
     assert drawn(*events) == [("dead", 1.0, 3.0, 0), ("dead", 6.0, 8.0, 0)]
     assert drawn(scripted("rate", 1.0), scripted("rejoin", 2.0), stopped(8.0)) == []
@@ -121,10 +121,10 @@ SECONDS = st.integers(1, 64).map(lambda eighths: eighths / 8)
 
 
 @given(st.lists(st.tuples(SECONDS, SECONDS), max_size=8), SECONDS, st.sampled_from([0.0, 0.125, 0.5]))
-def test_the_pieces_of_a_job_are_as_long_as_the_job_in_order_and_beside_its_suspensions(
+def test_the_pieces_of_a_job_have_its_length_are_in_order_and_avoid_suspensions(
     stretches: list[tuple[float, float]], last: float, late: float
 ) -> None:
-    """A job that computes and hangs by turns, and is told a little late."""
+    """A job with several suspensions that is reported a little late."""
     events: list[Event] = []
     now, computed = 0.0, 0.0
     for computing, hanging in stretches:

@@ -15,7 +15,7 @@ def folders(tmp_path: Path) -> list[Path]:
     return six(tmp_path)
 
 
-def test_every_file_is_written_and_says_the_same(
+def test_every_file_is_written_with_the_same_figures(
     folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -65,7 +65,7 @@ def test_the_same_runs_give_the_same_files(
     assert contents[0] == contents[1]
 
 
-def test_a_metric_of_which_less_is_better(
+def test_a_metric_for_which_less_is_better(
     folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = compared(capsys, tmp_path / "out", *folders, "--metric", "loss", "--target", "0.4")
@@ -74,7 +74,7 @@ def test_a_metric_of_which_less_is_better(
     assert (tmp_path / "out" / "figures" / "loss-over-seconds.svg").is_file()
 
 
-def test_there_is_no_figure_of_what_is_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_quantities_have_no_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compared(capsys, tmp_path / "out", write(tmp_path / "one", watts=False))
     names = {path.name for path in (tmp_path / "out" / "figures").glob("*.svg")}
     assert names == {"accuracy-over-seconds.svg", "accuracy-over-bytes.svg"}
@@ -85,4 +85,4 @@ def test_names_do_not_become_markup_in_markdown(tmp_path: Path, capsys: pytest.C
     compared(capsys, tmp_path / "out", run, "--metric", "top_5|*")
     markdown = (tmp_path / "out" / "compare.md").read_text()
     assert r"| my\_rule:\*\<b\>\|x y | 1 |" in markdown
-    assert r"| rule | runs | final top\_5\|\* |" in markdown
+    assert r"| strategy | runs | final top\_5\|\* |" in markdown

@@ -1,4 +1,4 @@
-"""``compare.html`` in a real browser: complete, without a word in the console, on a desk and on a phone."""
+"""``compare.html`` in a real browser: complete, without console messages, on a large screen and a phone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.browser import open_page
 from tests.testbed.compare.written import write
 
 LEGIBLE = 9.0
-"""Pixels: the smallest letters, those in figures."""
+"""Pixels: minimum height of text, which is in figures."""
 WIDTH = "document.documentElement.scrollWidth"
 LETTERS = "Math.min(...[...document.querySelectorAll('svg text')].map(text => text.getBoundingClientRect().height))"
 IN_VIEW = """[...document.querySelectorAll('td, th[scope=row], figure, li, p')]
@@ -29,7 +29,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
             seed=seed,
             parameters={"alpha": alpha},
         )
-        for strategy, alphas in (("fedavg", (0.5,)), ("fedasync", (0.5, 0.9)), ("my<b>rule", (0.1,)))
+        for strategy, alphas in (("fedavg", (0.5,)), ("fedasync", (0.5, 0.9)), ("my<b>strategy", (0.1,)))
         for alpha in alphas
         for seed in (1, 2, 3)
     ]
@@ -50,21 +50,21 @@ def test_the_page_is_whole_and_legible(page: Path, width: int, dark: bool) -> No
     assert paper == ("rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)")
 
 
-def test_the_page_has_the_key_figures_and_says_what_they_are_worth(page: Path) -> None:
+def test_the_page_has_the_key_figures_and_the_notes(page: Path) -> None:
     text = open_page(page).text
     for word in (
         "fedasync (alpha=0.9)",
-        "my<b>rule",
+        "my<b>strategy",
         "12 runs in 4 groups",
         "0.720 ± 0.025",
         "3 of 3",
         "final accuracy",
-        "fedavg − my<b>rule",
+        "fedavg − my<b>strategy",
         "smallest possible p",
         "with 3 pairs, p cannot be below 0.25",
         "emulated seconds",
         "J (proxy) of the whole fleet",
-        "megabytes moved",
+        "megabytes transferred",
         "fedavg, 3 runs",
     ):
         assert word in text, word
@@ -80,7 +80,7 @@ def test_the_page_needs_nothing_else(page: Path, tmp_path: Path) -> None:
     assert open_page(alone).console == []
 
 
-def test_a_run_leads_to_its_own_page_where_it_has_one(tmp_path: Path) -> None:
+def test_a_run_links_to_its_report_if_it_has_one(tmp_path: Path) -> None:
     one, two = (write(tmp_path / "runs" / f"run {seed}", seed=seed) for seed in (1, 2))
     (one / "report.html").touch()
     page = compare_command.into(tmp_path / "out", [one, two])[1][0]
@@ -88,7 +88,7 @@ def test_a_run_leads_to_its_own_page_where_it_has_one(tmp_path: Path) -> None:
     assert open_page(page, expressions=[links]).answers == [[f"file://{one}/report.html"]]
 
 
-def test_the_link_to_a_run_leads_there_whatever_its_folder_is_called(tmp_path: Path) -> None:
+def test_the_link_to_a_run_works_with_any_folder_name(tmp_path: Path) -> None:
     run = write(tmp_path / "a#b%20?c")
     (run / "report.html").touch()
     page = compare_command.into(tmp_path / "out", [run])[1][0]

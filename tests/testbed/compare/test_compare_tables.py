@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Formatting of numbers in tables."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ def test_a_number_has_four_figures(value: float, text: str) -> None:
         ([-1.0, -1.01], 1.0, "−1.005 ± 0.064"),
     ],
 )
-def test_a_mean_has_the_digits_that_its_interval_leaves_a_meaning_to(
-    values: list[float], scale: float, text: str
-) -> None:
+def test_a_mean_has_as_many_digits_as_its_interval_justifies(values: list[float], scale: float, text: str) -> None:
     found = average(values)
     assert mean(None if found is None else found.as_table(), scale) == text

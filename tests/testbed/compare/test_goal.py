@@ -1,4 +1,4 @@
-"""What runs are measured by, and what cannot be compared at all."""
+"""The goal of a comparison, and runs that cannot be compared."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_target_that_some_run_reached_may_be_given(tmp_path: Path) -> None:
     assert chosen(tmp_path / "low", HIGH | {"initial": 0.5}, target=0.4).target == 0.4
 
 
-def test_of_a_loss_less_is_better(tmp_path: Path) -> None:
+def test_less_of_a_loss_is_better(tmp_path: Path) -> None:
     goal = chosen(tmp_path, HIGH, LOW, metric="loss")
     assert (goal.lower, goal.target) == (True, 0.14)
     assert [row["version"] for run in read(tmp_path / "0", tmp_path / "1") if (row := goal.reached(run))] == [2, 2]
@@ -60,18 +60,18 @@ def test_of_a_loss_less_is_better(tmp_path: Path) -> None:
     assert goal.best(goal.values(run)) == 0.03
 
 
-def test_any_metric_may_be_called_one_of_which_less_is_better(tmp_path: Path) -> None:
+def test_less_of_any_metric_may_be_declared_better(tmp_path: Path) -> None:
     goal = chosen(tmp_path, {"metric": "perplexity", "scores": (300.0, 123.4)}, metric="perplexity", lower=True)
     assert goal.target == 124.0
     assert not chosen(tmp_path / "again", HIGH, metric="loss", lower=False).lower
 
 
 @pytest.mark.parametrize("metric", ["loss", "mse", "perplexity", "test_error"])
-def test_of_an_error_less_is_better(tmp_path: Path, metric: str) -> None:
+def test_less_of_an_error_is_better(tmp_path: Path, metric: str) -> None:
     assert chosen(tmp_path, {"metric": metric, "scores": (300.0, 123.4)}, metric=metric).lower
 
 
-def test_where_no_run_has_an_accuracy_the_loss_counts(tmp_path: Path) -> None:
+def test_without_an_accuracy_the_loss_counts(tmp_path: Path) -> None:
     goal = chosen(tmp_path, {"metric": "loss", "scores": (3.0, 1.234)}, metric=None)
     assert (goal.metric, goal.lower, goal.target) == ("loss", True, 1.24)
 
@@ -82,9 +82,9 @@ def refused(folder: Path, *tables: dict[str, Any], **given: Any) -> str:
     return str(caught.value)
 
 
-def test_a_target_that_nobody_reached_is_refused_with_the_best(tmp_path: Path) -> None:
+def test_a_target_that_no_run_reached_is_refused_with_the_best(tmp_path: Path) -> None:
     line = refused(tmp_path, HIGH, LOW, target=0.99)
-    assert line.startswith("--target 0.99: no run reached this accuracy, the best was 0.97; choose one that some run")
+    assert line.startswith("--target 0.99: no run reached this accuracy, the best was 0.97; choose a value that a run")
 
 
 def test_runs_of_different_tasks_are_refused(tmp_path: Path) -> None:
@@ -97,12 +97,12 @@ def test_a_task_with_other_parameters_is_the_same_task(tmp_path: Path) -> None:
     assert chosen(tmp_path, {}, {"profile": {"task": PROFILE["task"] | {"alpha": 9.0}}}).metric == "accuracy"
 
 
-def test_a_metric_that_is_missing_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+def test_a_missing_metric_is_refused_with_the_existing_ones(tmp_path: Path) -> None:
     line = refused(tmp_path, {}, {"metric": "loss"})
-    assert line == f"{tmp_path}/1: has no accuracy; all runs have loss: take --metric loss"
+    assert line == f"{tmp_path}/1: has no accuracy; all runs have loss: use --metric loss"
     line = refused(tmp_path / "more", {}, {"metric": "bleu"})
     assert line.endswith("has no accuracy; no metric is common to all runs: compare runs of one task")
 
 
 def test_a_run_that_was_not_scored_is_refused(tmp_path: Path) -> None:
-    assert refused(tmp_path, {}, {"scores": ()}).startswith(f"{tmp_path}/1: none of its versions was scored; leave it")
+    assert refused(tmp_path, {}, {"scores": ()}).startswith(f"{tmp_path}/1: none of its versions was scored; omit it")

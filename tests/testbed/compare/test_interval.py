@@ -1,4 +1,4 @@
-"""Student's intervals, held against the density that they come from."""
+"""Student's intervals, checked by integration of the density."""
 
 from __future__ import annotations
 

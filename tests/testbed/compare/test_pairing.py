@@ -1,28 +1,28 @@
-"""Which runs of two groups belong together, and how the groups differ on them."""
+"""Pairs of runs with the same conditions, and the differences between groups."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from testbed.compare.pairing import SEED, TRACE, Fate, differences, fates
+from testbed.compare.pairing import SEED, TRACE, Conditions, conditions_of, differences
 from tests.testbed.compare.written import read, write
 
 VALUES = {"joules_to_target": None, "final": 0.5}
 
 
-def of(*paths: Path) -> list[Fate]:
-    return fates(read(*paths))
+def of(*paths: Path) -> list[Conditions]:
+    return conditions_of(read(*paths))
 
 
-def test_runs_of_one_seed_and_fleet_met_one_fate(tmp_path: Path) -> None:
+def test_runs_with_one_seed_and_fleet_have_the_same_conditions(tmp_path: Path) -> None:
     found = of(
         *(write(tmp_path / f"{strategy}{seed}", strategy, seed=seed) for seed in (1, 2) for strategy in ("x", "y"))
     )
-    assert {fate[0] for fate in found} == {SEED}
+    assert {each[0] for each in found} == {SEED}
     assert (found[0] == found[1], found[2] == found[3], found[0] == found[2]) == (True, True, False)
 
 
-def test_another_fleet_is_another_fate(tmp_path: Path) -> None:
+def test_another_fleet_has_other_conditions(tmp_path: Path) -> None:
     devices = [{"name": "a", "count": 1, "drop": 0.25}]
     first, second, third = of(
         write(tmp_path / "one"),
@@ -33,16 +33,16 @@ def test_another_fleet_is_another_fate(tmp_path: Path) -> None:
     assert first != third
 
 
-def test_replays_of_one_run_met_its_fate_and_so_did_it_itself(tmp_path: Path) -> None:
+def test_replays_of_one_run_share_its_conditions(tmp_path: Path) -> None:
     recorded = write(tmp_path / "recorded", "x")
     replays = [write(tmp_path / strategy, strategy, replays=recorded / "trace.jsonl") for strategy in ("y", "z")]
     alone = write(tmp_path / "alone", "w")
     first, second, third, other = of(recorded, *replays, alone)
     assert first == second == third == (TRACE, recorded.resolve(), 1)
-    assert other[0] == SEED  # the same seed, but nobody replayed it
+    assert other[0] == SEED  # the same seed, but no run replayed it
 
 
-def test_a_replay_does_not_meet_what_its_seed_would_draw(tmp_path: Path) -> None:
+def test_a_replay_does_not_have_the_conditions_of_its_seed(tmp_path: Path) -> None:
     first, second = of(write(tmp_path / "x", "x"), write(tmp_path / "y", "y", replays=tmp_path / "elsewhere"))
     assert first != second
 
@@ -52,12 +52,12 @@ def test_replays_of_one_run_with_several_seeds_are_several_pairs(tmp_path: Path)
     assert found[0] != found[1]
 
 
-def test_differences_are_of_pairs_that_both_have_the_value() -> None:
+def test_differences_need_pairs_with_both_values() -> None:
     groups = ["x", "x", "x", "y", "y", "y"]
-    met: list[Fate] = [(SEED, 1), (SEED, 2), (SEED, 3), (SEED, 1), (SEED, 2), (SEED, 4)]
+    conditions: list[Conditions] = [(SEED, 1), (SEED, 2), (SEED, 3), (SEED, 1), (SEED, 2), (SEED, 4)]
     seconds = [1.0, 2.0, 9.0, 4.0, None, 1.0]
     values = [VALUES | {"seconds_to_target": each} for each in seconds]
-    first, final = differences(groups, met, values)
+    first, final = differences(groups, conditions, values)
     assert (first.first, first.second, first.quantity, first.by) == ("x", "y", "seconds_to_target", SEED)
     assert (first.pairs, first.mean, first.p, first.smallest_p) == (1, -3.0, 1.0, 1.0)
     assert (final.quantity, final.pairs, final.mean, final.p, final.smallest_p) == ("final", 2, 0.0, 1.0, 0.5)
@@ -74,6 +74,6 @@ def test_replicas_count_as_one_and_every_two_groups_are_compared() -> None:
     ]
 
 
-def test_groups_without_a_common_fate_have_no_differences() -> None:
+def test_groups_without_common_conditions_have_no_differences() -> None:
     values = [VALUES | {"seconds_to_target": 1.0}] * 2
     assert list(differences(["x", "y"], [(SEED, 1), (SEED, 2)], values)) == []

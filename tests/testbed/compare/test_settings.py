@@ -1,4 +1,4 @@
-"""What groups are called, and what a reader is told that the labels do not say."""
+"""The labels of groups, and notes about differences that are not in the labels."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def training(**changes: Any) -> dict[str, Any]:
     return {"training": PROFILE["training"] | changes}
 
 
-def test_seeds_of_a_rule_are_one_group(tmp_path: Path) -> None:
+def test_seeds_of_a_strategy_are_one_group(tmp_path: Path) -> None:
     other = {"name": "another", "dilation": 2.5, "compress": True}
     assert labelled(tmp_path, {"seed": 1}, {"seed": 2, "profile": other}) == (["fedavg", "fedavg"], [])
 
 
-def test_rules_are_called_by_their_names_however_they_differ(tmp_path: Path) -> None:
+def test_strategies_have_their_names_as_labels(tmp_path: Path) -> None:
     tables: list[dict[str, Any]] = [{}, {"strategy": "fedasync", "parameters": {"alpha": 0.5, "damping": "hinge"}}]
     assert labelled(tmp_path, *tables) == (["fedavg", "fedasync"], [])
 
@@ -46,29 +46,29 @@ def test_rules_are_called_by_their_names_however_they_differ(tmp_path: Path) -> 
         ({}, {"replays": Path("/r")}, ["fedavg (replay=none)", "fedavg (replay=schedule)"]),
     ],
 )
-def test_what_differs_within_a_rule_is_in_the_label(
+def test_differences_within_a_strategy_are_in_the_label(
     tmp_path: Path, one: dict[str, Any], other: dict[str, Any], expected: list[str]
 ) -> None:
     assert labelled(tmp_path, one, other | {"seed": 2}) == (expected, [])
 
 
-def test_of_many_differences_as_many_are_named_as_it_takes(tmp_path: Path) -> None:
+def test_of_many_differences_only_sufficient_ones_are_in_the_label(tmp_path: Path) -> None:
     other = [{"name": "b", "count": 2, "drop": 0.1, "link": "3g", "profile": {"seconds_per_sample": 0.002}}]
     found, notes = labelled(tmp_path, {}, {"profile": {"devices": other}})
     assert found == ["fedavg (devices[0].name=a)", "fedavg (devices[0].name=b)"]
     assert notes == [
-        "fedavg: runs that differ in devices[0].name differ in devices[0].count, devices[0].profile.seconds_per_sample,"
-        " devices[0].drop and 1 more as well"
+        "fedavg: runs that differ in devices[0].name also differ in devices[0].count,"
+        " devices[0].profile.seconds_per_sample, devices[0].drop and 1 more"
     ]
 
 
-def test_what_else_differs_between_rules_is_told(tmp_path: Path) -> None:
+def test_other_differences_between_strategies_are_noted(tmp_path: Path) -> None:
     found, notes = labelled(tmp_path, {}, {"strategy": "fedasync", "profile": training(lr=0.05)})
     assert found == ["fedavg", "fedasync"]
-    assert notes == ["not only the rules differ, but training.lr as well (training.lr: fedavg 0.1; fedasync 0.05)"]
+    assert notes == ["not only the strategies differ, but also training.lr (training.lr: fedavg 0.1; fedasync 0.05)"]
 
 
-def test_a_run_without_a_profile_differs_in_what_is_known_only(tmp_path: Path) -> None:
+def test_a_run_without_a_profile_differs_only_in_known_settings(tmp_path: Path) -> None:
     folders = [write(tmp_path / str(number), seed=number) for number in range(2)]
     (folders[1] / "profile.toml").unlink()
     assert labels(read(*folders)) == (["fedavg", "fedavg"], [])
@@ -76,6 +76,6 @@ def test_a_run_without_a_profile_differs_in_what_is_known_only(tmp_path: Path) -
     assert labels(read(*folders))[0] == ["fedavg (lr=0.1)", "fedavg (lr=?)", "fedavg (lr=0.05)"]
 
 
-def test_rules_that_differ_in_the_last_digit_of_a_setting_do_not_look_alike(tmp_path: Path) -> None:
+def test_settings_that_differ_in_the_last_digit_have_different_labels(tmp_path: Path) -> None:
     _, notes = labelled(tmp_path, {}, {"strategy": "fedasync", "profile": training(lr=0.10000001)})
     assert notes[0].endswith("(training.lr: fedavg 0.1; fedasync 0.10000001)")

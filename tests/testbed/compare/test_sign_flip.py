@@ -1,4 +1,4 @@
-"""The sign-flip test, by hand and against all flips written out."""
+"""The sign-flip test, by hand and by enumeration."""
 
 from __future__ import annotations
 

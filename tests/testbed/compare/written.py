@@ -1,4 +1,4 @@
-"""Run folders as runs leave them, written by hand: one device whose every update makes a version that is scored."""
+"""Run folders, written by hand: one device, and each of its updates makes a version that is scored."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from testbed.compare.compared_runs import ComparedRun
 from testbed.history import trace
 from testbed.history.trace import TraceWriter
 from testbed.profile.power import Watts
-from tests.testbed.traces.files import told
+from tests.testbed.traces.files import printed
 
 BYTES = 1_000_000
-"""Of a model, up and down."""
+"""Bytes of a model, in each direction."""
 PROFILE: dict[str, Any] = {
     "name": "demo",
     "task": {"name": "digits", "alpha": 0.5},
@@ -88,10 +88,10 @@ def write(
 
 
 def _version(writer: TraceWriter, device: str, version: int, every: float) -> None:
-    """A job that takes the whole time: a quarter for each transfer, half for computing."""
+    """A job that takes the whole time of a version: a quarter for each transfer, half for computing."""
     began, made, quarter = (version - 1) * every, version * every, every / 4
     ticket: dict[str, Any] = {"device": device, "ticket": version}
-    way: dict[str, Any] = ticket | {
+    transfer: dict[str, Any] = ticket | {
         "job": version - 1,
         "attempt": 0,
         "asked": quarter,
@@ -100,17 +100,17 @@ def _version(writer: TraceWriter, device: str, version: int, every: float) -> No
         "dropped": False,
     }
     writer.write(trace.Dispatched(t=began, version=version - 1, steps=4, **ticket))
-    writer.write(trace.Downloaded(t=began + quarter, sent=began, **way))
+    writer.write(trace.Downloaded(t=began + quarter, sent=began, **transfer))
     trained: dict[str, Any] = {"steps": 4, "asked": 2 * quarter, "obtained": 2 * quarter, "checks": 4, "misses": []}
     writer.write(trace.Trained(t=began + 3 * quarter, **ticket, **trained))
-    writer.write(trace.Uploaded(t=made, sent=began + 3 * quarter, **way))
+    writer.write(trace.Uploaded(t=made, sent=began + 3 * quarter, **transfer))
     times: dict[str, Any] = {"t": made, "due": made, "received": made, "handled": made}
     writer.write(trace.Arrived(**times, **ticket, bytes=BYTES, version=version - 1, staleness=version % 2, loss=0.5))
     writer.write(trace.Aggregated(t=made, version=version, tickets=[version], weights=[1.0], staleness=[version % 2]))
 
 
 def six(folder: Path) -> list[Path]:
-    """Three seeds of a rule that is fast, and of one that is slow; one run of the latter does not reach 0.6."""
+    """Three seeds each of a fast and a slow strategy; one run of the slow one does not reach 0.6."""
     return [
         *(write(folder / f"fast{seed}", "fedasync", FAST, seed=seed) for seed in (1, 2, 3)),
         *(write(folder / f"slow{seed}", "fedavg", SLOW[: 3 if seed < 3 else 2], seed=seed) for seed in (1, 2, 3)),
@@ -118,8 +118,8 @@ def six(folder: Path) -> list[Path]:
 
 
 def compared(capsys: pytest.CaptureFixture[str], out: Path, *words: str | Path) -> dict[str, Any]:
-    """What the command line says about runs, as plain values."""
-    table: dict[str, Any] = json.loads(told(capsys, "compare", *words, "--out", out, "--format", "json"))
+    """The output of the command about runs, as plain values."""
+    table: dict[str, Any] = json.loads(printed(capsys, "compare", *words, "--out", out, "--format", "json"))
     return table
 
 

@@ -1,4 +1,4 @@
-"""What is gathered from a trace: each event by hand, in the order in which the aggregator learned of it."""
+"""Evidence from a trace: events by hand, in the order in which the aggregator records them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from testbed.fidelity.evidence import Computed, Evidence, gather
+from testbed.fidelity.evidence import gather
+from testbed.fidelity.measurements import Computed, Evidence
 from testbed.history import trace
 from testbed.history.trace import Event, Miss, Use
 from tests.testbed.examples import EVENTS
 
 DOWN, COMPUTE, UP = 0.25, 1.0, 0.5
-"""Seconds asked for the parts of a round trip, all of which a float holds exactly."""
+"""Seconds asked for the parts of a round trip; all are exact as floats."""
 
 
 def header(**changes: Any) -> trace.Header:
@@ -90,7 +91,7 @@ def uploaded(ticket: int = 1, sent: float = DOWN + COMPUTE, **changes: Any) -> t
 
 
 def arrived(ticket: int = 1, at: float = DOWN + COMPUTE + UP, **changes: Any) -> trace.Arrived:
-    """There, and taken up, ``at`` that moment; due then unless told otherwise."""
+    """An arrival that is received and handled ``at`` that moment, and due then by default."""
     plain = trace.Arrived(
         t=at, device="a", ticket=ticket, due=at, received=at, handled=at, bytes=400, version=0, staleness=0, loss=0.5
     )
@@ -120,7 +121,7 @@ def round_trip(ticket: int = 1, at: float = 0.0, device: str = "a", job: int = 0
 
 
 def of(*events: Event) -> Computed:
-    """What was computed by device a."""
+    """The computing of device a."""
     return gather(events).computed["a"]
 
 
@@ -133,12 +134,12 @@ def test_a_round_trip_is_the_sum_of_its_parts_against_the_aggregators_clock() ->
     assert of(*late).trips == [(1.75, 2.0)]
 
 
-def test_a_round_trip_may_be_told_of_in_another_order() -> None:
+def test_the_parts_of_a_round_trip_may_be_reported_in_any_order() -> None:
     sent, down, computed, up, there, made = round_trip()
     assert gather([sent, down, computed, there, made, up]) == gather([sent, down, computed, up, there, made])
 
 
-def test_a_suspension_is_asked_for() -> None:
+def test_a_suspension_counts_as_asked() -> None:
     suspension = trace.Suspended(t=1.0, device="a", ticket=1, asked=0.5, obtained=0.5)
     events = [dispatched(), downloaded(), suspension, trained(), uploaded(), arrived(at=2.25)]
     assert of(*events).trips == [(2.25, 2.25)]
@@ -153,11 +154,11 @@ def test_a_suspension_is_asked_for() -> None:
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_a_round_trip_on_which_something_was_lost_is_not_judged(loss: Event) -> None:
+def test_a_round_trip_with_a_lost_transfer_is_not_judged(loss: Event) -> None:
     assert of(dispatched(), loss, *round_trip()[1:]).trips == []
 
 
-def test_a_round_trip_to_a_device_that_slept_begins_when_it_woke() -> None:
+def test_a_round_trip_to_a_suspended_device_is_left_out_or_begins_when_it_wakes() -> None:
     # restarted while suspended: the model waits at the device, which wakes at 5
     events = [dispatched(), downloaded(sent=5.0), trained(end=6.25), uploaded(sent=6.25), arrived(at=6.75)]
     assert of(*events).trips in ([], [(1.75, 1.75)])
@@ -170,7 +171,7 @@ def test_a_round_trip_to_a_device_that_slept_begins_when_it_woke() -> None:
     ("misses", "errors"),
     [
         ([], []),
-        ([Miss(3, 1.0, 0.25)], [0.25, 0.25]),  # the one after it took less than it might
+        ([Miss(3, 1.0, 0.25)], [0.25, 0.25]),  # the next one took less than asked
         ([Miss(10, 1.0, 0.25)], [0.25]),  # the last: none comes after it
         ([Miss(3, 2.0, 0.5)], [0.25, 0.25]),
         ([Miss(3, 1.0, 0.25), Miss(4, 1.0, 0.75)], [0.25, 0.5, 0.75]),
@@ -184,7 +185,7 @@ def test_a_late_step_took_longer_and_the_next_one_less(misses: list[Miss], error
     assert (computed.checks, computed.misses) == (10, len(misses))
 
 
-def test_finished_jobs_add_up_and_abandoned_ones_only_count_their_deadlines() -> None:
+def test_abandoned_jobs_count_only_by_their_deadlines() -> None:
     computed = of(trained(1, checks=4, obtained=1.25), trained(2, checks=4), abandoned(3, misses=[Miss(3, 0.25, 0.5)]))
     assert (computed.asked, computed.obtained) == (2.0, 2.25)
     assert (computed.checks, computed.misses) == (11, 1)
@@ -208,7 +209,7 @@ def test_abandoned_work_had_deadlines_for_the_seconds_spent_on_it() -> None:
     assert (computed.critical, computed.worst_job) == (0.75, pytest.approx(1 / 3))
 
 
-def test_a_device_whose_kernel_says_nothing_is_not_metered() -> None:
+def test_a_device_without_figures_of_the_kernel_is_not_metered() -> None:
     assert not of(trained(use=None)).metered
 
 
@@ -219,11 +220,11 @@ def lateness(events: Iterable[Event]) -> list[tuple[bool, float]]:
     return [(delivery.up, delivery.late) for delivery in gather(events).deliveries]
 
 
-def test_an_upload_arrives_when_the_aggregator_takes_it_up() -> None:
+def test_an_upload_arrives_when_the_aggregator_receives_it() -> None:
     assert lateness([uploaded(), arrived(at=2.0)]) == [(True, 0.25)]
 
 
-def test_a_model_taken_late_from_the_transport_is_on_time_if_the_first_deadline_did_not_suffer() -> None:
+def test_a_model_received_late_is_on_time_if_the_first_deadline_was_met() -> None:
     late = downloaded(obtained=0.5)
     assert lateness([late, trained()]) == [(False, 0.0)]
     assert lateness([late, trained(misses=[Miss(2, 1.0, 0.1)])]) == [(False, 0.0)]
@@ -232,7 +233,7 @@ def test_a_model_taken_late_from_the_transport_is_on_time_if_the_first_deadline_
     assert gather([late]).pickups == [0.25]
 
 
-def test_what_was_lost_has_not_arrived() -> None:
+def test_a_lost_transfer_has_not_arrived() -> None:
     found = gather([downloaded(dropped=True), uploaded(dropped=True, attempt=3, job=2)])
     assert [(d.up, d.job, d.attempt, d.arrived, d.dropped) for d in found.deliveries] == [
         (False, 0, 0, None, True),
@@ -241,7 +242,7 @@ def test_what_was_lost_has_not_arrived() -> None:
     assert found.pickups == []
 
 
-def test_bytes_that_changed_on_the_way_are_noticed() -> None:
+def test_a_change_of_the_size_is_noticed() -> None:
     assert gather([uploaded(), arrived()]).bytes_wrong == 0
     assert gather([uploaded(), arrived(bytes=399)]).bytes_wrong == 1
 
@@ -250,30 +251,30 @@ def test_bytes_that_changed_on_the_way_are_noticed() -> None:
     ("settled", "end", "wrong"),
     [
         ([], 10.0, 1),
-        ([], 1.85 + 1e-9, 1),  # through at 1.75, a little more than a tenth before the end
+        ([], 1.85 + 1e-9, 1),  # delivered at 1.75, a little more than 0.1 s before the end
         ([], 1.8, 0),
         ([trace.Lost(t=2.0, device="a", ticket=1, reason="it left")], 10.0, 0),
         ([trace.Superseded(t=1.0, device="a", ticket=1)], 10.0, 0),
     ],
 )
-def test_an_upload_whose_ticket_never_arrives_went_missing(settled: list[Event], end: float, wrong: int) -> None:
+def test_an_upload_whose_ticket_never_ends_counts_as_missing(settled: list[Event], end: float, wrong: int) -> None:
     assert gather([dispatched(), uploaded(), *settled, stopped(1, end)]).bytes_wrong == wrong
 
 
-# ---- order and books
+# ---- order and tickets
 
 
-def test_a_way_that_began_before_it_was_sent_is_too_early() -> None:
+def test_a_transfer_that_began_before_it_was_sent_is_too_early() -> None:
     assert gather([dispatched(at=1.0), downloaded(sent=1.0)]).too_early == 0
-    assert gather([dispatched(at=1.0), downloaded(sent=3.0)]).too_early == 0  # the device slept
+    assert gather([dispatched(at=1.0), downloaded(sent=3.0)]).too_early == 0  # the device was suspended
     assert gather([dispatched(at=1.0), downloaded(sent=0.999)]).too_early == 1
     again = trace.Resent(t=2.0, device="a", ticket=1)
     assert gather([dispatched(at=1.0), downloaded(sent=1.0, dropped=True), again, downloaded(sent=2.0)]).too_early == 0
     assert gather([dispatched(at=1.0), again, downloaded(sent=1.5)]).too_early == 1
 
 
-def test_that_a_download_was_lost_may_be_told_after_it_was_sent_again() -> None:
-    """By a member of a cluster, whose head has told first what it did about it."""
+def test_a_lost_download_may_be_reported_after_it_was_sent_again() -> None:
+    """By a member of a cluster, after its head reported that it sent the model again."""
     again = trace.Resent(t=2.0, device="a", ticket=1)
     lost = downloaded(sent=1.0, dropped=True)
     assert gather([dispatched(at=1.0), again, lost, downloaded(sent=2.0)]).too_early == 0
@@ -290,12 +291,12 @@ def test_the_two_directions_of_a_link_do_not_wait_for_each_other() -> None:
     assert gather([downloaded(2), arrived(1)]).out_of_order == 0
 
 
-def books(*events: Event) -> tuple[int, dict[str, int], int]:
+def accounts(*events: Event) -> tuple[int, dict[str, int], int]:
     found = gather(events)
     return found.dispatched, dict(found.settled), found.settled_twice
 
 
-def test_every_way_to_settle_a_ticket_is_counted() -> None:
+def test_every_end_of_a_ticket_is_counted() -> None:
     settled = (
         aggregated(1, 2),
         trace.Rejected(t=1.0, device="a", ticket=3, reason="zero"),
@@ -304,24 +305,24 @@ def test_every_way_to_settle_a_ticket_is_counted() -> None:
         trace.Delivered(t=1.0, device="a", ticket=6),
     )
     expected = {"applied": 2, "rejected": 1, "lost": 1, "superseded": 1, "delivered": 1}
-    assert books(*(dispatched(ticket) for ticket in range(1, 8)), *settled) == (7, expected, 0)
+    assert accounts(*(dispatched(ticket) for ticket in range(1, 8)), *settled) == (7, expected, 0)
 
 
-def test_an_update_that_is_used_once_more_is_not_settled_again() -> None:
-    assert books(dispatched(1), dispatched(2), aggregated(1), aggregated(2, 1, fresh=1)) == (2, {"applied": 2}, 0)
+def test_an_update_that_is_used_again_does_not_end_again() -> None:
+    assert accounts(dispatched(1), dispatched(2), aggregated(1), aggregated(2, 1, fresh=1)) == (2, {"applied": 2}, 0)
 
 
 @pytest.mark.parametrize(
     "extra",
     [
         trace.Lost(t=1.0, device="a", ticket=1, reason="gave up"),
-        trace.Rejected(t=1.0, device="a", ticket=99, reason="nobody's"),
+        trace.Rejected(t=1.0, device="a", ticket=99, reason="unknown"),
         aggregated(1),
         aggregated(99),
     ],
 )
-def test_a_ticket_that_is_settled_twice_or_was_never_given_is_noticed(extra: Event) -> None:
-    assert books(dispatched(1), aggregated(1), extra)[2] == 1
+def test_a_ticket_that_ends_twice_or_was_never_dispatched_is_noticed(extra: Event) -> None:
+    assert accounts(dispatched(1), aggregated(1), extra)[2] == 1
 
 
 def test_one_of_each_event_can_be_gathered() -> None:
@@ -336,17 +337,17 @@ def test_nothing_is_gathered_from_nothing() -> None:
 
 
 def test_a_round_trip_of_a_device_that_waited_for_a_grant_is_not_late() -> None:
-    """It computed until 1.25, waited for 3 s as the rule wished, and was there half a second later."""
+    """It computed until 1.25, waited 3 s for its grant, and arrived half a second later."""
     waiting = uploaded(sent=DOWN + COMPUTE + 3.0, waited=3.0)
     due = DOWN + COMPUTE + 3.0 + UP
     found = gather([header(), dispatched(), downloaded(), trained(), waiting, arrived(t=due, due=due, handled=due)])
     assert found.computed["a"].trips == [(due, due)]
 
 
-def test_what_devices_do_once_more_in_a_resumed_run_is_counted_once() -> None:
+def test_work_repeated_in_a_resumed_run_is_counted_once() -> None:
     resumed = trace.Resumed(t=2.0, version=0, undone=3, dilation=2.0, started="")
     again = trace.Resent(t=2.0, device="a", ticket=1)
-    first = [dispatched(), downloaded(), trained(), uploaded()]  # it was on its way when everything ended
+    first = [dispatched(), downloaded(), trained(), uploaded()]  # the run was interrupted during this upload
     second = [downloaded(sent=2.0), trained(end=3.25), uploaded(sent=3.25), arrived(at=3.75)]
     found = gather([header(), *first, resumed, again, *second])
     assert found.bytes_wrong == 0

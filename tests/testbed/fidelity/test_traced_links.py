@@ -1,4 +1,4 @@
-"""What the certificate and the totals make of links that follow a trace, and of devices that were away."""
+"""Certificate and totals of runs with links that follow a trace and with absences."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TRACED = spec(up=Direction(trace="rate.csv"))
 
 
 @pytest.mark.parametrize(("error", "verdict"), [(0.01, PASS), (0.06, FAIL)])
-def test_a_link_that_follows_a_trace_has_a_rate_to_keep(error: float, verdict: str) -> None:
+def test_a_link_with_a_trace_is_judged_by_its_rate(error: float, verdict: str) -> None:
     assert judged("link rate", window(1, error), TRACED).verdict == verdict
 
 
-def test_the_time_for_which_a_device_was_away_does_not_water_down_the_rate_of_its_link() -> None:
-    # 101 s, of which it was away for 100: a tenth of a second is a tenth of what is left
+def test_absences_do_not_lower_the_error_of_a_rate() -> None:
+    # 101 s with an absence of 100 s: an error of 0.1 s is a tenth of the rest
     events = [uploaded(sent=0.0, asked=101.0, absent=100.0), arrived(at=101.1)]
     line = judged("link rate", events, TRACED)
     assert (line.verdict, line.figures["p50"]) == (FAIL, pytest.approx(1 - 1 / 1.1))
@@ -30,14 +30,14 @@ def test_the_time_for_which_a_device_was_away_does_not_water_down_the_rate_of_it
     )
 
 
-def test_the_time_for_which_a_device_was_away_is_no_reason_to_deliver_late() -> None:
+def test_absences_do_not_excuse_a_late_delivery() -> None:
     late = [arrived(at=100.0 + UP + 0.06)]
     assert judged("link delay", [uploaded(sent=0.0, asked=100.0 + UP, absent=100.0), *late]).verdict == FAIL
     assert judged("link delay", [uploaded(sent=0.0, asked=100.0 + UP), *late]).verdict == PASS
 
 
 def test_a_round_trip_counts_every_absence_once() -> None:
-    """Away for 10 s in the download, 20 s in training and 30 s in the upload."""
+    """Absent for 10 s in the download, 20 s in the computing and 30 s in the upload."""
     suspension = trace.Suspended(t=0.0, device="a", ticket=0, asked=10.0, obtained=10.0)
     end = DOWN + COMPUTE + UP + 60.0
     events = [
@@ -56,6 +56,6 @@ def test_a_round_trip_counts_every_absence_once() -> None:
     assert (found.download_s, found.upload_s, found.suspended_s, found.busy_s) == (DOWN, UP, 60.0, COMPUTE)
 
 
-def test_only_a_transfer_that_was_held_up_says_so_in_the_trace() -> None:
+def test_only_a_transfer_with_an_absence_has_the_field_in_the_trace() -> None:
     assert b"absent" not in msgspec.json.encode(uploaded())
     assert b'"absent":3.0' in msgspec.json.encode(uploaded(absent=3.0))

@@ -1,4 +1,4 @@
-"""A file that finds no room: a real limit (RLIMIT_FSIZE), in a process of its own."""
+"""A file without disk space: a real limit (RLIMIT_FSIZE), in a separate process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def limit(size: int = resource.RLIM_INFINITY) -> None:
 
 
 def in_child(work: Callable[[], None]) -> None:
-    """The limit is the process's, and pytest writes files, too."""
+    """Run ``work`` in a child: the limit applies to a whole process, and pytest writes files, too."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -38,7 +38,7 @@ LINES = [b'{"number":%d}\n' % number for number in range(100)]
 
 
 @pytest.mark.parametrize("room", [0, 1, 13, 14, 100])
-def test_what_finds_no_room_is_written_when_there_is_some_and_no_line_is_torn(tmp_path: Path, room: int) -> None:
+def test_lines_without_disk_space_are_written_later_and_no_line_is_torn(tmp_path: Path, room: int) -> None:
     path = tmp_path / "lines"
 
     def work() -> None:
@@ -61,7 +61,7 @@ def test_what_finds_no_room_is_written_when_there_is_some_and_no_line_is_torn(tm
 
 
 @pytest.mark.parametrize("room", [0, 1, 13, 14, 100])
-def test_a_file_that_never_finds_room_ends_with_a_whole_line(tmp_path: Path, room: int) -> None:
+def test_a_file_that_never_gets_disk_space_ends_with_a_whole_line(tmp_path: Path, room: int) -> None:
     path = tmp_path / "lines"
 
     def work() -> None:
@@ -85,7 +85,7 @@ def event(number: int) -> trace.Event:
     return trace.Resent(t=float(number), device="a", ticket=number)
 
 
-def test_a_trace_is_full_when_more_is_kept_than_should_be_and_still_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_trace_is_full_when_too_much_is_kept_in_memory_and_nothing_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
 
     def work() -> None:
@@ -109,7 +109,7 @@ def test_a_trace_is_full_when_more_is_kept_than_should_be_and_still_nothing_is_l
     assert list(trace.read(path)) == [event(number) for number in range(100)]
 
 
-def test_a_trace_counts_what_it_could_not_write(tmp_path: Path) -> None:
+def test_a_trace_counts_the_events_that_could_not_be_written(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
 
     def work() -> None:
@@ -126,7 +126,7 @@ def test_a_trace_counts_what_it_could_not_write(tmp_path: Path) -> None:
     assert torn == []
 
 
-def test_a_state_that_finds_no_room_is_told_and_the_one_before_is_kept(tmp_path: Path) -> None:
+def test_a_state_that_cannot_be_written_is_reported_and_the_previous_one_is_kept(tmp_path: Path) -> None:
     path, state = tmp_path / "checkpoints" / "latest", statefile.draft({"model": np.ones(1000, np.float32)}, ())
     state.write(path, {"version": "1"})  # the folder is made with it
 

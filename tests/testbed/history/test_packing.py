@@ -1,4 +1,4 @@
-"""``--compress``: the trace is packed when the results are there, and a whole one is there at every moment."""
+"""``--compress``: the trace is packed after the results are written, and is complete at every moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from testbed.analysis import trace_reading
-from testbed.cli import main, run_command
+from testbed.cli import execution, main
 from testbed.common.errors import UserError
 from testbed.history import packing, trace
 from testbed.history.trace import TraceWriter
@@ -37,7 +37,7 @@ def _write(path: Path) -> None:
     writer.close()
 
 
-def test_a_packed_trace_holds_the_same_bytes_and_is_all_that_is_left(plain: Path) -> None:
+def test_a_packed_trace_contains_the_same_bytes_and_replaces_the_plain_one(plain: Path) -> None:
     before = plain.read_bytes()
     packed = packing.pack(plain)
     assert list(plain.parent.iterdir()) == [packed]
@@ -46,7 +46,7 @@ def test_a_packed_trace_holds_the_same_bytes_and_is_all_that_is_left(plain: Path
     assert list(trace.read(packed)) == EVENTS
 
 
-def test_packing_tells_how_far_it_is(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packing_reports_its_progress(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "_CHUNK", plain.stat().st_size // 4 + 1)
     shares: list[float] = []
     packing.pack(plain, shares.append)
@@ -54,27 +54,27 @@ def test_packing_tells_how_far_it_is(plain: Path, monkeypatch: pytest.MonkeyPatc
     assert (len(shares), shares[-1]) == (4, 1.0)
 
 
-def test_a_trace_with_nothing_in_it_is_packed_too(tmp_path: Path) -> None:
+def test_an_empty_trace_can_be_packed(tmp_path: Path) -> None:
     (tmp_path / "trace.jsonl").touch()
     assert list(trace.read(packing.pack(tmp_path / "trace.jsonl"))) == []
 
 
 @pytest.mark.parametrize("problem", [KeyboardInterrupt, OSError])
-def test_when_packing_breaks_off_the_plain_trace_is_left_and_nothing_else(
-    plain: Path, problem: type[BaseException]
-) -> None:
-    def told(share: float) -> None:
+def test_when_packing_fails_only_the_plain_trace_is_left(plain: Path, problem: type[BaseException]) -> None:
+    def progress(share: float) -> None:
         assert len(list(plain.parent.iterdir())) == 2  # there is a part of it
         raise problem
 
     before = plain.read_bytes()
     with pytest.raises(problem):
-        packing.pack(plain, told)
+        packing.pack(plain, progress)
     assert list(plain.parent.iterdir()) == [plain]
     assert plain.read_bytes() == before
 
 
-def test_both_are_there_before_the_plain_one_goes(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_packed_trace_is_complete_before_the_plain_one_is_removed(
+    plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def killed(self: Path, missing_ok: bool = False) -> None:
         if self == plain:
             raise KeyboardInterrupt
@@ -96,7 +96,7 @@ class Pretended:
     def __init__(self, code: int = 0, *, torn: bool = False, silent: bool = False) -> None:
         self._code, self._torn, self._silent = code, torn, silent
 
-    def __call__(self, experiment: Any, core_plan: Any, folder: RunFolder, *_: Any, **__: Any) -> tuple[int, Any, None]:
+    def __call__(self, run: Any, core_plan: Any, folder: RunFolder, *_: Any, **__: Any) -> tuple[int, Any, None]:
         if not self._silent:
             _write(folder.trace)
         if self._torn:
@@ -113,7 +113,7 @@ def carried_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch, pretended: Pretended, *options: str, profile: str = MINIMAL
 ) -> tuple[int, Path]:
     """The exit code, and the run folder."""
-    monkeypatch.setattr(run_command, "_carry_out", pretended)
+    monkeypatch.setattr(execution, "_run_processes", pretended)
     path = write_profile(folder, profile)
     code = main.main(["run", str(path), "--out", str(folder / "runs"), *options])
     [run] = (folder / "runs").iterdir()
@@ -125,7 +125,7 @@ def traces(run: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("code", [0, 1, 130])
-def test_the_trace_is_packed_on_request_however_the_run_ended(
+def test_the_trace_is_packed_on_request_after_any_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     found, run = carried_out(tmp_path, monkeypatch, Pretended(code), "--compress")
@@ -133,17 +133,17 @@ def test_the_trace_is_packed_on_request_however_the_run_ended(
     assert json.loads((run / "summary.json").read_text(encoding="utf-8"))["applied"] == 3
 
 
-def test_a_profile_may_ask_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_may_request_packing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, run = carried_out(tmp_path, monkeypatch, Pretended(), profile=f"compress = true\n{MINIMAL}")
     assert traces(run) == ["trace.jsonl.gz"]
 
 
-def test_otherwise_the_trace_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_request_the_trace_stays_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, run = carried_out(tmp_path, monkeypatch, Pretended())
     assert traces(run) == ["trace.jsonl"]
 
 
-def test_a_run_that_left_no_trace_has_none_to_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_a_trace_packs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, run = carried_out(tmp_path, monkeypatch, Pretended(1, silent=True), "--compress")
     assert (code, traces(run)) == (1, [])
 
@@ -163,7 +163,7 @@ def test_a_run_whose_trace_cannot_be_packed_keeps_it_with_its_results(
     code: int,
     said: str,
 ) -> None:
-    def raising(path: Path, told: object) -> Path:
+    def raising(path: Path, progress: object) -> Path:
         raise problem
 
     monkeypatch.setattr(packing, "pack", raising)
@@ -181,14 +181,14 @@ def test_the_key_is_checked_and_listed(tmp_path: Path, capsys: pytest.CaptureFix
     assert main.main(["list", "keys", "--format", "json"]) == 0
     tables = {row["name"]: row["parameters"] for row in json.loads(capsys.readouterr().out)}
     [[_, default, _, meaning]] = [row for row in tables["(top level)"] if row[0] == "compress"]
-    assert (default, "pack trace.jsonl" in meaning) == ("False", True)
+    assert (default, "compress trace.jsonl" in meaning) == ("False", True)
     assert "trace" in [row[0] for row in tables["[replay]"]]
 
 
 # ---- a torn trace
 
 
-def test_a_torn_last_line_is_in_the_summary_and_told(
+def test_a_torn_last_line_is_in_the_summary_and_on_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
@@ -202,7 +202,7 @@ def test_a_torn_last_line_is_in_the_summary_and_told(
     assert torn == [len(EVENTS)]
 
 
-def test_a_whole_trace_is_not_said_to_be_torn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complete_trace_is_not_called_torn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, run = carried_out(tmp_path, monkeypatch, Pretended())
     assert "torn_line" not in json.loads((run / "summary.json").read_text(encoding="utf-8"))
 
@@ -216,7 +216,7 @@ def test_a_trace_is_found_by_its_run_folder_or_by_itself(tmp_path: Path, name: s
     assert trace_reading.file_of(tmp_path) == trace_reading.file_of(tmp_path / name) == tmp_path / name
 
 
-def test_where_there_is_no_trace_that_is_told(tmp_path: Path) -> None:
+def test_a_missing_trace_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has no trace\.jsonl"):
         trace_reading.file_of(tmp_path)
     with pytest.raises(UserError, match="there is no such run folder or trace"):

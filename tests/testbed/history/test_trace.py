@@ -1,4 +1,4 @@
-"""The trace: what is written can be read, what was torn is passed over, what is wrong is named."""
+"""The trace: events are written and read back, torn lines are skipped, wrong lines are named."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def test_events_are_readable_after_a_flush_and_after_a_full_buffer(tmp_path: Pat
 
 
 @pytest.mark.parametrize("kept", [1, 10, -2])
-def test_a_torn_last_line_is_passed_over(tmp_path: Path, kept: int) -> None:
+def test_a_torn_last_line_is_skipped(tmp_path: Path, kept: int) -> None:
     path = written(tmp_path, EVENTS[:3])
     whole, last = path.read_bytes().rstrip().rsplit(b"\n", 1)
     path.write_bytes(whole + b"\n" + last[:kept])
     assert list(read(path)) == list(EVENTS[:2])
 
 
-def test_a_torn_last_line_is_told_by_its_number(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_reported_by_its_number(tmp_path: Path) -> None:
     path = written(tmp_path, EVENTS[:3])
     torn: list[int] = []
     assert len(list(read(path, torn.append))) == 3
@@ -151,19 +151,19 @@ REPORTED = [event for event in EVENTS if isinstance(event, trace.DeviceEvent)]
 
 
 @pytest.mark.parametrize("event", REPORTED, ids=lambda event: type(event).__name__)
-def test_what_a_device_reports_is_taken(event: trace.Event) -> None:
+def test_events_of_devices_are_accepted(event: trace.Event) -> None:
     assert device_event(as_table(event)) == event
 
 
 @pytest.mark.parametrize(
     "event", [event for event in EVENTS if event not in REPORTED], ids=lambda event: type(event).__name__
 )
-def test_what_only_the_aggregator_knows_is_not_taken_from_a_device(event: trace.Event) -> None:
+def test_events_of_the_aggregator_are_not_accepted_from_a_device(event: trace.Event) -> None:
     with pytest.raises(TraceError, match="a device does not report"):
         device_event(as_table(event))
 
 
-def test_a_whole_number_of_seconds_is_taken_as_seconds() -> None:
+def test_an_integer_is_accepted_as_seconds() -> None:
     event = device_event(TRAINED | {"asked": 1})
     assert json.dumps(as_table(event)["asked"]) == "1.0"
 
@@ -177,7 +177,7 @@ def test_a_whole_number_of_seconds_is_taken_as_seconds() -> None:
         {"obtained": True},
         {"misses": [[2, 0.5]]},
         {"misses": [[2, 0.5, math.nan]]},
-        {"misses": [[2, 0.0, 0.1]]},  # shares of it are what is told
+        {"misses": [[2, 0.0, 0.1]]},  # it is a divisor
         {"misses": None},
         {"use": {"cpu": 1.0, "waited": 0.5}},
         {"use": {"cpu": 1.0, "waited": 0.5, "stolen": math.inf}},
@@ -208,4 +208,4 @@ def test_a_canary_that_took_no_time_alone_is_refused() -> None:
     note = as_table(trace.Canary(t=1.0, core=1, asked=0.02, alone=0.02, obtained=0.021))
     assert trace.canary_event(note).alone == 0.02
     with pytest.raises(TraceError, match="alone"):
-        trace.canary_event(note | {"alone": 0.0})  # shares of it are what is told
+        trace.canary_event(note | {"alone": 0.0})  # it is a divisor

@@ -1,41 +1,41 @@
-"""What holds for the programme of every paper."""
+"""Checks that hold for the programme of every paper."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Paper
+from testbed.papers.framework.paper_run import PaperRun
 
 
 def chosen(paper: Paper) -> dict[str, float]:
-    """As if nothing had been searched yet."""
+    """The values before any search is finished."""
     return {search.name: search.chosen({}) for search in paper.searches}
 
 
 def check(paper: Paper) -> None:
-    """Loadable, with names of their own, recordings first, and nothing searched on a seed that is reported."""
-    reported = paper.jobs(chosen(paper))
-    searched = [job for search in paper.searches for job in search.all_jobs()]
-    assert len({job.seed for job in reported}) >= 3
-    assert not {job.seed for job in reported} & {job.seed for job in searched}
-    for jobs in (reported, searched):
-        _check_order(jobs)
-        for job in jobs:
-            loads(job)
-    names = [job.name for job in (*reported, *searched)]
+    """Runs load, have unique names, come after their recordings, and no search uses a reported seed."""
+    reported = paper.paper_runs(chosen(paper))
+    searched = [paper_run for search in paper.searches for paper_run in search.all_runs()]
+    assert len({paper_run.seed for paper_run in reported}) >= 3
+    assert not {paper_run.seed for paper_run in reported} & {paper_run.seed for paper_run in searched}
+    for paper_runs in (reported, searched):
+        _check_order(paper_runs)
+        for paper_run in paper_runs:
+            loads(paper_run)
+    names = [paper_run.name for paper_run in (*reported, *searched)]
     assert len(names) == len(set(names))
 
 
-def loads(job: PaperRun) -> None:
-    experiment = job.experiment()
-    assert experiment.seed == job.seed
+def loads(paper_run: PaperRun) -> None:
+    experiment = paper_run.experiment()
+    assert experiment.seed == paper_run.seed
     assert isinstance(experiment.dilation, float), "auto differs from run to run"
 
 
-def _check_order(jobs: Sequence[PaperRun]) -> None:
+def _check_order(paper_runs: Sequence[PaperRun]) -> None:
     before: dict[str, PaperRun] = {}
-    for job in jobs:
-        if job.replays:
-            assert before[job.replays].seed == job.seed
-        before[job.name] = job
+    for paper_run in paper_runs:
+        if paper_run.replays:
+            assert before[paper_run.replays].seed == paper_run.seed
+        before[paper_run.name] = paper_run

@@ -1,4 +1,4 @@
-"""A paper of two rules on embedded data, and a runner that does not run, for tests of what is around it."""
+"""A paper with two strategies on embedded data, and a runner that runs nothing, for tests of a programme."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 from statistics import fmean
 
 from testbed.papers.framework.chapter import Chapter, ChapterTable, ClaimRow, ClaimVerdict, PaperFigure
-from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Chosen, Paper
+from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result, Results
 from testbed.papers.framework.search import Search
 from testbed.sweep.runner import Ended, Runner
 
 
 def _searched(value: float) -> list[PaperRun]:
-    return [job(f"search-{value:g}", seed=101, settings={"training.lr": value, "dilation": 1.0})]
+    return [paper_run(f"search-{value:g}", seed=101, settings={"training.lr": value, "dilation": 1.0})]
 
 
-def job(name: str, **more: object) -> PaperRun:
+def paper_run(name: str, **more: object) -> PaperRun:
     given: dict[str, object] = {
         "profile": "quickstart.toml",
         "seed": 1,
@@ -28,12 +28,14 @@ def job(name: str, **more: object) -> PaperRun:
     return PaperRun(name=name, **(given | more))  # type: ignore[arg-type]
 
 
-def jobs(chosen: Chosen) -> list[PaperRun]:
+def paper_runs(chosen: Chosen) -> list[PaperRun]:
     lr = {"training.lr": chosen["rate"], "stop.seconds": 1, "dilation": 1.0}
     found = []
     for seed in (1, 2, 3):
-        found.append(job(f"fedasync-{seed}", seed=seed, strategy="fedasync", settings=lr))
-        found.append(job(f"fedbuff-{seed}", seed=seed, strategy="fedbuff", settings=lr, replays=f"fedasync-{seed}"))
+        found.append(paper_run(f"fedasync-{seed}", seed=seed, strategy="fedasync", settings=lr))
+        found.append(
+            paper_run(f"fedbuff-{seed}", seed=seed, strategy="fedbuff", settings=lr, replays=f"fedasync-{seed}")
+        )
     return found
 
 
@@ -49,8 +51,8 @@ def chapter(results: Results, chosen: Chosen) -> Chapter:
     return Chapter(
         setting=f"Rate {chosen['rate']:g}.",
         rows=[row],
-        grids=[ChapterTable(title="All of it", header=("a", "b"), lines=[("1", "2")])],
-        pictures=[
+        tables=[ChapterTable(title="All of it", header=("a", "b"), lines=[("1", "2")])],
+        figures=[
             PaperFigure(name="line", caption="A line", draw=lambda figure: figure.subplots().plot([1, 2], [3, 4]))
         ],
     )
@@ -59,24 +61,24 @@ def chapter(results: Results, chosen: Chosen) -> Chapter:
 PAPER = Paper(
     name="small",
     title="A small paper",
-    citation="Nobody 2026",
+    citation="No author, 2026",
     searches=(
         Search(
             name="rate",
             key="training.lr",
             values=(0.1, 0.2, 0.4),
-            jobs=_searched,
+            paper_runs=_searched,
             measure="final accuracy",
             score=lambda found: fmean(result.final() for result in found),
         ),
     ),
-    jobs=jobs,
+    paper_runs=paper_runs,
     chapter=chapter,
 )
 
 
 def leave_run(folder: Path, accuracy: float = 0.5, verdict: str = "PASS") -> Path:
-    """What a run leaves, as far as papers look at it."""
+    """Write the files of a run that papers read."""
     run = folder / "quickstart-20260101-000000"
     run.mkdir(parents=True)
     (run / "summary.json").write_text(json.dumps({"fidelity": {"verdict": verdict}}), encoding="utf-8")
@@ -86,7 +88,7 @@ def leave_run(folder: Path, accuracy: float = 0.5, verdict: str = "PASS") -> Pat
 
 
 class Stand(Runner):
-    """In place of the runner: notes who is to be run, and leaves what ``becomes`` says of the n-th one."""
+    """Replaces the runner: records the runs, and writes the result that ``becomes`` returns for the n-th attempt."""
 
     def __init__(self, becomes: Callable[[str, int], str] = lambda name, number: "PASS") -> None:
         super().__init__()
@@ -94,7 +96,7 @@ class Stand(Runner):
         self.words: list[list[str]] = []
         self._becomes = becomes
 
-    def run(self, words: Sequence[str], out: Path, told: Callable[[float], None]) -> Ended:
+    def run(self, words: Sequence[str], out: Path, under_way: Callable[[float], None]) -> Ended:
         self.ran.append(out.name)
         self.words.append(list(words))
         became = self._becomes(out.name, self.ran.count(out.name))
@@ -107,4 +109,4 @@ class Stand(Runner):
 
 
 def result(folder: Path, accuracy: float = 0.5) -> Result:
-    return Result(job=job("one"), folder=leave_run(folder, accuracy), took=1.0, attempts=1)
+    return Result(paper_run=paper_run("one"), folder=leave_run(folder, accuracy), took=1.0, attempts=1)

@@ -1,4 +1,4 @@
-"""AFL's programme, and what is made of it."""
+"""AFL's programme and verdicts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from testbed.papers.afl.afl_rounds import (
     Track,
     Tracks,
     drift,
+    fluctuation,
     straightness,
     track,
-    unrest,
 )
-from testbed.papers.afl.afl_verdicts import by_limit, by_order, by_share, told
+from testbed.papers.afl.afl_verdicts import by_limit, by_order, by_share, finite_spread
 from testbed.papers.framework.chapter import ClaimVerdict
-from testbed.papers.framework.job import PaperRun
+from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result
 from tests.testbed.papers import parts
 
@@ -62,21 +62,21 @@ def fleet(task: str, afl_by: float, sync_by: float, falling_by: float = 0.5) -> 
 # ---- the programme
 
 
-def test_the_programme_holds_together() -> None:
+def test_the_programme_passes_the_common_checks() -> None:
     parts.check(afl.PAPER)
 
 
-def test_every_rule_has_its_rounds_and_meets_the_delays_of_afl() -> None:
-    jobs = {job.name: job for job in afl.PAPER.jobs({})}
-    recorded, replayed = jobs["svm-afl-c0.2-seed3"], jobs["svm-sync-fl-c0.2-seed3"]
+def test_every_strategy_has_its_rounds_and_replays_the_delays_of_afl() -> None:
+    paper_runs = {paper_run.name: paper_run for paper_run in afl.PAPER.paper_runs({})}
+    recorded, replayed = paper_runs["svm-afl-c0.2-seed3"], paper_runs["svm-sync-fl-c0.2-seed3"]
     assert recorded.experiment().stop.versions == 70 * 2
     assert replayed.experiment().stop.versions == 16
     assert replayed.replays == recorded.name
     assert replayed.experiment().strategy_parameters["fraction"] == 0.2
-    assert jobs["svm-sync-fl-falling-c0.5-seed3"].experiment().training.lr_schedule == "inverse-sqrt"
+    assert paper_runs["svm-sync-fl-falling-c0.5-seed3"].experiment().training.lr_schedule == "inverse-sqrt"
     assert replayed.experiment().training.lr_schedule == "constant"
-    assert {job.experiment().dilation for job in jobs.values() if not job.replays} == {1.0}
-    assert jobs["svm-sync-fl-c0.9-seed3"].experiment().dilation == 1.5
+    assert {paper_run.experiment().dilation for paper_run in paper_runs.values() if not paper_run.replays} == {1.0}
+    assert paper_runs["svm-sync-fl-c0.9-seed3"].experiment().dilation == 1.5
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_the_papers_own_settings(task: str, rounds: int, epochs: int, lr: float)
     for one in (experiment, small):
         assert one.strategy_parameters == {"fraction": 0.5, "alpha": 0.01}
         assert one.task_name == task
-    job = small.training
-    assert job.epochs * job.lr / job.batch == pytest.approx(epochs * lr / 32)
+    paper_run = small.training
+    assert paper_run.epochs * paper_run.lr / paper_run.batch == pytest.approx(epochs * lr / 32)
 
 
 # ---- a run, round by round
 
 
-def test_the_loss_of_a_round_lies_between_the_scores_around_it(tmp_path: Path) -> None:
+def test_the_loss_of_a_round_is_interpolated_between_scores(tmp_path: Path) -> None:
     write(
         tmp_path / "metrics.csv",
         [
@@ -116,8 +116,8 @@ def test_the_loss_of_a_round_lies_between_the_scores_around_it(tmp_path: Path) -
         ],
     )
     (tmp_path / "summary.json").write_text(json.dumps({"fidelity": {"verdict": "PASS"}}), encoding="utf-8")
-    job = PaperRun(name="one", profile="afl/small-svm.toml", seed=1)
-    result = Result(job=job, folder=tmp_path, took=1.0, attempts=1)
+    paper_run = PaperRun(name="one", profile="afl/small-svm.toml", seed=1)
+    result = Result(paper_run=paper_run, folder=tmp_path, took=1.0, attempts=1)
     found = track(result, target=0.05)
     assert found.loss == pytest.approx([100.0, 10.0, 0.04])  # half way, in the logarithm
     assert (found.seconds, found.waited, found.proxy) == ([1.0, 4.0], [0.5, 0.75], [3.0, 7.0])
@@ -136,9 +136,9 @@ def write(path: Path, rows: list[dict[str, float]]) -> None:
         writer.writerows(rows)
 
 
-def test_a_loss_that_falls_steadily_has_no_unrest() -> None:
-    assert unrest(run(falling(0.9, 20))) == pytest.approx(0.0, abs=1e-9)
-    assert unrest(run([1.0, 2.0] * 10)) == pytest.approx(2 * math.log(2))
+def test_a_loss_that_falls_steadily_does_not_fluctuate() -> None:
+    assert fluctuation(run(falling(0.9, 20))) == pytest.approx(0.0, abs=1e-9)
+    assert fluctuation(run([1.0, 2.0] * 10)) == pytest.approx(2 * math.log(2))
 
 
 def test_a_line_is_straight() -> None:
@@ -166,20 +166,20 @@ def test_verdicts() -> None:
     ]
 
 
-def test_what_was_never_reached_is_told() -> None:
-    assert told([2.0, 4.0, math.inf]) == "3 (2 to 4) (never in 1 of 3)"
-    assert told([math.inf]) == "– (never in 1 of 1)"
+def test_targets_that_were_never_reached_are_counted() -> None:
+    assert finite_spread([2.0, 4.0, math.inf]) == "3 (2 to 4) (never in 1 of 3)"
+    assert finite_spread([math.inf]) == "– (never in 1 of 1)"
 
 
-def test_sync_fl_ahead_at_first_and_afl_the_same_at_last() -> None:
+def test_sync_fl_is_ahead_at_first_and_afl_is_equal_at_the_end() -> None:
     tracks = fleet("regression", afl_by=0.7, sync_by=0.5)
     assert claims.early(tracks, "regression", "").verdict is ClaimVerdict.AGREES
-    assert claims.comparable(tracks).verdict is ClaimVerdict.DIRECTION  # of another number of rounds
+    assert claims.comparable(tracks).verdict is ClaimVerdict.DIRECTION  # the number of rounds differs
     assert claims.level(tracks).verdict is ClaimVerdict.AGREES
     assert "Sync-FL is lower in 9 of 9 pairs" in claims.early(tracks, "regression", "").ours
 
 
-def test_afl_ahead_at_first() -> None:
+def test_afl_is_ahead_at_first() -> None:
     tracks = fleet("regression", afl_by=0.4, sync_by=0.6)
     assert claims.early(tracks, "regression", "").verdict is ClaimVerdict.DIFFERS
     slow = fleet("regression", afl_by=0.95, sync_by=0.5)
@@ -190,7 +190,7 @@ def test_afl_ahead_at_first() -> None:
 @pytest.mark.parametrize(
     ("falling_by", "verdict"), [(0.5, ClaimVerdict.AGREES), (0.63, ClaimVerdict.DIRECTION), (0.7, ClaimVerdict.DIFFERS)]
 )
-def test_how_much_of_the_lead_the_rate_makes(falling_by: float, verdict: ClaimVerdict) -> None:
+def test_the_part_of_the_advantage_that_is_due_to_the_rate(falling_by: float, verdict: ClaimVerdict) -> None:
     tracks = {**fleet("regression", 0.68, 0.4, falling_by), **fleet("svm", 0.68, 0.4, falling_by)}
     row = claims.cause(tracks)
     assert row.verdict is verdict
@@ -208,7 +208,7 @@ def test_time_to_the_target() -> None:
     assert row.reason
 
 
-def test_who_never_gets_there_has_lost() -> None:
+def test_a_run_that_never_reaches_the_target_has_lost() -> None:
     keys = [Key("svm", strategy, 0.5, 1) for strategy in (AFL, SYNC)]
     for afl_s, sync_s, verdict in (
         (1.0, math.inf, ClaimVerdict.AGREES),
@@ -228,9 +228,9 @@ def test_a_larger_fraction_takes_fewer_rounds() -> None:
     assert not row.reason
 
 
-def test_nothing_was_run() -> None:
+def test_a_chapter_without_runs() -> None:
     chapter = afl.PAPER.chapter({}, {})
     assert {row.verdict for row in chapter.rows} == {ClaimVerdict.MISSING}
     assert not any(row.reason for row in chapter.rows)
-    assert not chapter.grids
-    assert not chapter.pictures
+    assert not chapter.tables
+    assert not chapter.figures

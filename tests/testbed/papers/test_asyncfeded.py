@@ -1,4 +1,4 @@
-"""AsyncFedED's programme, and how its verdicts follow from figures."""
+"""AsyncFedED's programme and verdicts."""
 
 from __future__ import annotations
 
@@ -15,43 +15,45 @@ from testbed.loading import profile_files, profile_loader
 from testbed.papers.asyncfeded import measures, runs, verdicts
 from testbed.papers.asyncfeded.paper import PAPER
 from testbed.papers.framework.chapter import ClaimVerdict
-from testbed.papers.framework.job import PaperRun
+from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result
 from tests.testbed.papers.parts import check, chosen
 
 CURVE = ([0.0, 1.0, 2.0, 4.0], [0.1, 0.5, 0.3, 0.9])
 
 
-def test_the_programme_can_be_run() -> None:
+def test_the_programme_passes_the_common_checks() -> None:
     check(PAPER)
 
 
-def test_each_rule_is_searched_for_with_the_same_values() -> None:
+def test_searches_have_the_same_values_for_each_strategy() -> None:
     assert {search.values for search in PAPER.searches} == {runs.RATES}
-    assert [search.name for search in PAPER.searches] == [runs.search_name(strategy) for strategy in runs.RULES]
+    assert [search.name for search in PAPER.searches] == [runs.search_name(strategy) for strategy in runs.CONTENDERS]
 
 
-def test_rules_that_are_compared_meet_one_recording() -> None:
-    jobs = {job.name: job for job in PAPER.jobs(chosen(PAPER))}
+def test_compared_strategies_replay_one_recording() -> None:
+    paper_runs = {paper_run.name: paper_run for paper_run in PAPER.paper_runs(chosen(PAPER))}
     for p in runs.SUSPENSIONS:
         recorded = runs.name_of("synthetic", runs.RECORDED, 1, p)
         others = [
-            jobs[runs.name_of("synthetic", strategy, 1, p)] for strategy in runs.RULES if strategy != runs.RECORDED
+            paper_runs[runs.name_of("synthetic", strategy, 1, p)]
+            for strategy in runs.CONTENDERS
+            if strategy != runs.RECORDED
         ]
-        assert {job.replays for job in others} == {recorded}
-        assert {job.settings["devices[0].suspend"] for job in (*others, jobs[recorded])} == {p}
+        assert {paper_run.replays for paper_run in others} == {recorded}
+        assert {paper_run.settings["devices[0].suspend"] for paper_run in (*others, paper_runs[recorded])} == {p}
 
 
-def test_at_one_rate_for_all_rules_keep_their_own_parameters() -> None:
-    jobs = {job.name: job for job in PAPER.jobs(chosen(PAPER))}
-    for strategy, contender in runs.RULES.items():
-        experiment = jobs[runs.name_of("femnist-one-rate", strategy, 1)].experiment()
+def test_strategies_at_one_rate_keep_their_own_parameters() -> None:
+    paper_runs = {paper_run.name: paper_run for paper_run in PAPER.paper_runs(chosen(PAPER))}
+    for strategy, contender in runs.CONTENDERS.items():
+        experiment = paper_runs[runs.name_of("femnist-one-rate", strategy, 1)].experiment()
         assert experiment.training.lr == runs.ONE_RATE
         assert experiment.strategy_parameters.items() >= contender.settings["femnist"].items()
 
 
 @pytest.mark.parametrize("task", ["synthetic", "femnist", "shakespeare"])
-def test_profiles_have_what_the_paper_prints(task: str) -> None:
+def test_profiles_have_the_printed_settings(task: str) -> None:
     full = profile_loader.load(profile_files.located(Path(f"asyncfeded/{task}.toml")), [], {})
     small = profile_loader.load(profile_files.located(Path(runs.TASKS[task].profile)), [], {})
     assert full.training.lr == (1.0 if task == "shakespeare" else 0.01)
@@ -61,7 +63,7 @@ def test_profiles_have_what_the_paper_prints(task: str) -> None:
         assert (experiment.training.steps, experiment.training.momentum) == (10, 0.5)
         assert experiment.training.lr_decay == 0.995
         assert isinstance(experiment.strategy, dict)
-        assert experiment.strategy.items() >= runs.RULES["asyncfeded"].settings[task].items()
+        assert experiment.strategy.items() >= runs.CONTENDERS["asyncfeded"].settings[task].items()
         assert {group.suspend for group in experiment.devices} == {runs.USUAL}
 
 
@@ -92,10 +94,10 @@ def test_curves() -> None:
     assert verdicts.falls(([0.0, 5.0], [0.0, 1.0]), 10.0) == 0
 
 
-def test_who_was_first() -> None:
-    assert verdicts.cluster_tickets(1.0, [2.0, None])
-    assert not verdicts.cluster_tickets(2.0, [1.0, None])
-    assert not verdicts.cluster_tickets(None, [None, None])
+def test_the_first_to_reach_a_target() -> None:
+    assert verdicts.is_first(1.0, [2.0, None])
+    assert not verdicts.is_first(2.0, [1.0, None])
+    assert not verdicts.is_first(None, [None, None])
     assert verdicts.highest({"a": 2.0, "b": 1.0}, "a")
     assert not verdicts.highest({"a": 1.0, "b": 1.0}, "a")
     assert verdicts.lowest({"a": 1.0, "b": 2.0}, "a")
@@ -105,7 +107,7 @@ def test_verdicts_on_cases() -> None:
     assert verdicts.by_cases([True, True, True], same=True) is ClaimVerdict.AGREES
     assert verdicts.by_cases([True, True, True], same=False) is ClaimVerdict.DIRECTION
     assert verdicts.by_cases([True, True, False], same=True) is ClaimVerdict.DIRECTION
-    assert verdicts.by_cases([True, True, False], same=True, overall=False) is ClaimVerdict.DIFFERS, "the mean says no"
+    assert verdicts.by_cases([True, True, False], same=True, overall=False) is ClaimVerdict.DIFFERS, "not in the mean"
     assert verdicts.by_cases([True, False], same=True) is ClaimVerdict.DIFFERS
     assert verdicts.by_cases([], same=True) is ClaimVerdict.MISSING
 
@@ -131,26 +133,28 @@ def test_verdicts_on_staleness() -> None:
 def test_without_runs_every_row_says_so() -> None:
     chapter = PAPER.chapter({}, chosen(PAPER))
     assert {row.verdict for row in chapter.rows} == {ClaimVerdict.MISSING, ClaimVerdict.UNTESTED}
-    for picture in chapter.pictures:
+    for picture in chapter.figures:
         picture.draw(Figure())
 
 
-def test_a_chapter_of_runs_in_which_we_win(tmp_path: Path) -> None:
-    results = {job.name: _result(job, tmp_path / job.name) for job in PAPER.jobs(chosen(PAPER))}
+def test_a_chapter_of_runs_in_which_asyncfeded_wins(tmp_path: Path) -> None:
+    results = {
+        paper_run.name: _result(paper_run, tmp_path / paper_run.name) for paper_run in PAPER.paper_runs(chosen(PAPER))
+    }
     chapter = PAPER.chapter(results, chosen(PAPER))
     found = [row.verdict for row in chapter.rows]
     assert found[:4] == [ClaimVerdict.AGREES, *[ClaimVerdict.DIRECTION] * 3], "one of the tasks is the paper's own"
     assert found[4:6] == [ClaimVerdict.AGREES, ClaimVerdict.AGREES]
-    assert found[6:8] == [ClaimVerdict.AGREES, ClaimVerdict.DIFFERS], "nobody lost anything"
+    assert found[6:8] == [ClaimVerdict.AGREES, ClaimVerdict.DIFFERS], "no strategy lost accuracy"
     assert found[8:11] == [ClaimVerdict.AGREES, ClaimVerdict.DIFFERS, ClaimVerdict.AGREES]
     assert chapter.rows[0].ours.startswith("First in 3 of 3 seeds")
-    for picture in chapter.pictures:
+    for picture in chapter.figures:
         picture.draw(Figure())
 
 
-def _result(job: PaperRun, folder: Path) -> Result:
+def _result(paper_run: PaperRun, folder: Path) -> Result:
     """AsyncFedED with adaptive K rises twice as fast as all others, and higher; γ is always γ̄."""
-    ours = job.strategy == "asyncfeded" and job.settings["strategy.kappa"] > 0
+    ours = paper_run.strategy == "asyncfeded" and paper_run.settings["strategy.kappa"] > 0
     best, rate = (0.9, 2.0) if ours else (0.8, 1.0)
     folder.mkdir()
     with (folder / "metrics.csv").open("w", newline="", encoding="utf-8") as file:
@@ -162,12 +166,14 @@ def _result(job: PaperRun, folder: Path) -> Result:
         table = csv.writer(file)
         table.writerow(["version", "weight"])
         table.writerows([number, 5 / (3 + 5)] for number in range(1, 5))
-    return Result(job=job, folder=folder, took=1.0, attempts=1)
+    return Result(paper_run=paper_run, folder=folder, took=1.0, attempts=1)
 
 
-def test_a_comparison_with_a_hole_is_none(tmp_path: Path) -> None:
-    jobs = [job for job in PAPER.jobs(chosen(PAPER)) if job.name.startswith("synthetic-p0-")]
-    results = {job.name: _result(job, tmp_path / job.name) for job in jobs}
+def test_an_incomplete_comparison_is_omitted(tmp_path: Path) -> None:
+    paper_runs = [
+        paper_run for paper_run in PAPER.paper_runs(chosen(PAPER)) if paper_run.name.startswith("synthetic-p0-")
+    ]
+    results = {paper_run.name: _result(paper_run, tmp_path / paper_run.name) for paper_run in paper_runs}
     assert list(measures.sweep(results)) == [0.0]
     del results[runs.name_of("synthetic", "constant", 2, 0.0)]
     assert measures.sweep(results) == {}

@@ -1,4 +1,4 @@
-"""The programme and the verdicts of AUDG's paper."""
+"""AUDG's programme and verdicts."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from testbed.papers.audg.audg_tables import at_long_steps
 from testbed.papers.audg.paper import PAPER
 from testbed.papers.audg.verdicts import hits, of_dip, of_fall, of_order, of_predictions, of_signs, of_synchrony
 from testbed.papers.framework.chapter import ClaimVerdict
-from testbed.papers.framework.job import PaperRun
+from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result
 from testbed.theory.bounds import MeasuredBounds
 from tests.testbed.papers import parts
 
-ETA = {"both rules": 0.05}
+ETA = {"both strategies": 0.05}
 
 
-def test_programme() -> None:
+def test_the_programme_passes_the_common_checks() -> None:
     parts.check(PAPER)
 
 
 @pytest.mark.parametrize("long", [False, True])
-def test_every_cell_has_both_rules_over_all_seeds_under_the_same_delays(long: bool) -> None:
-    jobs = {job.name: job for job in PAPER.jobs(ETA)}
+def test_every_cell_has_both_strategies_and_all_seeds_under_the_same_delays(long: bool) -> None:
+    paper_runs = {paper_run.name: paper_run for paper_run in PAPER.paper_runs(ETA)}
     for cell in (cell for setting in TITLES for cell in row(setting, long=long)):
         for seed in SEEDS:
-            audg, psurdg = (jobs[cell.job(strategy, seed)].experiment() for strategy in ("audg", "psurdg"))
-            assert jobs[cell.job("psurdg", seed)].replays == cell.job("audg", seed)
+            audg, psurdg = (paper_runs[cell.run_name(strategy, seed)].experiment() for strategy in ("audg", "psurdg"))
+            assert paper_runs[cell.run_name("psurdg", seed)].replays == cell.run_name("audg", seed)
             assert (audg.strategy_name, psurdg.strategy_name) == ("audg", "psurdg")
             assert audg.strategy_parameters == psurdg.strategy_parameters
             assert (audg.training, audg.task_parameters, audg.stop) == (
@@ -44,8 +44,8 @@ def test_every_cell_has_both_rules_over_all_seeds_under_the_same_delays(long: bo
             assert [group.phi for group in audg.devices] == [pytest.approx(1 / (1 + cell.delay)), 0.5]
 
 
-def test_both_rules_have_the_same_share_in_the_search() -> None:
-    strategies = [job.strategy for search in PAPER.searches for job in search.all_jobs()]
+def test_both_strategies_have_the_same_share_in_the_search() -> None:
+    strategies = [paper_run.strategy for search in PAPER.searches for paper_run in search.all_runs()]
     assert strategies.count("audg") == strategies.count("psurdg") > 0
 
 
@@ -126,7 +126,7 @@ def delayed(tau: float) -> MeasuredBounds:
 
 
 @pytest.mark.parametrize("tau", [0.5, 1.19, 1.21, 2.0, 2.9, 3.1, 6.6])
-def test_theta_at_two_skews_tells_whether_its_sign_hangs_on_the_skew(tau: float) -> None:
+def test_theta_at_two_skews_shows_whether_its_sign_depends_on_the_skew(tau: float) -> None:
     two = {theta.theta(delayed(tau), phi) > 0 for phi in (0.0, 1.5)}
     all_of_them = {theta.theta(delayed(tau), phi) > 0 for phi in [0.0, *(1.1**n / 100 for n in range(120))]}
     assert two == all_of_them
@@ -143,31 +143,33 @@ def test_theta_changes_its_sign_at_the_break_even(phi: float) -> None:
 # ---- the chapter
 
 
-def test_a_rule_whose_runs_are_not_all_there_leaves_holes(tmp_path: Path) -> None:
-    jobs = [job for job in PAPER.jobs(ETA) if job.strategy == "audg" and "delay5" in job.name]
-    grid = at_long_steps({job.name: _result(job, tmp_path / job.name) for job in jobs})
+def test_missing_runs_leave_empty_cells(tmp_path: Path) -> None:
+    paper_runs = [
+        paper_run for paper_run in PAPER.paper_runs(ETA) if paper_run.strategy == "audg" and "delay5" in paper_run.name
+    ]
+    grid = at_long_steps({paper_run.name: _result(paper_run, tmp_path / paper_run.name) for paper_run in paper_runs})
     assert [line[2] for line in grid.lines[:4]] == ["0.700 (0.700 to 0.700)", "–", "–", "–"]
 
 
-def _result(job: PaperRun, folder: Path) -> Result:
-    """A run that learned something, and nothing else."""
+def _result(paper_run: PaperRun, folder: Path) -> Result:
+    """A run with one score."""
     folder.mkdir()
     (folder / "metrics.csv").write_text("time_s,version,accuracy,loss\n1,50,0.7,0.5\n", encoding="utf-8")
-    return Result(job=job, folder=folder, took=1.0, attempts=1)
+    return Result(paper_run=paper_run, folder=folder, took=1.0, attempts=1)
 
 
-def test_nothing_was_run() -> None:
+def test_a_chapter_without_runs() -> None:
     chapter = PAPER.chapter({}, ETA)
     verdicts = {row.verdict for row in chapter.rows}
     assert verdicts == {ClaimVerdict.MISSING, ClaimVerdict.UNTESTED}
-    assert sum(row.verdict == ClaimVerdict.UNTESTED for row in chapter.rows) == 1, "what is left out on purpose"
-    assert not chapter.pictures
-    assert all(len(line) == len(grid.header) for grid in chapter.grids for line in grid.lines)
+    assert sum(row.verdict == ClaimVerdict.UNTESTED for row in chapter.rows) == 1, "omitted on purpose"
+    assert not chapter.figures
+    assert all(len(line) == len(grid.header) for grid in chapter.tables for line in grid.lines)
 
 
 def test_the_papers_tables_have_a_number_for_each_delay() -> None:
     for table in (ACCURACY, LOSS):
         assert set(table) == set(TITLES)
         assert all(len(numbers) == len(DELAYS) for numbers in table.values())
-    assert GridCell(setting="iid", delay=9).job("audg", 2) == "iid-delay9-audg-seed2"
+    assert GridCell(setting="iid", delay=9).run_name("audg", 2) == "iid-delay9-audg-seed2"
     assert printed(ACCURACY, row("large", long=True)) == [0.0131, 0.0012, -0.0363], "delays 1, 5, 9"

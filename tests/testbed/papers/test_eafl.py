@@ -1,4 +1,4 @@
-"""EAFL's programme, how its runs are read, and what is made of figures."""
+"""EAFL's programme, how its runs are read, and its verdicts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from matplotlib.figure import Figure
 
 from testbed.loading import profile_files, profile_loader
 from testbed.papers.eafl import paper as eafl
-from testbed.papers.eafl import runs
+from testbed.papers.eafl import runs, verdicts
 from testbed.papers.eafl.reasons import REASONS
 from testbed.papers.framework.chapter import ClaimRow, ClaimVerdict
-from testbed.papers.framework.job import PaperRun
+from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result
 from tests.testbed.papers.parts import check, chosen
 
 HIGH, LOW = {1: 0.9, 2: 0.8, 3: 0.85}, {1: 0.5, 2: 0.6, 3: 0.55}
 
 
-def test_the_programme_holds_what_every_programme_has_to():
+def test_the_programme_passes_the_common_checks():
     check(eafl.PAPER)
 
 
@@ -44,14 +44,16 @@ def test_the_experiments_of_the_papers_size_have_its_settings(name, kind, iterat
     assert experiment.task["split"] == split
 
 
-def test_an_iteration_is_as_many_updates_whatever_the_rule():
-    jobs = {job.name: job for job in eafl.PAPER.jobs(chosen(eafl.PAPER))}
-    gsgm, wide = jobs["labels1-k5-gsgm-seed1"], jobs["labels1-k10-gsgm-seed1"]
-    assert [runs.per_iteration(job) for job in (gsgm, wide)] == [5, 10]
+def test_an_iteration_has_the_same_number_of_updates_for_every_strategy():
+    paper_runs = {paper_run.name: paper_run for paper_run in eafl.PAPER.paper_runs(chosen(eafl.PAPER))}
+    gsgm, wide = paper_runs["labels1-k5-gsgm-seed1"], paper_runs["labels1-k10-gsgm-seed1"]
+    assert [runs.per_iteration(paper_run) for paper_run in (gsgm, wide)] == [5, 10]
     assert wide.experiment().stop.versions == 10 * runs.T
-    apart = jobs["labels1-k5-without-dsa-eafl-seed1"]
+    apart = paper_runs["labels1-k5-without-dsa-eafl-seed1"]
     assert runs.per_iteration(apart) == 5
-    assert apart.experiment().strategy["every"] == 5 * jobs["labels1-k5-eafl-seed1"].experiment().strategy["every"]
+    assert (
+        apart.experiment().strategy["every"] == 5 * paper_runs["labels1-k5-eafl-seed1"].experiment().strategy["every"]
+    )
 
 
 def test_a_level_is_the_mean_over_the_last_fifth():
@@ -59,11 +61,11 @@ def test_a_level_is_the_mean_over_the_last_fifth():
     assert runs.level([10, 20], [0.1, 0.2], 100) == 0.2, "nothing was scored there"
 
 
-def test_what_leads_has_to_do_so_by_a_point_and_with_most_seeds():
-    assert eafl.is_above(HIGH, LOW)
-    assert not eafl.is_above(LOW, HIGH)
-    assert not eafl.is_above({1: 0.505, 2: 0.605}, LOW), "half a point is nothing"
-    assert not eafl.is_above({1: 0.9, 2: 0.59, 3: 0.54}, LOW), "with one seed of three"
+def test_ahead_means_by_a_point_and_with_most_seeds():
+    assert verdicts.is_above(HIGH, LOW)
+    assert not verdicts.is_above(LOW, HIGH)
+    assert not verdicts.is_above({1: 0.505, 2: 0.605}, LOW), "half a point is not enough"
+    assert not verdicts.is_above({1: 0.9, 2: 0.59, 3: 0.54}, LOW), "with one seed of three"
 
 
 @pytest.mark.parametrize(
@@ -75,61 +77,64 @@ def test_what_leads_has_to_do_so_by_a_point_and_with_most_seeds():
         ([(HIGH, {4: 0.1})], ClaimVerdict.MISSING),
     ],
 )
-def test_a_claim_holds_only_if_all_of_it_does(claims, verdict):
-    assert eafl.all_hold(claims) is verdict
+def test_a_claim_holds_only_if_all_its_parts_do(claims, verdict):
+    assert verdicts.all_hold(claims) is verdict
 
 
-def test_without_runs_nothing_is_said_to_have_been_measured():
+def test_without_runs_nothing_was_measured():
     rows = eafl.PAPER.chapter({}, chosen(eafl.PAPER)).rows
     assert {row.verdict for row in rows} == {ClaimVerdict.MISSING, ClaimVerdict.UNTESTED}
     assert {row.ours for row in rows} == {"–"}
 
 
-def _leave(folder: Path, job: PaperRun, accuracy: float) -> Result:
-    """A run that has this accuracy from the start, and makes five iterations a second."""
-    run = folder / job.name
+def _leave(folder: Path, paper_run: PaperRun, accuracy: float) -> Result:
+    """A run with this constant accuracy, and five iterations a second."""
+    run = folder / paper_run.name
     run.mkdir()
     (run / "summary.json").write_text(json.dumps({"fidelity": {"verdict": "PASS"}}), encoding="utf-8")
-    each = runs.per_iteration(job)
+    each = runs.per_iteration(paper_run)
     lines = [f"{number / 5},{number * each},{accuracy}" for number in range(runs.T + 1)]
     (run / "metrics.csv").write_text("\n".join(["time_s,version,accuracy", *lines]) + "\n", encoding="utf-8")
-    return Result(job=job, folder=run, took=1.0, attempts=1)
+    return Result(paper_run=paper_run, folder=run, took=1.0, attempts=1)
 
 
-def _accuracy(job: PaperRun) -> float:
-    """As the paper has it."""
-    if "without" in job.name:
+def _accuracy(paper_run: PaperRun) -> float:
+    """The accuracy in the paper."""
+    if "without" in paper_run.name:
         return 0.7
-    kind, k, strategy, _ = job.name.split("-")
+    kind, k, strategy, _ = paper_run.name.split("-")
     if strategy == "eafl":
         return 0.93 + (k == "k10") * 0.01
     printed = {
         ("labels1", "k5"): {"twafl": 0.55, "gsgm": 0.83, "wkafl": 0.71},
         ("labels1", "k10"): {"twafl": 0.82, "gsgm": 0.86, "wkafl": 0.75},
-        ("labels5", "k5"): dict.fromkeys(runs.RULES, 0.9),
+        ("labels5", "k5"): dict.fromkeys(runs.STRATEGIES, 0.9),
     }
     return printed.get((kind, k), {}).get(strategy, 0.95)
 
 
 def _rows(folder: Path, **changed: float) -> dict[str, ClaimRow]:
-    jobs = eafl.PAPER.jobs(chosen(eafl.PAPER))
-    results = {job.name: _leave(folder, job, changed.get(job.strategy, _accuracy(job))) for job in jobs}
+    paper_runs = eafl.PAPER.paper_runs(chosen(eafl.PAPER))
+    results = {
+        paper_run.name: _leave(folder, paper_run, changed.get(paper_run.strategy, _accuracy(paper_run)))
+        for paper_run in paper_runs
+    }
     chapter = eafl.PAPER.chapter(results, chosen(eafl.PAPER))
-    assert len(chapter.grids[0].lines) == 4 * 4 + 3
+    assert len(chapter.tables[0].lines) == 4 * 4 + 3
     figure = Figure()
-    chapter.pictures[0].draw(figure)
-    assert [len(axes.lines) for axes in figure.axes] == [4, 4], "a line for each rule"
-    assert all(line[-1].startswith(f"{runs.T / 5:.1f} ") for line in chapter.grids[0].lines), "seconds to T"
+    chapter.figures[0].draw(figure)
+    assert [len(axes.lines) for axes in figure.axes] == [4, 4], "a line for each strategy"
+    assert all(line[-1].startswith(f"{runs.T / 5:.1f} ") for line in chapter.tables[0].lines), "seconds to T"
     return {f"{row.where}: {row.claim}": row for row in chapter.rows}
 
 
-def test_what_the_paper_says_agrees_in_direction(tmp_path):
+def test_results_like_the_papers_agree_in_direction(tmp_path):
     rows = _rows(tmp_path).values()
     measured = [row for row in rows if row.verdict is not ClaimVerdict.UNTESTED]
     assert {row.verdict for row in measured} - {ClaimVerdict.DIRECTION} == set(), "an order at most, at another scale"
 
 
-def test_if_the_others_are_better_it_does_not(tmp_path):
+def test_the_claim_does_not_agree_if_another_strategy_is_better(tmp_path):
     rows = _rows(tmp_path, wkafl=0.99)
     ahead = next(row for name, row in rows.items() if name.startswith("Table II and Fig. 7"))
     assert ahead.verdict is ClaimVerdict.DIFFERS

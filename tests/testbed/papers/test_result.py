@@ -1,4 +1,4 @@
-"""What is read of a run, and how it is told."""
+"""The results of a run, and how they are printed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from testbed.papers.framework import paper_figures
-from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.number_text import signed, spread
+from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.search import Search
-from tests.testbed.papers.small import job, result
+from tests.testbed.papers.small import paper_run, result
 
 
 def test_scores(tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ def test_a_command_line() -> None:
     ]
 
 
-def test_the_experiment_is_what_the_command_line_says() -> None:
-    found = job("a", seed=5, strategy="fedbuff", settings={"training.lr": 0.7, "stop.seconds": 3}).experiment()
+def test_the_experiment_matches_the_command_line() -> None:
+    found = paper_run("a", seed=5, strategy="fedbuff", settings={"training.lr": 0.7, "stop.seconds": 3}).experiment()
     assert (found.seed, found.strategy_name, found.training.lr, found.stop.seconds) == (5, "fedbuff", 0.7, 3)
 
 
@@ -69,7 +69,7 @@ def test_the_highest_score_wins(tmp_path: Path) -> None:
         name="rate",
         key="training.lr",
         values=(0.1, 0.2, 0.3),
-        jobs=lambda value: [job(names[value])],
+        paper_runs=lambda value: [paper_run(names[value])],
         score=lambda found: found[0].best(),
         measure="best accuracy",
     )
@@ -80,9 +80,9 @@ def test_the_highest_score_wins(tmp_path: Path) -> None:
     assert search.chosen(results) == 0.2, "nothing is chosen while a value is missing"
 
 
-def test_a_line_is_the_mean_and_goes_as_far_as_all_runs_do(tmp_path: Path) -> None:
+def test_a_line_is_the_mean_and_ends_with_the_shortest_run(tmp_path: Path) -> None:
     axes = Figure().subplots()
-    paper_figures.curves(axes, 0, "rule", [result(tmp_path / "a", 0.8), result(tmp_path / "b", 0.6)])
+    paper_figures.curves(axes, 0, "strategy", [result(tmp_path / "a", 0.8), result(tmp_path / "b", 0.6)])
     (line,) = axes.get_lines()
     assert line.get_xdata()[-1] == 2
     assert line.get_ydata()[-1] == pytest.approx(0.6)

@@ -1,4 +1,4 @@
-"""A trace, split into what befell each job of each device; and a timetable that lets it befall them again."""
+"""A trace, split into the recorded jobs of each device; and a fault timetable that repeats them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from testbed.replay import recording
 def down(
     ticket: int, job: int, seconds: float, *, attempt: int = 0, dropped: bool = False, device: str = "a"
 ) -> trace.Downloaded:
-    """It was asked to take so long, and taken from the transport a quarter of a second after that."""
+    """A download that was received a quarter of a second after it was due."""
     return trace.Downloaded(
         t=0.0,
         device=device,
@@ -67,14 +67,14 @@ def abandoned(ticket: int, steps: int, seconds: float, device: str = "a") -> tra
 def suspended(
     ticket: int, steps: int, seconds: float, device: str = "a", *, away: bool = False, t: float = 0.0
 ) -> trace.Event:
-    """It came back an eighth of a second after it should have."""
+    """A suspension that ended an eighth of a second late."""
     return trace.Suspended(
         t=t, device=device, ticket=ticket, steps=steps, asked=seconds, obtained=seconds + 0.125, away=away
     )
 
 
 def split(folder: Path, events: Sequence[trace.Event], *devices: str, use: str = "obtained") -> dict[str, Recording]:
-    """What the files hold of each device, ``a`` if none is named."""
+    """Device → the jobs in its file; for device ``a`` if none is named."""
     files = {device: f"{number}.jobs" for number, device in enumerate(devices or ("a",))}
     counts = recording.split(events, folder, files, use=use)
     found = {device: read_jobs(folder / file) for device, file in files.items()}
@@ -85,7 +85,7 @@ def split(folder: Path, events: Sequence[trace.Event], *devices: str, use: str =
 # ---- jobs
 
 
-def test_a_job_has_its_transfers_its_seconds_per_step_and_where_it_hung(tmp_path: Path) -> None:
+def test_a_job_has_its_transfers_its_seconds_per_step_and_its_suspension(tmp_path: Path) -> None:
     events = [down(1, 0, 0.5), suspended(1, 3, 1.5), trained(1), up(1, 0, 0.75)]
     assert split(tmp_path, events) == {
         "a": [
@@ -93,22 +93,22 @@ def test_a_job_has_its_transfers_its_seconds_per_step_and_where_it_hung(tmp_path
                 downloads=[RecordedTransfer(0.5, False)],
                 uploads=[RecordedTransfer(0.75, False)],
                 step_seconds=0.75,
-                hung=RecordedSuspension(3, 1.5),
+                suspension=RecordedSuspension(3, 1.5),
             )
         ]
     }
 
 
-def test_transfers_and_suspensions_are_as_they_were_due_however_late_somebody_looked(tmp_path: Path) -> None:
-    late, hung = down(1, 0, 0.5), suspended(1, 2, 1.5)
-    assert isinstance(hung, trace.Suspended)
-    assert (late.obtained, hung.obtained) == (0.75, 1.625)
+def test_transfers_and_suspensions_are_recorded_as_they_were_due(tmp_path: Path) -> None:
+    late, suspension = down(1, 0, 0.5), suspended(1, 2, 1.5)
+    assert isinstance(suspension, trace.Suspended)
+    assert (late.obtained, suspension.obtained) == (0.75, 1.625)
     for use in ("asked", "obtained"):
-        [job] = split(tmp_path, [late, hung], use=use)["a"]
-        assert (job.downloads, job.hung) == ([RecordedTransfer(0.5, False)], RecordedSuspension(2, 1.5))
+        [job] = split(tmp_path, [late, suspension], use=use)["a"]
+        assert (job.downloads, job.suspension) == ([RecordedTransfer(0.5, False)], RecordedSuspension(2, 1.5))
 
 
-def test_every_attempt_at_a_transfer_is_there_in_order_with_its_loss(tmp_path: Path) -> None:
+def test_every_attempt_at_a_transfer_is_recorded_in_order_with_its_loss(tmp_path: Path) -> None:
     events = [
         down(1, 0, 0.5, dropped=True),
         down(1, 0, 0.25, attempt=1),
@@ -122,24 +122,24 @@ def test_every_attempt_at_a_transfer_is_there_in_order_with_its_loss(tmp_path: P
 
 
 @pytest.mark.parametrize(("use", "seconds"), [("asked", 0.5), ("obtained", 0.75)])
-def test_computing_is_as_it_was_asked_or_as_it_was_obtained(tmp_path: Path, use: str, seconds: float) -> None:
+def test_computing_is_recorded_as_asked_or_as_obtained(tmp_path: Path, use: str, seconds: float) -> None:
     [job] = split(tmp_path, [down(1, 0, 0.5), trained(1, steps=4, asked=2.0, obtained=3.0)], use=use)["a"]
     assert job.step_seconds == seconds
 
 
-def test_a_device_that_is_not_throttled_was_asked_for_no_seconds_per_step(tmp_path: Path) -> None:
-    """0 would pace it with deadlines that nobody can keep."""
+def test_a_device_that_is_not_throttled_has_no_asked_seconds_per_step(tmp_path: Path) -> None:
+    """0 would give it deadlines that no device can keep."""
     [job] = split(tmp_path, [down(1, 0, 0.5), trained(1, asked=0.0, obtained=3.0)], use="asked")["a"]
     assert job.step_seconds is None
 
 
-def test_work_that_was_thrown_away_does_not_tell_how_long_a_step_is(tmp_path: Path) -> None:
-    """It ended in the midst of one, or was ahead of its time."""
+def test_abandoned_work_has_no_seconds_per_step(tmp_path: Path) -> None:
+    """It may have ended within a step, or ahead of its deadline."""
     [job] = split(tmp_path, [down(1, 0, 0.5), abandoned(1, steps=2, seconds=1.5)])["a"]
     assert job == RecordedJob(downloads=[RecordedTransfer(0.5, False)])
 
 
-def test_work_that_was_thrown_away_in_its_upload_has_the_seconds_that_were_told_when_it_was_trained(
+def test_work_abandoned_during_its_upload_keeps_its_seconds_per_step(
     tmp_path: Path,
 ) -> None:
     events = [down(1, 0, 0.5), trained(1, steps=4, asked=2.0, obtained=3.0), abandoned(1, steps=4, seconds=3.0)]
@@ -147,7 +147,7 @@ def test_work_that_was_thrown_away_in_its_upload_has_the_seconds_that_were_told_
     assert split(tmp_path, events, use="asked")["a"][0].step_seconds == 0.5
 
 
-def test_that_a_device_was_away_is_no_matter_of_its_job(tmp_path: Path) -> None:
+def test_an_absence_is_not_part_of_a_job(tmp_path: Path) -> None:
     events = [
         msgspec.structs.replace(down(1, 0, 2.5), absent=2.0),
         suspended(1, 1, 0.25),
@@ -158,14 +158,14 @@ def test_that_a_device_was_away_is_no_matter_of_its_job(tmp_path: Path) -> None:
     assert job == RecordedJob(
         downloads=[RecordedTransfer(0.5, False)],
         uploads=[RecordedTransfer(3.0, False)],
-        hung=RecordedSuspension(1, 0.25),
+        suspension=RecordedSuspension(1, 0.25),
     )
 
 
-# ---- in which order things are told
+# ---- the order of reports
 
 
-def test_what_is_told_of_a_job_after_the_next_one_began_belongs_to_it(tmp_path: Path) -> None:
+def test_a_late_report_belongs_to_its_own_job(tmp_path: Path) -> None:
     events = [
         down(1, 0, 0.5),
         down(2, 1, 0.25),
@@ -184,8 +184,8 @@ def test_what_is_told_of_a_job_after_the_next_one_began_belongs_to_it(tmp_path: 
     ]
 
 
-def test_work_goes_on_while_the_models_of_several_jobs_after_it_are_lost(tmp_path: Path) -> None:
-    """A rule restarts a device again and again, and none of its models gets through."""
+def test_a_job_continues_while_the_models_of_later_jobs_are_lost(tmp_path: Path) -> None:
+    """A strategy restarts a device again and again, and each of its models is lost."""
     lost = [down(2 + number, 1 + number, 0.25, dropped=True) for number in range(4)]
     first, *rest = split(tmp_path, [down(1, 0, 0.5), *lost, trained(1), up(1, 0, 0.75)])["a"]
     assert rest == [RecordedJob(downloads=[RecordedTransfer(0.25, True)])] * 4
@@ -194,14 +194,14 @@ def test_work_goes_on_while_the_models_of_several_jobs_after_it_are_lost(tmp_pat
     )
 
 
-def test_work_is_thrown_away_for_a_model_that_replaced_others_on_their_way(tmp_path: Path) -> None:
-    """Nobody tells of a download that was replaced by the next before it was there."""
+def test_work_is_abandoned_for_a_model_that_replaced_others_in_transfer(tmp_path: Path) -> None:
+    """A download that the next one replaced before it ended is not reported."""
     first, *rest = split(tmp_path, [down(1, 0, 0.5), down(6, 5, 0.25), abandoned(1, steps=2, seconds=1.0)])["a"]
     assert rest == [RecordedJob()] * 4 + [RecordedJob(downloads=[RecordedTransfer(0.25, False)])]
     assert first == RecordedJob(downloads=[RecordedTransfer(0.5, False)])
 
 
-def test_a_job_of_which_the_trace_tells_nothing_is_empty(tmp_path: Path) -> None:
+def test_a_job_without_events_is_empty(tmp_path: Path) -> None:
     jobs = split(tmp_path, [down(1, 0, 0.5), down(4, 3, 0.25)])["a"]
     assert jobs == [
         RecordedJob(downloads=[RecordedTransfer(0.5, False)]),
@@ -211,11 +211,11 @@ def test_a_job_of_which_the_trace_tells_nothing_is_empty(tmp_path: Path) -> None
     ]
 
 
-def test_computing_of_a_ticket_whose_download_was_not_told_belongs_to_no_job(tmp_path: Path) -> None:
+def test_computing_for_a_ticket_without_a_download_belongs_to_no_job(tmp_path: Path) -> None:
     assert split(tmp_path, [trained(7), abandoned(8, 1, 1.0), suspended(9, 1, 1.0)])["a"] == []
 
 
-def test_each_device_has_a_file_of_its_own(tmp_path: Path) -> None:
+def test_each_device_has_its_own_file(tmp_path: Path) -> None:
     events = [down(1, 0, 0.5), down(2, 0, 0.25, device="b"), trained(2, device="b"), trained(1, obtained=1.0)]
     found = split(tmp_path, events, "a", "b")
     assert found == {
@@ -224,7 +224,7 @@ def test_each_device_has_a_file_of_its_own(tmp_path: Path) -> None:
     }
 
 
-def test_a_device_that_nobody_asked_for_leaves_no_file(tmp_path: Path) -> None:
+def test_a_device_that_is_not_requested_has_no_file(tmp_path: Path) -> None:
     events = [down(1, 0, 0.5), down(2, 0, 0.25, device="stranger"), trained(2, device="stranger")]
     assert split(tmp_path, events) == {"a": [RecordedJob(downloads=[RecordedTransfer(0.5, False)])]}
     assert [path.name for path in tmp_path.iterdir()] == ["0.jobs"]
@@ -235,7 +235,7 @@ def test_a_device_that_never_had_a_job_has_an_empty_recording(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("count", [63, 64, 65, 200])
-def test_however_many_jobs_there_are_they_are_read_back_in_order(tmp_path: Path, count: int) -> None:
+def test_any_number_of_jobs_is_read_back_in_order(tmp_path: Path, count: int) -> None:
     events: list[trace.Event] = []
     for job in range(count):
         events += [down(job + 1, job, job / 8), trained(job + 1, steps=1, obtained=job + 1.0), up(job + 1, job, 0.5)]
@@ -247,12 +247,12 @@ def test_however_many_jobs_there_are_they_are_read_back_in_order(tmp_path: Path,
     ]
 
 
-def test_a_split_begins_its_files_anew(tmp_path: Path) -> None:
+def test_a_split_overwrites_its_files(tmp_path: Path) -> None:
     split(tmp_path, [down(1, 0, 0.5), down(2, 1, 0.5)])
     assert len(split(tmp_path, [down(1, 0, 0.25)])["a"]) == 1
 
 
-# ---- a timetable out of a recording
+# ---- a fault timetable from a recording
 
 CHANCE = SeededTimetable(seed=1, device=0, download_drop=0.5, upload_drop=0.5, suspend=1.0, suspend_max=4.0)
 JOBS = [
@@ -260,7 +260,7 @@ JOBS = [
         downloads=[RecordedTransfer(0.5, True), RecordedTransfer(0.25, False)],
         uploads=[RecordedTransfer(1.0, True), RecordedTransfer(0.75, False)],
         step_seconds=0.125,
-        hung=RecordedSuspension(3, 1.5),
+        suspension=RecordedSuspension(3, 1.5),
     ),
     RecordedJob(downloads=[RecordedTransfer(2.0, False)], uploads=[RecordedTransfer(3.0, False)], step_seconds=4.0),
     RecordedJob(downloads=[RecordedTransfer(5.0, False)], step_seconds=6.0),  # the recorded run ended
@@ -276,7 +276,7 @@ def fate(seconds: float, *, dropped: bool = False) -> TransferFate:
     return TransferFate(dropped=dropped, delay_noise=0.0, rate_noise=0.0, seconds=seconds)
 
 
-def test_a_recorded_job_meets_what_it_met() -> None:
+def test_a_recorded_job_is_repeated_exactly() -> None:
     table = recorded()
     assert [table.download(0, 0), table.download(0, 1)] == [fate(0.5, dropped=True), fate(0.25)]
     assert [table.upload(0, 0), table.upload(0, 1)] == [fate(1.0, dropped=True), fate(0.75)]
@@ -284,13 +284,13 @@ def test_a_recorded_job_meets_what_it_met() -> None:
     assert table.step_seconds(0) == 0.125
 
 
-def test_a_job_that_did_not_hang_does_not_hang_whatever_chance_says() -> None:
+def test_a_job_recorded_without_a_suspension_has_none() -> None:
     assert CHANCE.suspension(1) is not None
     assert recorded().suspension(1) is None
 
 
 @pytest.mark.parametrize("attempt", [2, 3, 10])
-def test_an_attempt_more_than_were_recorded_is_as_long_as_the_last_and_gets_through(attempt: int) -> None:
+def test_an_attempt_beyond_the_recorded_ones_takes_as_long_as_the_last_and_is_not_lost(attempt: int) -> None:
     assert recorded().download(0, attempt) == fate(0.25)
     assert recorded().upload(0, attempt) == fate(0.75)
     lost = RecordedJob(downloads=[RecordedTransfer(0.5, True)], uploads=[RecordedTransfer(1.5, True)])
@@ -298,26 +298,26 @@ def test_an_attempt_more_than_were_recorded_is_as_long_as_the_last_and_gets_thro
     assert recorded(jobs=[lost]).upload(0, attempt) == fate(1.5)
 
 
-def test_the_upload_of_a_job_that_was_cut_off_is_left_to_chance() -> None:
+def test_the_upload_of_a_job_that_was_cut_off_is_drawn() -> None:
     table = recorded()
     assert [table.upload(2, attempt) for attempt in range(9)] == [CHANCE.upload(2, attempt) for attempt in range(9)]
     assert table.download(2, 0) == fate(5.0)
 
 
-def test_the_download_of_a_job_of_which_the_trace_tells_nothing_is_left_to_chance() -> None:
+def test_the_download_of_a_job_without_events_is_drawn() -> None:
     jobs = [RecordedJob()] * 9
     table = recorded(jobs=jobs)
     assert [table.download(job, 0) for job in range(9)] == [CHANCE.download(job, 0) for job in range(9)]
     assert table.step_seconds(0) is None
 
 
-def test_computing_that_was_cut_off_is_as_in_the_job_before() -> None:
-    """Else it would take what the profile says of samples, which is another figure for each number of local steps."""
+def test_computing_that_was_cut_off_is_as_in_the_previous_job() -> None:
+    """Otherwise it would take the seconds of the profile, which depend on the number of local steps."""
     jobs = [RecordedJob(), RecordedJob(step_seconds=0.5), RecordedJob(), RecordedJob(), RecordedJob(step_seconds=2.0)]
     assert [recorded(jobs=jobs).step_seconds(job) for job in range(6)] == [None, 0.5, 0.5, 0.5, 2.0, None]
 
 
-def test_a_recording_that_loops_begins_anew() -> None:
+def test_a_recording_with_a_loop_starts_again() -> None:
     table = recorded("loop")
     for job in range(12):
         assert table.download(job, 0) == table.download(job % 3, 0)
@@ -326,14 +326,14 @@ def test_a_recording_that_loops_begins_anew() -> None:
     assert table.upload(4, 0) == table.upload(1, 0) == fate(3.0)
 
 
-def test_what_a_loop_leaves_to_chance_is_drawn_anew_in_each_turn() -> None:
+def test_each_repetition_of_a_loop_has_its_own_draws() -> None:
     table = recorded("loop")
-    turns = range(2, 60, 3)
-    assert [table.upload(job, 0) for job in turns] == [CHANCE.upload(job, 0) for job in turns]
-    assert len({table.upload(job, 0) for job in turns}) == len(turns)
+    repeated = range(2, 60, 3)
+    assert [table.upload(job, 0) for job in repeated] == [CHANCE.upload(job, 0) for job in repeated]
+    assert len({table.upload(job, 0) for job in repeated}) == len(repeated)
 
 
-def test_a_recording_that_is_resampled_gives_out_whole_jobs() -> None:
+def test_resampling_draws_whole_jobs() -> None:
     table = recorded("resample")
     drawn = []
     for job in range(3, 203):
@@ -346,12 +346,12 @@ def test_a_recording_that_is_resampled_gives_out_whole_jobs() -> None:
     assert all(45 <= drawn.count(place) <= 88 for place in range(3))
 
 
-def test_a_recording_that_is_resampled_is_met_as_it_is_first() -> None:
+def test_resampling_begins_after_the_recording() -> None:
     table = recorded("resample")
     assert [table.step_seconds(job) for job in range(3)] == [0.125, 4.0, 6.0]
 
 
-def test_what_is_drawn_does_not_hang_on_what_was_asked_before() -> None:
+def test_draws_do_not_depend_on_earlier_queries() -> None:
     def all_of(table: RecordedTimetable, address: tuple[int, int]) -> tuple[object, ...]:
         job, _ = address
         return table.download(*address), table.upload(*address), table.suspension(job), table.step_seconds(job)
@@ -371,7 +371,7 @@ def test_devices_and_seeds_draw_their_own_jobs() -> None:
 
 
 @pytest.mark.parametrize(("end", "jobs"), [("stop", JOBS), ("loop", []), ("resample", []), ("stop", [])])
-def test_behind_its_end_or_where_it_is_empty_a_recording_leaves_everything_to_chance(end: str, jobs: Recording) -> None:
+def test_after_its_end_or_without_jobs_a_recording_is_replaced_by_draws(end: str, jobs: Recording) -> None:
     table = recorded(end, jobs)
     for job, attempt in ADDRESSES:
         assert table.download(job, attempt) == CHANCE.download(job, attempt)
@@ -381,11 +381,11 @@ def test_behind_its_end_or_where_it_is_empty_a_recording_leaves_everything_to_ch
 
 
 @pytest.mark.parametrize(("steps", "after"), [(10, 3), (4, 3), (3, 2), (2, 1), (1, 0)])
-def test_a_job_of_fewer_steps_hangs_before_its_last_at_the_latest(steps: int, after: int) -> None:
+def test_a_job_with_fewer_steps_is_suspended_before_its_last_step_at_the_latest(steps: int, after: int) -> None:
     assert PlannedSuspension(at=0.0, seconds=1.5, steps=3).after(steps) == after
 
 
-def test_a_job_that_begins_anew_when_the_run_is_resumed_is_what_it_was_then() -> None:
+def test_a_job_that_starts_again_in_a_resumed_run_is_recorded_as_it_was_then() -> None:
     resumed = trace.Resumed(t=1.0, version=0, undone=0, dilation=1.0, started="")
     events = [
         down(1, 0, 0.5),

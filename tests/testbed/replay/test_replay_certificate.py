@@ -1,4 +1,4 @@
-"""The replay certificate, by hand; and what a user reads of it."""
+"""The replay certificate, calculated by hand, and its text on the terminal."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from testbed.profile.schema import Direction, Replay
 from testbed.replay import replay_certificate
 from testbed.replay.replay_certificate import Observed, compare, in_order, observe
 from testbed.runs.run_folder import RunFolder
-from tests.testbed.cli.test_terminal import lines_of
 from tests.testbed.examples import device_spec
 from tests.testbed.replay.test_recording import abandoned, down, suspended, trained, up
 from tests.testbed.replay.test_replay_setup import HEADER, arrived, joined, recorded, stopped
+from tests.testbed.runs.test_summary_text import lines_of
 
 # ---- order
 
@@ -49,18 +49,18 @@ def arrivals(text: str) -> list[tuple[str, int]]:
         ("a", "a", 1.0),
     ],
 )
-def test_the_share_in_order_is_that_of_the_longest_run_in_the_recorded_order(
+def test_the_share_in_order_is_that_of_the_longest_increasing_subsequence(
     before: str, after: str, share: float
 ) -> None:
     assert in_order(arrivals(before), arrivals(after)) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(("before", "after"), [("", ""), ("abc", ""), ("", "abc"), ("abc", "xyz")])
-def test_where_nothing_arrived_in_both_runs_there_is_no_share(before: str, after: str) -> None:
+def test_without_common_arrivals_there_is_no_share(before: str, after: str) -> None:
     assert in_order(arrivals(before), arrivals(after)) is None
 
 
-# ---- what jobs met
+# ---- delays and losses of jobs
 
 RECORDED = (
     HEADER,
@@ -80,7 +80,7 @@ RECORDED = (
 )
 
 
-def test_of_a_recorded_run_transfers_and_suspensions_are_as_they_were_due_and_computing_is_per_step() -> None:
+def test_a_recorded_run_counts_transfers_and_suspensions_as_due_and_computing_per_step() -> None:
     found = observe(RECORDED, {"a": "a", "b": "b"})
     assert found.seconds == {
         ("download", "a", 0, 0): 0.5,
@@ -95,25 +95,25 @@ def test_of_a_recorded_run_transfers_and_suspensions_are_as_they_were_due_and_co
     assert (found.arrivals, found.staleness, found.model) == ([("a", 0), ("b", 0)], [0, 1], "cafe")
 
 
-def test_of_the_replay_they_are_as_they_were_obtained() -> None:
+def test_a_replay_counts_them_as_obtained() -> None:
     found = observe(RECORDED).seconds
     assert found["download", "a", 0, 0] == 0.75
     assert found["suspension", "a", 0, 0] == 1.625
     assert found["upload", "a", 0, 0] == 0.75
 
 
-def test_recorded_devices_go_by_the_name_of_who_replays_them_and_the_others_are_left_out() -> None:
+def test_recorded_devices_get_the_names_of_the_replaying_ones_and_others_are_left_out() -> None:
     found = observe(RECORDED, {"b": "z"})
     assert {name for _, name, _, _ in found.seconds} == {"z"}
     assert (found.arrivals, found.staleness, found.model) == ([("z", 0)], [1], "cafe")
 
 
-def test_that_a_device_was_away_is_not_compared_job_by_job() -> None:
+def test_absences_are_not_compared_by_job() -> None:
     events = [msgspec.structs.replace(down(1, 0, 2.5), absent=2.0), suspended(1, 2, 4.0, away=True)]
     assert observe(events, {"a": "a"}).seconds == {("download", "a", 0, 0): 0.5}
 
 
-def test_work_that_was_thrown_away_is_not_compared() -> None:
+def test_abandoned_work_is_not_compared() -> None:
     assert list(observe([down(1, 0, 0.5), abandoned(1, 2, 1.0)]).seconds) == [("download", "a", 0, 0)]
 
 
@@ -187,7 +187,7 @@ def test_the_figures_of_a_certificate_are_right() -> None:
     }
 
 
-def test_a_replay_that_met_everything_again_is_off_by_nothing() -> None:
+def test_an_exact_replay_has_no_errors() -> None:
     found = compare(observe(RECORDED, {"a": "a", "b": "b"}), observe(RECORDED, {"a": "a", "b": "b"}))
     assert found["delays"]["all"] == figures(8, 0.0, 0.0, 0.0)
     assert (found["beyond_the_recording"], found["arrivals"], found["arrivals_in_order"]) == (0, 2, 1.0)
@@ -212,9 +212,7 @@ def test_models_are_the_same_or_not_or_one_is_not_known(before: str, after: str,
         ([0, 1], [1, 0], False),
     ],
 )
-def test_a_sequence_of_stalenesses_is_the_same_from_beginning_to_end(
-    before: list[int], after: list[int], same: bool
-) -> None:
+def test_sequences_of_staleness_are_compared_as_a_whole(before: list[int], after: list[int], same: bool) -> None:
     assert compare(Observed(staleness=before), Observed(staleness=after))["same_staleness"] is same
 
 
@@ -236,7 +234,7 @@ def test_a_replay_of_nothing_has_a_certificate_too() -> None:
         ({"same_versions": False}, "number of versions"),
     ],
 )
-def test_a_strict_replay_is_the_recorded_run_or_says_in_what_it_is_not(
+def test_a_strict_replay_equals_the_recorded_run_or_its_differences_are_named(
     changes: dict[str, Any], departure: str | None
 ) -> None:
     same = dict.fromkeys(("same_arrivals", "same_staleness", "same_losses", "same_versions", "same_model"), True)
@@ -247,7 +245,7 @@ def test_a_strict_replay_is_the_recorded_run_or_says_in_what_it_is_not(
 # ---- from one trace and the other
 
 
-def test_a_certificate_says_what_was_replayed_how_and_is_a_function_of_the_two_traces(tmp_path: Path) -> None:
+def test_a_certificate_names_trace_and_mode_and_follows_from_the_two_traces(tmp_path: Path) -> None:
     run = recorded(tmp_path, RECORDED)
     replayed = Replay(trace=str(run), mode="strict", end="stop", use="obtained", devices="order")
     again = [
@@ -272,8 +270,8 @@ def test_a_certificate_says_what_was_replayed_how_and_is_a_function_of_the_two_t
     assert certificate["delays"]["computing"] == figures(1, 0.25, 0.25, 0.25)
 
 
-def test_computing_is_compared_with_what_was_to_be_met_again(tmp_path: Path) -> None:
-    """Of the recorded 2 s that were asked for 3 were obtained; the replay wanted the 2 s, and got them."""
+def test_computing_is_compared_with_the_seconds_that_the_replay_uses(tmp_path: Path) -> None:
+    """The recorded run asked for 2 s and obtained 3 s; the replay asked for 2 s and obtained them."""
     run = recorded(tmp_path, [HEADER, joined("a"), down(1, 0, 0.5), trained(1, steps=4, asked=2.0, obtained=3.0)])
     again = [HEADER, joined("a"), down(1, 0, 0.5), trained(1, steps=4, asked=2.0, obtained=2.0)]
     off = {
@@ -283,7 +281,7 @@ def test_computing_is_compared_with_what_was_to_be_met_again(tmp_path: Path) -> 
     assert off == {"asked": figures(1, 0.0, 0.0, 0.0), "obtained": figures(1, 1.0, 1.0, 1.0)}
 
 
-def test_a_recording_that_has_vanished_meanwhile_costs_the_certificate_and_nothing_else(tmp_path: Path) -> None:
+def test_without_its_recording_a_replay_only_lacks_the_certificate(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "runs", RECORDED)
     summary = folder.write_results([device_spec("a"), device_spec("b")], Replay(trace=str(tmp_path / "gone")))
     assert "there is no such run folder" in summary["replay"]["problem"]
@@ -328,7 +326,7 @@ def test_a_replay_that_did_not_begin_has_results_too(tmp_path: Path) -> None:
 def test_a_replay_is_not_judged_by_the_loss_and_the_delay_of_the_profile(
     tmp_path: Path, mode: str, loss: str, causality: str
 ) -> None:
-    """Every transfer was lost, and took less than the profile's delay: that is what was recorded."""
+    """Every recorded transfer was lost and took less than the delay of the profile."""
     header = msgspec.structs.replace(HEADER, replay=mode)
     lost = [down(1, 0, 0.5, attempt=attempt, dropped=True) for attempt in range(40)]
     folder = folder_of(tmp_path, [header, joined("a"), *lost, stopped(9.0)])
@@ -338,7 +336,7 @@ def test_a_replay_is_not_judged_by_the_loss_and_the_delay_of_the_profile(
     assert (verdicts["loss"], verdicts["causality"]) == (loss, causality)
 
 
-# ---- what a user reads
+# ---- on the terminal
 
 
 def certificate(**changes: Any) -> dict[str, Any]:
@@ -363,7 +361,7 @@ def certificate(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def test_a_replay_says_how_near_it_came() -> None:
+def test_a_replay_shows_how_exact_it_was() -> None:
     assert lines_of(replay=certificate()) == [
         "replay (strict) of runs/first/trace.jsonl:",
         "  12 delays off by p50 0.0000 ms, p99 12.5 ms; 3 beyond the recording (loop)",
@@ -381,16 +379,16 @@ def test_a_replay_says_how_near_it_came() -> None:
         ({"arrivals_in_order": 1.0}, "100.0% of 8 in the recorded order"),
     ],
 )
-def test_a_replay_that_differs_says_in_what(changes: dict[str, Any], fragment: str) -> None:
+def test_a_replay_shows_its_differences(changes: dict[str, Any], fragment: str) -> None:
     assert fragment in lines_of(replay=certificate(**changes))[-1]
 
 
-def test_a_replay_without_delays_to_compare_says_nothing_of_them() -> None:
+def test_a_replay_without_common_delays_shows_none() -> None:
     lines = lines_of(replay=certificate(delays={"all": None}))
     assert [line.split()[0] for line in lines] == ["replay", "arrivals:"]
 
 
-def test_arrivals_that_were_not_recorded_are_not_said_to_be_in_the_recorded_order() -> None:
-    """Of four, two are behind the end of the recording: nobody can say where they belong."""
+def test_arrivals_that_were_not_recorded_do_not_count_as_in_order() -> None:
+    """Two of the four came after the end of the recording: their order is unknown."""
     found = compare(Observed(arrivals=arrivals("ab")), Observed(arrivals=arrivals("abab")))
     assert "100.0% of 2 in the recorded order" in lines_of(replay=certificate() | found)[-1]

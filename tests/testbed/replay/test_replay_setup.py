@@ -1,4 +1,4 @@
-"""Before a replay: which trace, who meets whose recording, whose turn is when, and what is refused."""
+"""Preparing a replay: its trace, the pairing of devices, the order of arrivals, and what is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from testbed.analysis import trace_reading
-from testbed.cli import main
+from testbed.cli import execution, main
 from testbed.common.errors import ProfileError, UserError
 from testbed.emulation.recorded import (
     PreparedReplay,
@@ -95,7 +95,7 @@ BY_2 = [
 
 
 def recorded(folder: Path, events: Sequence[trace.Event] = EVENTS) -> Path:
-    """A run folder with such a trace."""
+    """A run folder with a trace of these events."""
     run = folder / "recorded"
     run.mkdir(exist_ok=True)
     writer = TraceWriter(run / "trace.jsonl")
@@ -131,15 +131,18 @@ def jobs_of(prepared: PreparedReplay) -> dict[str, Recording]:
 # ---- what is prepared
 
 
-def test_each_device_has_its_recording_and_each_arrival_its_turn(tmp_path: Path) -> None:
+def test_each_device_has_its_recording_and_arrivals_are_in_order(tmp_path: Path) -> None:
     prepared = prepare(tmp_path, recorded(tmp_path))
     assert jobs_of(prepared) == {"host-1": [BY_1], "host-2": BY_2}
     assert prepared.jobs == {"host-1": 1, "host-2": 2}
-    assert read_arrivals(Path(prepared.turns)) == [RecordedArrival("host-2", 2, 1.5), RecordedArrival("host-1", 1, 2.5)]
+    assert read_arrivals(Path(prepared.arrivals)) == [
+        RecordedArrival("host-2", 2, 1.5),
+        RecordedArrival("host-1", 1, 2.5),
+    ]
     assert prepared.wakes == 3
 
 
-def test_computing_is_what_the_profile_wants_of_the_recording(tmp_path: Path) -> None:
+def test_the_profile_chooses_asked_or_obtained_computing(tmp_path: Path) -> None:
     prepared = prepare(tmp_path, recorded(tmp_path), use="asked")  # 2 s for 4 steps, in both
     assert [jobs[0].step_seconds for jobs in jobs_of(prepared).values()] == [0.5, 0.5]
 
@@ -163,14 +166,14 @@ def test_a_folder_without_a_trace_is_refused(tmp_path: Path, name: str) -> None:
         trace_reading.file_of(tmp_path / name)
 
 
-def test_a_run_that_was_killed_can_be_replayed_as_far_as_it_came(tmp_path: Path) -> None:
-    """The last line is torn, and nobody wrote the end."""
+def test_a_run_that_was_killed_can_be_replayed_up_to_its_last_event(tmp_path: Path) -> None:
+    """Its last line is torn, and it has no end."""
     run = recorded(tmp_path)
     lines = (run / "trace.jsonl").read_bytes().splitlines(keepends=True)
     (run / "trace.jsonl").write_bytes(b"".join(lines[:-2]) + lines[-2][:20])
     prepared = prepare(tmp_path, run)
     assert jobs_of(prepared) == {"host-1": [BY_1], "host-2": BY_2[:1]}
-    assert len(read_arrivals(Path(prepared.turns))) == 2
+    assert len(read_arrivals(Path(prepared.arrivals))) == 2
     assert prepared.wakes == 0
 
 
@@ -188,7 +191,7 @@ def test_a_trace_without_a_header_is_refused(tmp_path: Path, events: Sequence[tr
     assert "line 1: no header comes before it" in line or "has no header; it is not the trace of a run that" in line
 
 
-def test_a_stranger_who_was_refused_before_the_run_began_does_not_make_its_trace_unfit(tmp_path: Path) -> None:
+def test_a_refusal_before_the_header_is_accepted(tmp_path: Path) -> None:
     stranger = trace.Refusal(t=0.0, peer="stranger", reason="unknown device")
     prepared = prepare(tmp_path, recorded(tmp_path, [stranger, *EVENTS]))
     assert prepared.jobs == {"host-1": 1, "host-2": 2}
@@ -200,20 +203,20 @@ def test_the_final_model_is_no_job(tmp_path: Path) -> None:
     assert prepare(tmp_path, run).jobs == {"host-1": 1, "host-2": 2}
 
 
-def test_a_turn_knows_when_its_computing_was(tmp_path: Path) -> None:
-    """A rule may reckon with it, and another late step must not change what it does."""
+def test_a_recorded_arrival_has_the_moments_of_its_computing(tmp_path: Path) -> None:
+    """A strategy may use them, and a step that is late in the replay must not change its decisions."""
     timed = msgspec.structs.replace(arrived("host-1", 2.75), started=1.0, finished=2.5)
     prepared = prepare(tmp_path, recorded(tmp_path, [*EVENTS[:-1], timed, stopped(9.0)]))
-    assert read_arrivals(Path(prepared.turns))[-1] == RecordedArrival("host-1", 1, 2.75, 1.0, 2.5)
+    assert read_arrivals(Path(prepared.arrivals))[-1] == RecordedArrival("host-1", 1, 2.75, 1.0, 2.5)
 
 
-def test_an_update_that_was_not_fit_has_a_turn_and_one_that_the_rule_rejected_has_no_second(tmp_path: Path) -> None:
+def test_an_invalid_update_is_a_recorded_arrival_and_a_rejected_one_is_recorded_once(tmp_path: Path) -> None:
     rejected = [trace.Rejected(t=2.75, device="host-1", ticket=ticket, reason="no") for ticket in (1, 7)]
     prepared = prepare(tmp_path, recorded(tmp_path, [*EVENTS[:-1], *rejected, EVENTS[-1]]))
-    assert [turn.ticket for turn in read_arrivals(Path(prepared.turns))] == [2, 1, 7]
+    assert [arrival.ticket for arrival in read_arrivals(Path(prepared.arrivals))] == [2, 1, 7]
 
 
-def test_a_device_is_away_when_it_was(tmp_path: Path) -> None:
+def test_a_device_is_absent_when_it_was_in_the_recording(tmp_path: Path) -> None:
     events = [suspended(1, 0, seconds, "host-1", away=True, t=t) for t, seconds in ((1.125, 1.0), (2.625, 0.5))]
     prepared = prepare(tmp_path, recorded(tmp_path, [*EVENTS[:-1], *events, stopped(8.0)]))
     assert list(prepared.absences) == ["host-1"]
@@ -222,7 +225,7 @@ def test_a_device_is_away_when_it_was(tmp_path: Path) -> None:
     assert list(itertools.islice(away.absences(0.0), 3)) == [(0.0, 1.0), (2.0, 2.5), (8.0, 9.0)]
 
 
-# ---- who meets whose
+# ---- pairing
 
 
 def pairing(folder: Path, devices: Sequence[str], by: str) -> dict[str, str]:
@@ -233,18 +236,18 @@ def test_devices_are_paired_by_name(tmp_path: Path) -> None:
     assert pairing(tmp_path, ["host-2", "host-1"], "name") == {"host-1": "host-1", "host-2": "host-2"}
 
 
-def test_a_recorded_device_that_nobody_asks_for_is_left_out(tmp_path: Path) -> None:
+def test_a_recorded_device_that_is_not_in_the_experiment_is_left_out(tmp_path: Path) -> None:
     run = recorded(tmp_path)
     assert replay_setup.pairing(run / "trace.jsonl", ["host-2"], "name") == {"host-2": "host-2"}
     prepared = prepare(tmp_path, run, fleet=["host-2"])
     assert jobs_of(prepared) == {"host-2": BY_2}
-    assert read_arrivals(Path(prepared.turns)) == [RecordedArrival("host-2", 2, 1.5)]
+    assert read_arrivals(Path(prepared.arrivals)) == [RecordedArrival("host-2", 2, 1.5)]
 
 
 def test_a_recorded_device_that_is_left_over_may_be_refused(tmp_path: Path) -> None:
     run = recorded(tmp_path)
     line = refusal(tmp_path, run, fleet=["host-2"], devices="same")
-    assert "replay.devices is same; nobody meets the recording of host-1 in " in line
+    assert "replay.devices is same; no device repeats the recording of host-1 in " in line
     assert line.endswith("trace.jsonl: pair by name to leave them out")
     assert prepare(tmp_path, run, devices="same").jobs == {"host-1": 1, "host-2": 2}
 
@@ -255,25 +258,25 @@ def test_devices_are_paired_by_the_order_in_which_they_joined(tmp_path: Path) ->
     prepared = prepare(tmp_path, run, fleet=["z-1", "a-1"], devices="order")
     assert jobs_of(prepared) == {"z-1": [BY_1], "a-1": BY_2}
     assert prepared.jobs == {"z-1": 1, "a-1": 2}
-    assert read_arrivals(Path(prepared.turns)) == [RecordedArrival("a-1", 2, 1.5), RecordedArrival("z-1", 1, 2.5)]
+    assert read_arrivals(Path(prepared.arrivals)) == [RecordedArrival("a-1", 2, 1.5), RecordedArrival("z-1", 1, 2.5)]
 
 
-def test_fewer_devices_than_were_recorded_meet_the_first_ones(tmp_path: Path) -> None:
+def test_fewer_devices_than_recorded_repeat_the_first_ones(tmp_path: Path) -> None:
     assert pairing(tmp_path, ["z-1"], "order") == {"host-1": "z-1"}
 
 
-def test_a_device_that_was_not_recorded_is_refused_with_a_way_out(tmp_path: Path) -> None:
+def test_a_device_that_was_not_recorded_is_refused_with_a_remedy(tmp_path: Path) -> None:
     line = refusal(tmp_path, recorded(tmp_path), fleet=["host-1", "host-3"])
     assert "replay.devices is name; " in line
     assert line.endswith("has no host-3 (it has: host-1, host-2): pair by order instead")
 
 
-def test_more_devices_than_were_recorded_are_not_told_to_pair_by_order(tmp_path: Path) -> None:
+def test_pairing_by_order_is_not_proposed_for_too_many_devices(tmp_path: Path) -> None:
     line = refusal(tmp_path, recorded(tmp_path), fleet=["host-1", "host-2", "host-3"])
-    assert line.endswith("has no host-3 (it has: host-1, host-2): take 2 devices or fewer")
+    assert line.endswith("has no host-3 (it has: host-1, host-2): use 2 devices or fewer")
 
 
-def test_of_many_recorded_devices_the_first_are_named(tmp_path: Path) -> None:
+def test_the_first_of_many_recorded_devices_are_named(tmp_path: Path) -> None:
     events = [HEADER, *(joined(f"rpi4-{number}") for number in range(1, 12))]
     line = refusal(tmp_path, recorded(tmp_path, events))
     assert "has no host-1 (it has: rpi4-1, rpi4-2, rpi4-3, rpi4-4, rpi4-5, rpi4-6, rpi4-7, rpi4-8 …)" in line
@@ -282,7 +285,7 @@ def test_of_many_recorded_devices_the_first_are_named(tmp_path: Path) -> None:
 def test_more_devices_than_were_recorded_are_refused(tmp_path: Path) -> None:
     line = refusal(tmp_path, recorded(tmp_path), fleet=["a-1", "a-2", "a-3"], devices="order")
     assert "replay.devices is order; " in line
-    assert line.endswith("has 2 devices, the experiment 3: take fewer, or pair by name")
+    assert line.endswith("has 2 devices, the experiment 3: use fewer devices, or pair by name")
 
 
 # ---- strict
@@ -292,23 +295,21 @@ def test_more_devices_than_were_recorded_are_refused(tmp_path: Path) -> None:
     ("override", "problem"),
     [("strategy=fedavg", "strategy is 'fedavg', but"), ("seed=8", "seed is 8, but")],
 )
-def test_a_strict_replay_needs_the_rule_and_the_seed_that_were_recorded(
-    tmp_path: Path, override: str, problem: str
-) -> None:
+def test_a_strict_replay_needs_the_recorded_strategy_and_seed(tmp_path: Path, override: str, problem: str) -> None:
     run = recorded(tmp_path)
     line = refusal(tmp_path, run, override, mode="strict")
     assert problem in line
-    assert line.endswith("strict repeats what was recorded: take mode schedule")
+    assert line.endswith("strict repeats what was recorded: use mode schedule")
     assert prepare(tmp_path, run, override, mode="schedule").jobs == {"host-1": 1, "host-2": 2}
 
 
 def strictly(folder: Path, *events: trace.Event, parameters: dict[str, Any] | None = None) -> Path:
-    """A run whose header tells the parameters of the rule."""
+    """A run whose header has the parameters of the strategy."""
     given = profile_loader.load(write_profile(folder, PROFILE)).strategy_parameters | (parameters or {})
     return recorded(folder, [msgspec.structs.replace(HEADER, parameters=given), *(events or EVENTS[1:])])
 
 
-def test_a_strict_replay_of_the_same_rule_is_prepared(tmp_path: Path) -> None:
+def test_a_strict_replay_of_the_same_strategy_is_prepared(tmp_path: Path) -> None:
     assert prepare(tmp_path, strictly(tmp_path), mode="strict").jobs == {"host-1": 1, "host-2": 2}
 
 
@@ -319,7 +320,7 @@ def test_a_strict_replay_needs_the_parameters_that_were_recorded(tmp_path: Path)
 
 
 def test_a_strict_replay_by_order_needs_names_that_sort_alike(tmp_path: Path) -> None:
-    """Rules go through devices by name."""
+    """Strategies iterate over devices by name."""
     run = strictly(tmp_path)
     line = refusal(tmp_path, run, fleet=["z-1", "a-1"], mode="strict", devices="order")
     assert "devices is ['z-1', 'a-1'], but" in line
@@ -339,13 +340,13 @@ def test_a_strict_replay_needs_all_devices_that_were_recorded(tmp_path: Path) ->
         trace.Lost(t=2.75, device="host-2", ticket=3, reason="its upload was given up"),
     ],
 )
-def test_a_strict_replay_refuses_a_run_that_somebody_left_or_came_back_to(tmp_path: Path, event: trace.Event) -> None:
+def test_a_strict_replay_refuses_a_run_that_a_device_left_or_rejoined(tmp_path: Path, event: trace.Event) -> None:
     run = strictly(tmp_path, *EVENTS[1:-1], event, EVENTS[-1])
-    with pytest.raises(ProfileError, match=r"replay\.mode is strict, but in .* host-2 left, .*: take mode schedule"):
+    with pytest.raises(ProfileError, match=r"replay\.mode is strict, but in .* host-2 left, .*: use mode schedule"):
         prepare(tmp_path, run, mode="strict")
 
 
-def test_a_run_that_somebody_left_can_be_replayed_by_its_schedule(tmp_path: Path) -> None:
+def test_a_run_that_a_device_left_can_be_replayed_by_schedule(tmp_path: Path) -> None:
     left = trace.Left(t=2.75, device="host-2", reason="silent")
     run = strictly(tmp_path, *EVENTS[1:-1], left, EVENTS[-1])
     assert prepare(tmp_path, run).jobs == {"host-1": 1, "host-2": 2}
@@ -354,12 +355,12 @@ def test_a_run_that_somebody_left_can_be_replayed_by_its_schedule(tmp_path: Path
 # ---- profiles
 
 
-def test_nothing_is_replayed_unless_somebody_asks_for_it(tmp_path: Path) -> None:
+def test_nothing_is_replayed_by_default(tmp_path: Path) -> None:
     assert profile_loader.load(write_profile(tmp_path, PROFILE)).replay == Replay()
     assert Replay().trace is None
 
 
-def test_the_place_of_a_trace_is_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_of_a_trace_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = recorded(tmp_path)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -389,7 +390,7 @@ def wrong(folder: Path, *overrides: str, text: str = PROFILE) -> str:
 
 
 @pytest.mark.parametrize("name", ["nowhere", "a" * 300], ids=["absent", "too long for any file"])
-def test_a_trace_that_is_not_there_is_refused_before_anything_is_started(tmp_path: Path, name: str) -> None:
+def test_a_missing_trace_is_refused_before_a_process_starts(tmp_path: Path, name: str) -> None:
     line = wrong(tmp_path, f"replay.trace={name}")
     assert f"replay.trace is '{name}'; there is no such run folder or trace" in line
 
@@ -400,14 +401,14 @@ def test_a_quota_cannot_keep_recorded_times(tmp_path: Path, throttle: str) -> No
     fleet = f'devices=[{{ profile = "rpi4" }}, {{ name = "a", profile = {slow} }}]'
     profile_loader.load(write_profile(tmp_path, PROFILE), [fleet])
     line = wrong(tmp_path, f"replay.trace={recorded(tmp_path)}", fleet)
-    assert f"devices[1].profile.throttle is '{throttle}'; a quota keeps no recorded times" in line
+    assert f"devices[1].profile.throttle is '{throttle}'; a quota cannot meet recorded times" in line
 
 
-def test_a_strict_replay_cannot_give_uploads_up_and_a_schedule_can(tmp_path: Path) -> None:
+def test_a_strict_replay_cannot_give_up_uploads_and_a_schedule_replay_can(tmp_path: Path) -> None:
     run = recorded(tmp_path)
     group = 'devices=[{ profile = "host" }, { profile = "host", on_drop = "give_up" }]'
     line = wrong(tmp_path, f'replay={{trace = "{run}", mode = "strict"}}', group)
-    assert "devices[1].on_drop is give_up; a strict replay knows the order of arrivals only" in line
+    assert "devices[1].on_drop is give_up; a strict replay knows only the order of arrivals" in line
     profile_loader.load(write_profile(tmp_path, PROFILE), [f"replay.trace={run}", group])
 
 
@@ -415,9 +416,7 @@ def test_a_strict_replay_cannot_give_uploads_up_and_a_schedule_can(tmp_path: Pat
     ("key", "known"),
     [("mode", "schedule"), ("end", "resample"), ("use", "obtained"), ("devices", "order")],
 )
-def test_a_word_that_a_replay_does_not_know_is_refused_with_those_it_knows(
-    tmp_path: Path, key: str, known: str
-) -> None:
+def test_an_unknown_word_for_a_replay_is_refused_with_the_known_ones(tmp_path: Path, key: str, known: str) -> None:
     line = wrong(tmp_path, f"replay.trace={recorded(tmp_path)}", f"replay.{key}=sometimes")
     assert f"replay.{key} is 'sometimes'" in line
     assert known in line
@@ -453,7 +452,7 @@ def test_a_mode_without_a_trace_is_refused(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.usefixtures("own_import_path")
 def test_trace_and_mode_may_be_given_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Experiment] = []
-    monkeypatch.setattr(main, "_run", lambda options: asked.append(main._experiment(options)) or 0)
+    monkeypatch.setattr(execution, "execute", lambda this: asked.append(this.experiment) or 0)
     run = recorded(tmp_path)
     words = ["run", str(write_profile(tmp_path, PROFILE)), "--replay", str(run), "--replay-mode", "strict"]
     assert main.main(words) == 0

@@ -1,4 +1,4 @@
-"""Runs for reports: a small one with a little of everything, worked out by hand, and large ones that are made up."""
+"""Runs for reports: a small one with every kind of event, by hand, and large generated ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.benchmarks.traces import synthetic
 from tests.testbed.analysis import histories
 
 NASTY = "</script><script>alert(1)</script>"
-"""What a name would be that wants to run in the page."""
+"""A device name that tries to run as a script in the page."""
 
 HEADER = trace.Header(
     t=0.0,
@@ -116,7 +116,7 @@ stop = { seconds = 8, target_accuracy = 0.75 }
 
 
 def write(folder: Path, events: Iterable[Event] = SMALL, *, beside: bool = False, name: str = "trace.jsonl") -> Path:
-    """The trace of a run, and the other files of its folder if they are wanted."""
+    """Write the trace of a run and, on request, the other files of its folder."""
     folder.mkdir(parents=True, exist_ok=True)
     writer = trace.TraceWriter(folder / name)
     for event in events:

@@ -1,4 +1,4 @@
-"""Figures: which there are, what they say, and that they stay small and mind their place in a page."""
+"""Figures: their number, their texts, their size, and their place in a page."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def texts(picture: ReportFigure) -> list[str]:
     return [element.text or "" for element in root.iter("text")]
 
 
-# ---- which there are
+# ---- existence
 
 
 def test_every_figure_in_its_order(small: dict[str, tuple[ReportFigure, str]]) -> None:
     assert list(small) == EVERY
 
 
-def test_a_rule_that_plans_rounds_has_a_figure_of_the_time_that_it_used(tmp_path: Path) -> None:
+def test_a_strategy_that_plans_rounds_has_a_figure_of_its_time_usage(tmp_path: Path) -> None:
     plan = trace.Planned(
         t=0.0, version=0, devices=["a"], shares=[1.0], remaining=[0.0], seconds=1.0, queue=0.0, spent=0.0, budget=8.0
     )
@@ -81,7 +81,7 @@ def test_a_rule_that_plans_rounds_has_a_figure_of_the_time_that_it_used(tmp_path
         "seconds so far ÷ T_max",
     ]
     assert figures["round-latency"].gist == "3.5 s on average, 4 s at most."
-    assert figures["time-usage"].gist.startswith("38 % of the time budget was used up after 2 rounds.")
+    assert figures["time-usage"].gist.startswith("38 % of the time budget was used after 2 rounds.")
 
 
 def test_each_metric_has_a_figure_and_a_harmless_name(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_run_in_which_nothing_was_scored_has_all_but_learning(tmp_path: Path) 
     assert list(drawn(tmp_path, events)) == EVERY[1:]
 
 
-def test_a_run_that_only_began_has_none_and_says_why(tmp_path: Path) -> None:
+def test_a_run_that_only_began_has_no_figures_and_notes_instead(tmp_path: Path) -> None:
     found = sections.draw(gather(write(tmp_path, [HEADER])))
     assert not [picture for section in found for picture in section.pictures]
     assert {section.title: section.note for section in found} == {
@@ -106,7 +106,7 @@ def test_a_run_that_only_began_has_none_and_says_why(tmp_path: Path) -> None:
         "Staleness": "No update became part of a version.",
         "Energy": "No device has a power model, so there are no joules.",
         "Contribution and local loss": "No update arrived.",
-        "Versions": "No version came to be.",
+        "Versions": "No version was made.",
     }
 
 
@@ -118,10 +118,10 @@ def test_only_devices_with_a_power_model_are_in_figures_of_joules(tmp_path: Path
     found = drawn(tmp_path, without_power(SMALL, "b"))
     assert "a" in texts(found["energy"])
     assert "b" not in texts(found["energy"])
-    assert "waste" not in found  # b wasted something, but nobody knows how much
+    assert "waste" not in found  # b wasted an unknown amount
 
 
-# ---- what they say
+# ---- texts
 
 
 def test_gists(small: dict[str, tuple[ReportFigure, str]]) -> None:
@@ -136,18 +136,18 @@ def test_gists(small: dict[str, tuple[ReportFigure, str]]) -> None:
         "for updates that became part of no version, most of it because they were unfinished."
     )
     assert gists["contribution"].startswith(
-        "Jain 0.500 (1: all the same), Gini 0.500 (0: all the same); most by a, 100 %"
+        "Jain 0.500 (1: all are equal), Gini 0.500 (0: all are equal); most by a, 100 %"
     )
     assert gists["latency"].startswith("3.5 s on average over 2 versions, 4 s at most.")
     assert "proxy" in gists["energy"]
 
 
-def test_the_timeline_has_a_lane_for_each_device_that_tells_its_name(
+def test_the_timeline_has_a_lane_for_each_device_with_its_name(
     small: dict[str, tuple[ReportFigure, str]],
 ) -> None:
     timeline, svg = small["timeline"]
     root = ElementTree.fromstring(svg)
-    lanes = [element for element in root.iter("g") if element.get("class") == "told"]
+    lanes = [element for element in root.iter("g") if element.get("class") == "hint"]
     assert [lane.get("id") for lane in lanes] == ["timeline-lane-0", "timeline-lane-1"]
     assert [lane.findtext("title") for lane in lanes] == [
         "a: idle 12 %, download 19 %, computing 50 %, upload 19 %",
@@ -162,13 +162,13 @@ def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_name_without_glyphs_is_text_and_no_warning(tmp_path: Path) -> None:
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with style.style():
             timeline = drawn(tmp_path / "run", renamed(SMALL, a="手机"))["timeline"]
             assert "手机" in texts(timeline)
             style.save(timeline, tmp_path)
-    assert told == []
+    assert warned == []
 
 
 def test_a_control_character_leaves_every_file_whole(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_control_character_leaves_every_file_whole(tmp_path: Path) -> None:
     ElementTree.parse(style.save(timeline, tmp_path)[0])
 
 
-def test_staleness_of_a_synchronous_rule_has_room_and_whole_numbers(
+def test_staleness_of_a_synchronous_strategy_is_visible_with_integer_ticks(
     small: dict[str, tuple[ReportFigure, str]],
 ) -> None:
     over_time, distribution = (small[name][0].figure.axes[0] for name in ("staleness", "staleness-distribution"))
@@ -197,13 +197,13 @@ def test_a_long_name_is_cut_in_its_middle(tmp_path: Path) -> None:
 # ---- in a page
 
 
-def test_a_figure_takes_the_ink_of_the_page(small: dict[str, tuple[ReportFigure, str]]) -> None:
+def test_a_figure_uses_the_text_colour_of_the_page(small: dict[str, tuple[ReportFigure, str]]) -> None:
     for _, svg in small.values():
         assert INK not in svg
         assert "currentColor" in svg
 
 
-def test_parts_of_figures_have_different_names_and_all_references_are_met(
+def test_ids_in_figures_are_unique_and_all_references_resolve(
     small: dict[str, tuple[ReportFigure, str]],
 ) -> None:
     every: list[str] = []
@@ -227,7 +227,7 @@ def test_a_nasty_name_is_text(tmp_path: Path) -> None:
         assert "<script" not in inline_svg.svg(picture)
 
 
-def test_a_figure_is_described_for_those_who_do_not_see_it(small: dict[str, tuple[ReportFigure, str]]) -> None:
+def test_a_figure_has_a_description_for_screen_readers(small: dict[str, tuple[ReportFigure, str]]) -> None:
     for picture, svg in small.values():
         assert ElementTree.fromstring(svg).get("aria-label") == f"{picture.title}. {picture.gist}"
 
@@ -251,19 +251,19 @@ def test_a_users_own_settings_of_matplotlib_do_not_matter(
         assert inline_svg.svg(drawn(tmp_path, SMALL)["accuracy"]) == small["accuracy"][1]
 
 
-def test_settings_are_put_back() -> None:
+def test_settings_are_restored() -> None:
     with mpl.rc_context({"lines.linewidth": 9.0}):
         with style.style():
             assert mpl.rcParams["lines.linewidth"] == 1.5
         assert mpl.rcParams["lines.linewidth"] == 9.0
 
 
-# ---- however much happened
+# ---- long runs
 
 
 def test_figures_of_500_devices_stay_small_with_one_lane_each(tmp_path: Path) -> None:
     found = drawn(tmp_path, list(large(500, 30.0)))
-    assert len(found["timeline"].titles) == 500
+    assert len(found["timeline"].hints) == 500
     sizes = {name: len(inline_svg.svg(picture)) for name, picture in found.items()}
     assert sizes["timeline"] < 2_000_000
     assert max(size for name, size in sizes.items() if name != "timeline") < 500_000
@@ -281,5 +281,5 @@ def test_hundreds_of_versions_are_ticks_and_thousands_are_not(tmp_path: Path) ->
     assert "version" not in texts(drawn(tmp_path / "many", run(401))["timeline"])
 
 
-def test_a_run_that_ended_at_once_is_no_trouble(tmp_path: Path) -> None:
+def test_a_run_of_no_seconds_has_figures(tmp_path: Path) -> None:
     assert list(drawn(tmp_path, [HEADER, histories.joined("a"), histories.stopped(0.0)])) == ["timeline", "energy"]

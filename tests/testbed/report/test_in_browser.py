@@ -1,4 +1,4 @@
-"""The page as a browser shows it: on a desk and on a phone, by day and by night, and on paper."""
+"""The page in a browser: on a large screen and a phone, in light and dark mode, and printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.testbed.report.examples import NASTY, SMALL, large, renamed, write
 
 _LETTERS = """Math.min(...[...document.querySelectorAll("figure svg text")].map(text =>
     parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a))"""
-"""Height of the smallest letters in figures, in pixels."""
+"""Minimum height of text in figures, in pixels."""
 _WIDTH = "document.documentElement.scrollWidth"
 
 
@@ -29,8 +29,8 @@ def clean(page: Page) -> Page:
     return page
 
 
-def test_key_figures_certificate_and_lanes_are_there(report: Path) -> None:
-    lanes = "[...document.querySelectorAll('#timeline .told title')].map(title => title.textContent.split(':')[0])"
+def test_key_figures_certificate_and_lanes_are_on_the_page(report: Path) -> None:
+    lanes = "[...document.querySelectorAll('#timeline .hint title')].map(title => title.textContent.split(':')[0])"
     shown = "[...document.querySelectorAll('#timeline svg text')].map(text => text.textContent)"
     images = "[...document.querySelectorAll('#timeline image')].map(image => image.getBoundingClientRect().width > 500)"
     page = clean(open_page(report, expressions=[lanes, shown, images]))
@@ -55,13 +55,13 @@ def test_the_page_is_as_wide_as_the_screen_and_its_letters_are_legible(report: P
     assert page.answers[1] >= 9.5
 
 
-def test_on_a_phone_wide_things_scroll_within_themselves(report: Path) -> None:
+def test_wide_parts_scroll_separately_on_a_phone(report: Path) -> None:
     boxes = "[...document.querySelectorAll('.scroll')].map(box => [box.scrollWidth > box.clientWidth, box.tabIndex])"
     assert clean(open_page(report, width=390, expressions=[boxes])).answers == [[[True, 0], [True, 0]]]
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_figures_have_the_ink_of_the_page(report: Path, dark: bool) -> None:
+def test_figures_have_the_text_colour_of_the_page(report: Path, dark: bool) -> None:
     inks = """(() => {
         const colour = (element, key) => getComputedStyle(element)[key];
         return [colour(document.body, "backgroundColor"), colour(document.body, "color"),
@@ -72,13 +72,13 @@ def test_figures_have_the_ink_of_the_page(report: Path, dark: bool) -> None:
     assert figure == ink != paper
 
 
-def test_on_paper_it_is_light_and_as_wide_as_the_paper(report: Path) -> None:
+def test_the_printed_page_is_light_and_fits_the_paper(report: Path) -> None:
     light = "getComputedStyle(document.body).backgroundColor"
     page = clean(open_page(report, width=720, dark=True, media="print", expressions=[light, _WIDTH]))
     assert page.answers == ["rgb(255, 255, 255)", 720]
 
 
-def test_a_heading_sorts_devices_and_says_so(report: Path) -> None:
+def test_a_heading_sorts_devices_and_shows_the_direction(report: Path) -> None:
     page = clean(open_page(report, expressions=[*pressed("device", 2), *pressed("applied", 2), *pressed("energy", 1)]))
     assert page.answers == [
         ["ascending", ["rpi4-9", "rpi4-10"]],
@@ -111,7 +111,7 @@ def test_a_nasty_name_does_not_run(tmp_path: Path) -> None:
 
 def test_100_devices_have_a_lane_each(tmp_path: Path) -> None:
     [out] = report_command.write(write(tmp_path, large(100, 60.0)), tmp_path / "report.html")
-    lanes = "document.querySelectorAll('#timeline .told').length"
+    lanes = "document.querySelectorAll('#timeline .hint').length"
     page = clean(
         open_page(out, width=390, expressions=[lanes, _WIDTH, "document.querySelectorAll('#fleet tbody tr').length"])
     )

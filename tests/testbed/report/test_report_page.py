@@ -1,4 +1,4 @@
-"""The page as text: what it says, what it leaves out, and that nobody's name is a part of it."""
+"""The page as text: its contents, what it leaves out, and that no name becomes markup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VOID = ("meta", "link", "br", "hr", "img", "input")
 
 
 class Read(HTMLParser):
-    """Elements, identifiers, scripts and addresses; and whether every element that was opened is closed."""
+    """Collects elements, ids, scripts and addresses, and checks that every element is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ def page(folder: Path, events: list[Event] | None = None, *, beside: bool = Fals
 
 
 def said(text: str) -> str:
-    """Without tags, in one line."""
+    """The text of a page without tags, in one line."""
     return " ".join(html.unescape(re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", text, flags=re.S)).split())
 
 
@@ -88,7 +88,7 @@ def test_the_page_is_in_order(whole: str) -> None:
         "Contribution and local loss",
         "Versions",
         "Devices",
-        "What it was made of",
+        "Profile, packages and host",
     ]
 
 
@@ -130,19 +130,19 @@ def test_the_certificate_of_a_replay(whole: str) -> None:
     assert "computing 2 1 ms 2 ms 3 ms" in text
 
 
-def test_profile_and_packages_are_folded_away(whole: str) -> None:
+def test_profile_and_packages_are_folded(whole: str) -> None:
     assert whole.count("<details>") == 3
     text = said(whole)
     assert 'task = { name = "digits", model = "small-cnn" }' in text
     assert "torch 2.13.0" in text
     assert "a processor, 2 cores, 8 GB" in text
-    assert "Where the watts of the energy proxy come from by hand" in text
+    assert "Sources of the watts in the energy proxy by hand" in text
 
 
-# ---- what is missing
+# ---- missing parts
 
 
-def test_a_bare_trace_says_what_is_not_beside_it(tmp_path: Path) -> None:
+def test_the_page_of_a_bare_trace_names_the_missing_files(tmp_path: Path) -> None:
     text = said(page(tmp_path))
     assert "fidelity: not certified" in text
     assert "Not certified: there is no fidelity.json beside the trace" in text
@@ -154,19 +154,19 @@ def test_a_bare_trace_says_what_is_not_beside_it(tmp_path: Path) -> None:
 
 def test_a_replay_without_its_certificate_says_so(tmp_path: Path) -> None:
     header = msgspec.structs.replace(HEADER, replay="schedule")
-    assert "This run was a replay (schedule); no replay.json that can be read" in said(
+    assert "This run was a replay (schedule); there is no readable replay.json" in said(
         page(tmp_path, [header, *SMALL[1:]])
     )
 
 
-def test_a_killed_run_has_a_banner_and_all_there_is(tmp_path: Path) -> None:
+def test_a_killed_run_has_a_banner_and_all_known_figures(tmp_path: Path) -> None:
     path = write(tmp_path, SMALL[:-1])
     path.write_bytes(path.read_bytes() + b'{"kind":"arri')
     [out] = report_command.write(path, tmp_path / "report.html")
     text = said(out.read_text(encoding="utf-8"))
-    assert "This is not a whole run." in text
+    assert "This run is incomplete." in text
     assert f"line {len(SMALL)}: is torn, as a crash leaves it" in text
-    assert "The trace has no end: the run goes on, or was killed. It is shown up to second 7.0." in text
+    assert "The trace has no end: the run continues or was killed. It is shown up to second 7.0." in text
     assert "final accuracy 0.750" in text
 
 
@@ -183,7 +183,7 @@ def test_a_fleet_without_power_models_has_no_joules(tmp_path: Path) -> None:
     assert re.search(r"\d J\b", text) is None
 
 
-def test_measures_of_rounds_are_said_to_be_those_of_their_paper(tmp_path: Path, whole: str) -> None:
+def test_measures_of_rounds_name_their_paper(tmp_path: Path, whole: str) -> None:
     ended = trace.Round(t=7.0, number=1, devices=["a", "b"], seconds=[2.0, 3.0])
     text = said(page(tmp_path, [*SMALL[:-1], ended, SMALL[-1]]))
     assert "rounds 1 Σ(max − min) 1.0 s E_proxy 50 J Σ P·τ of the rounds" in text
@@ -218,7 +218,7 @@ def test_a_nasty_name_is_text_wherever_it_stands(tmp_path: Path) -> None:
     assert len(read.ids) == len(set(read.ids))
 
 
-def test_control_characters_in_names_are_no_trouble(tmp_path: Path) -> None:
+def test_control_characters_in_names_are_accepted(tmp_path: Path) -> None:
     odd = "a\x00\x07\x1b[31m\ufffe\n\tz"
     header = msgspec.structs.replace(HEADER, name=odd, parameters={odd: odd})
     scored = trace.Scored(t=7.5, version=2, made=7.0, metrics={odd: 0.5})
@@ -228,7 +228,7 @@ def test_control_characters_in_names_are_no_trouble(tmp_path: Path) -> None:
     assert Read(text).open == []
 
 
-# ---- however much happened
+# ---- long runs
 
 
 def test_the_page_of_100_devices_over_10_minutes_is_small(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where an interrupted run had come to, and what has to be undone before it goes on."""
+"""Resuming an interrupted run: its checkpoint, and the events that are undone before it continues."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run_folder(folder: Path, trace: bytes = BEFORE + AFTER, *, notes: dict[str, 
     write_profile(folder, MINIMAL, "profile.toml")
     (folder / "trace.jsonl").write_bytes(trace)
     saved = {"t": "12.5", "version": "7", "trace_bytes": str(len(BEFORE))} if notes is None else notes
-    statefile.draft([], ()).write(folder / checkpoint.CHECKPOINT, saved)
+    statefile.draft([], ()).write(folder / checkpoint.CHECKPOINT, {"format": checkpoint.FORMAT} | saved)
     return folder
 
 
@@ -42,20 +42,20 @@ def test_a_checkpoint_says_how_far_the_run_was(tmp_path: Path) -> None:
     assert (found.at, found.version, found.trace_bytes) == (12.5, 7, len(BEFORE))
 
 
-def test_what_came_after_it_is_set_aside(tmp_path: Path) -> None:
+def test_events_after_the_checkpoint_are_moved_to_another_file(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
     assert rollback.roll_back(folder, checkpoint.saved(folder).trace_bytes) == 2
     assert (folder / "trace.jsonl").read_bytes() == BEFORE
     assert (folder / "undone-1.jsonl").read_bytes() == AFTER
 
 
-def test_nothing_is_set_aside_where_nothing_came_after_it(tmp_path: Path) -> None:
+def test_without_later_events_no_file_is_made(tmp_path: Path) -> None:
     folder = run_folder(tmp_path, BEFORE)
     assert rollback.roll_back(folder, checkpoint.saved(folder).trace_bytes) == 0
     assert not list(folder.glob("undone*"))
 
 
-def test_what_was_undone_before_is_not_overwritten(tmp_path: Path) -> None:
+def test_events_that_were_undone_before_are_not_overwritten(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
     saved = checkpoint.saved(folder)
     rollback.roll_back(folder, saved.trace_bytes)
@@ -74,7 +74,7 @@ def test_a_trace_that_was_packed_is_unpacked(tmp_path: Path) -> None:
     assert not (folder / "trace.jsonl.gz").exists()
 
 
-def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is no run folder; name one"):
         resuming.check_folder(tmp_path)
 
@@ -86,13 +86,13 @@ def test_a_run_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("notes", [{}, {"t": "x", "version": "1", "trace_bytes": "1"}])
-def test_a_checkpoint_that_says_nothing_is_refused(notes: dict[str, str], tmp_path: Path) -> None:
+def test_a_checkpoint_without_readable_notes_is_refused(notes: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         checkpoint.saved(run_folder(tmp_path, notes=notes))
 
 
 def test_a_trace_that_is_too_short_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is shorter than it was at the checkpoint"):
+    with pytest.raises(UserError, match="is shorter than at the checkpoint"):
         checkpoint.saved(run_folder(tmp_path, BEFORE[:-3]))
 
 
@@ -106,12 +106,12 @@ FULL = stopped("the trace could not be written: No space left on device")
 
 
 @pytest.mark.parametrize("end", [b"", stopped("interrupted"), FULL, b'{"kind":"stop'])
-def test_a_run_that_was_interrupted_or_killed_may_go_on(end: bytes, tmp_path: Path) -> None:
+def test_a_run_that_was_interrupted_or_killed_may_be_resumed(end: bytes, tmp_path: Path) -> None:
     folder = run_folder(tmp_path, BEFORE + AFTER + end)
     resuming.check(folder, profile_loader.load(folder / "profile.toml"), checkpoint.saved(folder))
 
 
-def test_a_run_that_has_ended_goes_on_only_if_it_is_to_last_longer(tmp_path: Path) -> None:
+def test_a_run_that_has_ended_is_resumed_only_with_a_later_end(tmp_path: Path) -> None:
     folder = run_folder(tmp_path, BEFORE + stopped("12.5 seconds are over"))
     saved = checkpoint.saved(folder)
     for seconds in (12.5, 10.0):
@@ -121,15 +121,15 @@ def test_a_run_that_has_ended_goes_on_only_if_it_is_to_last_longer(tmp_path: Pat
     resuming.check(folder, profile_loader.load(folder / "profile.toml", [], {"stop.seconds": 20.0}), saved)
 
 
-def test_a_run_does_not_go_back(tmp_path: Path) -> None:
+def test_a_run_cannot_be_resumed_with_an_earlier_end(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
-    with pytest.raises(UserError, match=r"has come to 12\.5 s already; --seconds must be above"):
+    with pytest.raises(UserError, match=r"has already reached 12\.5 s; --seconds must be above"):
         resuming.check(
             folder, profile_loader.load(folder / "profile.toml", [], {"stop.seconds": 5.0}), checkpoint.saved(folder)
         )
 
 
-def test_a_run_that_ended_by_anything_else_does_not_go_on(tmp_path: Path) -> None:
+def test_a_run_that_ended_for_another_reason_is_not_resumed(tmp_path: Path) -> None:
     folder = run_folder(tmp_path, BEFORE + stopped("version 7 is reached"))
     experiment = profile_loader.load(folder / "profile.toml", [], {"stop.seconds": 600.0})
     with pytest.raises(UserError, match=r"has ended \(version 7 is reached\); there is nothing left"):
@@ -137,14 +137,14 @@ def test_a_run_that_ended_by_anything_else_does_not_go_on(tmp_path: Path) -> Non
     assert not resuming.is_possible(folder, experiment)
 
 
-def test_where_the_profile_was_is_remembered(tmp_path: Path) -> None:
+def test_the_path_of_the_profile_is_stored(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
     assert resuming.source(folder) == folder / "profile.toml"
     (folder / "meta.json").write_text(json.dumps({"profile": "/somewhere/mine.toml"}))
     assert resuming.source(folder) == Path("/somewhere/mine.toml")
 
 
-def test_whom_the_script_had_killed_is_dead() -> None:
+def test_devices_that_the_script_killed_are_dead() -> None:
     def scripted(*events: tuple[float, str]) -> tuple[ScriptedEvent, ...]:
         return tuple(ScriptedEvent(at=at, device="*", do=do) for at, do in events)
 
@@ -165,10 +165,10 @@ def test_two_processes_do_not_run_in_one_folder(tmp_path: Path) -> None:
         RunFolder(folder.path)
 
 
-def test_the_command_line_tells_in_one_line_what_cannot_be_resumed(
+def test_the_command_line_refuses_a_missing_folder_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["resume", str(tmp_path / "nothing")]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("error: ")
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1

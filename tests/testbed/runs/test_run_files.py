@@ -1,4 +1,4 @@
-"""What lies beside a trace: all of it, none of it, and files that somebody has spoilt."""
+"""The files beside a trace: all of them, none of them, and broken ones."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from testbed.runs.run_files import RunFiles
 from tests.testbed.report.examples import write
 
 
-def looked(trace: Path) -> tuple[RunFiles, list[str]]:
+def read(trace: Path) -> tuple[RunFiles, list[str]]:
     notes: list[str] = []
     return run_files.read(trace, notes.append), notes
 
 
-def test_everything_is_found(tmp_path: Path) -> None:
-    found, notes = looked(write(tmp_path, beside=True))
+def test_all_files_are_read(tmp_path: Path) -> None:
+    found, notes = read(write(tmp_path, beside=True))
     assert found.fidelity is not None
     assert found.replayed is not None
     assert found.meta is not None
@@ -33,65 +33,65 @@ def test_everything_is_found(tmp_path: Path) -> None:
     assert (found.host_energy, notes) == (None, [])
 
 
-def test_a_trace_alone_is_no_trouble(tmp_path: Path) -> None:
-    assert looked(write(tmp_path)) == (RunFiles(), [])
+def test_a_trace_without_other_files_is_accepted(tmp_path: Path) -> None:
+    assert read(write(tmp_path)) == (RunFiles(), [])
 
 
 def test_files_beside_a_trace_of_another_name_are_not_its_own(tmp_path: Path) -> None:
     write(tmp_path, beside=True)
-    assert looked(write(tmp_path, name="downloaded.jsonl")) == (RunFiles(), [])
+    assert read(write(tmp_path, name="downloaded.jsonl")) == (RunFiles(), [])
 
 
-def test_what_the_host_measured_is_in_the_summary(tmp_path: Path) -> None:
+def test_the_energy_of_the_host_is_read_from_the_summary(tmp_path: Path) -> None:
     trace = write(tmp_path)
     energy = {"joules": {"package-0": 12.5}, "seconds": 8.0, "what": "measured"}
     (tmp_path / "summary.json").write_text(json.dumps({"name": "demo", "host_energy": energy}), encoding="utf-8")
-    found, notes = looked(trace)
+    found, notes = read(trace)
     assert found.host_energy is not None
     assert (found.host_energy.joules, notes) == ({"package-0": 12.5}, [])
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"verdict": 3}', "\x00", '{"a":' * 5000])
 @pytest.mark.parametrize("name", ["fidelity.json", "replay.json"])
-def test_a_spoilt_certificate_is_told_and_left_out(tmp_path: Path, name: str, text: str) -> None:
+def test_a_broken_certificate_is_reported_and_left_out(tmp_path: Path, name: str, text: str) -> None:
     trace = write(tmp_path, beside=True)
     (tmp_path / name).write_text(text, encoding="utf-8")
-    found, notes = looked(trace)
+    found, notes = read(trace)
     assert (found.fidelity is None) == (name == "fidelity.json")
     assert (found.replayed is None) == (name == "replay.json")
-    assert [note.startswith(f"{name} cannot be read, and is left out: ") for note in notes] == [True]
+    assert [note.startswith(f"{name} cannot be read and is left out: ") for note in notes] == [True]
 
 
-def test_a_spoilt_profile_is_shown_as_it_is(tmp_path: Path) -> None:
+def test_a_broken_profile_is_shown_as_text(tmp_path: Path) -> None:
     trace = write(tmp_path, beside=True)
     (tmp_path / "profile.toml").write_text("name = ", encoding="utf-8")
-    found, notes = looked(trace)
+    found, notes = read(trace)
     assert (found.profile, found.task, found.target, len(notes)) == ("name = ", "", None, 1)
 
 
 @pytest.mark.parametrize("text", ["task = 3", "task = {}", "stop = 1", 'stop = { target_accuracy = "high" }'])
-def test_a_profile_of_another_kind_is_told(tmp_path: Path, text: str) -> None:
+def test_a_profile_of_another_kind_is_reported(tmp_path: Path, text: str) -> None:
     trace = write(tmp_path)
     (tmp_path / "profile.toml").write_text(text, encoding="utf-8")
-    found, notes = looked(trace)
+    found, notes = read(trace)
     assert (found.task, len(notes)) == ("", 1)
 
 
-def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_reported(tmp_path: Path) -> None:
     trace = write(tmp_path)
     (tmp_path / "profile.toml").write_bytes(b"\xff\xfe")
-    assert len(looked(trace)[1]) == 2  # nothing to show, and nothing to tell apart
+    assert len(read(trace)[1]) == 2  # nothing to show, and nothing to tell apart
 
 
-@pytest.mark.parametrize(("task", "told"), [('"mine:Task"', "mine:Task"), ('{ name = "digits" }', "digits")])
-def test_a_task_is_told_in_one_line(tmp_path: Path, task: str, told: str) -> None:
+@pytest.mark.parametrize(("task", "described"), [('"mine:Task"', "mine:Task"), ('{ name = "digits" }', "digits")])
+def test_a_task_is_described_in_one_line(tmp_path: Path, task: str, described: str) -> None:
     trace = write(tmp_path)
     (tmp_path / "profile.toml").write_text(f"task = {task}", encoding="utf-8")
-    assert looked(trace) == (RunFiles(profile=f"task = {task}", task=told), [])
+    assert read(trace) == (RunFiles(profile=f"task = {task}", task=described), [])
 
 
-def test_the_split_of_a_task_is_told_in_words(tmp_path: Path) -> None:
+def test_the_split_of_a_task_is_part_of_its_description(tmp_path: Path) -> None:
     text = 'task = { name = "digits", split = { name = "dirichlet", alpha = 0.1 } }'
     trace = write(tmp_path, beside=True)
     (tmp_path / "profile.toml").write_text(text, encoding="utf-8")
-    assert looked(trace)[0].task == "digits (split dirichlet (alpha 0.1))"
+    assert read(trace)[0].task == "digits (split dirichlet (alpha 0.1))"

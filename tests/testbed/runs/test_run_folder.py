@@ -1,4 +1,4 @@
-"""The run folder: its name, its files, and what happens where it cannot be made."""
+"""The run folder: its name, its files, and errors if it cannot be created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from testbed.cli import run_command
+from testbed.cli import execution
 from testbed.common.errors import UserError
 from testbed.history import trace
 from testbed.history.events.run_events import PROCESS_ENDED
@@ -28,7 +28,7 @@ from tests.testbed.examples import MINIMAL, device_spec, write_profile
 MOMENT = datetime(2024, 1, 2, 3, 4, 5)
 
 
-def test_a_run_folder_is_called_after_run_and_moment(tmp_path: Path) -> None:
+def test_the_name_of_a_run_folder_has_the_experiment_and_the_moment(tmp_path: Path) -> None:
     folder = RunFolder.new(tmp_path / "deep" / "down", "demo", MOMENT)
     assert folder.path == tmp_path / "deep" / "down" / "demo-20240102-030405"
     assert (folder.path / "logs").is_dir()
@@ -120,7 +120,7 @@ def test_a_run_without_a_trace_has_results_too(tmp_path: Path) -> None:
     assert rows(folder.path / "metrics.csv") == []
 
 
-def test_logs_with_nothing_in_them_are_removed(tmp_path: Path) -> None:
+def test_empty_logs_are_removed(tmp_path: Path) -> None:
     folder = RunFolder.new(tmp_path, "demo", MOMENT)
     for name, text in (("quiet", ""), ("loud", "a problem")):
         (folder.path / "logs" / f"{name}.log").write_text(text)
@@ -128,7 +128,7 @@ def test_logs_with_nothing_in_them_are_removed(tmp_path: Path) -> None:
     assert os.listdir(folder.path / "logs") == ["loud.log"]
 
 
-def test_what_a_run_was_made_of_is_recorded(tmp_path: Path) -> None:
+def test_versions_host_and_plan_of_a_run_are_recorded(tmp_path: Path) -> None:
     experiment = profile_loader.load(write_profile(tmp_path, f"seed = 5\n{MINIMAL}"))
     folder = RunFolder.new(tmp_path, "demo", MOMENT)
     step = StepTime(samples=32, seconds=0.002, alone=0.0015, slow=0.003)
@@ -161,23 +161,23 @@ def test_results_that_cannot_be_written_are_named_and_the_others_are_there(
     assert folder.unwritten == dict.fromkeys(("versions.csv", "summary.json"), "Is a directory")
     assert (folder.path / "devices.csv").is_file()
     assert not (folder.path / "summary.json").exists()
-    assert run_command._own_up(folder) == 1
-    told = capsys.readouterr().err
-    assert told.startswith(
+    assert execution.report_unwritten(folder) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(
         f"error: {folder.path}: versions.csv, summary.json cannot be written: Is a directory; make room"
     )
-    assert told.endswith(f"run_testbed.py report {folder.path} makes a page of it\n")
+    assert error.endswith(f"run_testbed.py report {folder.path} makes a page of it\n")
 
 
-def test_a_profile_that_cannot_be_written_is_refused_before_anybody_is_started(tmp_path: Path) -> None:
+def test_a_profile_that_cannot_be_written_is_refused_before_a_process_starts(tmp_path: Path) -> None:
     experiment = profile_loader.load(write_profile(tmp_path, MINIMAL))
     folder = RunFolder.new(tmp_path / "runs", "demo", MOMENT)
     (folder.path / "profile.toml.new").mkdir()
-    with pytest.raises(UserError, match="cannot be written to: Is a directory; make room, or choose another folder"):
+    with pytest.raises(UserError, match="cannot be written to: Is a directory; free some space, or choose"):
         folder.write_profile(experiment)
 
 
-def test_a_life_that_nobody_asked_for_is_a_restart_and_a_return_is_none(tmp_path: Path) -> None:
+def test_an_unplanned_new_process_is_a_restart_and_a_scripted_rejoin_is_not(tmp_path: Path) -> None:
     folder = RunFolder.new(tmp_path, "demo", MOMENT)
     writer = TraceWriter(folder.trace)
     for event in (
@@ -195,9 +195,7 @@ def test_a_life_that_nobody_asked_for_is_a_restart_and_a_return_is_none(tmp_path
 
 
 @pytest.mark.parametrize(("reason", "restarts"), [("it was silent for too long", 0), (PROCESS_ENDED, 1)])
-def test_in_a_run_that_was_resumed_every_process_is_another_one_and_no_restart(
-    tmp_path: Path, reason: str, restarts: int
-) -> None:
+def test_new_processes_of_a_resumed_run_are_no_restarts(tmp_path: Path, reason: str, restarts: int) -> None:
     folder = RunFolder.new(tmp_path, "demo", MOMENT)
     writer = TraceWriter(folder.trace)
     resumed = trace.Resumed(t=3.0, version=0, undone=0, dilation=1.0, started="")

@@ -1,4 +1,4 @@
-"""``sweep.json``: what a sweep that was ended finds when it goes on."""
+"""``sweep.json``: the state from which an interrupted sweep continues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cells(*names: str, digest: str = "d") -> list[SweepCell]:
 
 
 def finish(store: SweepStore, cell: SweepCell) -> Path:
-    """As if its run had ended well."""
+    """Mark a run as finished without errors."""
     run = store.folder / cell.name / "run"
     run.mkdir(parents=True)
     (run / "trace.jsonl").touch()
@@ -28,7 +28,7 @@ def finish(store: SweepStore, cell: SweepCell) -> Path:
     return run
 
 
-def test_a_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_sweep_continues_where_it_stopped(tmp_path: Path) -> None:
     with opened(tmp_path / "s", cells("a", "b"), COMMAND) as store:
         run = finish(store, store.cells[0])
         store.cells[1].state = RUNNING
@@ -60,7 +60,7 @@ def test_the_words_of_the_new_command_count(tmp_path: Path) -> None:
     [
         (cells("a"), "b is not in this plan"),
         (cells("a", "b", "c"), "it has no c"),
-        (cells("a", "b", digest="e"), "the experiment of a is not the same, a profile or a setting has changed"),
+        (cells("a", "b", digest="e"), "the experiment of a is not the same; a profile or a setting has changed"),
     ],
 )
 def test_another_plan_for_the_same_folder_is_refused(tmp_path: Path, other: list[SweepCell], problem: str) -> None:
@@ -70,7 +70,7 @@ def test_another_plan_for_the_same_folder_is_refused(tmp_path: Path, other: list
     with pytest.raises(UserError) as caught, opened(tmp_path, other, COMMAND):
         pass
     assert str(caught.value) == (
-        f"--out {tmp_path}: holds another sweep: {problem}; choose another folder, or go on with its own command"
+        f"--out {tmp_path}: contains another sweep: {problem}; choose another folder, or repeat its own command"
         " (run_testbed.py sweep 'my profile.toml')"
     )
     assert (tmp_path / NAME).read_bytes() == before
@@ -79,13 +79,13 @@ def test_another_plan_for_the_same_folder_is_refused(tmp_path: Path, other: list
 def test_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
     with (
         opened(tmp_path, cells("a"), COMMAND),
-        pytest.raises(UserError, match="a sweep is at work there"),
+        pytest.raises(UserError, match="a sweep is running there"),
         opened(tmp_path, cells("a"), COMMAND),
     ):
         pass
 
 
-def test_what_an_attempt_left_is_set_aside_and_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_the_files_of_a_failed_attempt_are_moved_and_nothing_is_overwritten(tmp_path: Path) -> None:
     with opened(tmp_path, cells("a"), COMMAND) as store:
         assert store.set_aside(store.cells[0]) is None
         for number in (1, 2):
@@ -111,13 +111,13 @@ def test_a_crash_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("text", "problem"), [("{", "cannot be read"), ('{"schema":99,"command":[],"cells":[]}', "this version reads 1")]
 )
-def test_a_file_that_is_none_of_ours_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+def test_a_foreign_sweep_file_is_refused(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / NAME).write_text(text)
     with pytest.raises(UserError, match=problem), opened(tmp_path, cells("a"), COMMAND):
         pass
 
 
-def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_exist_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot be written to"), opened(tmp_path / "file" / "s", cells("a"), COMMAND):
         pass

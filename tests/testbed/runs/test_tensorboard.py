@@ -1,4 +1,4 @@
-"""What TensorBoard's own reader finds in the files that are written for it."""
+"""The event files, read by TensorBoard's own reader."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_scores_and_versions_are_read_back_at_their_version_and_at_the_hosts_tim
     }
 
 
-def test_what_is_not_known_is_left_out(tmp_path: Path) -> None:
+def test_unknown_values_are_left_out(tmp_path: Path) -> None:
     joined = histories.joined(watts=None)
     found = written(totals([HEADER, joined, *EVENTS[2:4], histories.stopped(8.0)]), tmp_path / "tensorboard")
     assert set(found) == {"scores/accuracy", "scores/loss", "fleet/bytes"}

@@ -1,4 +1,4 @@
-"""``trace compare``: what became of several runs, and whether they met the same delays."""
+"""``trace compare``: the results of several runs, and whether they met the same delays."""
 
 from __future__ import annotations
 
@@ -16,24 +16,29 @@ from testbed.emulation.recorded import RecordedJob, RecordedSuspension, Recorded
 from testbed.history import trace
 from testbed.history.trace import Event, TraceWriter
 from testbed.trace_tools.job_pairs import TOLERANCE, JobDifference, compare
-from tests.testbed.traces.files import told
+from tests.testbed.traces.files import printed
 
 # ---- jobs
 
 
 def job(
-    *, down: float = 0.5, up: float = 0.75, step: float | None = 0.125, lost: bool = False, hung: float | None = None
+    *,
+    down: float = 0.5,
+    up: float = 0.75,
+    step: float | None = 0.125,
+    lost: bool = False,
+    suspended: float | None = None,
 ) -> RecordedJob:
     return RecordedJob(
         downloads=[RecordedTransfer(down, False)],
         uploads=[RecordedTransfer(up, lost), *([RecordedTransfer(up, False)] if lost else [])],
         step_seconds=step,
-        hung=None if hung is None else RecordedSuspension(1, hung),
+        suspension=None if suspended is None else RecordedSuspension(1, suspended),
     )
 
 
 BEGUN = RecordedJob(downloads=[RecordedTransfer(0.5, False)])
-"""The run was over, or a newer model came."""
+"""A job that the end of the run or a newer model cut off."""
 UNKNOWN = RecordedJob()
 
 
@@ -43,8 +48,8 @@ def first(*runs: Recording) -> JobDifference:
     return found
 
 
-def test_jobs_that_met_the_same_are_equal() -> None:
-    jobs = [job(), job(lost=True), job(hung=0.25)]
+def test_jobs_with_the_same_delays_are_equal() -> None:
+    jobs = [job(), job(lost=True), job(suspended=0.25)]
     pairs = compare("a", [jobs, jobs, jobs])
     assert (pairs.jobs, pairs.first) == (3, None)
     assert pairs.as_row() == {
@@ -69,11 +74,13 @@ def test_only_jobs_that_all_runs_did_count() -> None:
         (job(down=0.25), "download", 0, 0.25),
         (job(up=1.75), "upload", 0, 1.0),
         (job(step=0.25), "computing", 0, 0.125),
-        (job(hung=0.5), "suspension", 0, 0.5),
+        (job(suspended=0.5), "suspension", 0, 0.5),
         (job(lost=True), "upload lost", 0, 1.0),
     ],
 )
-def test_what_differs_is_found_with_its_place(other: RecordedJob, what: str, attempt: int, apart: float) -> None:
+def test_a_difference_is_found_with_its_kind_and_attempt(
+    other: RecordedJob, what: str, attempt: int, apart: float
+) -> None:
     found = first([job(), job()], [job(), other])
     assert (found.job, found.what, found.attempt, found.apart) == (1, what, attempt, apart)
 
@@ -86,31 +93,31 @@ def test_a_later_attempt_is_compared_too() -> None:
     assert (first(one, other).what, first(one, other).attempt) == ("download", 1)
 
 
-def test_the_first_difference_is_what_was_met_first() -> None:
+def test_the_first_difference_is_the_earliest_one() -> None:
     found = first([job(), job(down=1.0), job(step=1.0)], [job(step=0.25, up=9.0), job(), job()])
-    assert (found.job, found.what, found.met) == (0, "computing", (0.125, 0.25))
+    assert (found.job, found.what, found.observed) == (0, "computing", (0.125, 0.25))
 
 
 def test_a_row_has_the_greatest_differences() -> None:
-    row = compare("a", [[job(), job()], [job(up=1.0), job(up=2.0, lost=True, hung=1.0)]]).as_row()
+    row = compare("a", [[job(), job()], [job(up=1.0), job(up=2.0, lost=True, suspended=1.0)]]).as_row()
     assert (row["upload_s"], row["same_drops"], row["same_suspensions"]) == (1.25, False, False)
 
 
-def test_a_job_that_one_run_cut_off_is_compared_as_far_as_it_came() -> None:
-    assert compare("a", [[job(lost=True, hung=0.5)], [BEGUN]]).first is None
+def test_a_job_that_one_run_cut_off_is_compared_up_to_there() -> None:
+    assert compare("a", [[job(lost=True, suspended=0.5)], [BEGUN]]).first is None
     found = first([job()], [BEGUN], [job(up=1.0)])  # the other two went on
-    assert (found.what, found.met) == ("upload", (0.75, None, 1.0))
+    assert (found.what, found.observed) == ("upload", (0.75, None, 1.0))
 
 
-def test_that_a_job_did_not_hang_is_known_when_its_upload_began() -> None:
-    hung = RecordedJob(downloads=[RecordedTransfer(0.5, False)], hung=RecordedSuspension(2, 0.5))
-    assert compare("a", [[hung], [BEGUN]]).first is None
-    assert first([hung], [job()]).what == "suspension"
+def test_a_job_without_a_suspension_is_known_when_its_upload_began() -> None:
+    suspended = RecordedJob(downloads=[RecordedTransfer(0.5, False)], suspension=RecordedSuspension(2, 0.5))
+    assert compare("a", [[suspended], [BEGUN]]).first is None
+    assert first([suspended], [job()]).what == "suspension"
 
 
-def test_where_a_job_hung_may_differ_with_its_steps() -> None:
-    fewer = msgspec.structs.replace(job(hung=0.5), hung=RecordedSuspension(0, 0.5))
-    assert compare("a", [[job(hung=0.5)], [fewer]]).first is None
+def test_the_step_of_a_suspension_may_differ() -> None:
+    fewer = msgspec.structs.replace(job(suspended=0.5), suspension=RecordedSuspension(0, 0.5))
+    assert compare("a", [[job(suspended=0.5)], [fewer]]).first is None
 
 
 def test_rounding_is_no_difference() -> None:
@@ -140,8 +147,8 @@ def header(strategy: str, replay: str = "", seed: int = 7) -> Event:
     )
 
 
-def told_of(device: str, number: int, *, asked: float, obtained: float, up: float, lost: bool) -> Iterator[Event]:
-    """One job of 4 steps: what the device tells, and what becomes of it."""
+def job_events(device: str, number: int, *, asked: float, obtained: float, up: float, lost: bool) -> Iterator[Event]:
+    """The events of one job of 4 steps, up to its version."""
     began, ticket = 3.0 * number, 1 + 2 * number + (device == "b")
     sent: dict[str, Any] = {"device": device, "ticket": ticket, "job": number, "sent": began, "bytes": 16}
     yield trace.Dispatched(t=began, device=device, ticket=ticket, version=number, steps=4)
@@ -168,7 +175,7 @@ def run(
     scores: tuple[float, ...] = (),
     torn: bool = False,
 ) -> Path:
-    """A run folder. Each of its jobs ends a version, of staleness 0, and the n-th is scored with the n-th score."""
+    """A run folder. Each job makes a version, with staleness 0, and the n-th version has the n-th score."""
     folder.mkdir()
     writer = TraceWriter(folder / "trace.jsonl")
     writer.write(header(strategy, replay))
@@ -177,7 +184,7 @@ def run(
     version = 0
     for number in range(jobs):
         for device in devices:
-            for event in told_of(device, number, asked=asked, obtained=obtained, up=up, lost=lost and device == "b"):
+            for event in job_events(device, number, asked=asked, obtained=obtained, up=up, lost=lost and device == "b"):
                 writer.write(event)
         now = 3.0 * number + 2.75
         for device in devices:
@@ -223,31 +230,30 @@ def recorded(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def replayed(tmp_path: Path) -> Path:
-    """It was asked for what the recorded run had obtained, and obtained something else."""
+    """A replay that was asked for the seconds of the recorded run and obtained others."""
     return run(tmp_path / "replayed", "fedbuff", replay="schedule", asked=1.25, obtained=9.0, scores=(0.5, 0.5))
 
 
-def test_a_replay_is_compared_by_what_it_was_asked_for_with_what_the_recorded_run_obtained(
+def test_asked_seconds_of_a_replay_are_compared_with_obtained_ones_of_the_recording(
     recorded: Path, replayed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, table = compared(capsys, recorded, replayed, replayed)
     assert (code, table["equal"], table["jobs"], table["first_difference"]) == (0, True, 4, None)
     assert table["verdict"] == (
-        "equal delays: every one of the 4 jobs that all runs did met the same delays, drops and suspensions"
-        " (within 1e-06 s)"
+        "equal delays: each of the 4 jobs that all runs did met the same delays, drops and suspensions (within 1e-06 s)"
     )
     assert (table["same_devices"], table["notes"]) == (True, [])
     assert [(row["device"], row["jobs"], row["computing_s"]) for row in table["devices"]] == [("a", 2, 0), ("b", 2, 0)]
 
 
-def test_a_replay_of_what_was_asked_for_is_compared_by_that(
+def test_a_replay_of_asked_seconds_is_compared_by_asked_seconds(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = run(tmp_path / "asked", replay="schedule", asked=1.0)
     code, table = compared(capsys, recorded, other)
     assert (code, table["first_difference"]["what"]) == (1, "computing")
     [note] = table["notes"]
-    assert note == "computing of run 1, no replay, is what it obtained; --use asked takes what it was asked for"
+    assert note == "for computing of run 1, no replay, the obtained seconds count; --use asked compares the asked ones"
     assert compared(capsys, recorded, other, "--use", "asked")[0] == 0
 
 
@@ -265,7 +271,7 @@ def test_two_ordinary_runs_may_be_compared(recorded: Path, tmp_path: Path, capsy
         ({"lost": True}, "first: b, job 0, attempt 0 of its upload: lost in run 2, not in run 1"),
     ],
 )
-def test_what_differs_first_is_told_with_by_how_much(
+def test_the_verdict_names_the_first_difference_and_its_size(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], problem: str
 ) -> None:
     other = run(tmp_path / "other", replay="schedule", **({"asked": 1.25} | changes))
@@ -275,9 +281,7 @@ def test_what_differs_first_is_told_with_by_how_much(
     assert table["verdict"] == (f"not equal: {devices} of 2 devices differ (by more than 1e-06 s); {problem}")
 
 
-def test_a_run_has_a_row_with_what_became_of_it(
-    recorded: Path, replayed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_has_a_row_with_its_results(recorded: Path, replayed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = compared(capsys, recorded, replayed)[1]
     assert table["target_accuracy"] == 0.5  # both reached it
     first, second = table["runs"]
@@ -337,11 +341,11 @@ def test_traces_may_be_packed_and_torn(recorded: Path, tmp_path: Path, capsys: p
     lines = len(path.read_bytes().splitlines())
     assert table["notes"] == [
         f"{path}, line {lines}: is torn, as a crash leaves it; it is left out",
-        f"{path}: has no end: the run goes on, or was killed",
+        f"{path}: has no end: the run continues or was killed",
     ]
 
 
-# ---- what a user reads
+# ---- on the terminal
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -349,13 +353,13 @@ def test_a_comparison_fits_the_terminal(
     recorded: Path, replayed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    output = told(capsys, "trace", "compare", recorded, replayed)
+    output = printed(capsys, "trace", "compare", recorded, replayed)
     lines = [line.split() for line in output.splitlines()]
     assert f"2  {replayed}/trace.jsonl: fedbuff, seed 7, replay (schedule)" in output
     assert ["1", "fedasync", "4", "10", "4", "1", "/", "1", "0.75", "0.25", "4"] in lines
     assert ["a", "2", "0", "0", "0", "same", "same"] in lines
     assert "…" not in output
-    tables = [line for line in output.splitlines() if line[:4] in ("run ", "fart", "1 fe", "a   ")]
+    tables = [line for line in output.splitlines() if line[:4] in ("run ", "diff", "1 fe", "a   ")]
     assert len(tables) == 4
     assert all(len(line) <= columns for line in tables)
 
@@ -373,26 +377,26 @@ def test_a_difference_is_in_its_row_and_the_exit_code(
     assert "not equal: 2 of 2 devices" in output
 
 
-def test_what_cannot_be_compared_is_told_in_one_line(
+def test_runs_that_cannot_be_compared_are_refused_in_one_line(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "there is no such run folder" in told(capsys, "trace", "compare", recorded, tmp_path / "none", code=2)
+    assert "there is no such run folder" in printed(capsys, "trace", "compare", recorded, tmp_path / "none", code=2)
     path = recorded / "trace.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     beheaded = tmp_path / "beheaded.jsonl"
     beheaded.write_bytes(b"".join(lines[1:]))
-    assert "no header comes before it" in told(capsys, "trace", "compare", recorded, beheaded, code=2)
+    assert "no header comes before it" in printed(capsys, "trace", "compare", recorded, beheaded, code=2)
     beheaded.write_bytes(b"".join([lines[0], *lines[2:]]))  # device a never joined
-    assert "does not add up ('a')" in told(capsys, "trace", "compare", recorded, beheaded, code=2)
+    assert "its events are inconsistent ('a')" in printed(capsys, "trace", "compare", recorded, beheaded, code=2)
     beheaded.write_bytes(b"{}\n")
-    assert "line 1: " in told(capsys, "trace", "compare", recorded, beheaded, code=2)
+    assert "line 1: " in printed(capsys, "trace", "compare", recorded, beheaded, code=2)
 
 
 @pytest.mark.parametrize(
     ("away", "equal"),
     [([], False), ([(4.5, 1.0)], True), ([(4.75, 1.0)], False), ([(4.5, 1.0), (7.0, 0.5)], False)],
 )
-def test_devices_that_were_away_at_other_times_are_told(
+def test_devices_with_other_absences_are_named(
     recorded: Path, replayed: Path, capsys: pytest.CaptureFixture[str], away: list[tuple[float, float]], equal: bool
 ) -> None:
     """That is a matter of the clock, and of no job; an absence after the end of one run is not compared."""
@@ -407,4 +411,4 @@ def test_devices_that_were_away_at_other_times_are_told(
     assert (code, table["equal"]) == ((0, True) if equal else (1, False))
     assert [row["same_absences"] for row in table["devices"]] == [equal, True]
     if not equal:
-        assert table["verdict"] == "not equal: 1 of 2 devices were away at other times: a"
+        assert table["verdict"] == "not equal: 1 of 2 devices were absent at other times: a"

@@ -1,4 +1,4 @@
-"""What befell the devices of a run, as spans and as lines."""
+"""Incidents of the devices of a run, as spans and as lines."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def spans(*events: Event) -> list[IncidentSpan]:
     return list(incidents.spans(RunSummary([*events, end], times=True)))
 
 
-def test_a_hang_is_as_long_as_it_was() -> None:
+def test_a_suspension_has_its_measured_length() -> None:
     suspension = trace.Suspended(t=9.5, device="a", ticket=0, asked=4.0, obtained=4.5)
     assert spans(scripted(5.0, "suspend", seconds=4.0), suspension) == [
         IncidentSpan(kind="suspended", device="a", begin=5.0, end=9.5)
     ]
 
 
-def test_who_is_killed_is_dead_until_he_rejoins_or_the_run_ends() -> None:
+def test_a_killed_device_is_dead_until_it_rejoins_or_the_run_ends() -> None:
     events = [scripted(4.0, "kill"), scripted(6.0, "kill", "b"), scripted(8.0, "rejoin")]
     assert spans(*events) == [
         IncidentSpan(kind="dead", device="a", begin=4.0, end=8.0),
@@ -52,7 +52,7 @@ def test_a_change_lasts_for_its_seconds_or_until_the_next_of_its_kind_or_the_end
     ]
 
 
-def test_what_befell_several_at_one_moment_is_one_line() -> None:
+def test_equal_incidents_at_one_moment_share_a_line() -> None:
     events = [
         *(scripted(12.0, "rate", f"d-{i}", seconds=6.0, value=0.25) for i in range(6)),
         scripted(18.0018, "rejoin"),

@@ -1,4 +1,4 @@
-"""``trace show`` and ``trace export``: of runs, and of rates."""
+"""``trace show`` and ``trace export``, for runs and for rates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from testbed.history.trace import Event, TraceWriter
 from testbed.traces import rate
 from testbed.traces.formats import mahimahi
 from tests.testbed.examples import EVENTS
-from tests.testbed.traces.files import only, told, write
+from tests.testbed.traces.files import only, printed, write
 
 HEADER = EVENTS[0]
 
@@ -109,11 +109,11 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shown(capsys: pytest.CaptureFixture[str], place: Path) -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(told(capsys, "trace", "show", place, "--format", "json"))
+    table: dict[str, Any] = json.loads(printed(capsys, "trace", "show", place, "--format", "json"))
     return table
 
 
-def test_a_run_is_summed_up_per_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_summarised_by_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = shown(capsys, run(tmp_path / "run"))
     a, b = table["devices"]
     assert (a["device"], a["jobs"], a["drops"], a["suspensions"], a["suspended_s"]) == ("a", 2, 1, 1, 0.5)
@@ -130,7 +130,7 @@ def test_a_run_is_a_table_to_read_in_80_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    first, *lines = told(capsys, "trace", "show", run(tmp_path / "run")).splitlines()
+    first, *lines = printed(capsys, "trace", "show", run(tmp_path / "run")).splitlines()
     assert first.endswith("fedavg, seed 7; 10 s, 2 versions, 2 devices, 18 events")
     assert max(map(len, lines)) <= 80
     assert [line.split() for line in lines[2:5]] == [
@@ -148,21 +148,21 @@ SCRIPTED = (
 )
 
 
-def test_the_script_is_told_as_it_took_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scripted_events_are_shown_as_they_took_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run(tmp_path / "run", [*RUN[:-1], *SCRIPTED, RUN[-1]])
     assert [(row["t"], row["device"], row["do"]) for row in shown(capsys, folder)["scripted"]] == [
         (2.5, "a", "suspend"),
         (4.0, "b", "kill"),
         (5.0, "a", "rate"),
     ]
-    lines = told(capsys, "trace", "show", folder).splitlines()
+    lines = printed(capsys, "trace", "show", folder).splitlines()
     assert lines[-3:] == ["at 2.5 s: suspend for 0.5 s: a", "at 4 s: kill: b", "at 5 s: rate 0.5: a"]
 
 
-def test_computing_without_a_throttle_was_asked_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_computing_without_a_throttle_has_no_asked_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = shown(capsys, run(tmp_path / "run", [HEADER, trained(1.0, 0.0, 0.5, 0)]))
     assert table["all"]["compute"] == {"asked": None, "obtained": {"p50": 0.5, "p99": 0.5}}
-    assert table["notes"] == ["the trace has no end: the run goes on, or was killed"]
+    assert table["notes"] == ["the trace has no end: the run continues or was killed"]
 
 
 @pytest.mark.parametrize("by_file", [False, True])
@@ -174,13 +174,13 @@ def test_a_run_is_found_by_its_folder_or_its_trace_packed_or_not(
     assert shown(capsys, folder / name if by_file else folder)["versions"] == 2
 
 
-def test_a_torn_last_line_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_torn_last_line_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = run(tmp_path / "run") / "trace.jsonl"
     path.write_bytes(path.read_bytes()[:-10])
     table = shown(capsys, path)
     assert table["events"] == 17
     assert table["notes"][0] == f"{path}, line 18: is torn, as a crash leaves it; it is left out"
-    assert f"note: {path}, line 18: is torn" in told(
+    assert f"note: {path}, line 18: is torn" in printed(
         capsys, "trace", "export", path, "--format", "csv", "--out", tmp_path / "out"
     )
 
@@ -205,33 +205,33 @@ def test_a_wrong_trace_is_named_with_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, problem: str
 ) -> None:
     path = edited(run(tmp_path / "run"), old, new)
-    line = told(capsys, "trace", "show", path, code=2)
+    line = printed(capsys, "trace", "show", path, code=2)
     assert line.startswith(f"error: {path}, {problem}")
     out = tmp_path / "out"
-    assert problem in told(capsys, "trace", "export", path, "--format", "csv", "--out", out, code=2)
+    assert problem in printed(capsys, "trace", "export", path, "--format", "csv", "--out", out, code=2)
     assert list(out.iterdir()) == []
 
 
-def test_half_a_packed_trace_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_incomplete_packed_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = run(tmp_path / "run", name="trace.jsonl.gz") / "trace.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-12])
-    assert "cannot be unpacked" in told(capsys, "trace", "show", path, code=2)
+    assert "cannot be unpacked" in printed(capsys, "trace", "show", path, code=2)
 
 
-def test_what_is_no_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "there is no such run folder or trace" in told(capsys, "trace", "show", tmp_path / "none", code=2)
-    assert "has no trace.jsonl" in told(capsys, "trace", "show", tmp_path, code=2)
+def test_a_path_that_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "there is no such run folder or trace" in printed(capsys, "trace", "show", tmp_path / "none", code=2)
+    assert "has no trace.jsonl" in printed(capsys, "trace", "show", tmp_path, code=2)
 
 
-def test_a_rate_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rate_is_summarised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = shown(capsys, write(tmp_path / "r.csv.gz", "t_s,mbps\n0,4\n5,0\n8,6\n10,\n"))
     assert (table["seconds"], table["rows"], table["mean_mbps"]) == (10, 3, pytest.approx(3.2))
     assert (table["p1_mbps"], table["p50_mbps"], table["p99_mbps"]) == (0, pytest.approx(4), pytest.approx(6))
     assert table["outage"] == pytest.approx(0.3)
 
 
-def test_availability_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    output = told(capsys, "trace", "show", write(tmp_path / "r.csv", "t_s,available\n0,1\n5,0\n8,\n"))
+def test_availability_is_summarised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = printed(capsys, "trace", "show", write(tmp_path / "r.csv", "t_s,available\n0,1\n5,0\n8,\n"))
     assert "seconds 8  rows 2  available 0.625" in output
 
 
@@ -244,22 +244,22 @@ def test_a_picture_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str], w
         "availability": lambda: write(tmp_path / "r.csv", "t_s,available\n0,1\n5,0\n8,\n"),
     }[what]()
     png = tmp_path / "picture"
-    told(capsys, "trace", "show", place, "--png", png)
+    printed(capsys, "trace", "show", place, "--png", png)
     assert png.read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_matplotlib_the_remedy_is_told(
+def test_without_matplotlib_the_message_has_the_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     folder = run(tmp_path / "run")
-    assert "pip install" in told(capsys, "trace", "show", folder, "--png", tmp_path / "x.png", code=2)
-    told(capsys, "trace", "show", folder)
+    assert "pip install" in printed(capsys, "trace", "show", folder, "--png", tmp_path / "x.png", code=2)
+    printed(capsys, "trace", "show", folder)
 
 
-def test_a_picture_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_picture_that_cannot_be_written_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "none" / "x.png"
-    assert f"--png {place}: cannot be written" in told(
+    assert f"--png {place}: cannot be written" in printed(
         capsys, "trace", "show", run(tmp_path / "run"), "--png", place, code=2
     )
 
@@ -267,9 +267,9 @@ def test_a_picture_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest
 # ---- export
 
 
-def test_jobs_are_rows_with_what_was_asked_and_obtained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_are_rows_with_asked_and_obtained_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    assert told(capsys, "trace", "export", run(tmp_path / "run"), "--format", "csv", "--out", out).strip() == str(
+    assert printed(capsys, "trace", "export", run(tmp_path / "run"), "--format", "csv", "--out", out).strip() == str(
         out / "jobs.csv"
     )
     about, *lines = (out / "jobs.csv").read_text(encoding="utf-8").splitlines()
@@ -295,11 +295,11 @@ def test_jobs_are_rows_with_what_was_asked_and_obtained(tmp_path: Path, capsys: 
     assert {row["seed"] for row in csv.DictReader(lines)} == {"7"}
 
 
-def test_links_of_a_run_become_mahimahis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_of_a_run_are_exported_for_mahimahi(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    output = told(capsys, "trace", "export", run(tmp_path / "run"), "--format", "mahimahi", "--out", out)
+    output = printed(capsys, "trace", "export", run(tmp_path / "run"), "--format", "mahimahi", "--out", out)
     assert sorted(path.name for path in out.iterdir()) == ["a.down", "a.up"]
-    assert "holds until the next transfer begins" in output
+    assert "until the next transfer begins" in output
     down, up = mahimahi.link(out / "a.down", 500), mahimahi.link(out / "a.up", 500)
     assert (down.period, up.period) == (10.0, 10.0)
     # 1 Mbit in 1 s until the one that took 0.5 s began, at 6.5 s
@@ -308,7 +308,7 @@ def test_links_of_a_run_become_mahimahis(tmp_path: Path, capsys: pytest.CaptureF
     assert up.bytes_between(0, 8) == pytest.approx(8 * 62_500, abs=1500)
 
 
-def test_the_links_of_a_run_go_out_and_come_back_within_one_percent_of_each_second(
+def test_exported_links_are_imported_with_an_error_below_one_percent_per_second(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(5)
@@ -320,9 +320,9 @@ def test_the_links_of_a_run_go_out_and_come_back_within_one_percent_of_each_seco
     ]
     end = trace.Stopped(t=60.0, reason="over", version=0, in_flight=0)
     folder, out = run(tmp_path / "run", [HEADER, *events, end]), tmp_path / "out"
-    told(capsys, "trace", "export", folder, "--format", "mahimahi", "--out", out)
+    printed(capsys, "trace", "export", folder, "--format", "mahimahi", "--out", out)
     words = ("--up", out / "a.up", "--delay", "0", "--out", tmp_path / "mine")
-    told(capsys, "trace", "import", "mahimahi", out / "a.down", *words)
+    printed(capsys, "trace", "import", "mahimahi", out / "a.down", *words)
     # at each moment, the rate of the transfer that began last
     moments = np.arange(0.0, 60.0, 0.05) + 0.025
     wanted = mbps[np.searchsorted(began, moments, side="right") - 1].reshape(60, 20).mean(axis=1)
@@ -333,7 +333,7 @@ def test_the_links_of_a_run_go_out_and_come_back_within_one_percent_of_each_seco
         assert got == pytest.approx(wanted.tolist(), rel=0.01)
 
 
-def test_seconds_away_from_the_link_are_not_the_links(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_absences_do_not_count_in_the_rate_of_a_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     away = trace.Uploaded(
         t=5.0,
         device="a",
@@ -348,13 +348,13 @@ def test_seconds_away_from_the_link_are_not_the_links(tmp_path: Path, capsys: py
         absent=4.0,
     )
     out = tmp_path / "out"
-    told(capsys, "trace", "export", run(tmp_path / "run", [HEADER, away]), "--format", "mahimahi", "--out", out)
+    printed(capsys, "trace", "export", run(tmp_path / "run", [HEADER, away]), "--format", "mahimahi", "--out", out)
     assert mahimahi.link(out / "a.up", 100).mean == pytest.approx(1e6, rel=0.01)
 
 
-def test_a_run_comes_back_as_fedscales_clients(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exported_run_is_imported_as_clients_of_fedscale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    told(capsys, "trace", "export", run(tmp_path / "run"), "--format", "fedscale-json", "--out", out)
+    printed(capsys, "trace", "export", run(tmp_path / "run"), "--format", "fedscale-json", "--out", out)
     capacity = only("fedscale-capacity", out / "client_device_capacity.json")
     # 3.5 s for two jobs of 10 steps with 20 samples
     assert capacity.device == {"seconds_per_sample": pytest.approx(3.5 / 400)}
@@ -364,7 +364,9 @@ def test_a_run_comes_back_as_fedscales_clients(tmp_path: Path, capsys: pytest.Ca
     assert (table["b"]["active"], table["b"]["inactive"], table["b"]["finish_time"]) == ([0.0], [10.0], 10.0)
 
 
-def test_who_is_killed_and_rejoins_was_there_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_device_that_is_killed_and_rejoins_was_present_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     killed = [
         trace.Scripted(t=4.0, device="b", do="kill"),
@@ -374,29 +376,29 @@ def test_who_is_killed_and_rejoins_was_there_twice(tmp_path: Path, capsys: pytes
         trace.Suspended(t=9.0, device="b", ticket=0, asked=1.0, obtained=1.0),
     ]
     folder = run(tmp_path / "run", [*RUN[:-1], *killed, RUN[-1]])
-    told(capsys, "trace", "export", folder, "--format", "fedscale-json", "--out", out)
+    printed(capsys, "trace", "export", folder, "--format", "fedscale-json", "--out", out)
     b = json.loads((out / "client_behave_trace.json").read_text(encoding="utf-8"))["b"]
     assert (b["active"], b["inactive"]) == ([0.0, 7.0, 9.0], [4.0, 8.0, 10.0])
 
 
-def test_devices_whose_names_look_the_same_as_files_do_not_overwrite_each_other(
+def test_devices_with_the_same_file_name_do_not_overwrite_each_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ("å-1", "ö-1")
     events = [msgspec.structs.replace(moved(trace.Uploaded, 0.0, 1.0, job=0), device=name) for name in names]
     out = tmp_path / "out"
-    output = told(
+    output = printed(
         capsys, "trace", "export", run(tmp_path / "run", [HEADER, *events]), "--format", "mahimahi", "--out", out
     )
     assert sorted(path.name for path in out.iterdir()) == ["_-1.up", "_-1_.up"]
-    assert "note: _-1_.up is of ö-1" in output
+    assert "note: _-1_.up belongs to ö-1" in output
 
 
-def test_the_batch_is_asked_for_where_no_profile_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_batch_is_required_without_a_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, out = run(tmp_path / "run", profile=None), tmp_path / "out"
     words = ("trace", "export", folder, "--format", "fedscale-json", "--out", out)
-    assert "--batch" in told(capsys, *words, code=2)
-    told(capsys, *words, "--batch", "20")
+    assert "--batch" in printed(capsys, *words, code=2)
+    printed(capsys, *words, "--batch", "20")
     capacity = only("fedscale-capacity", out / "client_device_capacity.json")
     assert capacity.device == {"seconds_per_sample": pytest.approx(3.5 / 400)}
 
@@ -404,7 +406,7 @@ def test_the_batch_is_asked_for_where_no_profile_tells_it(tmp_path: Path, capsys
 def test_a_rate_is_exported_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     for name in ("lte.up.csv", "mine.csv.gz"):
-        told(
+        printed(
             capsys,
             "trace",
             "export",
@@ -421,13 +423,15 @@ def test_a_rate_is_exported_by_its_name(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize("form", ["csv", "fedscale-json"])
 def test_a_rate_has_no_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
     path = write(tmp_path / "r.csv", "t_s,mbps\n0,12\n1,\n")
-    assert "is no run" in told(capsys, "trace", "export", path, "--format", form, "--out", tmp_path / "out", code=2)
+    assert "is not a run" in printed(
+        capsys, "trace", "export", path, "--format", form, "--out", tmp_path / "out", code=2
+    )
 
 
 def test_a_link_of_too_many_packets_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "r.csv", "t_s,mbps\n0,10000\n3600,\n")
     words = ("trace", "export", path, "--format", "mahimahi", "--out", tmp_path / "out")
-    assert "would have 3e+09 lines" in told(capsys, *words, code=2)
+    assert "would have 3e+09 lines" in printed(capsys, *words, code=2)
 
 
 @pytest.mark.parametrize(
@@ -438,11 +442,11 @@ def test_a_link_of_too_many_packets_is_refused(tmp_path: Path, capsys: pytest.Ca
         ([], "csv", "does not begin with a header"),
     ],
 )
-def test_a_run_with_nothing_in_it_is_told(
+def test_an_empty_run_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], events: list[Event], form: str, problem: str
 ) -> None:
     folder = run(tmp_path / "run", events)
-    assert problem in told(capsys, "trace", "export", folder, "--format", form, "--out", tmp_path / "out", code=2)
+    assert problem in printed(capsys, "trace", "export", folder, "--format", form, "--out", tmp_path / "out", code=2)
 
 
 def test_matplotlib_is_not_loaded_without_a_picture(tmp_path: Path) -> None:

@@ -46,5 +46,5 @@ def test_no_values_are_no_band(points: list[tuple[float, float]]) -> None:
     assert band(points, 2.0) == Band()
 
 
-def test_a_run_of_no_seconds_is_no_trouble() -> None:
+def test_a_run_of_no_seconds_has_a_band() -> None:
     assert band([(0.0, 1.0)], 0.0).middle == [1.0]

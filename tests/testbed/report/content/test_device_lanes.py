@@ -1,4 +1,4 @@
-"""Which state fills most of each column, worked out by hand, and what must not get lost in that."""
+"""The state that fills most of each column, calculated by hand, and the marks on top."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from testbed.history.trace import Event
-from testbed.report.content.device_lanes import COLUMNS, IDLE, PAINTED, Lanes, TimelineBuilder
+from testbed.report.content.device_lanes import COLUMNS, IDLE, LANE_STATES, Lanes, TimelineBuilder
 from tests.testbed.analysis.histories import abandoned, download, scripted, suspended, trained, upload
 from tests.testbed.report.examples import SMALL
 
 
 def paint(events: Iterable[Event], devices: list[str], seconds: float, columns: int = COLUMNS) -> Lanes:
-    painter = TimelineBuilder()
-    assert list(painter.watch(events)) == list(events)
-    return painter.lanes(devices, seconds, columns)
+    builder = TimelineBuilder()
+    assert list(builder.watch(events)) == list(events)
+    return builder.lanes(devices, seconds, columns)
 
 
 def states(lanes: Lanes, lane: int = 0) -> list[str]:
-    return [PAINTED[number] for number in lanes.cells[lane]]
+    return [LANE_STATES[number] for number in lanes.cells[lane]]
 
 
 def painted(*events: Event, seconds: float = 8.0, columns: int = 8) -> list[str]:
@@ -52,21 +52,21 @@ def test_a_job_stands_still_while_it_is_suspended() -> None:
     assert lane == [*["computing"] * 2, *["suspended"] * 2, *["computing"] * 2, IDLE, IDLE]
 
 
-def test_work_that_is_thrown_away_is_abandoned() -> None:
+def test_discarded_work_is_abandoned() -> None:
     assert painted(abandoned(1, 2.0, 2.0))[:3] == ["abandoned", "abandoned", IDLE]
 
 
-def test_who_is_not_back_at_the_end_is_dead_until_then() -> None:
+def test_a_device_that_does_not_rejoin_is_dead_until_the_end() -> None:
     assert painted(scripted("kill", 5.0)) == [*[IDLE] * 5, *["dead"] * 3]
     assert painted(scripted("kill", 2.0), scripted("rejoin", 4.0)) == [*[IDLE] * 2, *["dead"] * 2, *[IDLE] * 4]
 
 
-def test_what_lies_beyond_the_end_is_cut_off() -> None:
+def test_spans_after_the_end_are_cut_off() -> None:
     assert painted(trained(1, 12.0, 6.0)) == [*[IDLE] * 6, "computing", "computing"]
     assert painted(trained(1, 12.0, 2.0)) == [IDLE] * 8
 
 
-def test_there_is_a_lane_for_every_device_and_for_nobody_else() -> None:
+def test_each_device_of_the_run_has_a_lane_and_no_other() -> None:
     lanes = paint([trained(1, 8.0, 8.0, "b"), trained(2, 8.0, 8.0, "stranger")], ["a", "b", "c"], 8.0)
     assert lanes.cells.shape == (3, 1200)
     assert [set(states(lanes, lane)) for lane in range(3)] == [{IDLE}, {"computing"}, {IDLE}]
@@ -75,7 +75,7 @@ def test_there_is_a_lane_for_every_device_and_for_nobody_else() -> None:
 def test_the_real_shares_are_kept_beside_the_columns() -> None:
     lanes = paint([download(1, 0.0, 1.0), trained(1, 4.0, 3.0)], ["a"], 8.0, columns=2)
     assert states(lanes) == ["computing", IDLE]
-    shares = {state: lanes.shares[number, 0] for number, state in enumerate(PAINTED) if lanes.shares[number, 0]}
+    shares = {state: lanes.shares[number, 0] for number, state in enumerate(LANE_STATES) if lanes.shares[number, 0]}
     assert shares == {IDLE: 0.5, "download": 0.125, "computing": 0.375}
 
 
@@ -98,20 +98,20 @@ def test_a_drop_is_marked_where_it_ended_however_short_it_was() -> None:
     assert lanes.dropped == 2
 
 
-def test_a_lost_transfer_that_was_held_up_is_one_drop() -> None:
-    events = [suspended(0, 1.0, 2.0, away=True), upload(1, 0.0, 4.0, held=1.0, dropped=True)]
+def test_a_lost_transfer_with_an_absence_is_one_drop() -> None:
+    events = [suspended(0, 1.0, 2.0, away=True), upload(1, 0.0, 4.0, absent=1.0, dropped=True)]
     lanes = paint(events, ["a"], 8.0, columns=8)
     assert (lanes.drops, lanes.dropped) == (((0, 4.0),), 1)
     assert states(lanes) == ["upload", "suspended", "upload", "upload", *[IDLE] * 4]
 
 
-def test_marks_that_would_lie_on_one_another_are_one_and_counted_all() -> None:
+def test_overlapping_marks_are_drawn_once_and_all_are_counted() -> None:
     events = [upload(1, 0.0, 4.0 + i / 1024, dropped=True) for i in range(8)]
     lanes = paint(events, ["a", "b"], 8.0)
     assert (lanes.drops, lanes.dropped) == (((0, 4.0),), 8)
 
 
-def test_there_are_not_more_marks_than_a_picture_bears() -> None:
+def test_the_number_of_marks_is_limited() -> None:
     devices = [f"d-{i}" for i in range(500)]
     events = [upload(1, 0.0, (i + 1) / 128, device, dropped=True) for device in devices for i in range(128)]
     lanes = paint(events, devices, 1.0)

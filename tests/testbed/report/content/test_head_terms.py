@@ -1,4 +1,4 @@
-"""Clusters in a report: who headed when, who was replaced and why, and what reached the aggregator."""
+"""Clusters in a report: heads over time, replacements with reasons, and updates at the aggregator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.report.content.head_terms import NO_ANSWER, Clusters
 from testbed.report.content.report_data import gather
 from testbed.report.figures import style
 from testbed.report.sections import Section
-from testbed.wire.messages import first_ticket
+from testbed.wire.ticket_ranges import first_ticket
 from tests.testbed.analysis import histories
 from tests.testbed.report.examples import HEADER, SMALL, arrived, write
 
@@ -74,8 +74,8 @@ def test_a_head_is_replaced_because_it_left_or_did_not_answer() -> None:
 
 
 def test_a_head_is_one_until_it_is_replaced_or_the_aggregator_asks_all_devices_again() -> None:
-    reigns = [(each.head, each.since, each.until) for each in watched().reigns]
-    assert reigns == [("a", 1.0, 3.0), ("b", 3.0, 4.0), ("c", 4.0, 5.0), ("a", 6.0, None), ("c", 6.0, None)]
+    terms = [(each.head, each.since, each.until) for each in watched().head_terms]
+    assert terms == [("a", 1.0, 3.0), ("b", 3.0, 4.0), ("c", 4.0, 5.0), ("a", 6.0, None), ("c", 6.0, None)]
 
 
 def test_each_clustering_has_the_heads_that_it_began_with() -> None:
@@ -85,7 +85,7 @@ def test_each_clustering_has_the_heads_that_it_began_with() -> None:
     ]
 
 
-def test_what_reaches_the_aggregator_is_of_heads_or_for_a_clustering_and_not_what_reaches_heads() -> None:
+def test_updates_at_the_aggregator_are_from_heads_or_for_a_clustering() -> None:
     found = watched()
     assert (found.by_heads, found.by_devices, found.merged) == ({"a": 1}, {"a": 1}, 1)
 
@@ -100,17 +100,19 @@ def test_the_section_has_figures_and_tables(tmp_path: Path) -> None:
     found = section(tmp_path, EVENTS)
     assert found is not None
     assert {picture.name: picture.gist for picture in found.pictures} == {
-        "heads": "3 devices of 3 headed a cluster for a while. Clusterings (dashed): 2; heads replaced (crosses): 2.",
-        "at-aggregator": "1 update by heads, which brought 1 of devices, and 1 by devices themselves, for clusterings.",
+        "heads": "3 devices of 3 were heads of a cluster at some time. Clusterings (dashed): 2; heads replaced"
+        " (crosses): 2.",
+        "at-aggregator": "1 update from heads, merged from 1 update of devices, and 1 directly from devices, for"
+        " clusterings.",
         "purity": "Share of the devices with the same labels as most of their cluster, at each clustering: 75 % at"
-        " least, 75 % at most, 75 % in the last.",
+        " least, 75 % at most, 75 % at the last.",
     }
     made, replaced = found.tables
     assert made.rows == [("1.0 s", "0", "3", "75 %", "a"), ("6.0 s", "1", "1, 1", "–", "a, c")]
     assert replaced.rows[1] == ("4.0 s", "0", "b", "it was silent", "c")
 
 
-def test_many_clusterings_are_told_in_part(tmp_path: Path) -> None:
+def test_many_clusterings_are_shown_in_part(tmp_path: Path) -> None:
     again: list[Event] = [
         event
         for number in range(30)
@@ -121,8 +123,8 @@ def test_many_clusterings_are_told_in_part(tmp_path: Path) -> None:
     ]
     found = section(tmp_path, [*EVENTS[:4], *again, histories.stopped(40.0)])
     assert found is not None
-    [made] = found.tables  # nobody was replaced
-    assert (made.caption, len(made.rows)) == ("When clusters were made (the first 25 of 30)", 25)
+    [made] = found.tables  # no head was replaced
+    assert (made.caption, len(made.rows)) == ("Clusterings (the first 25 of 30)", 25)
 
 
 @pytest.mark.parametrize("events", [SMALL, [HEADER]])

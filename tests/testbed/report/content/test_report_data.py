@@ -1,4 +1,4 @@
-"""From a trace to plain values, by a small history that is worked out by hand."""
+"""A trace as plain values, for a small history that is calculated by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from testbed.common.errors import UserError
 from testbed.history import trace
 from testbed.history.trace import Event
-from testbed.report.content.report_data import OWN_RULE, RunData, gather
+from testbed.report.content.report_data import OWN_STRATEGY, RunData, gather
 from tests.testbed.analysis import histories
 from tests.testbed.report.examples import HEADER, SMALL, without_power, write
 
@@ -53,7 +53,7 @@ def test_accuracy_and_loss_come_first(tmp_path: Path) -> None:
 # ---- joules
 
 
-def test_joules_in_vain_by_fate(tmp_path: Path) -> None:
+def test_wasted_joules_by_fate(tmp_path: Path) -> None:
     run = gathered(tmp_path)
     assert run.wasted == {"a": {}, "b": {"unfinished": 0.5}}  # half a second at one watt for a download that was lost
     assert (run.fates, run.power_sources) == (["unfinished"], ["by hand"])
@@ -65,37 +65,37 @@ def test_the_costliest_fate_comes_first(tmp_path: Path) -> None:
     assert gathered(tmp_path, [*SMALL[:-1], *more, SMALL[-1]]).fates == ["rejected", "unfinished"]
 
 
-def test_devices_without_a_power_model_are_named_and_cost_nothing_known(tmp_path: Path) -> None:
+def test_devices_without_a_power_model_are_named_and_have_no_joules(tmp_path: Path) -> None:
     run = gathered(tmp_path, without_power(SMALL, "b"))
     assert (run.unpowered, list(run.wasted), run.summary["energy"]) == (["b"], ["a"], None)
 
 
-# ---- rules
+# ---- strategies
 
 
-def test_a_rule_is_told_with_its_paper(tmp_path: Path) -> None:
+def test_a_strategy_has_its_description_and_paper(tmp_path: Path) -> None:
     run = gathered(tmp_path)
-    assert run.strategy.startswith("Mixes each arriving model")
+    assert run.description.startswith("Mixes each arriving model")
     assert run.paper.startswith("Xie, Koyejo, Gupta")
 
 
-def test_a_rule_of_ones_own_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_own_strategy_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "evil.py").write_text("raise SystemExit('a report must not run this')", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     header = msgspec.structs.replace(HEADER, strategy="evil:Rule")
     run = gathered(tmp_path, [header, *SMALL[1:]])
-    assert (run.strategy, run.paper, "evil" in sys.modules) == (OWN_RULE, "", False)
+    assert (run.description, run.paper, "evil" in sys.modules) == (OWN_STRATEGY, "", False)
 
 
-# ---- not whole
+# ---- incomplete runs
 
 
 def test_a_run_without_an_end_says_so(tmp_path: Path) -> None:
     [text] = gathered(tmp_path, SMALL[:-1]).missing
-    assert text == "The trace has no end: the run goes on, or was killed. It is shown up to second 7.0."
+    assert text == "The trace has no end: the run continues or was killed. It is shown up to second 7.0."
 
 
-def test_a_torn_line_is_told(tmp_path: Path) -> None:
+def test_a_torn_line_is_noted(tmp_path: Path) -> None:
     path = write(tmp_path)
     path.write_bytes(path.read_bytes()[:-5])
     torn, no_end = gather(path).missing
@@ -103,15 +103,15 @@ def test_a_torn_line_is_told(tmp_path: Path) -> None:
     assert no_end.startswith("The trace has no end")
 
 
-def test_devices_that_did_not_say_goodbye_are_named(tmp_path: Path) -> None:
+def test_devices_without_a_last_report_are_named(tmp_path: Path) -> None:
     silent = [f"d-{i}" for i in range(10)]
     stopped = trace.Stopped(t=8.0, reason="over", version=2, in_flight=0, silent=silent)
     [text] = gathered(tmp_path, [*SMALL[:-1], stopped]).missing
-    assert "did not say goodbye: d-0, d-1, " in text
+    assert "sent no last report: d-0, d-1, " in text
     assert "d-7 and 2 more." in text
 
 
-def test_a_run_that_only_began_is_there(tmp_path: Path) -> None:
+def test_a_run_that_only_began_can_be_read(tmp_path: Path) -> None:
     run = gathered(tmp_path, [HEADER])
     assert (run.devices, run.scores, run.versions, run.lanes.cells.shape[0]) == ([], [], [], 0)
 
@@ -122,8 +122,8 @@ def test_a_trace_without_a_header_is_refused(tmp_path: Path, events: list[Event]
         gathered(tmp_path, events)
 
 
-def test_a_trace_that_does_not_add_up_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="does not add up"):
+def test_an_inconsistent_trace_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="its events are inconsistent"):
         gathered(tmp_path, [HEADER, histories.made(1, 1.0, 1)])
 
 
@@ -132,7 +132,7 @@ def test_a_folder_without_a_trace_is_refused(tmp_path: Path) -> None:
         gather(tmp_path)
 
 
-def test_rounds_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
-    stranger = trace.Round(t=4.0, number=1, devices=["nobody"], seconds=[1.0])
-    with pytest.raises(UserError, match="its rounds do not add up"):
+def test_inconsistent_rounds_are_refused(tmp_path: Path) -> None:
+    stranger = trace.Round(t=4.0, number=1, devices=["unknown"], seconds=[1.0])
+    with pytest.raises(UserError, match="its rounds are inconsistent"):
         gather(write(tmp_path, [*SMALL[:-1], stranger, SMALL[-1]]))

@@ -1,4 +1,4 @@
-"""What is said in words and numbers."""
+"""The tables of a report."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def gathered(folder: Path, events: list[Event]) -> RunData:
 
 
 def test_what_was_run(small: RunData) -> None:
-    told = dict(report_tables.facts(small))
-    assert told["rule"] == "fedasync (alpha 0.5)"
-    assert told["task"] == "digits (model small-cnn)"
-    assert told["time"] == "8.0 s emulated, 16.0 s on the host (dilation 2)"
-    assert told["began"] == "2026-01-02 03:04:05 UTC on a host"
-    assert (told["seed"], told["devices"], told["stopped"]) == ("7", "2", "over")
+    facts = dict(report_tables.facts(small))
+    assert facts["strategy"] == "fedasync (alpha 0.5)"
+    assert facts["task"] == "digits (model small-cnn)"
+    assert facts["time"] == "8.0 s emulated, 16.0 s on the host (dilation 2)"
+    assert facts["began"] == "2026-01-02 03:04:05 UTC on a host"
+    assert (facts["seed"], facts["devices"], facts["stopped"]) == ("7", "2", "over")
 
 
-def test_a_bare_trace_says_what_is_not_known(tmp_path: Path) -> None:
-    told = dict(report_tables.facts(gathered(tmp_path, SMALL[:-1])))
-    assert told["task"] == "not told: there is no profile.toml beside the trace"
-    assert told["stopped"] == "the trace has no end"
+def test_facts_of_a_bare_trace_name_what_is_unknown(tmp_path: Path) -> None:
+    facts = dict(report_tables.facts(gathered(tmp_path, SMALL[:-1])))
+    assert facts["task"] == "unknown: there is no profile.toml beside the trace"
+    assert facts["stopped"] == "the trace has no end"
 
 
-def test_what_was_mended_is_said_and_nothing_where_nothing_was(tmp_path: Path, small: RunData) -> None:
+def test_resumptions_and_restarts_are_shown_only_if_there_were_any(tmp_path: Path, small: RunData) -> None:
     (tmp_path / "other").mkdir()
     resumed = trace.Resumed(t=7.5, version=0, undone=2, dilation=4.0, started="")
-    told = dict(report_tables.facts(gathered(tmp_path / "other", [*SMALL[:-1], resumed, SMALL[-1]])))
-    assert told["resumed"] == "from a checkpoint, at 7.5 s"
-    assert "dilation 4" in told["time"]
-    assert not {"resumed", "devices started again"} & dict(report_tables.facts(small)).keys()
+    facts = dict(report_tables.facts(gathered(tmp_path / "other", [*SMALL[:-1], resumed, SMALL[-1]])))
+    assert facts["resumed"] == "from a checkpoint, at 7.5 s"
+    assert "dilation 4" in facts["time"]
+    assert not {"resumed", "restarted devices"} & dict(report_tables.facts(small)).keys()
 
 
 def test_the_key_figures(small: RunData) -> None:
@@ -67,7 +67,7 @@ ROUNDS: list[Event] = [
 ]
 
 
-def test_rounds_are_told_as_their_paper_measures_them(tmp_path: Path) -> None:
+def test_rounds_are_key_figures_with_the_measures_of_their_paper(tmp_path: Path) -> None:
     run = gathered(tmp_path, [*SMALL[:-1], *ROUNDS, SMALL[-1]])
     cards = {card.name: (card.value, card.more) for card in report_tables.key_figures(run)}
     assert cards["rounds"] == ("2", "Σ(max − min) 1.5 s")
@@ -79,11 +79,11 @@ def test_rounds_without_power_models_have_no_joules(tmp_path: Path) -> None:
     assert [card.value for card in report_tables.key_figures(run) if "E_proxy" in card.name] == ["no power model"]
 
 
-def test_a_rule_without_rounds_has_no_cards_of_them(small: RunData) -> None:
+def test_a_strategy_without_rounds_has_no_key_figures_of_them(small: RunData) -> None:
     assert not {"rounds", "E_proxy"} & {card.name for card in report_tables.key_figures(small)}
 
 
-def test_joules_are_always_said_to_be_a_proxy(small: RunData) -> None:
+def test_joules_are_always_called_a_proxy(small: RunData) -> None:
     for card in report_tables.key_figures(small):
         assert f"{card.value} {card.more} ".count(" J ") == 0 or "proxy" in card.name
     for column in report_tables.device_columns(small):
@@ -102,11 +102,11 @@ def test_without_power_models_there_are_no_joules_and_not_0(tmp_path: Path) -> N
     assert not [column for column in report_tables.device_columns(run) if "proxy" in column.title]
 
 
-def test_with_some_power_models_it_is_said_whose_is_missing(tmp_path: Path) -> None:
+def test_devices_without_a_power_model_are_counted(tmp_path: Path) -> None:
     run = gathered(tmp_path, without_power(SMALL, "b"))
     [energy] = [card for card in report_tables.key_figures(run) if "energy" in card.name]
-    assert (energy.value, energy.more) == ("no power model", "of 1 device, so no joules of the fleet")
-    assert report_tables.energy_note(run).endswith("Left out, for want of a power model: 1 device.")
+    assert (energy.value, energy.more) == ("no power model", "for 1 device: no joules of the fleet")
+    assert report_tables.energy_note(run).endswith("Without a power model, and left out: 1 device.")
     [column] = [column for column in report_tables.device_columns(run) if column.title == "energy (proxy)"]
     assert [cell.text for cell in column.cells] == ["55.5 J", "–"]  # 40 computing, 8 idle, 1.5 receiving, 6 sending
     assert [cell.order for cell in column.cells] == ["55.5", ""]
@@ -118,7 +118,7 @@ def test_a_run_in_which_nothing_was_scored(tmp_path: Path) -> None:
     assert report_tables.levels(run) == []
 
 
-def test_what_accuracies_took(small: RunData) -> None:
+def test_costs_of_accuracies(small: RunData) -> None:
     assert [row[:2] for row in report_tables.levels(small)] == [
         ("0.5", "4.0 s"),
         ("0.6", "7.0 s"),
@@ -141,37 +141,39 @@ def test_a_replay(small: RunData, tmp_path: Path) -> None:
     assert (report_tables.replay(other), report_tables.replay_rows(other)) == ("", [])
 
 
-@pytest.mark.parametrize(("same", "told"), [(True, "the same final model, bit by bit"), (False, "another final model")])
-def test_a_replay_with_a_final_model(tmp_path: Path, same: bool, told: str) -> None:
+@pytest.mark.parametrize(
+    ("same", "model"), [(True, "the same final model, bit by bit"), (False, "another final model")]
+)
+def test_a_replay_with_a_final_model(tmp_path: Path, same: bool, model: str) -> None:
     path = write(tmp_path, beside=True)
     changes = {"same_model": same, "arrivals_in_order": None, "same_staleness": False}
     (tmp_path / "replay.json").write_text(json.dumps(REPLAY | changes), encoding="utf-8")
     text = report_tables.replay(gather(path))
-    assert f"no arrivals to compare; another sequence of staleness; {told};" in text
+    assert f"no arrivals to compare; another sequence of staleness; {model};" in text
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "text"),
     [
         (
             {"same_losses": True, "same_versions": True, "transfers_common": 8, "losses_differ": 0},
             "the same local losses; the same number of versions;"
-            " none of 8 transfers got through in one run and not in the other;",
+            " none of 8 transfers arrived in one run and were lost in the other;",
         ),
         (
             {"same_losses": False, "same_versions": False, "transfers_common": 8, "losses_differ": 2},
             "other local losses; another number of versions;"
-            " 2 of 8 transfers got through in one run and not in the other;",
+            " 2 of 8 transfers arrived in one run and were lost in the other;",
         ),
     ],
 )
-def test_what_a_newer_certificate_compares(tmp_path: Path, changes: dict[str, object], told: str) -> None:
+def test_what_a_newer_certificate_compares(tmp_path: Path, changes: dict[str, object], text: str) -> None:
     path = write(tmp_path, beside=True)
     (tmp_path / "replay.json").write_text(json.dumps(REPLAY | changes), encoding="utf-8")
-    assert f"the same sequence of staleness; {told}" in report_tables.replay(gather(path))
+    assert f"the same sequence of staleness; {text}" in report_tables.replay(gather(path))
 
 
-def test_a_replay_whose_recording_vanished_tells_the_problem(tmp_path: Path) -> None:
+def test_a_replay_without_its_recording_shows_the_problem(tmp_path: Path) -> None:
     path = write(tmp_path)
     table = {"trace": "runs/old", "mode": "strict", "problem": "runs/old: does not exist"}
     (tmp_path / "replay.json").write_text(json.dumps(table), encoding="utf-8")
@@ -180,13 +182,13 @@ def test_a_replay_whose_recording_vanished_tells_the_problem(tmp_path: Path) -> 
     assert (report_tables.replay_rows(run), run.notes) == ([], [])
 
 
-def test_the_host_s_own_joules_are_told_as_measured(small: RunData) -> None:
+def test_the_joules_of_the_host_are_called_measured(small: RunData) -> None:
     text = '{"host_energy": {"joules": {"0": 100.0, "1": 20.0}, "seconds": 16.0, "what": "measured by RAPL"}}'
     (small.path.parent / "summary.json").write_text(text, encoding="utf-8")
     assert dict(report_tables.facts(gather(small.path)))["energy of the host"] == "120 J in 16.0 s, measured by RAPL"
 
 
-def test_columns_that_have_nothing_to_tell_are_left_out(small: RunData) -> None:
+def test_columns_without_values_are_left_out(small: RunData) -> None:
     titles = [column.title for column in report_tables.device_columns(small)]
     assert titles[:3] == ["device", "samples", "jobs"]
     assert "dead" in titles
@@ -197,7 +199,7 @@ def test_every_column_has_a_cell_for_every_device(small: RunData) -> None:
     assert {len(column.cells) for column in report_tables.device_columns(small)} == {2}
 
 
-def test_a_fleet_of_nobody(tmp_path: Path) -> None:
+def test_a_run_without_devices_has_tables(tmp_path: Path) -> None:
     run = gathered(tmp_path, [msgspec.structs.replace(HEADER, parameters={})])
     assert [column.title for column in report_tables.device_columns(run)] == ["device"]
-    assert dict(report_tables.facts(run))["rule"] == "fedasync"
+    assert dict(report_tables.facts(run))["strategy"] == "fedasync"

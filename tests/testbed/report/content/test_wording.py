@@ -34,7 +34,7 @@ def test_numbers_have_three_figures(value: float | None, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "–"), (0.0, "0 %"), (0.0001, "< 1 %"), (0.015, "2 %"), (0.5, "50 %"), (1.0, "100 %")]
 )
-def test_a_share_that_is_there_is_not_0(value: float | None, text: str) -> None:
+def test_a_small_share_is_not_shown_as_0(value: float | None, text: str) -> None:
     assert wording.share(value) == text
 
 
@@ -51,11 +51,11 @@ def test_joules_are_scaled(value: float | None, text: str) -> None:
     assert wording.joules(value) == text
 
 
-def test_what_may_not_stand_in_xml_is_replaced() -> None:
+def test_characters_that_xml_forbids_are_replaced() -> None:
     assert wording.printable("a\x00\x1b[31m\ufffe\tb\nc 中 🙂") == "a\ufffd\ufffd[31m\ufffd\tb\nc 中 🙂"
 
 
-def test_one_is_not_many() -> None:
+def test_a_count_of_one_is_singular() -> None:
     assert [wording.plural(count, "device") for count in (0, 1, 2)] == ["0 devices", "1 device", "2 devices"]
 
 

@@ -1,0 +1,110 @@
+"""Totals of one device: bytes, drops, computing, and the counts of its tickets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from testbed.analysis.energy import DeviceEnergy
+from testbed.analysis.timeline import ABANDONED, COMPUTING, DEAD, DOWNLOAD, SUSPENDED, UPLOAD, WAITING
+from testbed.history import trace
+from testbed.history.trace import Event
+
+
+@dataclass(slots=True, kw_only=True)
+class DeviceTotals:
+    """One device over a whole run. Bytes count every attempt, including lost ones: they were sent.
+
+    A restarted device downloads while its old job still computes: that time counts twice, so the sum of all seconds
+    may exceed the length of the run.
+    """
+
+    energy: DeviceEnergy
+    pid: int = 0
+    core: int | None = None
+    samples: int = 0
+    jobs: int = 0
+    to_aggregator: int = 0
+    """Updates that reached the aggregator itself, not the head of a cluster."""
+    applied: int = 0
+    rejected: int = 0
+    lost: int = 0
+    superseded: int = 0
+    drops: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    weight: float = 0.0
+    """Sum of the weights that the strategy gave to its updates, over all versions that contain them."""
+    losses: list[tuple[float, float]] = field(default_factory=list)
+    """When each update arrived, and the mean loss of its local steps: the local model on local data."""
+    abandoned_s: float = 0.0
+    """The busy seconds spent on work that was discarded because a newer model came."""
+    asked_s: float = 0.0
+    obtained_s: float = 0.0
+    """Computing of finished jobs with a prescribed speed: seconds asked, and seconds by the clock."""
+    missed: int = 0
+    """Steps that missed their deadline."""
+    host_cpu_s: float = 0.0
+    host_waited_s: float = 0.0
+    """Host seconds that its process ran, and that it waited for its core, in the jobs that ended."""
+    restarted: set[int] = field(default_factory=set)
+    """Superseded tickets whose work is not counted as abandoned yet."""
+    trained: int = 0
+    last_job_s: float = 0.0
+    """The last ticket whose computing ended, and its seconds."""
+    staleness: list[int] = field(default_factory=list)
+
+    def count(self, event: Event) -> None:
+        """Add an event that this device reported."""
+        if isinstance(event, trace.ComputeEvent):
+            self.missed += len(event.misses)
+            if event.use is not None:
+                self.host_cpu_s += event.use.cpu
+                self.host_waited_s += event.use.waited
+        match event:
+            case trace.Downloaded():
+                self.drops += event.dropped
+                self.bytes_down += event.bytes
+            case trace.Uploaded():
+                self.drops += event.dropped
+                self.bytes_up += event.bytes
+            case trace.Trained():
+                self.trained, self.last_job_s = event.ticket, event.obtained
+                if event.asked > 0:
+                    self.asked_s += event.asked
+                    self.obtained_s += event.obtained
+            case trace.Abandoned():
+                self.abandon(event.ticket, event.seconds)
+            case _:
+                pass
+
+    def abandon(self, ticket: int, seconds: float) -> None:
+        """Count discarded work, once for each ticket, if the strategy superseded that ticket."""
+        if ticket in self.restarted:
+            self.restarted.discard(ticket)
+            self.abandoned_s += seconds
+
+    @property
+    def busy_s(self) -> float:
+        return self.energy.seconds[COMPUTING] + self.energy.seconds[ABANDONED]
+
+    @property
+    def download_s(self) -> float:
+        return self.energy.seconds[DOWNLOAD]
+
+    @property
+    def upload_s(self) -> float:
+        return self.energy.seconds[UPLOAD]
+
+    @property
+    def waiting_s(self) -> float:
+        """Seconds of waiting for a grant to upload."""
+        return self.energy.seconds[WAITING]
+
+    @property
+    def suspended_s(self) -> float:
+        return self.energy.seconds[SUSPENDED]
+
+    @property
+    def dead_s(self) -> float:
+        """Seconds between a scripted kill and rejoin: the device is not idle and uses no energy."""
+        return self.energy.seconds[DEAD]

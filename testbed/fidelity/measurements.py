@@ -1,0 +1,81 @@
+"""The measurements of timing in a trace; ``testbed.fidelity.evidence`` gathers them and explains how."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from testbed.history import trace
+
+_CLOCK_GRAIN = 1e-6
+
+
+@dataclass(slots=True, kw_only=True)
+class Computed:
+    """The computing of one device."""
+
+    checks: int = 0
+    errors: list[float] = field(default_factory=list)
+    """|obtained ÷ asked − 1| from one checked deadline to the next, without those that are zero."""
+    misses: int = 0
+    asked: float = 0.0
+    obtained: float = 0.0
+    """Seconds of finished jobs."""
+    trips: list[tuple[float, float]] = field(default_factory=list)
+    """Seconds asked and obtained of each complete round trip."""
+    waited: float = 0.0
+    stolen: float = 0.0
+    critical: float = 0.0
+    """Host seconds: waiting for its core, the part of that in stretches with a missed deadline, and with deadlines."""
+    worst_job: float = 0.0
+    """Largest stolen share of one job."""
+    metered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A transfer that arrived or was lost."""
+
+    device: str
+    up: bool
+    job: int
+    attempt: int
+    sent: float
+    asked: float
+    arrived: float | None
+    """When it arrived; None if it was lost or its arrival is not recorded."""
+    seen: float | None
+    """When the receiver handled it, which must not be before it was due."""
+    dropped: bool
+    absent: float = 0.0
+    """The part of ``asked`` that fell into an absence of the device."""
+
+    @property
+    def is_early(self) -> bool:
+        return self.seen is not None and self.seen < self.sent + self.asked - _CLOCK_GRAIN
+
+    @property
+    def late(self) -> float:
+        assert self.arrived is not None
+        return self.arrived - self.sent - self.asked
+
+
+@dataclass(slots=True, kw_only=True)
+class Evidence:
+    header: trace.Header | None = None
+    stopped: trace.Stopped | None = None
+    computed: dict[str, Computed] = field(default_factory=lambda: defaultdict(Computed))
+    deliveries: list[Delivery] = field(default_factory=list)
+    pickups: list[float] = field(default_factory=list)
+    """Seconds from a model's due moment until the device's process took it from the transport."""
+    handled: list[float] = field(default_factory=list)
+    """Seconds from an update's due moment until the aggregator handled it, including the queue."""
+    loads: list[trace.Load] = field(default_factory=list)
+    canaries: list[trace.Canary] = field(default_factory=list)
+    too_early: int = 0
+    """Downloads that began before the aggregator sent them."""
+    out_of_order: int = 0
+    bytes_wrong: int = 0
+    settled: Counter[str] = field(default_factory=Counter)
+    dispatched: int = 0
+    settled_twice: int = 0
