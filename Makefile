@@ -1,11 +1,11 @@
-# Each target sets up what it needs, in .venv, on a machine that has Python ≥ 3.11 and make.
+# Each target installs what it needs into .venv. Required: Python ≥ 3.11 and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SOURCES := testbed devices aggregator run_testbed.py tests
 
-# Real data sets and recorded traces stand beside the project on some machines; tests of them are skipped elsewhere.
+# Some machines have real data sets and recorded traces beside the project; without them their tests are skipped.
 REAL := $(abspath ../shared)
 ifneq ($(wildcard $(REAL)/data),)
 export EDGEBED_DATA ?= $(REAL)/data
@@ -21,7 +21,7 @@ run: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto -m "not live"
-	$(BIN)/python -m pytest -m live  # one at a time: their devices are timed
+	$(BIN)/python -m pytest -m live  # one at a time: they measure the timing of devices
 
 lint: $(READY)
 	$(BIN)/ruff check $(SOURCES)
@@ -35,7 +35,7 @@ chaos: $(READY)
 	$(BIN)/python -m tests.chaos --write docs/reliability.md
 	$(BIN)/python -m tests.chaos fuzz --write docs/reliability.md
 
-# PAPER=audg|afl|asafl|asyncfeded|eafl: one of them
+# PAPER=audg|afl|asafl|asyncfeded|eafl runs only that one
 papers: $(READY)
 	$(BIN)/python -m testbed.papers $(PAPER)
 

@@ -50,9 +50,11 @@ MAY_IMPORT = {
     "aggregator.strategies.eafl": "aggregator.strategy testbed.common testbed.history.events testbed.wire",
     "aggregator.engine": "aggregator.strategy testbed.common testbed.emulation testbed.history testbed.history.events"
     " testbed.profile testbed.wire",
-    "aggregator.process": "aggregator aggregator.engine aggregator.strategies aggregator.strategy testbed.common"
-    " testbed.emulation testbed.history testbed.history.events testbed.host testbed.learning.tasks testbed.profile"
+    "aggregator.connections": "testbed.common testbed.history testbed.history.events testbed.host testbed.profile"
     " testbed.wire",
+    "aggregator.process": "aggregator aggregator.connections aggregator.engine aggregator.strategies"
+    " aggregator.strategy testbed.common testbed.emulation testbed.history testbed.host testbed.learning.tasks"
+    " testbed.profile testbed.wire",
     # one device; a cluster head is a small aggregator
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.profile testbed.traces"
     " testbed.wire",
@@ -255,6 +257,7 @@ FOR_STRATEGIES = (
     "aggregator.pacing",
     "aggregator.strategies",
     "testbed.wire.messages",
+    "testbed.wire.training_job",
     "testbed.common.parameters",
     "numpy",
     "msgspec",
@@ -300,7 +303,7 @@ FIGURES = (
 @pytest.mark.parametrize(
     ("module", "allowed"),
     [
-        ("zmq", ["testbed/wire/sockets.py", "testbed/wire/authentication.py"]),
+        ("zmq", ["testbed/wire/sockets.py", "testbed/wire/frames.py", "testbed/wire/authentication.py"]),
         ("msgpack", ["testbed/wire/codec.py"]),
         ("time", CLOCKS),
         ("random", []),

@@ -1,1 +1,1 @@
-"""The papers' experiments, run small and set beside what the papers print: ``python -m testbed.papers``."""
+"""The papers' experiments at a small scale, compared with what the papers print: ``python -m testbed.papers``."""

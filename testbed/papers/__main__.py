@@ -1,6 +1,6 @@
 """The papers' experiments at a small scale, and docs/papers.md: what the papers print beside what was measured.
 
-Finished runs are not repeated: interrupted, the same command goes on.
+Finished runs are not repeated: after an interruption, the same command continues.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from testbed.sweep.sweep_progress import duration
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m testbed.papers", description=__doc__)
-    parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)}; default: all of them")
+    parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"{', '.join(PAPERS)}; default: all")
     parser.add_argument("--out", type=Path, default=Path("runs/papers"), metavar="DIR", help="folder for the runs")
-    parser.add_argument("--document", type=Path, default=Path("docs/papers.md"), metavar="FILE", help="to be written")
+    parser.add_argument(
+        "--document", type=Path, default=Path("docs/papers.md"), metavar="FILE", help="the document to write"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only list the runs that are still to be done")
-    parser.add_argument("--write-only", action="store_true", help="run nothing: write about the runs that there are")
+    parser.add_argument("--write-only", action="store_true", help="run nothing: write the document from finished runs")
     options = parser.parse_args(words)
     unknown = [name for name in options.papers if name not in PAPERS]
     if unknown:
-        parser.error(f"{unknown[0]!r} is no paper; there are {', '.join(PAPERS)}")
+        parser.error(f"{unknown[0]!r} is not a paper; choose from {', '.join(PAPERS)}")
     try:
         return _carry_out(options, Console())
     except UserError as error:
@@ -52,29 +54,29 @@ def _carry_out(options: argparse.Namespace, console: Console) -> int:
                 say(console, f"{programme.paper.name}: {programme.paper.title}")
                 programme.carry_out()
             if runner.interrupted_by is not None:
-                say(console, "interrupted; the same command goes on from here")
+                say(console, "interrupted; the same command continues from here")
                 return 128 + runner.interrupted_by
     if options.dry_run:
         return 0
     document.write(options.document, programmes)
     say(console, f"written: {options.document}")
     for programme in programmes:
-        if programme.left_out:
-            say(console, f"{programme.paper.name}: {len(programme.left_out)} runs were left out, see above")
+        if programme.omitted:
+            say(console, f"{programme.paper.name}: {len(programme.omitted)} runs were omitted, see above")
         for name, reason in programme.failed.items():
-            print(f"error: {name} failed, {reason}; the same command tries it again", file=sys.stderr)
+            print(f"error: {name} failed, {reason}; the same command repeats it", file=sys.stderr)
     return 1 if any(programme.failed for programme in programmes) else 0
 
 
 def _list(programme: Programme, console: Console) -> None:
     waiting = programme.waiting()
-    for job in waiting:
-        replayed = f" --replay={job.replays}" if job.replays else ""
-        say(console, f"{programme.paper.name}/{job.name}: {' '.join(job.words())}{replayed}")
-    known = [job.experiment().stop.seconds for job in waiting]
+    for paper_run in waiting:
+        replayed = f" --replay={paper_run.replays}" if paper_run.replays else ""
+        say(console, f"{programme.paper.name}/{paper_run.name}: {' '.join(paper_run.words())}{replayed}")
+    known = [paper_run.experiment().stop.seconds for paper_run in waiting]
     most = sum(seconds for seconds in known if seconds is not None)
-    told = f"at most {duration(most)} of emulated time" if None not in known else "as long as their profiles say"
-    say(console, f"{programme.paper.name}: {len(waiting)} runs to do, {told}, and a few seconds to start each")
+    length = f"at most {duration(most)} of emulated time" if None not in known else "as long as their profiles say"
+    say(console, f"{programme.paper.name}: {len(waiting)} runs to do, {length}, and a few seconds to start each")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The papers by name, in the order of the document."""
+"""All papers by name, in the order of the document."""
 
 from __future__ import annotations
 

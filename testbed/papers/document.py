@@ -1,4 +1,4 @@
-"""``docs/papers.md``: one section for each paper, of which one can be written anew while the others stay."""
+"""``docs/papers.md``: one section for each paper. Writing some sections leaves the others unchanged."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _HEAD = f"""\
 # The papers' experiments: what they print, what we measured
 
 Written by `make papers` (`make papers PAPER=asyncfeded`: one of them), which runs the `small` experiments in
-[profiles/experiments](../profiles/experiments) with real processes, in real time, one run after another. Interrupted,
-the same command goes on. The experiments at the papers' own settings stand beside the small ones:
+[profiles/experiments](../profiles/experiments) with real processes, in real time, one run after another. After an
+interruption, the same command continues. The experiments at the papers' own settings are beside the small ones:
 `run_testbed.py run audg/iid.toml`.
 
-- **agrees**: what the paper says holds here. **agrees in direction**: so does the order, or the sign, but not the size.
-  **does not agree**: and the reason, as far as we found it. **not tested at this scale**: the small experiment cannot
-  tell.
-- Figures are means over seeds, with their range in brackets. Seconds are emulated ones, if nothing else is said.
+- **agrees**: the claim of the paper holds here. **agrees in direction**: the order or the sign is the same, the size is
+  not. **does not agree**: with the reason, as far as we found it. **not tested at this scale**: the small experiment
+  cannot show it.
+- Figures are means over seeds, with their range in brackets. Seconds are emulated unless stated otherwise.
   Joules are a proxy.
-- Verdicts are computed from the measured figures. Settings that a paper does not print were searched for, with as many
-  values for each rule, on seeds that are not reported.
-- Each run has a fidelity certificate. One that says FAIL is repeated, {ATTEMPTS} attempts in all; the tables count what
-  was reached.
-- Unless a section says otherwise, the rules that are compared met the same delays: one was recorded, the others
-  replayed it.
+- Verdicts are computed from the measured figures. Settings that a paper does not print were searched for, with the
+  same number of values for each strategy, on seeds that are not reported.
+- Each run has a fidelity certificate. A run with FAIL is repeated, {ATTEMPTS} attempts in all; the tables count
+  the certificates of the last attempts.
+- Unless a section says otherwise, compared strategies met the same delays: one was recorded, the others replayed
+  it.
 """
 _SECTION = re.compile(r"<!-- begin (\w+) (\{.*?\}) -->\n(.*?)<!-- end \1 -->\n", re.DOTALL)
 
@@ -62,7 +62,7 @@ def _stored(document: Path) -> dict[str, tuple[dict[str, Any], str]]:
 
 
 def _facts(programme: Programme, chapter: Chapter) -> dict[str, Any]:
-    """For the overview, which has papers that are not run this time, too."""
+    """For the overview, which also lists papers that are not run this time."""
     return {
         "title": programme.paper.title,
         "verdicts": dict(Counter(row.verdict.value for row in chapter.rows)),
@@ -104,11 +104,11 @@ def _section(programme: Programme, chapter: Chapter) -> Iterator[str]:
         ("", "paper", "measured", "verdict", "why"),
         [(row.where, row.claim, row.ours, f"**{row.verdict}**", _why(programme, row)) for row in chapter.rows],
     )
-    for picture in chapter.pictures:
-        yield f"\n![{picture.caption}](papers/{paper.name}-{picture.name}.png)\n\n*{picture.caption}*"
-    for grid in chapter.grids:
-        yield f"\n**{grid.title}**\n"
-        yield from _table(grid.header, grid.lines)
+    for paper_figure in chapter.figures:
+        yield f"\n![{paper_figure.caption}](papers/{paper.name}-{paper_figure.name}.png)\n\n*{paper_figure.caption}*"
+    for table in chapter.tables:
+        yield f"\n**{table.title}**\n"
+        yield from _table(table.header, table.lines)
     yield from _searches(programme)
     yield from _runs(programme, list(results.values()))
 
@@ -127,8 +127,8 @@ def _searches(programme: Programme) -> Iterator[str]:
     searches = programme.paper.searches
     if not searches:
         return
-    seeds = sorted({job.seed for job in programme.search_jobs()})
-    yield f"\n**Searched for**, on seeds {_listed(seeds)}; the best is taken:\n"
+    seeds = sorted({paper_run.seed for paper_run in programme.search_runs()})
+    yield f"\n**Searched for**, on seeds {_listed(seeds)}; the best is used:\n"
     lines = []
     for search in searches:
         scores, chosen = search.scores(programme.results), search.chosen(programme.results)
@@ -140,27 +140,30 @@ def _searches(programme: Programme) -> Iterator[str]:
     yield from _table(("for", "key", "tried: score", "score"), lines)
     at_an_end = [search.name for search in searches if search.is_at_an_end(programme.results)]
     if at_an_end:
-        yield f"\nAt an end of what was tried, so that a better one may lie beyond it: {', '.join(at_an_end)}."
+        yield (
+            "\nThe best value is the first or the last one tried, so that a better one may be beyond it:"
+            f" {', '.join(at_an_end)}."
+        )
 
 
 def _runs(programme: Programme, results: Sequence[Result]) -> Iterator[str]:
-    jobs = programme.paper.jobs(programme.chosen)
+    paper_runs = programme.paper.paper_runs(programme.chosen)
     certificates = _counted(Counter(result.fidelity for result in results))
     repeated = sum(result.attempts > 1 for result in results)
-    seeds = _listed(sorted({job.seed for job in jobs}))
+    seeds = _listed(sorted({paper_run.seed for paper_run in paper_runs}))
     yield (
         f"\n**Runs.** `make papers PAPER={programme.paper.name}`: {len(results)} runs, reported seeds {seeds},"
         f" {duration(programme.host_seconds)} on this host; certificates: {certificates or 'none'}"
-        + (f"; repeated for theirs: {repeated}." if repeated else ".")
+        + (f"; repeated because of their certificates: {repeated}." if repeated else ".")
     )
-    example = next((job for job in jobs if job.replays), jobs[0])
+    example = next((paper_run for paper_run in paper_runs if paper_run.replays), paper_runs[0])
     recording = " --replay=RUN" if example.replays else ""
     yield f"One of them by hand: `run_testbed.py {shlex.join(example.words())}{recording}`."
     for name in programme.missing:
         yield (
-            f"\nLeft out, for want of the data set {name}: {_remedy(programme, name)}; with a network, the same command"
-            " without EDGEBED_DATA downloads what may be downloaded. `run_testbed.py list tasks -v` says where each is"
-            " from."
+            f"\nOmitted, because the data set {name} is missing: {_remedy(programme, name)}; with a network, the same"
+            " command without EDGEBED_DATA downloads the data sets that are freely available. `run_testbed.py list"
+            " tasks -v` names their sources."
         )
     if programme.failed:
         yield f"\nFailed: {'; '.join(f'{name} ({reason})' for name, reason in programme.failed.items())}."
@@ -185,7 +188,7 @@ def _draw(document: Path, name: str, chapter: Chapter) -> None:
     folder = document.parent / "papers"
     folder.mkdir(parents=True, exist_ok=True)
     with style.style():
-        for picture in chapter.pictures:
+        for paper_figure in chapter.figures:
             figure = Figure(figsize=(style.FULL_WIDTH, style.HEIGHT), layout="constrained", facecolor="white")
-            picture.draw(figure)
-            figure.savefig(folder / f"{name}-{picture.name}.png", dpi=110, facecolor="white")
+            paper_figure.draw(figure)
+            figure.savefig(folder / f"{name}-{paper_figure.name}.png", dpi=110, facecolor="white")

@@ -1,6 +1,6 @@
-"""``make bench``: print what was measured beside what was aimed at. Exit code 1 if a target was missed.
+"""``make bench``: print measurements beside their targets. Exit code 1 if a target was missed.
 
-``python -m tests.benchmarks startup race`` runs only those named.
+``python -m tests.benchmarks startup race`` runs only these two.
 """
 
 from __future__ import annotations
@@ -55,5 +55,5 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # imports are in main: forked processes import this file once more
+    # imports are in main: forked processes import this file again
     raise SystemExit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The picture: which share of the samples is off by how much, beside what Mininet-HiFi published about itself."""
+"""The figure: the share of samples by their error, beside the figures that Mininet-HiFi published."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from testbed.common.stats import ccdf
 
 _SMALLEST = 1e-5
 _MININET = ((0.0083, 0.5), (0.058, 0.01), (0.10, 0.0018))
-"""Handigol et al., CoNEXT 2012, 100 Mbit/s: p50, p99, and the share that is off by more than 10 %."""
+"""Handigol et al., CoNEXT 2012, 100 Mbit/s: p50, p99, and the share with an error above 10 %."""
 
 
 def plot(path: Path, curves: Mapping[str, Sequence[float]]) -> None:
@@ -33,7 +33,7 @@ def plot(path: Path, curves: Mapping[str, Sequence[float]]) -> None:
         xscale="log",
         yscale="log",
         xlabel="|obtained ÷ asked − 1| in %",
-        ylabel="share of samples at least so far off",
+        ylabel="share of samples with at least this error",
         title="Round trips of jobs, by the aggregator's clock",
     )
     axes.grid(alpha=0.3, which="both")

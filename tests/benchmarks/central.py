@@ -1,7 +1,7 @@
-"""Centralised baselines: every task and network trained on all of its data in one place, without devices or rules.
+"""Centralised baselines: every task and network trained on all of its data, without devices or strategies.
 
 A wrong network, loss or data set cannot hide behind federation here. The same code trains as on a device, on all
-cores. Data sets whose files are not at hand (EDGEBED_DATA, the cache) are left out, and say so.
+cores. Data sets whose files are missing (EDGEBED_DATA, the cache) are skipped with a note.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from testbed.learning.data import folders
 from testbed.learning.data.data_sources import SOURCES
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.setting import Setting
-from testbed.wire.messages import Job
+from testbed.wire.training_job import Job
 from tests.benchmarks.report import Result
 from tests.files import present
 
@@ -69,7 +69,7 @@ BASELINES = (
         metric="loss",
         at_most=3.0,
         parameters={"test_samples": 1000},
-    ),  # 3.16 is the entropy of single characters: less cannot be had without their context
+    ),  # 3.16 is the entropy of single characters: a lower loss needs their context
 )
 
 
@@ -85,7 +85,7 @@ def _trained(baseline: Baseline) -> Result:
     what, aim = _words(baseline)
     recipe = build(TASKS[baseline.task], {"model": baseline.model, "split": "iid", **baseline.parameters}, "central")
     if baseline.task in SOURCES and not present(baseline.task):
-        return Result(what=what, measured="left out: its files are not here", target=aim, reached=None)
+        return Result(what=what, measured="skipped: its files are missing", target=aim, reached=None)
     task = recipe.open(Setting(devices=1, data_seed=1, model_seed=1))
     before, began = task.evaluate(task.initial()), time.perf_counter()
     for _ in local_sgd(task, task.shards[0], baseline.job, task.initial(), np.random.default_rng(1)):
@@ -93,8 +93,8 @@ def _trained(baseline: Baseline) -> Result:
     seconds, after = time.perf_counter() - began, task.evaluate(task.model.vector.numpy().copy())
     metric = baseline.metric
     reached = (baseline.at_least or -math.inf) <= after[metric] <= (baseline.at_most or math.inf)
-    told = f"{metric} {before[metric]:.4g} → {after[metric]:.4g}, loss {before['loss']:.3g} → {after['loss']:.3g}"
-    return Result(what=what, measured=f"{told}, {seconds:.0f} s", target=aim, reached=reached)
+    scores = f"{metric} {before[metric]:.4g} → {after[metric]:.4g}, loss {before['loss']:.3g} → {after['loss']:.3g}"
+    return Result(what=what, measured=f"{scores}, {seconds:.0f} s", target=aim, reached=reached)
 
 
 def _words(baseline: Baseline) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The certificate's own test: overcommitted FAIL, dilated PASS; 100 devices; the same timeline at any dilation."""
+"""A test of the certificate: overcommitted FAIL, dilated PASS; 100 devices; the same timeline at any dilation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OVERCOMMITTED: dict[str, Any] = {
     "training": {"steps": 10, "lr": 0.01},
     "stop": {"seconds": 15.0},
 }
-"""Thirty tenths of a core on each core of devices: three times too much."""
+"""Each device core has 30 devices with a tenth of a core each: three times too much."""
 _HUNDRED: dict[str, Any] = {
     "devices": [
         {"profile": "rpi4", "link": "wifi", "count": 30, "drop": 0.05},
@@ -71,7 +71,7 @@ def _passes(what: str, run: Finished) -> Result:
 
 
 def _planned(run: Finished) -> Result:
-    """What the plan asked of the cores of devices, and the CPU seconds that their processes used in their jobs."""
+    """The demand on the device cores by the plan, and the CPU seconds that devices used in their jobs."""
     [header] = [event for event in run.events if isinstance(event, trace.Header)]
     used = sum(e.use.cpu for e in run.events if isinstance(e, trace.ComputeEvent) and e.use is not None)
     return Result(
@@ -81,7 +81,7 @@ def _planned(run: Finished) -> Result:
 
 
 def _timelines() -> Iterator[Result]:
-    """Arrivals of each device's n-th update at dilations 2 and 4 against 1, drops and suspensions among them."""
+    """Arrivals of each device's n-th update at dilations 2 and 4 against 1, with drops and suspensions."""
     runs = {dilation: carried_out(_STEADY, "--dilation", dilation) for dilation in ("1", "2", "4")}
     arrivals = {dilation: _arrivals(run) for dilation, run in runs.items() if run is not None}
     for dilation in ("2", "4"):

@@ -1,4 +1,4 @@
-"""Profiles of benchmark runs, and starting them as a user would."""
+"""Profiles of benchmark runs, and how to start them as a user would."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 
 import tomli_w
 
-from testbed.fidelity.evidence import Evidence, gather
+from testbed.fidelity.evidence import gather
+from testbed.fidelity.measurements import Evidence
 from testbed.history import trace
 
 ROOT = Path(__file__).parent.parent.parent
@@ -44,7 +45,7 @@ _COMMON: dict[str, Any] = {
     "task": "tests.benchmarks.task:SharedDigits",
     "evaluation": {"every": 100000.0},
 }
-"""Of timing runs: the 21,840-parameter CNN, and nobody scores."""
+"""The task of timing runs: the 21,840-parameter CNN, without scores."""
 
 
 def unthrottled(folder: Path, *, devices: int, strategy: str, seconds: float) -> Path:
@@ -62,7 +63,7 @@ def start(profile: Path, out: Path, *options: str) -> subprocess.Popen[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """A run that has ended: its summary, and what its trace says about timing."""
+    """A finished run: its summary, and the evidence on timing in its trace."""
 
     summary: dict[str, Any]
     events: list[trace.Event]
@@ -80,7 +81,7 @@ class Finished:
 
 
 def carried_out(table: dict[str, Any], *options: str) -> Finished | None:
-    """Run a profile given as a table; None if this host was too small for it."""
+    """Run a profile given as a table; None if this host is too small for it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.toml"
         path.write_text(tomli_w.dumps(_COMMON | table), encoding="utf-8")
@@ -95,7 +96,7 @@ def carried_out(table: dict[str, Any], *options: str) -> Finished | None:
 
 
 def result(run: subprocess.Popen[str]) -> dict[str, Any]:
-    """Wait for the end; the summary."""
+    """Wait for the end. Returns the summary."""
     stdout, stderr = run.communicate()
     if run.returncode not in (0, 130):
         raise RuntimeError(f"a benchmark run failed with exit code {run.returncode}: {stderr}")

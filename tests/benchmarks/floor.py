@@ -1,4 +1,4 @@
-"""The floor: what ZeroMQ and the training code alone can do. No tickets, no trace, no rule, no state machine.
+"""The floor: what ZeroMQ and the training code alone can do. No tickets, no trace, no strategy, no state machine.
 
 Runs in processes forked from the same template, pinned and niced like ours, with the same training step.
 """
@@ -13,16 +13,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import zmq
 
-from testbed.host.cores import Priority, available_cores, plan, settle
-from testbed.processes import child
+from testbed.host.cores import Priority, available_cores, die_with_parent, plan, settle
+from testbed.processes import template
 from testbed.processes.forkserver import prepared_template
 from testbed.processes.template import TemplateRequest
-from testbed.wire.messages import Job
+from testbed.wire.training_job import Job
 
 _HWM = 8
 _MIXING = 0.6
@@ -33,7 +33,6 @@ JOB = Job(steps=1, batch=32, lr=0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class FloorAggregator:
-    role: ClassVar[str] = "tests.benchmarks.floor:aggregate"
     core: int
     endpoint: str
     devices: int
@@ -44,7 +43,6 @@ class FloorAggregator:
 
 @dataclass(frozen=True, kw_only=True)
 class FloorDevice:
-    role: ClassVar[str] = "tests.benchmarks.floor:train"
     core: int
     endpoint: str
     index: int
@@ -67,6 +65,7 @@ def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> fl
             job=JOB,
             crowd={},
             flops=False,
+            strategy="fedavg",
         )
         endpoint, result = f"ipc://{folder}/hub", folder / "result.json"
         configs: list[FloorAggregator | FloorDevice] = [
@@ -81,14 +80,22 @@ def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> fl
         ]
         configs += [FloorDevice(core=core, endpoint=endpoint, index=i) for i, core in enumerate(cores.devices)]
         with prepared_template(folder, order):
-            log = str(folder / "log")
-            processes = [context.Process(target=child.enter, args=(c.role, c, log)) for c in configs]
+            processes = [context.Process(target=enter, args=(config,)) for config in configs]
             for process in processes:
                 process.start()
             for process in processes:
                 process.join()
-        rate: float = json.loads(result.read_text(encoding="utf-8"))
-        return rate
+        found: float = json.loads(result.read_text(encoding="utf-8"))
+        return found
+
+
+def enter(config: FloorAggregator | FloorDevice) -> None:
+    """The first code of a forked process."""
+    die_with_parent(template.PID)
+    if isinstance(config, FloorAggregator):
+        aggregate(config, template.TASK)
+    else:
+        train(config, template.TASK)
 
 
 def aggregate(config: FloorAggregator, task: Any) -> None:
@@ -100,11 +107,11 @@ def aggregate(config: FloorAggregator, task: Any) -> None:
     router.bind(config.endpoint)
     peers = [router.recv_multipart()[0] for _ in range(config.devices)]
     loop = _rounds if config.synchronous else _stream
-    rate = loop(router, peers, task.initial(), config.seconds)
+    speed = loop(router, peers, task.initial(), config.seconds)
     for peer in peers:
         router.send_multipart([peer, b""])
-    # the result is written last: its presence means that the loop is over
-    Path(config.result).write_text(json.dumps(rate), encoding="utf-8")
+    # written last: if the file exists, the loop is over
+    Path(config.result).write_text(json.dumps(speed), encoding="utf-8")
     router.close(linger=2000)
     context.term()
 
@@ -120,11 +127,11 @@ def _stream(router: Any, peers: list[bytes], model: Any, seconds: float) -> floa
         router.send_multipart([peer.bytes, model.copy()], copy=False)
         return 1
 
-    return _rate(once, len(peers), seconds)
+    return _updates_per_second(once, len(peers), seconds)
 
 
 def _rounds(router: Any, peers: list[bytes], model: Any, seconds: float) -> float:
-    """Add the deltas of all in place, send the model to all."""
+    """Add all deltas in place, send the model to all."""
 
     def once() -> int:
         copy = model.copy()
@@ -135,10 +142,10 @@ def _rounds(router: Any, peers: list[bytes], model: Any, seconds: float) -> floa
             model.__iadd__(np.float32(1 / len(peers)) * np.frombuffer(frame.buffer, np.float32))
         return len(peers)
 
-    return _rate(once, len(peers), seconds)
+    return _updates_per_second(once, len(peers), seconds)
 
 
-def _rate(once: Callable[[], int], devices: int, seconds: float) -> float:
+def _updates_per_second(once: Callable[[], int], devices: int, seconds: float) -> float:
     unmeasured = WARM_UP_UPDATES * devices
     while unmeasured > 0:
         unmeasured -= once()

@@ -1,4 +1,4 @@
-"""Compute time of a job, and of a step, against its target; by the device's books and by the aggregator's clock."""
+"""Compute time of a job, and of a step, against its target; as the device reports it, and by the aggregator's clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.benchmarks.report import Result
 _SECONDS = 30.0
 _JOB_SECONDS = 0.9
 _HOST_STEP_SECONDS = 0.006
-"""About what the network's step takes on a core of 2020; only to choose how many steps a job of 0.9 s has."""
+"""Roughly the seconds of a step on a core of 2020; only used to choose the steps of a job of 0.9 s."""
 _LONG_STEP = 0.05
 PICTURE = Path(__file__).parent.parent.parent / "docs" / "timing.png"
 
@@ -64,5 +64,5 @@ def _judged(what: str, run: Finished) -> Iterator[Result]:
 
 
 def _trip_errors(run: Finished) -> list[float]:
-    """From sending a model to taking up its update, on the aggregator's clock alone; the transport counts as error."""
+    """Errors from sending a model to handling its update, by the aggregator's clock; transport counts as error."""
     return [abs(obtained / asked - 1) for device in run.evidence.computed.values() for asked, obtained in device.trips]

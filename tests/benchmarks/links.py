@@ -1,4 +1,4 @@
-"""Injected link delay, 5 ms to 2 s: when a transfer should have ended, and when it did."""
+"""Injected link delay, 5 ms to 2 s: when a transfer was due, and when it ended."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Server memory of the rules that keep something per device, in models: d = 9,354,378 floats, 50 devices.
+"""Server memory of strategies that keep vectors per device, in models: d = 9,354,378 floats, 50 devices.
 
-Each rule runs in a process of its own. A hundred updates come in random order, each with a delta of
-its own, as frames that came in are. What is measured is how much the process grew, in units of one model (4·d bytes).
-docs/strategies.md states what it may be: the models that open tickets are based on (at most one a device, plus the current
-one), what the rule keeps, and what one decision needs for a moment.
+Each strategy runs in a process of its own. A hundred updates arrive in random order, each with its own delta, as
+received frames are. Measured is the growth of the process, in units of one model (4·d bytes). docs/strategies.md states
+the limit: the models that open tickets are based on (at most one per device, plus the current one), the vectors that
+the strategy keeps, and the temporary memory of one decision.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _KEPT = {
     "psurdg": _DEVICES + 2,
     "gsgm": 3 + 1 + _DEVICES,
 }
-"""Models that a rule keeps beside the history; gsgm: window, sum, momentum, and results that wait."""
+"""Models that a strategy keeps beside the past models; gsgm: window, sum, momentum, and waiting results."""
 _FOR_A_MOMENT = 4
-"""The delta that arrives, the model in the making, a temporary, and what the allocator has not given back."""
+"""The arriving delta, the unfinished model, a temporary, and memory that the allocator has not returned."""
 
 
 def measure() -> Iterator[Result]:
@@ -64,7 +64,7 @@ def _grow(name: str, answer: Connection) -> None:
 
 
 class _Fresh(Drive):
-    """Every delta is a frame of its own."""
+    """Every delta has its own memory."""
 
     def delta(self) -> Vector:
         return super().delta().copy()

@@ -1,4 +1,4 @@
-"""Quotas: CPU seconds of a job over its seconds, against the share that was set (cgroup, and signals beside it)."""
+"""Quotas: CPU seconds of a job over its seconds, against the given share (cgroup and signals)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from testbed.history import trace
 from testbed.host import cgroups
+from testbed.host.cgroup_files import QuotasUnavailable
 from tests.benchmarks.fleets import carried_out
 from tests.benchmarks.report import Result
 
@@ -20,7 +21,7 @@ def measure() -> Iterator[Result]:
     try:
         version = cgroups.find().version
         throttles.insert(0, "cgroup")
-    except cgroups.Unavailable as why:
+    except QuotasUnavailable as why:
         yield Result(what="cgroup", measured=f"not measured: {why}")
     for throttle in throttles:
         for share in _SHARES:

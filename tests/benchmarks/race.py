@@ -28,7 +28,7 @@ def measure() -> Iterator[Result]:
     for devices, target in _TARGETS.items():
         for strategy in ("fedavg", "fedasync"):
             floors, ours = [], []
-            for _ in range(_REPEATS):  # in turns: a noisy neighbour hits both
+            for _ in range(_REPEATS):  # alternately: other load on the host then affects both
                 floors.append(
                     floor.updates_per_second(devices=devices, synchronous=strategy == "fedavg", seconds=_SECONDS)
                 )

@@ -1,6 +1,6 @@
-"""How near a replay comes: 20 devices are recorded, replayed twice strictly, and once by the schedule of their delays.
+"""How exact a replay is: 20 devices are recorded, replayed twice in mode strict, and once in mode schedule.
 
-Then two other rules on the same recording: every job that all runs did must have met the same delays.
+Then two other strategies on the same recording: every job that all runs did must have met the same delays.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def measure() -> Iterator[Result]:
         recorded = _run(profile, folder / "recorded")
         replay = ("--replay", str(recorded))
         yield Result(what=f"recorded, dilation {_summary(recorded)['dilation']:.2f}", measured=_fidelity(recorded))
-        for turn in (1, 2):
-            again = _run(profile, folder / f"strict-{turn}", *replay, "--replay-mode", "strict")
-            yield _strict(f"strict, time {turn}", _summary(again)["replay"])
+        for attempt in (1, 2):
+            again = _run(profile, folder / f"strict-{attempt}", *replay, "--replay-mode", "strict")
+            yield _strict(f"strict, attempt {attempt}", _summary(again)["replay"])
         same = _run(profile, folder / "schedule", *replay)
         yield from _schedule(_summary(same))
         others = [
@@ -71,8 +71,8 @@ def _fidelity(folder: Path) -> str:
 
 def _strict(what: str, found: dict[str, Any]) -> Result:
     kept = [found[key] for key in ("same_arrivals", "same_staleness", "same_model")]
-    told = f"{found['arrivals']} arrivals; same order, stalenesses, model: {', '.join(map(str, kept))}"
-    return Result(what=what, measured=told, target="the same run", reached=all(kept))
+    measured = f"{found['arrivals']} arrivals; same order, stalenesses, model: {', '.join(map(str, kept))}"
+    return Result(what=what, measured=measured, target="the same run", reached=all(kept))
 
 
 def _schedule(summary: dict[str, Any]) -> Iterator[Result]:
@@ -96,7 +96,7 @@ def _schedule(summary: dict[str, Any]) -> Iterator[Result]:
 def _paired(folders: list[Path]) -> Result:
     found = trace_comparison.compare([trace_reading.file_of(folder) for folder in folders], "obtained", None)
     return Result(
-        what="one recording and three rules on it",
+        what="one recording and three strategies on it",
         measured=found["verdict"],
         target="equal delays",
         reached=found["equal"],

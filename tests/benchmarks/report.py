@@ -1,4 +1,4 @@
-"""A benchmark's result: what was measured, what was aimed at, and whether it was reached."""
+"""A benchmark's result: the measurement, the target, and whether it was reached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Result:
 
 
 def show(title: str, results: Iterable[Result]) -> bool:
-    """Print a table; whether every target was reached."""
+    """Print a table. Returns whether every target was reached."""
     table = Table(title=title, title_justify="left", box=None)
     for column in ("what", "measured", "target", ""):
         table.add_column(column)

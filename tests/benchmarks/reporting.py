@@ -23,7 +23,7 @@ def measure() -> Iterator[Result]:
 
 
 def _made(folder: Path, devices: int, minutes: int, *, aims: bool) -> Iterator[Result]:
-    """As a user has it: with the start of the command and all its imports."""
+    """As for a user: including the start of the command and all imports."""
     write(folder, large(devices, 60.0 * minutes))
     began = time.perf_counter()
     subprocess.run([sys.executable, ROOT / "run_testbed.py", "report", folder], check=True, stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""How long until N device processes have done their first training step, and the memory each has to itself."""
+"""Seconds until N device processes have done their first training step, and the unique memory of each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def measure() -> Iterator[Result]:
 
 
 def _start_up(devices: int) -> tuple[float, list[float]]:
-    """One FedAvg round is exactly: every device has trained one step and delivered it."""
+    """One FedAvg round means: every device has trained one step and delivered it."""
     with tempfile.TemporaryDirectory() as folder:
         profile = unthrottled(Path(folder), devices=devices, strategy="fedavg", seconds=_PATIENCE_SECONDS)
         began = time.monotonic()
@@ -51,7 +51,7 @@ def _start_up(devices: int) -> tuple[float, list[float]]:
 
 
 def _wait_for_first_version(out: Path, began: float) -> list[int]:
-    """The pids of the devices, once the trace says that version 1 came to be."""
+    """The pids of the devices, once the trace contains version 1."""
     while time.monotonic() - began < _PATIENCE_SECONDS:
         time.sleep(0.05)
         for trace in out.glob("*/trace.jsonl"):

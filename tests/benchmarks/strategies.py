@@ -1,8 +1,8 @@
-"""What a rule costs per update, as a multiple of one ``x += a*y`` over the same vector.
+"""The cost of a strategy per update, as a multiple of one ``x += a*y`` over the same vector.
 
-A real engine with a real rule and 16 devices that deliver in random order; what is timed is the rule: everything that
-it is asked from one update to the next, ticks and wakes included. The floor is timed in turns with it, on as many
-vectors: with a single pair of them it would run from the cache, as no update that has just arrived does.
+A real engine with a real strategy and 16 devices that deliver in random order. Timed are all calls of the strategy from
+one update to the next, ticks and wakes included. The floor is timed alternately with it, on the same number of vectors:
+a single pair would stay in the cache, unlike an update that has just arrived.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from aggregator.engine.engine import Engine
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import DeviceInfo, Strategy
 from testbed.host.cores import keep_freed_memory
-from testbed.wire.messages import Grant, Job, Train, Update, Vector
-from tests.aggregator.strategies.by_hand import PlainOutlook
+from testbed.wire.messages import Grant, Train, Update, Vector
+from testbed.wire.training_job import Job
+from tests.aggregator.strategies.by_hand import PlainForecast
 from tests.benchmarks.report import Result
 
 SIZES = {"87 KB": 21_840, "2.65 MB": 663_160, "37.4 MB": 9_354_378}
 _DEVICES = 16
 _UPDATES = 48
-_TURNS = 3
+_REPEATS = 3
 _TARGET = 3.0
 PARAMETERS: dict[str, dict[str, Any]] = {
     **{name: {"interval": 1.0} for name in ("audg", "psurdg")},
@@ -43,15 +44,15 @@ NEEDS_MORE = {
     "twafl": "K base models",
     "wkafl": "every gradient three times",
 }
-"""Rules that touch more than the update that arrives."""
+"""Strategies that read more than the arriving update."""
 
 
 def measure() -> Iterator[Result]:
-    keep_freed_memory()  # as the aggregator's process does
+    keep_freed_memory()  # as the aggregator process does
     for label, size in SIZES.items():
         for name, cls in STRATEGIES.items():
             ratios = []
-            for _ in range(_TURNS):  # in turns: a noisy neighbour hits both
+            for _ in range(_REPEATS):  # alternately: other load on the host then affects both
                 floor = _floor(size)
                 ratios.append(Drive(cls(**PARAMETERS.get(name, {})), size, _DEVICES).seconds_per_update() / floor)
             ratio, more = statistics.median(ratios), NEEDS_MORE.get(name)
@@ -76,7 +77,7 @@ def _floor(size: int) -> float:
 
 
 class Drive:
-    """Devices without a task: each delivers some delta, in an order that chance gives."""
+    """Devices without a task: they deliver deltas in random order."""
 
     def __init__(self, strategy: Strategy, size: int, devices: int) -> None:
         self._timed = _Granting(strategy) if strategy.grants else _Timed(strategy)
@@ -91,7 +92,7 @@ class Drive:
             random=np.random.default_rng(0),
             send=self._take,
             record=lambda event: None,
-            forecast=PlainOutlook(bandwidth=32.0 * size),
+            forecast=PlainForecast(bandwidth=32.0 * size),
         )
         for number in range(devices):
             self.engine.join(DeviceInfo(name=f"d{number}", samples=10 + number), 0.0)
@@ -105,14 +106,14 @@ class Drive:
 
     def seconds_per_update(self) -> float:
         for _ in range(_DEVICES):
-            self.deliver()  # warm: buffers exist, every device has been heard
+            self.deliver()  # warm-up: buffers exist, every device has delivered
         self._timed.seconds = 0.0
         for _ in range(_UPDATES):
             self.deliver()
         return self._timed.seconds / _UPDATES
 
     def deliver(self) -> None:
-        """One update; what the rule wants to be woken for comes first, and time goes on if nobody is busy."""
+        """Deliver one update. Due wakes come first; if no device is busy, time advances to the next wake."""
         self._now += 1 / _DEVICES
         while self.engine.wake_at is not None and (self.engine.wake_at <= self._now or not self.engine.busy):
             self._now = max(self._now, self.engine.wake_at)
@@ -144,7 +145,7 @@ class Drive:
 
 
 class _Timed(Strategy):
-    """Passes everything on, and adds up what that took."""
+    """Forwards all calls, and adds up their duration."""
 
     def __init__(self, inner: Strategy) -> None:
         self._inner, self.seconds = inner, 0.0
@@ -175,13 +176,13 @@ class _Timed(Strategy):
 
 
 class _Granting(_Timed):
-    """Of a rule that grants rates."""
+    """The same for a strategy that grants rates."""
 
     grants: ClassVar[bool] = True
 
 
 def _some(size: int) -> list[Vector]:
-    """As many vectors as there are devices, each in memory of its own."""
+    """One vector for each device, each with its own memory."""
     noise = np.random.default_rng(1).standard_normal(size, dtype=np.float32)
     noise *= np.float32(1e-3)
     return [noise.copy() for _ in range(_DEVICES)]

@@ -1,4 +1,4 @@
-"""A task for any number of devices: everyone has 64 digits, so that a batch is 32 however many they are."""
+"""A task for any number of devices: each has 64 digits, so that a batch is always 32."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Updates per second through the whole aggregator, against a raw ZeroMQ receiver that adds in place.
 
-Both ends of the comparison carry the same traffic: each update is answered with a model of the same size, to senders
-that do not train. The aggregator decodes, checks, keeps tickets and history, runs the rule and writes the trace; the
-raw receiver adds the frame to an accumulator. The second figure is stricter: updates per second of CPU that the
-receiving process used, which does not hide behind the speed of the senders.
+Both receivers have the same traffic: each update is answered with a model of the same size, to senders
+that do not train. The aggregator decodes, checks, keeps tickets and past models, runs the strategy and writes the
+trace; the raw receiver adds the frame to an accumulator. The second figure is stricter: updates per second of CPU that
+the receiving process used, which does not hide behind the speed of the senders.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def measure() -> Iterator[Result]:
     for label, size in _SIZES.items():
         for strategy in ("fedavg", "fedasync"):
             wall, cpu, rates = [], [], []
-            for _ in range(_REPEATS):  # in turns: a noisy neighbour hits both
+            for _ in range(_REPEATS):  # alternately: other load on the host then affects both
                 raw, ours = _run(size, _raw_receiver), _run(size, _aggregator, strategy)
                 rates.append((ours["updates"] / ours["seconds"], raw["updates"] / raw["seconds"]))
                 wall.append(rates[-1][0] / rates[-1][1])
@@ -71,7 +71,7 @@ def measure() -> Iterator[Result]:
 
 
 def _run(size: int, receiver: Callable[..., None], *extra: str) -> dict[str, float]:
-    """Start the receiver and the senders; what the receiver measured of itself."""
+    """Start the receiver and the senders. Returns the measurements of the receiver."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         senders = _raw_sender if receiver is _raw_receiver else _sender
         processes = [_fork.Process(target=receiver, args=(size, folder, *extra))]
@@ -96,7 +96,7 @@ def _report(folder: str, updates: int, seconds: float) -> None:
 
 
 class _Sized:
-    """Stands where the task stands; the aggregator needs no more of it than this."""
+    """Replaces the task; the aggregator uses only these methods."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -173,7 +173,7 @@ def _evaluator(size: int, folder: str) -> None:
 
 
 def _converse(folder: str, name: str, size: int, answer: Callable[[Message], Message | None]) -> None:
-    """Say hello, answer what comes, and leave when told to."""
+    """Send Hello, answer messages, and end at Stop."""
     with closing_peer(f"ipc://{folder}/hub", name, max_bytes=largest_frame(size)) as peer:
         peer.send(encode(Hello(device=name, pid=os.getpid(), cores=(1,), samples=100)), timeout=10.0)
         message: Message | None = None

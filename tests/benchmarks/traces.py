@@ -50,7 +50,7 @@ def measure() -> Iterator[Result]:
         began = time.perf_counter()
         for _ in trace.read(packed):
             pass
-        yield Result(what="reading it packed (.gz)", measured=f"{time.perf_counter() - began:.2f} s")
+        yield Result(what="reading it compressed (.gz)", measured=f"{time.perf_counter() - began:.2f} s")
 
 
 def write(path: Path, events: Iterator[Event]) -> int:
@@ -64,7 +64,7 @@ def write(path: Path, events: Iterator[Event]) -> int:
 
 
 def synthetic(devices: int, seconds: float, seed: int = 0) -> Iterator[Event]:
-    """A run of FedAsync: jobs of about 8 seconds, now and then a drop or a suspension."""
+    """A run of FedAsync: jobs of about 8 seconds, sometimes a drop or a suspension."""
     rng = np.random.default_rng(seed)
     yield trace.Header(
         t=0.0,
@@ -116,7 +116,7 @@ def synthetic(devices: int, seconds: float, seed: int = 0) -> Iterator[Event]:
 
 
 def _job(name: str, ticket: int, job: int, now: float, rng: np.random.Generator) -> tuple[list[Event], float]:
-    """What a device tells about one job, and when its update is there."""
+    """The events of one job of a device, and when its update arrives."""
     down, computing, up, hung, lost = (float(x) for x in rng.uniform((0.2, 4.0, 0.3, 0.0, 0.0), (1.2, 8.0, 1.8, 1, 1)))
     story: list[Event] = []
     for attempt in range(2 if lost < 0.05 else 1):

@@ -1,1 +1,1 @@
-"""AFL's paper: its runs, and what is made of them; ``paper.py`` first."""
+"""AFL's paper: its runs, tables and verdicts. Start with ``paper.py``."""

@@ -1,4 +1,4 @@
-"""The figures of AFL's paper, from what was measured, and the ones over seconds and joules that it does not have."""
+"""The figures of AFL's paper with our measurements, and figures over seconds and joules, which it does not have."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from testbed.report.figures.style import FULL_WIDTH, HEIGHT
 LABELS = {AFL: "AFL", SYNC: "Sync-FL", FALLING: "Sync-FL, AFL's rate"}
 
 
-def pictures(done: Mapping[Key, Result], tracks: Tracks) -> list[PaperFigure]:
+def figures(done: Mapping[Key, Result], tracks: Tracks) -> list[PaperFigure]:
     return [
         PaperFigure(
             name="rounds",
-            draw=_by_rule(tracks),
+            draw=_by_strategy(tracks),
             caption="Loss by round, mean over C = 0.2, 0.5, 0.9 and the seeds (the paper's Fig. 6 and 10).",
         ),
         PaperFigure(
@@ -47,7 +47,7 @@ def pictures(done: Mapping[Key, Result], tracks: Tracks) -> list[PaperFigure]:
     ]
 
 
-def _by_rule(tracks: Tracks) -> Callable[[Figure], None]:
+def _by_strategy(tracks: Tracks) -> Callable[[Figure], None]:
     def draw(figure: Figure) -> None:
         for axes, task in zip(figure.subplots(1, 2), TASKS, strict=True):
             for number, strategy in enumerate((AFL, SYNC)):
@@ -105,7 +105,7 @@ def _line(axes: Axes, number: int, label: str, values: Sequence[float]) -> None:
 
 def _finish(axes: Axes, label: str, title: str) -> None:
     axes.set(xlabel=label, ylabel="loss", yscale="log", title=title)
-    axes.yaxis.set_major_formatter("{x:g}")  # by themselves, logarithmic axes write formulas, which the style has off
+    axes.yaxis.set_major_formatter("{x:g}")  # by default, logarithmic axes show formulas, which the style disables
     axes.yaxis.set_minor_formatter("")
     if axes.lines:
         axes.legend()

@@ -1,8 +1,8 @@
-"""Runs of AFL and Sync-FL, round by round: what the figures of their paper are drawn over.
+"""Runs of AFL and Sync-FL, round by round, as in the figures of their paper.
 
-A round of AFL is as many arrivals as devices are in flight; one of Sync-FL ends when all of its devices have come. Both
-are in ``rounds.csv``. What the model was worth when a round ended lies between the scores around it, on a straight line
-in the logarithm of the loss.
+A round of AFL has one arrival for each device in flight; a round of Sync-FL ends when all of its updates have arrived.
+Both are in ``rounds.csv``. The loss at the end of a round is interpolated between the neighbouring scores, linearly in
+its logarithm.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from testbed.papers.framework.result import Result
 
 FRACTIONS = (0.2, 0.5, 0.9)
 AFL, SYNC, FALLING = "afl", "sync-fl", "sync-fl-falling"
-"""The last one: Sync-FL with the local rate of AFL, which falls from epoch to epoch."""
+"""``FALLING``: Sync-FL with the local learning rate of AFL, which falls from epoch to epoch."""
 TASKS = {"regression": "regression", "svm": "SVM"}
-"""Name → as it is written."""
+"""Name → title."""
 EARLY = 5
-"""Rounds that are early ones."""
+"""Number of early rounds."""
 TARGETS = {"regression": 0.05, "svm": 0.15}
 """Loss that counts as reached. The noise of the regression's data leaves 0.02 at best."""
 
 
 class Key(NamedTuple):
-    """Which of the runs."""
+    """Identifies a run."""
 
     task: str
     strategy: str
@@ -44,7 +44,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """One run. The first loss is that of the initial model; all else begins with round 1."""
+    """One run by rounds. The first loss is that of the initial model; all other lists begin with round 1."""
 
     loss: Sequence[float]
     seconds: Sequence[float]
@@ -56,9 +56,9 @@ class Track:
     proxy: Sequence[float]
     """E_proxy = Σ P·τ"""
     to_target_s: float
-    """Seconds until the loss was as low as the target; infinite, if it never was."""
+    """Seconds until the loss reached the target; infinite if it never did."""
     to_target_j: float
-    """Joules of the whole fleet by then."""
+    """Joules of the whole fleet until then."""
 
     @property
     def rounds(self) -> int:
@@ -69,7 +69,7 @@ class Track:
         return self.seconds[-1] / self.rounds
 
     def until(self, loss: float) -> float:
-        """Rounds after which it was as low; infinite, if it never was."""
+        """Rounds until the loss was at most this; infinite if it never was."""
         return next((number for number, found in enumerate(self.loss) if found <= loss), math.inf)
 
 
@@ -96,16 +96,16 @@ def track(result: Result, target: float) -> Track:
     )
 
 
-def unrest(track: Track) -> float:
-    """How much the loss goes up and down: mean |change of its change| from round to round, of its logarithm, over the
-    later half of the rounds. A loss that falls steadily has none, however fast it falls.
+def fluctuation(track: Track) -> float:
+    """How much the loss fluctuates: mean |second difference| of its logarithm from round to round, over the later half
+    of the rounds. It is 0 for a loss that falls steadily, however fast.
     """
     later = np.log(track.loss[len(track.loss) // 2 :])
     return float(np.abs(np.diff(later, 2)).mean()) if len(later) > 2 else 0.0
 
 
 def straightness(values: Sequence[float]) -> float:
-    """R² of the best line through values, over their numbers; 1 is a straight one."""
+    """R² of the best line through the values over their indices; 1 is a straight line."""
     if len(values) < 2 or min(values) == max(values):
         return 1.0
     return float(np.corrcoef(np.arange(len(values)), values)[0, 1] ** 2)
@@ -119,7 +119,7 @@ def drift(track: Track) -> float:
 
 
 def mean_loss(tracks: Sequence[Track]) -> list[float]:
-    """By round, of several runs together, as far as all of them go: what the paper's figures 6 and 10 show."""
+    """Mean loss of several runs by round, as far as all of them go, as in the paper's figures 6 and 10."""
     return [fmean(losses) for losses in zip(*(track.loss for track in tracks), strict=False)]
 
 
@@ -128,7 +128,7 @@ def runs_of(tracks: Tracks, task: str, strategy: str, fraction: float) -> list[T
 
 
 def pairs_of(tracks: Tracks, task: str, fraction: float | None = None) -> list[tuple[Track, Track]]:
-    """AFL and Sync-FL, at the same C and seed."""
+    """Pairs of AFL and Sync-FL at the same C and seed."""
     found = []
     for key, track in tracks.items():
         rival = Key(key.task, SYNC, key.fraction, key.seed)

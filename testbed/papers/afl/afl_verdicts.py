@@ -1,4 +1,4 @@
-"""How the claims of AFL's paper are judged, and how what was measured is told."""
+"""How verdicts on the claims of AFL's paper follow from the measurements, and how these are printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_RUN = "–"
 
 
 def by_share(holds: Sequence[bool], best: ClaimVerdict = ClaimVerdict.AGREES) -> ClaimVerdict:
-    """Of cases in which a claim may hold: in nine of ten it agrees, in more than half in direction."""
+    """By the share of cases in which a claim holds: nine of ten agree, more than half agree in direction."""
     if not holds:
         return ClaimVerdict.MISSING
     share = sum(holds) / len(holds)
@@ -23,7 +23,7 @@ def by_share(holds: Sequence[bool], best: ClaimVerdict = ClaimVerdict.AGREES) ->
 
 
 def by_order(groups: Sequence[Sequence[float]]) -> ClaimVerdict:
-    """Each group is to be above the next: by their means it agrees; the first above the last only, in direction."""
+    """Each group should be above the next. Agrees: their means are. In direction: the first mean is above the last."""
     if len(groups) < 2 or not all(groups):
         return ClaimVerdict.MISSING
     means = [fmean(group) for group in groups]
@@ -33,7 +33,7 @@ def by_order(groups: Sequence[Sequence[float]]) -> ClaimVerdict:
 
 
 def by_limit(value: float | None, agrees: float, direction: float) -> ClaimVerdict:
-    """At least so much agrees, or agrees in direction."""
+    """By two lower limits of the value."""
     if value is None:
         return ClaimVerdict.MISSING
     return (
@@ -46,11 +46,11 @@ def by_limit(value: float | None, agrees: float, direction: float) -> ClaimVerdi
 
 
 def by_fraction(groups: Sequence[Sequence[float]], digits: int = 0) -> str:
-    return ", ".join(f"C = {c:g}: {told(group, digits)}" for c, group in zip(FRACTIONS, groups, strict=True))
+    return ", ".join(f"C = {c:g}: {finite_spread(group, digits)}" for c, group in zip(FRACTIONS, groups, strict=True))
 
 
-def told(values: Sequence[float], digits: int = 0) -> str:
-    """As ``spread``, of those that are finite; and how many are not."""
+def finite_spread(values: Sequence[float], digits: int = 0) -> str:
+    """As ``spread`` for the finite values, with the number of infinite ones."""
     finite = [value for value in values if math.isfinite(value)]
     never = f" (never in {len(values) - len(finite)} of {len(values)})" if len(finite) < len(values) else ""
     return spread(finite, digits) + never

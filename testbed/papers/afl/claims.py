@@ -1,4 +1,4 @@
-"""What AFL's paper says of AFL against Sync-FL and of the fraction C, beside what was measured."""
+"""The claims of AFL's paper on AFL against Sync-FL and on the fraction C, beside our measurements."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from testbed.papers.afl.afl_rounds import (
     TARGETS,
     TASKS,
     Tracks,
+    fluctuation,
     pairs_of,
     runs_of,
-    unrest,
 )
-from testbed.papers.afl.afl_verdicts import NOT_RUN, by_fraction, by_limit, by_order, by_share, told
+from testbed.papers.afl.afl_verdicts import NOT_RUN, by_fraction, by_limit, by_order, by_share, finite_spread
 from testbed.papers.framework.chapter import ClaimRow, ClaimVerdict
 from testbed.papers.framework.number_text import spread
 
 _COMPARABLE = 1.25
-"""A loss is comparable to another that it exceeds by no more than this factor."""
+"""A loss is comparable to another if it is at most this factor higher."""
 
 
 def rows(tracks: Tracks) -> list[ClaimRow]:
@@ -64,14 +64,16 @@ def comparable(tracks: Tracks) -> ClaimRow:
     if pairs:
         sync_rounds = [sync.until(_COMPARABLE * sync.loss[-1]) for _, sync in pairs]
         ours = (
-            f"AFL is within {_COMPARABLE:g} times Sync-FL's last loss after {told(afl)} of {pairs[0][0].rounds} rounds;"
-            f" Sync-FL itself after {told(sync_rounds)}"
+            f"AFL is within {_COMPARABLE:g} times Sync-FL's last loss after {finite_spread(afl)} of"
+            f" {pairs[0][0].rounds} rounds; Sync-FL itself after {finite_spread(sync_rounds)}"
         )
     verdict = by_share([math.isfinite(found) for found in afl], best=ClaimVerdict.DIRECTION)
     reasons = {
-        ClaimVerdict.DIRECTION: "Fewer rounds than the paper's: the mean of AFL's rate, γ0/√(e + 1), is 0.70·γ0 over our 4"
-        " local epochs, and 0.25·γ0 over its 50. Only the order is to be compared.",
-        ClaimVerdict.DIFFERS: "The rounds are too few for it.",
+        ClaimVerdict.DIRECTION: (
+            "Fewer rounds than the paper's: the mean of AFL's rate, γ0/√(e + 1), is 0.70·γ0 over our 4 local epochs,"
+            " and 0.25·γ0 over its 50. Only the order can be compared."
+        ),
+        ClaimVerdict.DIFFERS: "There are too few rounds for it.",
     }
     return ClaimRow(
         where="Fig. 6",
@@ -83,11 +85,11 @@ def comparable(tracks: Tracks) -> ClaimRow:
 
 
 def level(tracks: Tracks) -> ClaimRow:
-    """In the same order of magnitude: 0.003 to 0.03."""
+    """Agrees in the same order of magnitude: 0.003 to 0.03."""
     pairs = pairs_of(tracks, "regression")
     sync, afl = ([pair[side].loss[-1] for pair in pairs] for side in (1, 0))
     ours = f"last loss: Sync-FL {spread(sync, 4)}, AFL {spread(afl, 4)}" if pairs else NOT_RUN
-    reason = "½·0.2² = 0.02, the noise of the data, is the least that there can be." if pairs else ""
+    reason = "½·0.2² = 0.02, the noise of the data, is the lowest possible loss." if pairs else ""
     return ClaimRow(
         where="Fig. 2, 6",
         claim="regression: both converge, to a loss around 10⁻²",
@@ -110,7 +112,7 @@ def higher(tracks: Tracks) -> ClaimRow:
             f" {spread(at_end)}"
         )
     verdict = by_share(holds, best=ClaimVerdict.DIRECTION)
-    falling = "Both still fall when the runs end: where they would settle, we did not see."
+    falling = "Both still fall when the runs end: we did not see where they would settle."
     reasons = {ClaimVerdict.DIRECTION: falling, ClaimVerdict.DIFFERS: falling}
     return ClaimRow(
         where="Fig. 10",
@@ -122,7 +124,8 @@ def higher(tracks: Tracks) -> ClaimRow:
 
 
 def cause(tracks: Tracks) -> ClaimRow:
-    """What is left of Sync-FL's lead when its local rate falls as AFL's does: half agrees, a tenth in direction."""
+    """The part of Sync-FL's advantage that remains when its local rate falls as AFL's does: half agrees, a tenth in
+    direction."""
     kept, said = [], []
     for task, target in TARGETS.items():
         groups = [runs_of(tracks, task, strategy, 0.5) for strategy in (AFL, SYNC, FALLING)]
@@ -132,19 +135,19 @@ def cause(tracks: Tracks) -> ClaimRow:
         slow, fast, middle = (fmean(min(run.until(target), run.rounds) for run in runs) for runs in groups)
         kept.append((slow - middle) / (slow - fast) if slow > fast else 0.0)
         said.append(
-            f"{TASKS[task]}, C = 0.5, rounds to a loss of {target:g}: Sync-FL {told(sync)}, with AFL's rate"
-            f" {told(falling)}, AFL {told(afl)}"
+            f"{TASKS[task]}, C = 0.5, rounds to a loss of {target:g}: Sync-FL {finite_spread(sync)}, with AFL's rate"
+            f" {finite_spread(falling)}, AFL {finite_spread(afl)}"
         )
     verdict = by_limit(min(kept) if len(kept) == len(TARGETS) else None, 0.5, 0.1)
     rate = "Sync-FL keeps a constant rate (the paper names none; the authors' program does so), AFL's falls: "
     reasons = {
-        ClaimVerdict.AGREES: rate + "that is the smaller part of the lead.",
-        ClaimVerdict.DIRECTION: rate + "that is the larger part of the lead.",
-        ClaimVerdict.DIFFERS: rate + "that is all of the lead.",
+        ClaimVerdict.AGREES: rate + "that is the smaller part of the advantage.",
+        ClaimVerdict.DIRECTION: rate + "that is the larger part of the advantage.",
+        ClaimVerdict.DIFFERS: rate + "that is all of the advantage.",
     }
     return ClaimRow(
         where="Fig. 6, 10",
-        claim="Sync-FL's lead comes of its devices contributing at the same time",
+        claim="Sync-FL's advantage comes from devices that contribute at the same time",
         ours="; ".join(said) or NOT_RUN,
         verdict=verdict,
         reason=reasons.get(verdict, ""),
@@ -153,14 +156,16 @@ def cause(tracks: Tracks) -> ClaimRow:
 
 def restless(tracks: Tracks) -> ClaimRow:
     pairs = [pair for task in TASKS for pair in pairs_of(tracks, task)]
-    sync, afl = ([unrest(pair[side]) for pair in pairs] for side in (1, 0))
+    sync, afl = ([fluctuation(pair[side]) for pair in pairs] for side in (1, 0))
     verdict = by_share([one > other for one, other in zip(afl, sync, strict=True)])
     reasons = {
-        ClaimVerdict.DIFFERS: "The rule: by the paper's text a model is the mean of what every device sent last, and one"
-        " arrival moves it by a tenth; Sync-FL's is the mean of C·N new ones. The authors' program has (x + x_c)/2"
-        " instead, half of which is the last device.",
+        ClaimVerdict.DIFFERS: (
+            "The strategy: by the paper's text a model is the mean of the last model of every device, and one arrival"
+            " moves it by a tenth; Sync-FL's is the mean of C·N new ones. The authors' program has (x + x_c)/2"
+            " instead, in which half the weight is on the last device."
+        ),
     }
-    ours = f"unrest of the loss in the later half: AFL {spread(afl)}, Sync-FL {spread(sync)}" if pairs else NOT_RUN
+    ours = f"fluctuation of the loss in the later half: AFL {spread(afl)}, Sync-FL {spread(sync)}" if pairs else NOT_RUN
     return ClaimRow(
         where="Fig. 6, 10",
         claim="AFL's loss varies more from round to round than Sync-FL's",
@@ -177,8 +182,9 @@ def larger(tracks: Tracks, task: str, where: str) -> ClaimRow:
     groups = [[run.until(TARGETS[task]) for run in runs_of(tracks, task, AFL, c)] for c in FRACTIONS]
     verdict = by_order(groups)
     crowded = (
-        "With 9 of 10 in flight, there is hardly a choice who comes next: whoever has few samples is back at once, and"
-        " comes several times in a round, which the paper's rounds do not have; and updates are staler."
+        "With 9 of 10 in flight, there is hardly a choice of the next device: a device with few samples returns at"
+        " once, and contributes several times in a round, which the paper's rounds do not have; and updates are"
+        " staler."
     )
     reasons = {ClaimVerdict.DIRECTION: crowded, ClaimVerdict.DIFFERS: crowded}
     return ClaimRow(
@@ -191,17 +197,17 @@ def larger(tracks: Tracks, task: str, where: str) -> ClaimRow:
 
 
 def steadier(tracks: Tracks) -> ClaimRow:
-    groups = [[unrest(run) for task in TASKS for run in runs_of(tracks, task, AFL, c)] for c in FRACTIONS]
+    groups = [[fluctuation(run) for task in TASKS for run in runs_of(tracks, task, AFL, c)] for c in FRACTIONS]
     return ClaimRow(
         where="Fig. 5, 9",
         claim="the smaller C, the more AFL's loss varies",
-        ours=f"unrest of the loss in the later half: {by_fraction(groups, 4)}",
+        ours=f"fluctuation of the loss in the later half: {by_fraction(groups, 4)}",
         verdict=by_order(groups),
     )
 
 
 def sharp(tracks: Tracks) -> ClaimRow:
-    """Of all that the loss falls, in the first quarter of the rounds: 0.8 agrees, 0.5 in direction."""
+    """By the share of the total fall in the first quarter of the rounds: 0.8 agrees, 0.5 in direction."""
     runs = runs_of(tracks, "svm", AFL, 0.5)
     shares = [(run.loss[0] - run.loss[run.rounds // 4]) / (run.loss[0] - run.loss[-1]) for run in runs]
     verdict = by_limit(min(shares, default=None), 0.8, 0.5)

@@ -1,4 +1,4 @@
-"""What AFL's paper says of delays, wall-clock time and energy, beside what was measured."""
+"""The claims of AFL's paper on delays, wall-clock time and energy, beside our measurements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.papers.framework.chapter import ClaimRow, ClaimVerdict
 from testbed.papers.framework.number_text import spread
 
 _ALPHA = 0.01
-"""α of the rule, as the experiments have it."""
+"""α of the strategy in the experiments."""
 
 
 def rows(tracks: Tracks) -> list[ClaimRow]:
@@ -28,7 +28,7 @@ def rows(tracks: Tracks) -> list[ClaimRow]:
 
 
 def bounded(tracks: Tracks) -> ClaimRow:
-    """That it does not grow: the later half of the rounds has at most 1.5 times the spread of the earlier one."""
+    """It does not grow: the later half of the rounds has at most 1.5 times the spread of the earlier one."""
     runs = [run for task in TASKS for run in runs_of(tracks, task, AFL, 0.5)]
     found = [drift(run) for run in runs]
     ours = NOT_RUN
@@ -57,8 +57,8 @@ def wall_clock(tracks: Tracks) -> ClaimRow:
             f" {spread([run.seconds[-1] for run in runs], 1)} s passed"
         )
     reason = (
-        "As defined it is no clock: it leaves out the time in which all compute, and counts twice what overlaps. The"
-        " paper's figures were drawn by a program that sums max instead."
+        "By its definition it is not a clock: it omits the time in which all devices compute, and counts overlaps"
+        " twice. The paper's figures were drawn by a program that sums max instead."
         if runs
         else ""
     )
@@ -93,7 +93,7 @@ def no_waiting(tracks: Tracks) -> ClaimRow:
     ours = f"a round of AFL takes {spread(ratios, 2)} times as long as one of Sync-FL" if pairs else NOT_RUN
     return ClaimRow(
         where="Section I-A",
-        claim="in AFL, slow devices do not hold up fast ones",
+        claim="in AFL, slow devices do not delay fast ones",
         ours=ours,
         verdict=by_share([ratio < 1 for ratio in ratios]),
     )
@@ -103,7 +103,9 @@ def cheaper(tracks: Tracks, unit: str, cost: Callable[[Track], float]) -> ClaimR
     said, holds = [], []
     for c in FRACTIONS:
         pairs = [(cost(afl), cost(sync)) for task in TASKS for afl, sync in pairs_of(tracks, task, c)]
-        pairs = [pair for pair in pairs if math.isfinite(min(pair))]  # of which neither got there, nobody won
+        pairs = [
+            pair for pair in pairs if math.isfinite(min(pair))
+        ]  # pairs in which neither reached the target have no winner
         holds += [one < other for one, other in pairs]
         if pairs:
             ratio = median(one / other for one, other in pairs)
@@ -113,8 +115,9 @@ def cheaper(tracks: Tracks, unit: str, cost: Callable[[Track], float]) -> ClaimR
         "joules": "makes better use of resources",
     }
     by_c = (
-        "It hangs on C. AFL takes several times as many rounds (see above); they are shorter, the more so the larger C,"
-        " as Sync-FL then nearly always waits for the largest share of the data. The paper has no figure of it."
+        "It depends on C. AFL takes several times as many rounds (see above); they are shorter, especially for large"
+        " C, because Sync-FL then nearly always waits for the largest share of the data. The paper has no figure of"
+        " it."
     )
     verdict = by_share(holds)
     reasons = {ClaimVerdict.DIRECTION: by_c, ClaimVerdict.DIFFERS: by_c}
@@ -138,7 +141,7 @@ def sensitive(tracks: Tracks) -> ClaimRow:
         claim="the SVM is more sensitive to large τ_t than the regression is",
         ours=ours,
         verdict=ClaimVerdict.UNTESTED if runs else ClaimVerdict.MISSING,
-        reason="With the paper's α, such delays hardly change the rate; and the paper gives no figure to compare with."
+        reason="With the paper's α, such delays hardly change the rate; and the paper has no figure to compare with."
         if runs
         else "",
     )

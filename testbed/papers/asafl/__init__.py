@@ -1,1 +1,1 @@
-"""ASAFL's paper: its runs, and what is made of them; ``paper.py`` first."""
+"""ASAFL's paper: its runs, tables and verdicts. Start with ``paper.py``."""

@@ -1,4 +1,4 @@
-"""ASAFL: calibrated rounds in a radio cell, and who controls their degree. Chen et al. 2024."""
+"""ASAFL: calibrated rounds in a radio cell, and the control of their degree. Chen et al. 2024."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from testbed.papers.asafl.runs import (
     TWO,
     AsaflResults,
     by_part,
-    jobs,
     levels,
     longest_round,
+    paper_runs,
     searches,
+    seconds_text,
     times,
-    told,
     usage,
 )
 from testbed.papers.framework import paper_figures
@@ -34,55 +34,56 @@ from testbed.papers.framework.paper import Chosen, Paper
 from testbed.papers.framework.result import Result, Results
 
 
-def _grids(found: AsaflResults, chosen: Chosen) -> list[ChapterTable]:
+def _calibration_table(found: AsaflResults, chosen: Chosen) -> ChapterTable:
     titles = {"calibrated": f"calibrated, K = 2, η = {chosen[CALIBRATED]:g}", **BASELINES}
     places = [(where, what, found.runs(where, what)) for where in (ONE, TWO) for what in titles]
     places.append((ONE, "own", found.own()))
     titles["own"] = f"SAFL at its own η = {chosen[SAFL]:g}"
+    return ChapterTable(
+        title="With and without calibration",
+        header=("data", "strategy", f"seconds to {TARGET:g}", "accuracy", "versions", "longest round, s"),
+        lines=[
+            (
+                where.replace("-", " "),
+                titles[what],
+                seconds_text([*times(runs).values()]),
+                spread([*levels(runs).values()]),
+                spread([float(run.summary["versions"]) for run in runs.values()], 0),
+                _longest(runs),
+            )
+            for where, what, runs in places
+            if runs
+        ],
+    )
+
+
+def _control_table(found: AsaflResults, chosen: Chosen) -> ChapterTable:
     rounds = {"fixed": "fixed, K = 2", **CONTROLS, "lyapunov": f"Lyapunov, μ = {chosen[MU]:g}"}
-    return [
-        ChapterTable(
-            title="With and without calibration",
-            header=("data", "rule", f"seconds to {TARGET:g}", "accuracy", "versions", "longest round, s"),
-            lines=[
-                (
-                    where.replace("-", " "),
-                    titles[what],
-                    told([*times(runs).values()]),
-                    spread([*levels(runs).values()]),
-                    spread([float(run.summary["versions"]) for run in runs.values()], 0),
-                    _longest(runs),
-                )
-                for where, what, runs in places
-                if runs
-            ],
+    return ChapterTable(
+        title="Control of the degree (calibrated, one label each)",
+        header=(
+            "control",
+            f"seconds to {TARGET:g}",
+            "accuracy",
+            "rounds",
+            "K, by quarter of the rounds",
+            "time used ÷ T_max",
+            "longest round, s",
         ),
-        ChapterTable(
-            title="Who controls the degree (calibrated, one label each)",
-            header=(
-                "control",
-                f"seconds to {TARGET:g}",
-                "accuracy",
-                "rounds",
-                "K, by quarter of the rounds",
-                "time used ÷ T_max",
-                "longest round, s",
-            ),
-            lines=[
-                (
-                    title,
-                    told([*times(runs).values()]),
-                    spread([*levels(runs).values()]),
-                    spread([float(run.summary["versions"]) for run in runs.values()], 0),
-                    _degrees(runs),
-                    spread([usage(run) for run in runs.values()], 2),
-                    _longest(runs),
-                )
-                for what, title in rounds.items()
-                if (runs := found.control(what))
-            ],
-        ),
-    ]
+        lines=[
+            (
+                title,
+                seconds_text([*times(runs).values()]),
+                spread([*levels(runs).values()]),
+                spread([float(run.summary["versions"]) for run in runs.values()], 0),
+                _degrees(runs),
+                spread([usage(run) for run in runs.values()], 2),
+                _longest(runs),
+            )
+            for what, title in rounds.items()
+            if (runs := found.control(what))
+        ],
+    )
 
 
 def _longest(runs: Mapping[int, Result]) -> str:
@@ -94,7 +95,7 @@ def _degrees(runs: Mapping[int, Result]) -> str:
     return ", ".join(f"{sum(part) / len(part):.1f}" for part in zip(*parts, strict=True))
 
 
-def _pictures(found: AsaflResults) -> list[PaperFigure]:
+def _figures(found: AsaflResults) -> list[PaperFigure]:
     def draw(figure: Figure) -> None:
         panels = figure.subplots(1, 3, sharey=True)
         first = {"calibrated": found.runs(ONE, "calibrated")} | {
@@ -120,8 +121,8 @@ def chapter(results: Results, chosen: Chosen) -> Chapter:
     return Chapter(
         setting=SETTING,
         rows=[*calibration_rows(found), *pattern_rows(found), *control_rows(found), *UNTESTED],
-        grids=_grids(found, chosen),
-        pictures=_pictures(found) if results else (),
+        tables=[_calibration_table(found, chosen), _control_table(found, chosen)],
+        figures=_figures(found) if results else (),
     )
 
 
@@ -130,6 +131,6 @@ PAPER = Paper(
     title="Adaptive Semi-Asynchronous Federated Learning over Wireless Networks",
     citation="Z. Chen, W. Yi, H. Shin, A. Nallanathan, 2024 (ASAFL)",
     searches=searches(),
-    jobs=jobs,
+    paper_runs=paper_runs,
     chapter=chapter,
 )

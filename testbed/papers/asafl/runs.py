@@ -1,7 +1,7 @@
-"""ASAFL: what is run, and how it is read. Chen et al. 2024, section V: Table IV, Figs. 2, 4 and 6.
+"""ASAFL: its runs, and how their results are read. Chen et al. 2024, section V: Table IV, Figs. 2, 4 and 6.
 
-Nothing is replayed: a rate is granted when a round begins, by the rule, and is no recorded delay. What all rules meet
-alike is what hangs on the seed alone: the places of the devices, the fading of each round, the data and the model.
+Nothing is replayed: the strategy grants rates when a round begins, so that they are not recorded delays. What depends
+only on the seed is the same for all: the positions of the devices, the fading of each round, the data and the model.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Chosen
+from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result, Results
 from testbed.papers.framework.search import Search
 
@@ -22,18 +22,18 @@ _SEARCHED = (101,)
 DEVICES, K = 10, 2
 """The paper has 10 of 50."""
 ROUNDS, BUDGET = 180, 27.0
-"""T, and T_max in seconds: what the profile has. Where K is fixed, a run lasts as long."""
+"""T, and T_max in seconds, as in the profile. Runs with a fixed K last T_max."""
 RATES = (0.03, 0.08, 0.2, 0.5)
 MUS = (0.003, 0.01, 0.03)
 MORE = 10
-"""Times μ: the paper's 100 beside its 10."""
+"""Multiple of μ: the paper has 100 beside 10."""
 SLACK = 1.05
-"""Time used ÷ T_max that still counts as kept: the last round may be one of all devices."""
+"""Largest time used ÷ T_max that still keeps the budget: the last round may have all devices."""
 TARGET = 0.8
 """Accuracy; the paper's are 0.88 and 0.9."""
 ONE, TWO = "one-label", "two-labels"
 _LABELS = {ONE: 1, TWO: 2}
-"""Stand for Dirichlet's α = 0.01 and 0.1."""
+"""They stand for Dirichlet's α = 0.01 and 0.1."""
 CALIBRATED, SAFL, MU = "calibrated", "SAFL", "Lyapunov"
 """Names of the searches."""
 
@@ -76,7 +76,7 @@ def named(where: str, what: str, seed: int) -> str:
 
 
 def searches() -> list[Search]:
-    """The same rates for both; and of μ, what spends the time that there is, whatever it is good for."""
+    """The same rates for both strategies; and the μ that uses the time budget, whatever its accuracy."""
     return [_rate_search(CALIBRATED, "calibrated"), _rate_search(SAFL, "safl"), _mu_search()]
 
 
@@ -86,7 +86,7 @@ def _rate_search(name: str, what: str) -> Search:
         key="training.lr",
         values=RATES,
         measure="mean accuracy over the whole run, one label each",
-        jobs=lambda lr: [_fixed_job(f"search-{lr:g}", ONE, what, seed, lr) for seed in _SEARCHED],
+        paper_runs=lambda lr: [_fixed_run(f"search-{lr:g}", ONE, what, seed, lr) for seed in _SEARCHED],
         score=lambda found: fmean(fmean(result.curve()[1]) for result in found),
     )
 
@@ -96,37 +96,37 @@ def _mu_search() -> Search:
         name=MU,
         key="strategy.mu",
         values=MUS,
-        measure=f"time used ÷ T_max: the most that is not above {SLACK:g}, else the least (below 0, then)",
-        jobs=lambda mu: [_controlled_job(f"search-{mu:g}", "lyapunov", seed, RATES[1], mu) for seed in _SEARCHED],
+        measure=f"time used ÷ T_max: the highest that is at most {SLACK:g}, else the lowest (with a minus sign)",
+        paper_runs=lambda mu: [_controlled_run(f"search-{mu:g}", "lyapunov", seed, RATES[1], mu) for seed in _SEARCHED],
         score=lambda found: within_budget(fmean(map(usage, found))),
     )
 
 
 def within_budget(used: float) -> float:
-    """What the search for μ goes by: the paper takes one that spends the time, and no more."""
+    """The score of a μ: the paper chooses one that uses the time budget, and no more."""
     return used if used <= SLACK else -used
 
 
-def jobs(chosen: Chosen) -> list[PaperRun]:
-    """One rate for all, as in the paper; and SAFL at its own, where that differs."""
+def paper_runs(chosen: Chosen) -> list[PaperRun]:
+    """One rate for all, as in the paper; and SAFL at its own rate, if that differs."""
     found = []
     rate, own = chosen[CALIBRATED], chosen[SAFL]
     for seed in SEEDS:
         for where, whats in ((ONE, tuple(_FIXED)), (TWO, _OF_TWO_LABELS)):
-            found += [_fixed_job(where, where, what, seed, rate) for what in whats]
+            found += [_fixed_run(where, where, what, seed, rate) for what in whats]
         if own != rate:
-            found.append(_fixed_job(f"{ONE}-own-rate", ONE, "safl", seed, own))
-        found += [_controlled_job("control", control, seed, rate, chosen[MU]) for control in CONTROLS]
+            found.append(_fixed_run(f"{ONE}-own-rate", ONE, "safl", seed, own))
+        found += [_controlled_run("control", control, seed, rate, chosen[MU]) for control in CONTROLS]
     return found
 
 
-def _fixed_job(place: str, labels: str, what: str, seed: int, lr: float) -> PaperRun:
+def _fixed_run(place: str, labels: str, what: str, seed: int, lr: float) -> PaperRun:
     settings = {"training.lr": lr, "task.split.per_device": _LABELS[labels], **_FIXED[what]}
     return PaperRun(name=named(place, what, seed), profile="asafl/small.toml", seed=seed, settings=settings)
 
 
-def _controlled_job(place: str, control: str, seed: int, lr: float, mu: float) -> PaperRun:
-    """T rounds, however long they take; but greedy may take two fifths more than there is, no more."""
+def _controlled_run(place: str, control: str, seed: int, lr: float, mu: float) -> PaperRun:
+    """T rounds, but at most 1.4 times the time budget, which limits greedy."""
     settings: dict[str, Any] = {
         "training.lr": lr,
         "strategy.control": control,
@@ -143,8 +143,8 @@ def _controlled_job(place: str, control: str, seed: int, lr: float, mu: float) -
 
 
 def level(result: Result, end: float | None = None) -> float:
-    """Mean accuracy over the last fifth of the seconds, or of those up to ``end``: versions differ by many points where
-    devices have one label. If no version was made there, that of the model that they were spent with.
+    """Mean accuracy over the last fifth of the run, or of the time up to ``end``: versions differ by many points where
+    devices have one label. If no version was made there, the accuracy of the last one before.
     """
     last = lasted(result) if end is None else end
     scored = [score for at, score in zip(*result.curve(), strict=True) if 0.8 * last <= at <= last]
@@ -152,7 +152,7 @@ def level(result: Result, end: float | None = None) -> float:
 
 
 def lasted(result: Result) -> float:
-    """Seconds of a run. Its last version, and score, may be much older: in a deep fade a round does not end."""
+    """Seconds of a run. Its last version and score may be much earlier: in a deep fade a round does not end."""
     return float(result.summary["seconds"])
 
 
@@ -162,7 +162,7 @@ def usage(result: Result) -> float:
 
 
 def longest_round(result: Result) -> float:
-    """Seconds; the one that was still under way when the run ended counts, too."""
+    """Seconds of the longest round; the unfinished one at the end of the run counts, too."""
     rows = result.rows("versions.csv")
     under_way = lasted(result) - float(rows[-1]["time_s"])
     return max(under_way, *(float(row["latency_s"]) for row in rows))
@@ -186,11 +186,11 @@ class AsaflResults:
         return {seed: self._results[name] for seed, name in names.items() if name in self._results}
 
     def own(self) -> dict[int, Result]:
-        """SAFL at its own rate, one label each; where that is the common one, there is no other run."""
+        """SAFL at its own rate, one label each; the common runs if the rates are the same."""
         return self.runs(f"{ONE}-own-rate", "safl") or self.runs(ONE, "safl")
 
     def control(self, what: str) -> dict[int, Result]:
-        """Of the fixed degree, the run that is compared with SAFL, too."""
+        """The runs of a control; those of the fixed degree are also compared with SAFL."""
         return self.runs(ONE, "calibrated") if what == "fixed" else self.runs("control", what)
 
 
@@ -199,7 +199,7 @@ def levels(runs: Mapping[int, Result]) -> Scores:
 
 
 def levels_together(groups: Mapping[str, Mapping[int, Result]]) -> dict[str, Scores]:
-    """Of runs that do not last equally long: up to the moment when the first of them is over, seed by seed."""
+    """Levels of runs with different durations: up to the end of the shortest one, seed by seed."""
     seeds = set[int].intersection(*(set(runs) for runs in groups.values()))
     last = {seed: min(ends(runs)[seed] for runs in groups.values()) for seed in sorted(seeds)}
     return {name: {seed: level(runs[seed], end) for seed, end in last.items()} for name, runs in groups.items()}
@@ -211,13 +211,13 @@ def times(runs: Mapping[int, Result]) -> dict[int, float | None]:
 
 
 def ends(runs: Mapping[int, Result]) -> Scores:
-    """When each run was over."""
+    """Seconds of each run."""
     return {seed: lasted(result) for seed, result in runs.items()}
 
 
 def ratios(fast: Mapping[int, Result], slow: Mapping[int, Result]) -> list[float]:
-    """How many times as long the second takes to the target, by seed. Who did not reach it has taken its whole run,
-    which makes the ratio smaller than it is, or larger; where neither did, there is none.
+    """How many times as long the second takes to the target, by seed. A run that did not reach it counts with its whole
+    duration, so that the ratio is only a bound; a seed with which neither reached it is omitted.
     """
     first, second, first_end, second_end = times(fast), times(slow), ends(fast), ends(slow)
     found = []
@@ -232,8 +232,8 @@ def difference(first: Scores, second: Scores) -> list[float]:
     return [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
 
 
-def told(seconds: Sequence[float | None]) -> str:
-    """Seconds to the target in words."""
+def seconds_text(seconds: Sequence[float | None]) -> str:
+    """Seconds to the target, as text."""
     reached = [value for value in seconds if value is not None]
     mean = f"{fmean(reached):.1f} s ({min(reached):.1f} to {max(reached):.1f})" if reached else "never"
     missed = len(seconds) - len(reached)

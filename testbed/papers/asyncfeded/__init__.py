@@ -1,1 +1,1 @@
-"""AsyncFedED's paper: its runs, and what is made of them; ``paper.py`` first."""
+"""AsyncFedED's paper: its runs, tables and verdicts. Start with ``paper.py``."""

@@ -1,4 +1,4 @@
-"""What AsyncFedED's figures show, taken from finished runs."""
+"""The quantities of AsyncFedED's figures, computed from finished runs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from statistics import fmean
 
 from testbed.papers.asyncfeded import verdicts
 from testbed.papers.asyncfeded.runs import (
+    CONTENDERS,
     FIXED,
     OURS,
-    RULES,
     SEEDS,
     SUSPENSIONS,
     USUAL,
@@ -20,12 +20,12 @@ from testbed.papers.asyncfeded.runs import (
 from testbed.papers.framework.result import Result, Results
 
 SHARE = 0.9
-"""Of a best accuracy, to be reached: Fig. 3 has it so for each rule's own."""
+"""Share of the best accuracy that is the target, as in Fig. 3 for each strategy's own best."""
 ADAPTIVE = "adaptive"
 
 
 def of_names(results: Results, names: Sequence[str]) -> list[Result]:
-    """Of all these runs; empty if one is missing: half of a comparison is none."""
+    """The results of all these runs; empty if one is missing."""
     found = [results[name] for name in names if name in results]
     return found if len(found) == len(names) else []
 
@@ -35,7 +35,7 @@ def runs_of(results: Results, task: str, strategy: str, suspension: float = USUA
 
 
 def contest_of(results: Results, task: str, suspension: float = USUAL) -> dict[str, list[Result]]:
-    found = {strategy: runs_of(results, task, strategy, suspension) for strategy in RULES}
+    found = {strategy: runs_of(results, task, strategy, suspension) for strategy in CONTENDERS}
     return found if all(found.values()) else {}
 
 
@@ -48,12 +48,12 @@ def falls(result: Result) -> float:
 
 
 def own_time(result: Result) -> float:
-    """Seconds to most of the best accuracy of the run itself."""
+    """Seconds to ``SHARE`` of the run's own best accuracy."""
     return result.reached(SHARE * result.best()) or 0.0
 
 
 def target_times(contest: dict[str, list[Result]]) -> dict[str, list[float | None]]:
-    """Seconds to 90 % of the best accuracy that any of the five had with that seed, by rule and seed."""
+    """Seconds to 90 % of the best accuracy of all five with that seed, by strategy and seed."""
     times: dict[str, list[float | None]] = {strategy: [] for strategy in contest}
     for place in range(len(SEEDS)):
         target = SHARE * max(found[place].best() for found in contest.values())
@@ -63,7 +63,7 @@ def target_times(contest: dict[str, list[Result]]) -> dict[str, list[float | Non
 
 
 def sweep(results: Results) -> dict[float, dict[str, list[Result]]]:
-    """P → rule → runs, of those P that were run in full."""
+    """P → strategy → runs, for each P whose runs are all finished."""
     return {p: found for p in SUSPENSIONS if (found := contest_of(results, "synthetic", p))}
 
 
@@ -72,7 +72,7 @@ def mean_best(found: Sequence[Result]) -> float:
 
 
 def loss(results: Results, strategy: str) -> float | None:
-    """Best accuracy lost from no suspensions to the most."""
+    """Best accuracy lost from the smallest P to the largest."""
     without, most = (runs_of(results, "synthetic", strategy, p) for p in (SUSPENSIONS[0], SUSPENSIONS[-1]))
     return mean_best(without) - mean_best(most) if without and most else None
 
@@ -84,12 +84,12 @@ def schemes(results: Results) -> dict[str, list[Result]]:
 
 
 def capped(results: Results) -> list[Result]:
-    """Adaptive, but for those that would have more to do than at first."""
+    """The runs with adaptive K, limited to its initial value."""
     return of_names(results, [capped_name(seed) for seed in SEEDS])
 
 
 def gammas(result: Result) -> list[float]:
-    """γ of each update in the second half of a run: its weight is η_g = λ/(γ + ε)."""
-    strategy = RULES[OURS].settings["synthetic"]
+    """γ of each update in the second half of a run, computed from its weight η_g = λ/(γ + ε)."""
+    strategy = CONTENDERS[OURS].settings["synthetic"]
     weights = [float(row["weight"]) for row in result.rows("versions.csv")]
     return [strategy["lam"] / weight - strategy["eps"] for weight in weights[len(weights) // 2 :]]

@@ -1,4 +1,4 @@
-"""Which runs AsyncFedED's figures take: five rules on three tasks, suspensions, adaptive and fixed local work."""
+"""The runs for AsyncFedED's figures: five strategies on three tasks, suspensions, adaptive and fixed local work."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Chosen
+from testbed.papers.framework.paper_run import PaperRun
 
 SEEDS = (1, 2, 3)
 SEARCHED = 101
 """The seed on which FEMNIST's learning rate is searched for."""
 RATES = (0.01, 0.04, 0.16)
-"""Of FEMNIST; the first is the printed one."""
+"""Learning rates tried on FEMNIST; the first is the printed one."""
 ONE_RATE = RATES[1]
-"""Of FEMNIST, for all rules alike, as the paper has one for all."""
+"""Learning rate of all strategies on FEMNIST, as the paper has one for all."""
 USUAL = 0.1
-"""P of Fig. 2 and, as we read it, of Fig. 4."""
+"""P of Fig. 2 and, in our interpretation, of Fig. 4."""
 SUSPENSIONS = (0.0, USUAL, 0.3, 0.6, 0.9)
-"""P of Fig. 3, which has every tenth."""
+"""P of Fig. 3, which has steps of 0.1."""
 FIXED = (5, 10, 20)
 """K of Fig. 4, which has 15 as well."""
 CAP = 10
-"""Largest K of a variant of the adaptive scheme: nobody has more to do than at first."""
+"""Largest K of a variant of the adaptive scheme: the initial value."""
 OURS = "asyncfeded"
 RECORDED = "constant"
-"""Whose delays the others meet: it asks every device for jobs of the printed length, and lets none of them wait."""
+"""The strategy whose delays the others replay: its jobs have the printed length, and no device waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ class PaperTask:
     profile: str
     data: str = ""
     same: bool
-    """Whether it is the paper's task, network and hyper-parameters, and only shorter."""
+    """Whether task, network and hyper-parameters are the paper's, and only the run is shorter."""
     tuned: str = ""
-    """The task of the paper for which a rule's parameters were selected; empty: this one."""
+    """The task of the paper for which the strategies' parameters were selected; empty: this one."""
 
 
 TASKS = {
@@ -61,7 +61,7 @@ class Contender:
     title: str
     strategy: str
     settings: Mapping[str, Mapping[str, Any]]
-    """Task → parameters of the rule, as the paper selected them."""
+    """Task → parameters of the strategy, as the paper selected them."""
 
 
 def _feded(lam: float, eps: float, kappa: float) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _hinge(alpha: float, both: float) -> dict[str, Any]:
     return {"damping": "hinge", "alpha": alpha, "a": both, "b": both}
 
 
-RULES = {
+CONTENDERS = {
     "asyncfeded": Contender(
         title="AsyncFedED",
         strategy="asyncfeded",  # Table 4; it prints λ/ε and λ
@@ -114,30 +114,30 @@ def capped_name(seed: int) -> str:
 
 
 def search_name(strategy: str) -> str:
-    return f"{RULES[strategy].title} on FEMNIST"
+    return f"{CONTENDERS[strategy].title} on FEMNIST"
 
 
 def searched(strategy: str, rate: float) -> list[PaperRun]:
     name = f"search-femnist-{strategy}-lr{rate:g}"
-    return [_job(name, "femnist", strategy, SEARCHED, USUAL, {"training.lr": rate}, replays="")]
+    return [_run(name, "femnist", strategy, SEARCHED, USUAL, {"training.lr": rate}, replays="")]
 
 
-def jobs(chosen: Chosen) -> list[PaperRun]:
-    """Figure by figure: a programme that is cut short says all about some of them."""
-    rates = {strategy: chosen[search_name(strategy)] for strategy in RULES}
+def paper_runs(chosen: Chosen) -> list[PaperRun]:
+    """Figure by figure, so that an interrupted programme has complete results for some of them."""
+    rates = {strategy: chosen[search_name(strategy)] for strategy in CONTENDERS}
     found: list[PaperRun] = []
     for seed in SEEDS:
         found += _contest("synthetic", seed, USUAL)
         found += _contest("femnist", seed, USUAL, rates)
-        found += _contest("femnist-one-rate", seed, USUAL, dict.fromkeys(RULES, ONE_RATE))
+        found += _contest("femnist-one-rate", seed, USUAL, dict.fromkeys(CONTENDERS, ONE_RATE))
         found += _contest("shakespeare", seed, USUAL)
     for seed in SEEDS:
         recording = name_of("synthetic", RECORDED, seed)
         for steps in FIXED:
-            held = {"training.steps": steps, "strategy.kappa": 0.0}
-            found.append(_job(fixed_name(steps, seed), "synthetic", OURS, seed, USUAL, held, replays=recording))
+            fixed = {"training.steps": steps, "strategy.kappa": 0.0}
+            found.append(_run(fixed_name(steps, seed), "synthetic", OURS, seed, USUAL, fixed, replays=recording))
         capped = {"strategy.k_max": CAP}
-        found.append(_job(capped_name(seed), "synthetic", OURS, seed, USUAL, capped, replays=recording))
+        found.append(_run(capped_name(seed), "synthetic", OURS, seed, USUAL, capped, replays=recording))
     for suspension in sorted(set(SUSPENSIONS) - {USUAL}, key=lambda each: abs(each - 0.4), reverse=True):  # ends first
         for seed in SEEDS:
             found += _contest("synthetic", seed, suspension)
@@ -146,22 +146,22 @@ def jobs(chosen: Chosen) -> list[PaperRun]:
 
 def _contest(task: str, seed: int, suspension: float, rates: Mapping[str, float] | None = None) -> Iterator[PaperRun]:
     recording = name_of(task, RECORDED, seed, suspension)
-    for strategy in (RECORDED, *(strategy for strategy in RULES if strategy != RECORDED)):
+    for strategy in (RECORDED, *(strategy for strategy in CONTENDERS if strategy != RECORDED)):
         rate = {} if rates is None else {"training.lr": rates[strategy]}
         name = name_of(task, strategy, seed, suspension)
-        yield _job(name, task, strategy, seed, suspension, rate, replays="" if strategy == RECORDED else recording)
+        yield _run(name, task, strategy, seed, suspension, rate, replays="" if strategy == RECORDED else recording)
 
 
-def _job(
+def _run(
     name: str, task: str, strategy: str, seed: int, suspension: float, more: Mapping[str, Any], *, replays: str
 ) -> PaperRun:
-    tuned = RULES[strategy].settings[TASKS[task].tuned or task]
+    tuned = CONTENDERS[strategy].settings[TASKS[task].tuned or task]
     parameters = {f"strategy.{key}": value for key, value in tuned.items()}
     return PaperRun(
         name=name,
         profile=TASKS[task].profile,
         seed=seed,
-        strategy=RULES[strategy].strategy,
+        strategy=CONTENDERS[strategy].strategy,
         settings={**parameters, "devices[0].suspend": suspension, **more},
         replays=replays,
         data=TASKS[task].data,

@@ -1,4 +1,4 @@
-"""What AsyncFedED's curves are compared by, and how verdicts follow from that. Pure functions."""
+"""How AsyncFedED's curves are compared, and how verdicts follow from that. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from statistics import median
 from testbed.papers.framework.chapter import ClaimVerdict
 
 STABLE, DRASTIC = 0.05, 0.1
-"""Accuracy: a loss of at most so much is stable, one of at least so much is drastic."""
+"""Accuracy: a loss of at most ``STABLE`` is stable, one of at least ``DRASTIC`` is drastic."""
 NEAR = 1.0
-"""A staleness γ is near γ̄ within so much."""
+"""Largest distance of a staleness γ that is near γ̄."""
 
 Curve = tuple[Sequence[float], Sequence[float]]
-"""Moments and accuracies, as ``Result.curve`` gives them."""
+"""Moments and accuracies, as ``Result.curve`` returns them."""
 
 
 def sampled(curve: Curve, end: float, points: int = 50) -> list[float]:
-    """The accuracy that was known at evenly spaced moments up to ``end``: rules score at moments of their own."""
+    """The accuracy at evenly spaced moments up to ``end``: the scores of each strategy are at other moments."""
     moments, values = curve
     found, place = [], 0
     for number in range(points + 1):
@@ -35,20 +35,20 @@ def level(curve: Curve, end: float) -> float:
 
 
 def falls(curve: Curve, end: float) -> float:
-    """Accuracy lost on the way, all falls added up: 0 for a curve that only rises."""
+    """Sum of all falls of the accuracy: 0 for a curve that only rises."""
     return sum(max(0.0, before - after) for before, after in pairwise(sampled(curve, end)))
 
 
-def leads(ours: float | None, others: Sequence[float | None]) -> bool:
-    """Whether we were there before all others; None: never there."""
+def is_first(ours: float | None, others: Sequence[float | None]) -> bool:
+    """Whether ours is before all others; None: never reached."""
     return ours is not None and all(other is None or ours < other for other in others)
 
 
 def by_cases(won: Sequence[bool], *, same: bool, overall: bool = True) -> ClaimVerdict:
-    """Cases are seeds, or values of P. Won in all: agrees; in more than half, and in the mean over all of them
-    (``overall``): in direction; else it does not agree.
+    """Verdict by cases (seeds, or values of P). Agrees: all are won. In direction: more than half, and the mean over
+    all of them (``overall``). Otherwise it does not agree.
 
-    On another task than the paper's (a smaller network, fewer devices) the most is: in direction.
+    On another task than the paper's (a smaller network, fewer devices) it can agree in direction at most.
     """
     if not won:
         return ClaimVerdict.MISSING
@@ -58,7 +58,7 @@ def by_cases(won: Sequence[bool], *, same: bool, overall: bool = True) -> ClaimV
 
 
 def stability(ours: float | None, others: Sequence[float | None]) -> ClaimVerdict:
-    """By the accuracy lost from P = 0 to the largest P. At most ``STABLE``: agrees; less than others: in direction."""
+    """By the accuracy lost from P = 0 to the largest P. Agrees: at most ``STABLE``. In direction: less than others."""
     known = [other for other in others if other is not None]
     if ours is None or len(known) < len(others):
         return ClaimVerdict.MISSING
@@ -68,7 +68,7 @@ def stability(ours: float | None, others: Sequence[float | None]) -> ClaimVerdic
 
 
 def decline(losses: Sequence[float | None]) -> ClaimVerdict:
-    """By the same losses, of both FedAsync. Each at least ``DRASTIC``: agrees; each above ``STABLE``: in direction."""
+    """By the same losses of both FedAsync. Agrees: each at least ``DRASTIC``. In direction: each above ``STABLE``."""
     known = [loss for loss in losses if loss is not None]
     if len(known) < len(losses):
         return ClaimVerdict.MISSING
@@ -78,8 +78,8 @@ def decline(losses: Sequence[float | None]) -> ClaimVerdict:
 
 
 def settled(gammas: Sequence[float], target: float) -> ClaimVerdict:
-    """Of the stalenesses γ in the second half of the runs. Half of them within ``NEAR`` of γ̄: agrees; the median within
-    it: in direction.
+    """By the stalenesses γ in the second half of the runs. Agrees: half of them are within ``NEAR`` of γ̄. In
+    direction: the median is.
     """
     if not gammas:
         return ClaimVerdict.MISSING
@@ -89,7 +89,7 @@ def settled(gammas: Sequence[float], target: float) -> ClaimVerdict:
 
 
 def near(gammas: Sequence[float], target: float) -> float:
-    """Share of the stalenesses that are near γ̄."""
+    """Share of stalenesses near γ̄."""
     return sum(abs(gamma - target) <= NEAR for gamma in gammas) / len(gammas)
 
 

@@ -1,1 +1,1 @@
-"""AUDG's and PSURDG's paper: its runs, and what is made of them; ``paper.py`` first."""
+"""AUDG's and PSURDG's paper: its runs, tables and verdicts. Start with ``paper.py``."""

@@ -1,4 +1,4 @@
-"""The cells of the tables of AUDG's paper: what it prints, and what was measured there."""
+"""The cells of the tables in AUDG's paper: printed and measured values."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from testbed.papers.framework.result import Result, Results
 
-RULES = ("audg", "psurdg")
+STRATEGIES = ("audg", "psurdg")
 SEEDS = (1, 2, 3)
 DELAYS = (1, 3, 5, 7, 9)
 """Mean delay of the first device, in iterations; the others have 1."""
 LONG = 3
-"""Times the searched η: what the signs hang on beside delay and data."""
+"""Multiple of the searched η: the signs depend on η, beside delay and data."""
 LONG_DELAYS = (1, 5, 9)
 
 TITLES = {"iid": "IID", "small": "Small Non-IID", "large": "Large Non-IID"}
@@ -31,36 +31,36 @@ LOSS: Mapping[str, Sequence[float]] = {
 
 
 def phi(delay: int) -> float:
-    """Probability with which an upload gets through, for a mean delay of so many iterations."""
+    """Probability that an upload succeeds, for a mean delay in iterations."""
     return 1 / (1 + delay)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridCell:
-    """Everything about a run but rule and seed."""
+    """All settings of a run except strategy and seed."""
 
     setting: str
     delay: int
-    """0: nobody has one."""
+    """0: no device has one."""
     long: bool = False
-    """With ``LONG`` times the η that was searched for."""
+    """With ``LONG`` times the searched η."""
 
-    def job(self, strategy: str, seed: int) -> str:
-        """The name of a job."""
+    def run_name(self, strategy: str, seed: int) -> str:
+        """The name of a run."""
         return f"{self.setting}-delay{self.delay}{'-long' if self.long else ''}-{strategy}-seed{seed}"
 
     def runs(self, results: Results, strategy: str) -> list[Result]:
-        """By seed; empty unless all of them are there."""
-        names = [self.job(strategy, seed) for seed in SEEDS]
+        """By seed; empty unless all of them are finished."""
+        names = [self.run_name(strategy, seed) for seed in SEEDS]
         return [results[name] for name in names] if all(name in results for name in names) else []
 
     def values(self, results: Results, strategy: str, metric: str = "accuracy") -> list[float]:
-        """At the end, by seed."""
+        """Final values, by seed."""
         return [run.final(metric) for run in self.runs(results, strategy)]
 
     def differences(self, results: Results, metric: str = "accuracy") -> list[float]:
         """PSURDG − AUDG, by seed."""
-        audg, psurdg = (self.values(results, strategy, metric) for strategy in RULES)
+        audg, psurdg = (self.values(results, strategy, metric) for strategy in STRATEGIES)
         return [other - one for one, other in zip(audg, psurdg, strict=True)] if audg and psurdg else []
 
 
@@ -70,17 +70,17 @@ def row(setting: str, *, long: bool = False) -> list[GridCell]:
 
 
 def printed(table: Mapping[str, Sequence[float]], cells: Sequence[GridCell]) -> list[float]:
-    """What the paper has in these cells."""
+    """The values of the paper in these cells."""
     return [table[cell.setting][DELAYS.index(cell.delay)] for cell in cells]
 
 
 def tried(eta: float, setting: str, strategy: str) -> str:
-    """The name of a job of the search."""
+    """The name of a run of the search."""
     return f"eta{eta:g}-{setting}-{strategy}"
 
 
 def decided(values: Sequence[float]) -> int:
-    """The sign that all seeds have: 1 or −1; 0 where they have not the same."""
+    """The sign that all seeds have: 1 or −1; 0 where they differ."""
     if values and all(value > 0 for value in values):
         return 1
     return -1 if values and all(value < 0 for value in values) else 0

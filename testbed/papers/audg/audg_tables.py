@@ -1,4 +1,4 @@
-"""Tables of what was measured, for the chapter on AUDG's paper."""
+"""Tables of measurements, for the chapter on AUDG's paper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from dataclasses import replace
 from statistics import fmean
 
 from testbed.papers.audg import theta
-from testbed.papers.audg.audg_grid import DELAYS, LONG, LONG_DELAYS, RULES, SEEDS, TITLES, GridCell, decided, row, tried
+from testbed.papers.audg.audg_grid import (
+    DELAYS,
+    LONG,
+    LONG_DELAYS,
+    SEEDS,
+    STRATEGIES,
+    TITLES,
+    GridCell,
+    decided,
+    row,
+    tried,
+)
 from testbed.papers.framework.chapter import ChapterTable
 from testbed.papers.framework.number_text import signed, spread
 from testbed.papers.framework.result import Results
@@ -31,7 +42,7 @@ def accuracies(results: Results) -> ChapterTable:
                 *(spread(cell.values(results, strategy)) for cell in row(setting)),
             )
             for setting in TITLES
-            for strategy in RULES
+            for strategy in STRATEGIES
         ],
     )
 
@@ -42,11 +53,11 @@ def at_long_steps(results: Results) -> ChapterTable:
         cells = row(setting, long=True)
         lines += [
             (f"{TITLES[setting]}, {strategy.upper()}", *(spread(cell.values(results, strategy)) for cell in cells))
-            for strategy in RULES
+            for strategy in STRATEGIES
         ]
         gaps = [cell.differences(results) for cell in cells]
         lines.append((f"{TITLES[setting]}, PSURDG − AUDG", *map(signed, gaps)))
-        best = [[_at_better_step(cell, results, strategy) for strategy in RULES] for cell in cells]
+        best = [[_at_better_step(cell, results, strategy) for strategy in STRATEGIES] for cell in cells]
         own = [[other - one for one, other in zip(*each, strict=True)] if all(each) else [] for each in best]
         lines.append((f"{TITLES[setting]}, PSURDG − AUDG, each at its better η of the two", *map(signed, own)))
     return ChapterTable(
@@ -55,7 +66,7 @@ def at_long_steps(results: Results) -> ChapterTable:
 
 
 def _at_better_step(cell: GridCell, results: Results, strategy: str) -> list[float]:
-    """What a rule reached at the searched η or at the longer one, whichever was better for it in the mean."""
+    """The accuracies of a strategy at the searched η or at the larger one, whichever has the better mean."""
     both = [replace(cell, long=long).values(results, strategy) for long in (False, True)]
     return max(both, key=fmean) if all(both) else []
 
@@ -65,12 +76,12 @@ def by_rate(results: Results, etas: Sequence[float]) -> ChapterTable:
     lines = []
     for setting in ("iid", "large"):
         for eta in etas:
-            runs = [results.get(tried(eta, setting, strategy)) for strategy in RULES]
+            runs = [results.get(tried(eta, setting, strategy)) for strategy in STRATEGIES]
             found = [[] if run is None else [run.final()] for run in runs]
             both = [found[1][0] - found[0][0]] if all(found) else []
             lines.append((f"{TITLES[setting]}, η = {eta:g}", *map(spread, found), signed(both)))
     return ChapterTable(
-        title="What the difference hangs on beside delay and data: η (delay 5; the runs of the search, one seed)",
+        title="How the difference depends on η (delay 5; the runs of the search, one seed)",
         header=("", "AUDG", "PSURDG", "PSURDG − AUDG"),
         lines=lines,
     )
@@ -81,7 +92,7 @@ def predictions(results: Results) -> ChapterTable:
     for setting in TITLES:
         for cell in row(setting):
             runs = cell.runs(results, "audg")
-            alike = map(theta.heard_alike, runs, cell.runs(results, "psurdg"))
+            alike = map(theta.same_devices, runs, cell.runs(results, "psurdg"))
             measured = [theta.delays(run) for run in runs]
             skews = theta.skews(cell)
             lines.append(
@@ -98,9 +109,9 @@ def predictions(results: Results) -> ChapterTable:
             )
     return ChapterTable(
         title=(
-            "Θ in units of LR², with ηL = 1, G = L(R + φ) and μ next to 0, at φ = 0 and, where data differs, at"
-            " φ = 3/2·R; the ηL above which it is positive; who is ahead by Θ, and was in all seeds; pairs of runs that"
-            " heard the same devices in every iteration"
+            "Θ in units of LR², with ηL = 1, G = L(R + φ) and μ next to 0, at φ = 0 and, where data differs, at φ ="
+            " 3/2·R; the ηL above which it is positive; which one Θ predicts to be ahead, and which one was in all"
+            " seeds; pairs of runs with the same devices in every iteration"
         ),
         header=("", "τ = ΣλE[τ]", "E∣I∣", "Θ", "ηL for Θ > 0", "Θ says", "measured", "alike"),
         lines=lines,

@@ -11,8 +11,8 @@ from statistics import fmean
 
 from testbed.papers.audg import audg_chapter
 from testbed.papers.audg.audg_grid import LONG, SEEDS, TITLES, GridCell, phi, row, tried
-from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Chosen, Paper
+from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result
 from testbed.papers.framework.search import Search
 
@@ -20,14 +20,14 @@ _INTERVAL = 0.07
 _VALUES = (0.05, 0.15, 0.45, 1.35)
 _TRIED = (("iid", 101), ("large", 102))
 """Setting and seed of the search: the least and the largest heterogeneity, at the delay in the middle."""
-_ETA = "both rules"
+_ETA = "both strategies"
 
 
-def _job(name: str, cell: GridCell, strategy: str, seed: int, eta: float, replays: str = "") -> PaperRun:
+def _run(name: str, cell: GridCell, strategy: str, seed: int, eta: float, replays: str = "") -> PaperRun:
     settings: dict[str, object] = {
         "training.lr": eta,
         "devices[0].phi": phi(cell.delay),
-        "strategy.interval": _INTERVAL,  # a rule that is named begins with its defaults
+        "strategy.interval": _INTERVAL,  # a strategy that is named has its default parameters
     }
     if cell.delay == 0:
         settings["devices[1].phi"] = 1.0
@@ -42,15 +42,15 @@ def _job(name: str, cell: GridCell, strategy: str, seed: int, eta: float, replay
 
 
 def _searched(eta: float) -> Sequence[PaperRun]:
-    jobs = []
+    paper_runs = []
     for setting, seed in _TRIED:
         cell = GridCell(setting=setting, delay=5)
         recording = tried(eta, setting, "audg")
-        jobs += [
-            _job(recording, cell, "audg", seed, eta),
-            _job(tried(eta, setting, "psurdg"), cell, "psurdg", seed, eta, recording),
+        paper_runs += [
+            _run(recording, cell, "audg", seed, eta),
+            _run(tried(eta, setting, "psurdg"), cell, "psurdg", seed, eta, recording),
         ]
-    return jobs
+    return paper_runs
 
 
 def _score(results: Sequence[Result]) -> float:
@@ -58,30 +58,30 @@ def _score(results: Sequence[Result]) -> float:
 
 
 def _pairs(cell: GridCell, eta: float) -> list[PaperRun]:
-    """Both rules under the same delays."""
-    jobs = []
+    """Both strategies under the same delays."""
+    paper_runs = []
     for seed in SEEDS:
-        recording = cell.job("audg", seed)
-        jobs += [
-            _job(recording, cell, "audg", seed, eta),
-            _job(cell.job("psurdg", seed), cell, "psurdg", seed, eta, recording),
+        recording = cell.run_name("audg", seed)
+        paper_runs += [
+            _run(recording, cell, "audg", seed, eta),
+            _run(cell.run_name("psurdg", seed), cell, "psurdg", seed, eta, recording),
         ]
-    return jobs
+    return paper_runs
 
 
-def _jobs(chosen: Chosen) -> Sequence[PaperRun]:
+def _paper_runs(chosen: Chosen) -> Sequence[PaperRun]:
     eta = chosen[_ETA]
-    # without delays the two rules are one
-    jobs = [
-        _job(cell.job("audg", seed), cell, "audg", seed, eta)
+    # without delays both strategies are the same
+    paper_runs = [
+        _run(cell.run_name("audg", seed), cell, "audg", seed, eta)
         for cell in (GridCell(setting="iid", delay=0), GridCell(setting="small", delay=0))
         for seed in SEEDS
     ]
     for long in (False, True):
         for setting in TITLES:
             for cell in row(setting, long=long):
-                jobs += _pairs(cell, LONG * eta if long else eta)
-    return jobs
+                paper_runs += _pairs(cell, LONG * eta if long else eta)
+    return paper_runs
 
 
 PAPER = Paper(
@@ -96,14 +96,14 @@ PAPER = Paper(
             name=_ETA,
             key="training.lr",
             values=_VALUES,
-            jobs=_searched,
+            paper_runs=_searched,
             score=_score,
             measure=(
-                "final accuracy at delay 5, mean of both rules in two settings (IID, seed 101; Large"
+                "final accuracy at delay 5, mean of both strategies in two settings (IID, seed 101; Large"
                 " Non-IID, seed 102): one η for all"
             ),
         ),
     ),
-    jobs=_jobs,
+    paper_runs=_paper_runs,
     chapter=lambda results, chosen: audg_chapter.chapter(results, _VALUES),
 )

@@ -1,32 +1,32 @@
-"""Why what was measured is not what AUDG's paper prints. Each reason stands with the verdict that it explains."""
+"""Why our measurements differ from AUDG's paper. Each reason belongs to the verdict that it explains."""
 
 from __future__ import annotations
 
 from testbed.papers.framework.chapter import ClaimVerdict
 
 _STEPS = (
-    "the setting: η is not printed, and the sign hangs on it. By (13), AUDG moves by Σλ over I_t of a step in an"
-    " iteration (Σλφ in the mean: 0.40 to 0.50, and 0.22 in Large at delay 9), PSURDG by a whole one. At the η that is"
-    " best for both together, that is worth more than fresh gradients are"
+    "the setting: η is not printed, and the sign depends on it. By (13), AUDG moves by Σλ over I_t of a step in an"
+    " iteration (Σλφ in the mean: 0.40 to 0.50, and 0.22 in Large at delay 9), PSURDG by a whole one. At the η that"
+    " is best for both together, that helps more than fresh gradients do"
 )
-_SIMULATED = "in a simulation outside the testbed (ten other seeds) AUDG's step was divided by Σλ over I_t"
+_SIMULATED = "in a simulation outside the testbed (ten other seeds), AUDG's step was divided by Σλ over I_t"
 _SIGNS = {
     "iid": (
-        f"{_STEPS}; at three times this η old steps overshoot, and AUDG is ahead (see there). Each with its own"
-        " better η, they are level (see the table). And it is the length of the step:"
-        f" {_SIMULATED}, and it is then ahead by 0.2 to 0.6 points"
+        f"{_STEPS}; at three times this η old steps overshoot, and AUDG is ahead (see those rows). Each with its own"
+        f" better η, they are equal (see the table). The length of the step is the cause: {_SIMULATED}, and AUDG was"
+        " then ahead by 0.2 to 0.6 points"
     ),
     "small": (
-        f"{_STEPS}; at three times this η old steps overshoot, and AUDG is ahead (see there). But each with its own"
-        " better η, PSURDG is (see the table), and not for the length of its step alone:"
+        f"{_STEPS}; at three times this η old steps overshoot, and AUDG is ahead (see those rows). But each with its"
+        " own better η, PSURDG is ahead (see the table), and not only because of the length of its step:"
         f" {_SIMULATED}, and PSURDG stayed ahead by 20 points"
     ),
     "large": (
         f"{_STEPS}. Each with its own better η, PSURDG is ahead, too (see the table): the first device, which has seven"
-        " of ten labels, is hardly heard at a delay of 7 or 9, and only PSURDG goes on using what it said"
+        " of ten labels, rarely contributes at a delay of 7 or 9, and only PSURDG continues to use its last gradient"
     ),
 }
-_SCATTER = "three seeds with one model each scatter by more than the rules differ; the paper has means of ten"
+_SCATTER = "the three seeds, with one model each, vary more than the strategies differ; the paper has means of ten"
 
 SYNCHRONOUS = {
     ClaimVerdict.DIRECTION: "other data, and another network",
@@ -42,14 +42,14 @@ def signs(setting: str, verdict: ClaimVerdict) -> str:
 
 
 LONG_SIGNS = {
-    ClaimVerdict.DIRECTION: "but by far more: PSURDG overshoots, and is far below what it reaches at the searched η",
+    ClaimVerdict.DIRECTION: "but by far more: PSURDG overshoots, and is far below its accuracy at the searched η",
     ClaimVerdict.DIFFERS: (
-        "where all are heard often, a whole step of this length is too much for PSURDG, and AUDG takes half of it;"
-        " where the first device, which has seven of ten labels, is hardly heard, neither learns much"
+        "where all devices contribute often, a whole step of this length is too long for PSURDG, and AUDG takes half"
+        " of it; where the first device, which has seven of ten labels, rarely contributes, neither learns much"
     ),
     ClaimVerdict.UNTESTED: _SCATTER,
 }
-LOSSES = {ClaimVerdict.DIFFERS: "as with the accuracy", ClaimVerdict.UNTESTED: _SCATTER}
+LOSSES = {ClaimVerdict.DIFFERS: "the same as for the accuracy", ClaimVerdict.UNTESTED: _SCATTER}
 _SHORTER = (
     "the length of AUDG's mean step, Σλφ, falls with the delay, and PSURDG's does not: at this η that is the larger"
     " effect"
@@ -61,8 +61,9 @@ SHAPES = {
 """By claim and verdict."""
 THETA = {
     ClaimVerdict.DIFFERS: (
-        "in Θ, the term of the way that is still to go, R²/(2ηT), is the same for both rules: that PSURDG takes steps"
-        " of two to five times the length of AUDG's is not in it. Its sign also hangs on constants that are not"
-        " printed: with φ = 0 and ηL = 2, the edge of stability, it is positive from τ = 3/4 on, with ηL = 1 from τ = 3"
+        "in Θ, the term of the remaining distance, R²/(2ηT), is the same for both strategies: it does not contain"
+        " that PSURDG's steps are two to five times as long as AUDG's. Its sign also depends on constants that are"
+        " not printed: with φ = 0 and ηL = 2, the edge of stability, it is positive from τ = 3/4 on, with ηL = 1 from"
+        " τ = 3"
     )
 }

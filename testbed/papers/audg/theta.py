@@ -1,14 +1,14 @@
 """Θ of AUDG's paper under measured delays, with constants that the paper does not print.
 
-Θ = (N − |I|)·[η²G²(L − μ)/2·τ − 3/2·LR² − (2L − μ)/2·φ²] is negative where PSURDG has the lower bound. What decides its
-sign, beside τ:
+Θ = (N − |I|)·[η²G²(L − μ)/2·τ − 3/2·LR² − (2L − μ)/2·φ²] is negative where PSURDG has the lower bound. Besides τ, its
+sign depends on:
 
-    ηL      1: the step of the fastest descent, which is what a search for the best η after 50 iterations looks for
+    ηL      1: the step of the fastest descent, which a search for the best η after 50 iterations finds
     G       L·(R + φ): ∇f_i is 0 at w_i*, and no w is farther than R + φ from there
-    μ/L     next to 0: a neural network is not strongly convex
-    φ/R     0 where all devices have the same data. Else it is not known, and need not be: with τ below 1.2, Θ is
+    μ/L     close to 0: a neural network is not strongly convex
+    φ/R     0 where all devices have the same data. Otherwise it is unknown, and not needed: with τ below 1.2, Θ is
             negative for every φ, with τ above 3 it is positive for every φ. Between them it is open. Θ at φ = 0 and at
-            φ = 3/2·R tells which, since (R + φ)²/(3R² + 2φ²) is largest at the latter
+            φ = 3/2·R shows which, since (R + φ)²/(3R² + 2φ²) is largest at the latter
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def delays(run: Result) -> MeasuredBounds:
     return bounds.measured(iterations, bounds.weights(iterations, "samples"))
 
 
-def heard_alike(one: Result, other: Result) -> bool:
-    """Whether the same devices were heard in each iteration of two runs."""
+def same_devices(one: Result, other: Result) -> bool:
+    """Whether the same devices contributed in each iteration of two runs."""
     first, second = (prediction.read(run.folder).iterations for run in (one, other))
     return all(first.devices[name].tau == each.tau for name, each in second.devices.items())
 

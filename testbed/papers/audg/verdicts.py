@@ -1,4 +1,4 @@
-"""How verdicts on the claims of AUDG's paper follow from what was measured."""
+"""How verdicts on the claims of AUDG's paper follow from the measurements."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _CLOSE = 0.03
 
 
 def of_signs(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> ClaimVerdict:
-    """Of differences by delay, each with one value for each seed.
+    """Verdict on the signs of differences by delay, each with one value for each seed.
 
     A delay is decided where all seeds have one sign. In direction: the mean has the paper's sign at four delays of
-    five (two of three), and no delay is decided against it. Not tested: no delay is decided at all, so that the seeds
-    cannot tell. Sizes belong to network, data and η, which are not the paper's: more than the direction is not claimed.
+    five (two of three), and no delay is decided against it. Not tested: no delay is decided. Sizes depend on network,
+    data and η, which are not the paper's: so at most the direction can agree.
     """
     if not all(ours):
         return ClaimVerdict.MISSING
@@ -31,7 +31,7 @@ def of_signs(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> ClaimVe
 
 
 def of_fall(ours: Sequence[Sequence[float]]) -> ClaimVerdict:
-    """Something falls with the delay.
+    """Verdict on a quantity that is said to fall with the delay.
 
     Agrees: the mean at each delay is below the one before. In direction: the mean over the last two delays is below
     that over the first two.
@@ -45,9 +45,9 @@ def of_fall(ours: Sequence[Sequence[float]]) -> ClaimVerdict:
 
 
 def of_dip(ours: Sequence[Sequence[float]]) -> ClaimVerdict:
-    """Something falls until the delay in the middle, and rises after it.
+    """Verdict on a quantity that is said to fall until the middle delay, and to rise after it.
 
-    In direction: the middle is below both ends. Agrees: and no delay is below the middle.
+    In direction: the middle is below both ends. Agrees: in addition, no delay is below the middle.
     """
     if not all(ours):
         return ClaimVerdict.MISSING
@@ -59,9 +59,9 @@ def of_dip(ours: Sequence[Sequence[float]]) -> ClaimVerdict:
 
 
 def of_order(rising: Sequence[Sequence[float]]) -> ClaimVerdict:
-    """What is said to rise from one group of values to the next.
+    """Verdict on a quantity that is said to rise from one group of values to the next.
 
-    Agrees: so do the means. In direction: the last mean is above the first.
+    Agrees: the means rise. In direction: the last mean is above the first.
     """
     if not all(rising):
         return ClaimVerdict.MISSING
@@ -72,7 +72,8 @@ def of_order(rising: Sequence[Sequence[float]]) -> ClaimVerdict:
 
 
 def of_synchrony(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> ClaimVerdict:
-    """The first is above the second. Agrees: and both are within three points of the paper's."""
+    """In direction: the first mean is above the second. Agrees: in addition, both are within three points of the
+    paper's."""
     if not all(ours):
         return ClaimVerdict.MISSING
     means = [fmean(values) for values in ours]
@@ -83,9 +84,9 @@ def of_synchrony(paper: Sequence[float], ours: Sequence[Sequence[float]]) -> Cla
 
 
 def of_predictions(predicted: Mapping[object, int], signs: Mapping[object, int]) -> ClaimVerdict:
-    """Signs by cell; 0 where a prediction is open, or a measurement undecided: these do not count.
+    """Verdict on predicted signs by cell; 0 where a prediction is open, or a measurement undecided: these do not count.
 
-    Agrees: all are right. In direction: two of three. Not tested: less than five count.
+    Agrees: all are right. In direction: two of three. Not tested: fewer than five count.
     """
     if not predicted or not signs:
         return ClaimVerdict.MISSING

@@ -1,1 +1,1 @@
-"""EAFL's paper: its runs, and what is made of them; ``paper.py`` first."""
+"""EAFL's paper: its runs, tables and verdicts. Start with ``paper.py``."""

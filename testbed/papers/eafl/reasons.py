@@ -1,4 +1,4 @@
-"""EAFL: why a verdict is what it is, from the traces of the runs. Each is printed only with the verdict it explains."""
+"""EAFL: the reasons for verdicts, from the traces of the runs. Each is printed only with the verdict it explains."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Mapping
 
 from testbed.papers.framework.chapter import ClaimVerdict
 
-_SHORT = "150 iterations are a tenth of the paper's: rules still learn when they end"
+_SHORT = "150 iterations are a tenth of the paper's: the strategies still improve when they end"
 _LEAD = f"Its lead over GSGM is smaller than in the paper. {_SHORT}"
 REASONS: Mapping[tuple[str, ClaimVerdict], str] = {
     ("gdc", ClaimVerdict.DIRECTION): (
-        "Not for purer clusters: they have half of their devices of one label from the first clustering on, the most"
-        " that five clusters of ten labels can have. But at a clustering everybody begins anew: updates are 3.8"
-        " versions old instead of 4.6 to 5.5"
+        "The reason is not purer clusters: from the first clustering on, half of the devices of each have the same"
+        " label, the most that five clusters of ten labels can have. But at a clustering all devices start again:"
+        " updates are 3.8 versions old instead of 4.6 to 5.5"
     ),
     ("saa", ClaimVerdict.DIRECTION): (
-        "SAA does not normalise: with updates about 4 versions old, steps without it are about five times as long, and"
-        " at EAFL's rate they overshoot. What is due to their age alone was not parted from that"
+        "SAA does not normalise: with updates about 4 versions old, steps without it are about five times as long,"
+        " and at EAFL's rate they overshoot. The effect of their age alone was not measured separately"
     ),
     (
         "dsa",
         ClaimVerdict.DIRECTION,
     ): "Without it, updates are 17 to 19 versions old when their head's answer is applied",
     ("one", ClaimVerdict.DIRECTION): _LEAD,
-    ("one", ClaimVerdict.DIFFERS): f"The scale: {_SHORT}; GSGM is level with EAFL",
+    ("one", ClaimVerdict.DIFFERS): f"The scale: {_SHORT}; GSGM is equal to EAFL",
     ("few", ClaimVerdict.DIRECTION): _LEAD,
     ("five", ClaimVerdict.DIRECTION): _SHORT,
     ("ten", ClaimVerdict.DIFFERS): (
@@ -32,27 +32,29 @@ REASONS: Mapping[tuple[str, ClaimVerdict], str] = {
         + ", and one of EAFL has 7 updates instead of 5"
     ),
     ("losses", ClaimVerdict.DIFFERS): (
-        "Not settled. EAFL is level with WKAFL. Rates were searched for with one label for each device: GSGM has less"
-        " with ten labels than with five, so that its own may be too low or too high there"
+        "Not clear. EAFL is equal to WKAFL. Rates were searched for with one label for each device: GSGM is worse"
+        " with ten labels than with five, so that its rate may be too low or too high there"
     ),
     ("time", ClaimVerdict.DIFFERS): (
-        "The rule: with K = 5 it takes twice as long for an iteration as GSGM, and three times as long as the others."
-        " At each of ten clusterings it waits for the slowest of 40 devices, about 1.7 s (17 of 43 s); between them, an"
-        " iteration waits for every head, and an update makes two hops. The count of iterations does not show that"
+        "The strategy: with K = 5, an iteration takes twice as long as with GSGM, and three times as long as with the"
+        " others. At each of ten clusterings it waits for the slowest of 40 devices, about 1.7 s (17 of 43 s);"
+        " between them, an iteration waits for every head, and an update has two transfers. The count of iterations"
+        " does not show that"
     ),
     ("gains", ClaimVerdict.DIRECTION): _SHORT,
     (
         "steady",
         ClaimVerdict.DIRECTION,
-    ): f"It gains least, but by one point less than GSGM, and φ does matter to it. {_SHORT}",
+    ): f"It gains least, one point less than GSGM, but φ has an effect on it. {_SHORT}",
     ("t1", ClaimVerdict.UNTESTED): (
-        "among 40 devices T1 deals nearly what T2 with L_num = 1 does, one or two labels each; `eafl/small-t1.toml`"
+        "among 40 devices T1 gives nearly the same partition as T2 with L_num = 1, one or two labels each;"
+        " `eafl/small-t1.toml`"
     ),
     (
         "cifar",
         ClaimVerdict.UNTESTED,
-    ): "too much computing for minutes on two cores; `eafl/cifar10-t2.toml` is the paper's",
-    ("figures", ClaimVerdict.UNTESTED): "not run: each further N or R takes three runs of EAFL of 45 s",
+    ): "too much computing for two cores; `eafl/cifar10-t2.toml` is the paper's",
+    ("figures", ClaimVerdict.UNTESTED): "not run: each further N or R needs three runs of EAFL of 45 s",
     ("widest", ClaimVerdict.UNTESTED): "20 updates an iteration are half of the 40 devices, not a fifth",
 }
 """By row and verdict."""

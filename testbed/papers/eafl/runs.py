@@ -1,7 +1,9 @@
-"""EAFL: what is run, and how it is read. Zhou et al. 2024, section VI, Tables I to III and Fig. 7, on embedded digits.
+"""EAFL: its runs, and how their results are read. Zhou et al. 2024, section VI, Tables I to III and Fig. 7, on embedded
+digits.
 
-An iteration is what makes a version of K-asynchronous rules: K updates. GSGM makes a version of each update, and EAFL
-without DSA one of each head's answer; so their iterations are several versions, and all rules are compared after T.
+An iteration of a K-asynchronous strategy is one version: K updates. GSGM makes a version from each update, and EAFL
+without DSA one from each head's answer; so their iterations have several versions. All strategies are compared after T
+iterations.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-from testbed.papers.framework.job import PaperRun
 from testbed.papers.framework.paper import Chosen
+from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result, Results
 from testbed.papers.framework.search import Search
 
@@ -24,21 +26,21 @@ T = 150
 R = 15
 """From one clustering to the next; the paper has 100."""
 _SECONDS = 43.0
-"""About what EAFL takes for T: how long its rivals go on where they are compared in time."""
+"""About the duration of T iterations of EAFL: where strategies are compared in time, its rivals run as long."""
 _CALM = 0.7
-"""Dilation of EAFL's rivals, whose devices mostly wait; EAFL's own is the profile's, which heads need."""
+"""Dilation of EAFL's rivals, whose devices mostly wait; EAFL has that of the profile, because of its heads."""
 FEW, MANY = 5, 10
 """K: updates of an iteration, those of φ = 0.05 and 0.10 among the paper's 100 devices."""
 LABELS = (1, 5, 10)
 RATES = (0.1, 0.3, 0.9, 2.7)
-RULES: Mapping[str, str] = MappingProxyType({"eafl": "EAFL", "twafl": "TWAFL", "gsgm": "GSGM", "wkafl": "WKAFL"})
+STRATEGIES: Mapping[str, str] = MappingProxyType({"eafl": "EAFL", "twafl": "TWAFL", "gsgm": "GSGM", "wkafl": "WKAFL"})
 ABLATIONS = ("gdc", "saa", "dsa")
 Scores = Mapping[int, float]
 """By seed."""
 
 
 def place(labels: int, k: int = FEW, without: str = "") -> str:
-    """What the jobs of one cell of a table are called, before rule and seed."""
+    """The part of a run's name that comes before strategy and seed: one cell of a table."""
     return f"labels{labels}-k{k}" + (f"-without-{without}" if without else "")
 
 
@@ -46,23 +48,23 @@ def named(where: str, strategy: str, seed: int) -> str:
     return f"{where}-{strategy}-seed{seed}"
 
 
-def per_iteration(job: PaperRun) -> int:
-    """Versions that make one iteration."""
-    if job.strategy == "gsgm":
-        return int(job.settings["strategy.s"])
-    return CLUSTERS if job.settings.get("strategy.dsa") is False else 1
+def per_iteration(paper_run: PaperRun) -> int:
+    """Versions per iteration."""
+    if paper_run.strategy == "gsgm":
+        return int(paper_run.settings["strategy.s"])
+    return CLUSTERS if paper_run.settings.get("strategy.dsa") is False else 1
 
 
 def iterations(result: Result) -> tuple[list[float], list[float]]:
-    """Each score, and after how many iterations it was reached."""
+    """The iterations after which each score was reached, and the scores."""
     versions, scores = result.curve(over="version")
-    return [version / per_iteration(result.job) for version in versions], scores
+    return [version / per_iteration(result.paper_run) for version in versions], scores
 
 
 def level(places: Sequence[float], scores: Sequence[float], end: float) -> float:
-    """The mean over the last fifth of the way to ``end``; if nothing was scored there, the last score before it.
+    """The mean score over the last fifth of the places up to ``end``; if there is none, the last score before.
 
-    One version is better or worse by many points than the next, as long as devices have one label each.
+    With one label for each device, consecutive versions differ by many points.
     """
     last = [score for x, score in zip(places, scores, strict=True) if 0.8 * end < x <= end]
     before = [score for x, score in zip(places, scores, strict=True) if x <= end]
@@ -75,8 +77,8 @@ def reached(result: Result) -> float:
 
 
 def searches() -> list[Search]:
-    """The same values for every rule, where devices have one label each."""
-    return [_search(strategy, title) for strategy, title in RULES.items()]
+    """The same values for every strategy, with one label for each device."""
+    return [_search(strategy, title) for strategy, title in STRATEGIES.items()]
 
 
 def _search(strategy: str, title: str) -> Search:
@@ -85,44 +87,44 @@ def _search(strategy: str, title: str) -> Search:
         key="training.lr",
         values=RATES,
         measure=f"mean accuracy, iterations {4 * T // 5} to {T}",
-        jobs=lambda lr: [_job(f"search-{lr:g}", strategy, seed, lr, 1, FEW) for seed in _SEARCHED],
+        paper_runs=lambda lr: [_run(f"search-{lr:g}", strategy, seed, lr, 1, FEW) for seed in _SEARCHED],
         score=lambda found: fmean(map(reached, found)),
     )
 
 
-def jobs(chosen: Chosen) -> list[PaperRun]:
+def paper_runs(chosen: Chosen) -> list[PaperRun]:
     found = []
     for seed in SEEDS:
-        for strategy, title in RULES.items():
+        for strategy, title in STRATEGIES.items():
             lr = chosen[title]
-            found.append(_job(place(1), strategy, seed, lr, 1, FEW, lasting=True))
+            found.append(_run(place(1), strategy, seed, lr, 1, FEW, lasting=True))
             found += [
-                _job(place(labels, k), strategy, seed, lr, labels, k) for labels, k in ((5, FEW), (10, FEW), (1, MANY))
+                _run(place(labels, k), strategy, seed, lr, labels, k) for labels, k in ((5, FEW), (10, FEW), (1, MANY))
             ]
-        found += [_job(place(1, FEW, part), "eafl", seed, chosen["EAFL"], 1, FEW, without=part) for part in ABLATIONS]
+        found += [_run(place(1, FEW, part), "eafl", seed, chosen["EAFL"], 1, FEW, without=part) for part in ABLATIONS]
     return found
 
 
-def _job(
+def _run(
     where: str, strategy: str, seed: int, lr: float, labels: int, k: int, *, without: str = "", lasting: bool = False
 ) -> PaperRun:
-    """``lasting``: a rival goes on as long as EAFL takes, to be compared in time, too."""
+    """``lasting``: a rival runs as long as EAFL, so that both can also be compared in time."""
     settings: dict[str, Any] = {
         "training.lr": lr,
         "task.split": f'{{ name = "labels", per_device = {labels} }}',
-        **_rule(strategy, k, without),
+        **_strategy_settings(strategy, k, without),
     }
-    job = PaperRun(
+    run = PaperRun(
         name=named(where, strategy, seed), profile="eafl/small-t2.toml", seed=seed, strategy=strategy, settings=settings
     )
     if lasting and strategy != "eafl":
-        end = {"stop.seconds": _SECONDS, "stop.versions": 10 * T * per_iteration(job)}
+        end = {"stop.seconds": _SECONDS, "stop.versions": 10 * T * per_iteration(run)}
     else:
-        end = {"stop.versions": T * per_iteration(job)}
-    return PaperRun(name=job.name, profile=job.profile, seed=seed, strategy=strategy, settings=settings | end)
+        end = {"stop.versions": T * per_iteration(run)}
+    return PaperRun(name=run.name, profile=run.profile, seed=seed, strategy=strategy, settings=settings | end)
 
 
-def _rule(strategy: str, k: int, without: str) -> dict[str, Any]:
+def _strategy_settings(strategy: str, k: int, without: str) -> dict[str, Any]:
     if strategy == "gsgm":
         return {"strategy.s": k, "dilation": _CALM}
     if strategy != "eafl":
@@ -130,7 +132,7 @@ def _rule(strategy: str, k: int, without: str) -> dict[str, Any]:
     settings = {"strategy.clusters": CLUSTERS, "strategy.every": R, "strategy.phi": k / DEVICES}
     if without:
         settings[f"strategy.{without}"] = False
-    if without == "dsa":  # its versions are answers of one head
+    if without == "dsa":  # each version is the answer of one head
         settings["strategy.every"] = R * CLUSTERS
     return settings
 
@@ -149,10 +151,10 @@ class EaflResults:
         return {seed: reached(result) for seed, result in self.runs(where, strategy).items()}
 
     def in_time(self, strategy: str) -> Scores:
-        """After as many emulated seconds as all rules were run for, with this seed."""
+        """Accuracy by seed, after the emulated seconds that all strategies ran with that seed."""
         found = {}
         for seed, result in self.runs(place(1), strategy).items():
-            ends = [self.runs(place(1), other)[seed].curve()[0][-1] for other in RULES if self._has(other, seed)]
+            ends = [self.runs(place(1), other)[seed].curve()[0][-1] for other in STRATEGIES if self._has(other, seed)]
             found[seed] = level(*result.curve(), min(ends))
         return found
 
@@ -160,7 +162,7 @@ class EaflResults:
         return seed in self.runs(place(1), strategy)
 
     def seconds(self, where: str, strategy: str = "eafl") -> list[float]:
-        """That T iterations took."""
+        """Emulated seconds of T iterations."""
         found = []
         for result in self.runs(where, strategy).values():
             moments, (done, _) = result.curve()[0], iterations(result)

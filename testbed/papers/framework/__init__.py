@@ -1,1 +1,1 @@
-"""What every paper's package is made of: runs, searches, results, verdicts, chapters."""
+"""The types that every paper's package uses: runs, searches, results, verdicts, chapters."""

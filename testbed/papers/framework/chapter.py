@@ -1,4 +1,4 @@
-"""What is written about one paper: claims beside measurements, with a verdict on each."""
+"""The text about one paper: its claims beside our measurements, with a verdict on each."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRow:
-    """One claim."""
+    """One claim of a paper and our verdict on it."""
 
     where: str
     """Table or figure of the paper."""
     claim: str
-    """The paper's number, or what it says, in our words."""
+    """The paper's number or statement, in our words."""
     ours: str
     verdict: ClaimVerdict
     reason: str = ""
     data: str = ""
-    """The data set without which there is nothing to say; empty if its runs need no file."""
+    """The data set that its runs need; empty if they need no file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChapterTable:
-    """A table of what was measured."""
+    """A table of measurements."""
 
     title: str
     header: Sequence[str]
@@ -51,7 +51,7 @@ class PaperFigure:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
     setting: str
-    """What is as in the paper, what is smaller, and why."""
+    """What is the same as in the paper, what is smaller, and why."""
     rows: Sequence[ClaimRow]
-    grids: Sequence[ChapterTable] = ()
-    pictures: Sequence[PaperFigure] = ()
+    tables: Sequence[ChapterTable] = ()
+    figures: Sequence[PaperFigure] = ()

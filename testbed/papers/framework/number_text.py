@@ -1,4 +1,4 @@
-"""Figures over seeds, as the document prints them."""
+"""Values over seeds, as the document prints them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from statistics import fmean
 
 
 def spread(values: Sequence[float], digits: int = 3) -> str:
-    """The mean, and the range that it is the mean of: ``0.912 (0.905 to 0.921)``."""
+    """The mean and the range of the values: ``0.912 (0.905 to 0.921)``."""
     if not values:
         return "–"
     mean = f"{fmean(values):.{digits}f}"
@@ -15,7 +15,7 @@ def spread(values: Sequence[float], digits: int = 3) -> str:
 
 
 def signed(values: Sequence[float], digits: int = 3) -> str:
-    """The same for differences: ``+0.012 (−0.003 to +0.020)``."""
+    """The same with signs, for differences: ``+0.012 (−0.003 to +0.020)``."""
     if not values:
         return "–"
     mean = _sign(fmean(values), digits)

@@ -1,4 +1,4 @@
-"""One of the papers: what is searched for, what is run, and what is made of it."""
+"""One paper: its searches, its runs, and the chapter that follows from their results."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.papers.framework.chapter import Chapter
-from testbed.papers.framework.job import PaperRun
+from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Results
 from testbed.papers.framework.search import Search
 
 Chosen = Mapping[str, float]
-"""Name of a search → the value that won."""
+"""Name of a search → the best value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,6 @@ class Paper:
     title: str
     citation: str
     searches: Sequence[Search] = ()
-    jobs: Callable[[Chosen], Sequence[PaperRun]]
-    """Those that are reported, in their order: a recording before who replays it."""
+    paper_runs: Callable[[Chosen], Sequence[PaperRun]]
+    """The reported runs, in order: a recording before the runs that replay it."""
     chapter: Callable[[Results, Chosen], Chapter]

@@ -1,4 +1,4 @@
-"""Curves over seeds, for the pictures of the chapters."""
+"""Curves over seeds, for the figures of the chapters."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ _POINTS = 200
 def curves(
     axes: Axes, number: int, label: str, results: Sequence[Result], metric: str = "accuracy", over: str = "time_s"
 ) -> None:
-    """The mean of the runs, and the range that they span; as far as all of them go. ``number`` is the line's, for its
-    colour and style.
-    """
+    """Plot the mean and the range of the runs, as far as all of them go. ``number`` chooses colour and style of the
+    line."""
     lines = [result.curve(metric, over) for result in results]
     start, end = max((x[0] for x, _ in lines), default=0.0), min((x[-1] for x, _ in lines), default=-1.0)
     if start > end:

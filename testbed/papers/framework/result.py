@@ -1,4 +1,4 @@
-"""What a finished job measured, read from the files that its run left."""
+"""The measurements of a finished run, read from its run folder."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.papers.framework.job import PaperRun
+from testbed.papers.framework.paper_run import PaperRun
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    job: PaperRun
+    paper_run: PaperRun
     folder: Path
     took: float
-    """Host seconds, from its start to its end; of the attempt that counts."""
+    """Host seconds of the last attempt, from its start to its end."""
     attempts: int
 
     @functools.cached_property
@@ -32,12 +32,12 @@ class Result:
         return str(self.summary["fidelity"]["verdict"])
 
     def rows(self, name: str) -> list[dict[str, str]]:
-        """Of a table of the run, such as ``rounds.csv``."""
+        """The rows of a table of the run, such as ``rounds.csv``."""
         with (self.folder / name).open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))
 
     def curve(self, metric: str = "accuracy", over: str = "time_s") -> tuple[list[float], list[float]]:
-        """Each score, and when (or at which version, after how many joules or bytes) it was reached."""
+        """Where each score was reached (seconds, or the column ``over``: version, joules, bytes), and the scores."""
         scored = [row for row in self._scores if row[metric] and row[over]]
         return [float(row[over]) for row in scored], [float(row[metric]) for row in scored]
 
@@ -49,7 +49,7 @@ class Result:
         return min(values) if lower else max(values)
 
     def at(self, place: float, metric: str = "accuracy", over: str = "time_s") -> float:
-        """The last score that was there by then; the first one, if none was."""
+        """The last score at or before ``place``; the first score if there is none."""
         places, values = self.curve(metric, over)
         return next(
             (value for x, value in zip(reversed(places), reversed(values), strict=True) if x <= place), values[0]
@@ -58,7 +58,7 @@ class Result:
     def reached(
         self, target: float, metric: str = "accuracy", over: str = "time_s", *, lower: bool = False
     ) -> float | None:
-        """Where a score was as good as the target for the first time."""
+        """Where the metric first reached the target; None if it never did."""
         for place, value in zip(*self.curve(metric, over), strict=True):
             if value <= target if lower else value >= target:
                 return place
@@ -70,4 +70,4 @@ class Result:
 
 
 Results = Mapping[str, Result]
-"""By the names of jobs; one that was left out, or failed, is not in it."""
+"""Name of a run → its result. Runs that were omitted or failed are not in it."""

@@ -1,4 +1,4 @@
-"""One run of a paper's programme: an experiment, what is changed in it, and whose delays it meets."""
+"""One run of a paper's programme: an experiment, its changed settings, and the recording that it replays."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from testbed.profile.schema import Experiment
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperRun:
     name: str
-    """Of its folder; no other job of the paper has it."""
+    """Unique among the runs of the paper; also the name of its folder."""
     profile: str
     """Below ``profiles/experiments``: ``asyncfeded/small-synthetic.toml``."""
     seed: int
     strategy: str = ""
-    """Empty: the profile's. A rule that is named here begins with its default parameters."""
+    """Empty: the profile's. A strategy that is named here has its default parameters."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Key of the profile → value."""
     replays: str = ""
-    """Name of a job before it, whose recorded delays it meets."""
+    """Name of an earlier run whose recorded delays it replays."""
     data: str = ""
-    """Name of the data set without which it cannot be done; empty if it needs no file."""
+    """Name of the data set that it needs; empty if it needs no file."""
 
     @property
     def overrides(self) -> list[str]:
-        """As ``--set`` takes them."""
+        """The settings as arguments of ``--set``."""
         return [f"{key}={_written(value)}" for key, value in self.settings.items()]
 
     def words(self) -> list[str]:
-        """Of its command line, without the recording and the folder that it goes to."""
+        """The arguments of its command line, without ``--replay`` and ``--out``."""
         words = ["run", self.profile, f"--seed={self.seed}"]
         words += [f"--strategy={self.strategy}"] if self.strategy else []
         return words + [f"--set={override}" for override in self.overrides]
 
     def experiment(self) -> Experiment:
-        """As its run will load it. Raises UserError."""
+        """The experiment as its run will load it. Raises UserError."""
         replaced: dict[str, Any] = {"seed": self.seed}
         if self.strategy:
             replaced["strategy"] = self.strategy
