@@ -86,8 +86,8 @@ MAY_IMPORT = {
     " testbed.trace_tools testbed.wire",
     "testbed.report.figures": "testbed.analysis testbed.report.content",
     "testbed.partition": "testbed.common testbed.learning.data testbed.report.figures",
-    "testbed.compare": "testbed.analysis testbed.common testbed.history testbed.report.figures testbed.runs"
-    " testbed.trace_tools",
+    "testbed.compare": "testbed.analysis testbed.common testbed.history testbed.loading testbed.report.figures"
+    " testbed.runs testbed.trace_tools",
     "testbed.sweep": "testbed.common testbed.host testbed.loading testbed.profile testbed.runs",
     "testbed.theory": "testbed.analysis testbed.common testbed.history testbed.loading testbed.wire",
     "testbed.papers": "testbed.common testbed.learning.data testbed.papers.afl testbed.papers.asafl"

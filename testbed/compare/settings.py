@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.compare.compared_runs import ComparedRun
+from testbed.loading.renamed_keys import current_key
 
 _MOST_NAMED = 3
 _UNSET, _UNKNOWN = "unset", "?"
 _SEEDS = {"seed", "data_seed", "model_seed"}
-_TRANSPORT = {"transport.host", "transport.port", "transport.encrypt", "transport.message_limit", "transport.rate"}
+_TRANSPORT = {"transport.host", "transport.port", "transport.encrypt", "transport.message_limit"}
 _NO_DIFFERENCE = {"name", "dilation", "compress", "replay.trace", "replay.mode", *_TRANSPORT, *_SEEDS}
 """Keys in which replicas of one experiment may differ. Time is emulated, so that the dilation does not matter."""
 _WORDS = ("title", "source")
@@ -28,7 +29,7 @@ def of_run(run: ComparedRun) -> dict[str, Any]:
     profile = {key: value for key, value in (run.profile or {}).items() if key != "strategy"}
     return found | {
         key: value
-        for key, value in _flat(profile)
+        for key, value in ((current_key(key), value) for key, value in _flat(profile))
         if key not in _NO_DIFFERENCE and key.rpartition(".")[2] not in _WORDS
     }
 

@@ -76,8 +76,8 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
     if stop.seconds is None and stop.versions is None and stop.target_accuracy is None and stop.patience is None:
         problem = "is empty; set stop.seconds, stop.versions, stop.target_accuracy or stop.patience"
         raise ProfileError(source, "stop", problem)
-    if experiment.presence.timeout < 2 * experiment.presence.beat:
-        raise ProfileError(source, "presence.timeout", "must be at least twice presence.beat")
+    if experiment.presence.timeout < 2 * experiment.presence.heartbeat:
+        raise ProfileError(source, "presence.timeout", "must be at least twice presence.heartbeat")
     check_name(experiment.name, source, "name")
     # with all defaults written out, a stored profile keeps its meaning when a default changes
     experiment = replace(

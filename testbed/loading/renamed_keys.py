@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-RENAMED_KEYS = {"transport.rate": "transport.message_limit"}
+RENAMED_KEYS = {"transport.rate": "transport.message_limit", "presence.beat": "presence.heartbeat"}
 """Old key → new key. Both are written as ``--set`` writes them: section and name."""
 
 

@@ -165,7 +165,7 @@ def plan(experiment: Experiment, survey: Survey, cores: CorePlan, dilation: floa
 
 def _heartbeats(experiment: Experiment, dilation: float) -> float:
     """The share of a core that the heartbeats of one device need, at one end."""
-    return _HEARTBEAT_SECONDS / 2 / (experiment.presence.beat * dilation)
+    return _HEARTBEAT_SECONDS / 2 / (experiment.presence.heartbeat * dilation)
 
 
 def _beside_training(device: DeviceSpec, experiment: Experiment, survey: Survey, dilation: float) -> float:

@@ -115,7 +115,7 @@ class FleetConfigs:
             credential=self._credentials[spec.name],
             seed=experiment.seed,
             dilation=self._plan.dilation,
-            heartbeat_seconds=experiment.presence.beat,
+            heartbeat_seconds=experiment.presence.heartbeat,
             job=experiment.training,
             quota=self._quotas.get(spec.name),
             recording=replay.recordings[spec.name] if replay is not None else None,

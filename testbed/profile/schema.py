@@ -185,7 +185,7 @@ class Evaluation:
 class Presence:
     """Heartbeats. The next heartbeat after a lost download reveals the loss."""
 
-    beat: float = param(1.0, "seconds between heartbeats", at_least=0.05)
+    heartbeat: float = param(1.0, "seconds between heartbeats", at_least=0.05)
     timeout: float = param(10.0, "a device that sends nothing for this many seconds has left", above=0)
     restart: int | str = param(
         "never",

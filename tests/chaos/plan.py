@@ -66,7 +66,7 @@ def profile(settings: Settings) -> dict[str, Any]:
         "task": {"name": "digits", "model": "small-cnn"},
         "training": {"steps": 1, "batch": _JOB_SAMPLES, "lr": 0.05},
         "evaluation": {"every": 1.0},
-        "presence": {"beat": _BEAT, "timeout": settings.timeout, "restart": "always"},
+        "presence": {"heartbeat": _BEAT, "timeout": settings.timeout, "restart": "always"},
         "checkpoint": {"never": True},
         "devices": [
             {

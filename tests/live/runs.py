@@ -32,7 +32,7 @@ SMALL: dict[str, Any] = {
     "strategy": "fedasync",
     "training": {"steps": 4, "batch": 32, "lr": 0.1, "momentum": 0.5},
     "evaluation": {"every": 0.5},
-    "presence": {"beat": 0.25, "timeout": 10.0},
+    "presence": {"heartbeat": 0.25, "timeout": 10.0},
     "devices": [{"profile": "rpi4", "link": "wifi", "count": 3}],
     "stop": {"seconds": 600.0},
 }

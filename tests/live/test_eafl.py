@@ -34,7 +34,7 @@ def profile(
         "strategy": strategy,
         "task": {"name": "digits", "split": {"name": "label-groups", "groups": clusters}},
         "training": {"steps": 4, "batch": 16, "lr": 0.1},
-        "presence": {"beat": 0.25, "timeout": 2.0},
+        "presence": {"heartbeat": 0.25, "timeout": 2.0},
         "devices": fleet or [{"profile": "rpi4", "link": "wifi", "count": devices}],
     }
     return write_profile(folder, **settings | changes)
@@ -142,7 +142,7 @@ def test_a_stopped_head_is_replaced_and_returns_as_a_member(patience: float, tim
         devices=8,
         clusters=2,
         strategy={"every": 1000, "patience": patience},
-        presence={"beat": 0.25, "timeout": timeout},
+        presence={"heartbeat": 0.25, "timeout": timeout},
     )
     with started(path) as run:
         run.wait_until_traced("merged", 4)
@@ -205,7 +205,7 @@ def test_heads_that_are_suspended_by_signal_continue_and_the_accounts_balance(tm
     sleepy = {"suspend": 0.5, "suspend_max": 1.0, "suspend_by": "signal"}
     fleet = [{"profile": "rpi4", "link": "wifi", "count": 4, **sleepy}]
     outcome = complete(
-        profile(tmp_path, fleet=fleet, clusters=2, stop={"versions": 12}, presence={"beat": 0.25, "timeout": 60.0})
+        profile(tmp_path, fleet=fleet, clusters=2, stop={"versions": 12}, presence={"heartbeat": 0.25, "timeout": 60.0})
     )
     assert (outcome.code, outcome.stderr) == (0, "")
     assert outcome.summary["stopped"] == "version 12 is reached"

@@ -105,7 +105,7 @@ def test_the_death_of_aggregator_or_template_fails_the_run_and_the_trace_is_kept
 
 
 def test_after_the_death_of_a_device_its_job_is_lost_and_the_run_continues(tmp_path: Path) -> None:
-    profile = write_profile(tmp_path, presence={"beat": 0.25, "timeout": 2.0}, stop={"seconds": 8})
+    profile = write_profile(tmp_path, presence={"heartbeat": 0.25, "timeout": 2.0}, stop={"seconds": 8})
     with started(profile) as run:
         run.wait_until_traced("arrived", 3)
         victim = run.members()["rpi4-2"]
@@ -160,7 +160,7 @@ def test_the_exception_of_a_strategy_is_reported_and_the_trace_is_kept(tmp_path:
 
 
 def test_a_frozen_device_leaves_and_rejoins_when_it_thaws(tmp_path: Path) -> None:
-    profile = write_profile(tmp_path, presence={"beat": 0.25, "timeout": 1.0})
+    profile = write_profile(tmp_path, presence={"heartbeat": 0.25, "timeout": 1.0})
     with started(profile) as run:
         run.wait_until_traced("arrived", 3)
         victim = run.members()["rpi4-2"]

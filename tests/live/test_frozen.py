@@ -21,7 +21,7 @@ def freezing(folder: Path, longest: float) -> Path:
         {"profile": "rpi4", "link": "wifi", "name": "steady"},
         {"profile": "rpi4", "link": "wifi", "name": "sleepy", **suspension},
     ]
-    return write_profile(folder, devices=groups, presence={"beat": 0.25, "timeout": 1000.0})
+    return write_profile(folder, devices=groups, presence={"heartbeat": 0.25, "timeout": 1000.0})
 
 
 def suspended_device(run: Run) -> psutil.Process:

@@ -40,7 +40,7 @@ def test_a_device_that_is_killed_and_rejoins_is_a_new_process_and_trains_again(
         tmp_path,
         events=[event(2.0, "kill"), event(5.0, "rejoin")],
         stop={"seconds": 8.0},
-        presence={"beat": 0.25, "timeout": timeout},
+        presence={"heartbeat": 0.25, "timeout": timeout},
     )
     with started(profile) as run:
         run.wait_until_traced("arrived", 3)

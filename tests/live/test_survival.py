@@ -20,7 +20,7 @@ DEAD = (PROCESS_ENDED, UNREACHABLE)
 """Reasons for which a device whose process has ended may leave: it may also be noticed at the next send."""
 
 VICTIM = "rpi4-2"
-PRESENCE = {"beat": 0.25, "timeout": 10.0}
+PRESENCE = {"heartbeat": 0.25, "timeout": 10.0}
 NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 

@@ -22,7 +22,7 @@ from tests.devices.parts import Time
 
 __all__ = ["folder", "time"]  # fixtures
 
-PATIENT = ("presence.beat=0.1", "presence.timeout=100")
+PATIENT = ("presence.heartbeat=0.1", "presence.timeout=100")
 
 
 def dead_pid() -> int:
@@ -76,7 +76,7 @@ def test_a_device_that_the_script_has_killed_is_dropped_only_after_its_silence(
         "aggregator.connections.lost_devices.ExitWatch.ended",
         lambda watch: ["host-1"] if time.now - began > 0.55 else [],
     )
-    events = run(world, folder, monkeypatch, script((0.5, "kill")), "presence.beat=0.1", "presence.timeout=0.8")
+    events = run(world, folder, monkeypatch, script((0.5, "kill")), "presence.heartbeat=0.1", "presence.timeout=0.8")
     [left] = [event for event in of(trace.Left, events) if event.device == "host-1"]
     assert left.reason == "it was silent for too long"
     assert left.t == pytest.approx(0.39 + 0.8, abs=0.11)
@@ -186,7 +186,7 @@ def test_a_silent_device_in_a_long_step_stays_and_a_sleeping_one_is_dropped(
         def close(self) -> None: ...
 
     monkeypatch.setattr("aggregator.connections.presence.UsageMeter", Meter)
-    events = run(world, folder, monkeypatch, "presence.beat=0.1", "presence.timeout=0.5")
+    events = run(world, folder, monkeypatch, "presence.heartbeat=0.1", "presence.timeout=0.5")
     left = of(trace.Left, events)
     assert [event.reason for event in left] == reasons
     assert all(event.t == pytest.approx(0.5 + PROBE_SECONDS, abs=0.25) for event in left)

@@ -55,7 +55,7 @@ def test_a_resumed_run_continues_versions_tickets_and_time(
 def test_a_device_that_the_script_had_killed_is_dropped_after_its_silence(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = (KILLED_EARLY, "presence.timeout=1.0", "presence.beat=0.1", "checkpoint.versions=1")
+    settings = (KILLED_EARLY, "presence.timeout=1.0", "presence.heartbeat=0.1", "checkpoint.versions=1")
     world = World(time)  # both are busy, and stay so
     for tenth in range(1, 7):
         world.heartbeat("host-2", tenth / 10, state="training", ticket=2, trains=1)

@@ -19,7 +19,7 @@ from tests.testbed.examples import device_spec
 
 __all__ = ["folder", "time"]  # fixtures
 
-PRESENCE = ("presence.beat=0.1", "presence.timeout=0.5")
+PRESENCE = ("presence.heartbeat=0.1", "presence.timeout=0.5")
 
 
 def script(*events: tuple[float, str]) -> str:

@@ -84,8 +84,8 @@ BAD_FILES = {
         ["stop is empty", "stop.seconds, stop.versions, stop.target_accuracy or stop.patience"],
     ),
     "a timeout shorter than two heartbeats": (
-        f"{MINIMAL}[presence]\nbeat = 2\ntimeout = 3",
-        ["presence.timeout", "at least twice presence.beat"],
+        f"{MINIMAL}[presence]\nheartbeat = 2\ntimeout = 3",
+        ["presence.timeout", "at least twice presence.heartbeat"],
     ),
     "an inline device without a name": (
         f"{STRATEGY}devices = [{{ profile = {{ throttle = 'none' }} }}]",

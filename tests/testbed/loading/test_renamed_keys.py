@@ -32,6 +32,10 @@ def test_the_old_key_of_the_message_limit_is_read(tmp_path: Path) -> None:
     assert loaded(tmp_path, "[transport]\nrate = 50\n").transport.message_limit == 50
 
 
+def test_the_old_key_of_the_heartbeat_is_read(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "[presence]\nbeat = 0.5\n").presence.heartbeat == 0.5
+
+
 def test_the_old_key_is_read_on_the_command_line(tmp_path: Path) -> None:
     assert loaded(tmp_path, "", "transport.rate=60").transport.message_limit == 60
 

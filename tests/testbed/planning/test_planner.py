@@ -133,7 +133,7 @@ def test_the_shortest_step_is_that_of_the_fastest_paced_device() -> None:
 def test_the_smallest_dilation_fits_and_a_little_less_does_not(
     speeds: list[float], slow: float, dilation: float, beat: float
 ) -> None:
-    experiment = fleet_of(*speeds, presence=Presence(beat=beat))
+    experiment = fleet_of(*speeds, presence=Presence(heartbeat=beat))
     cores = CorePlan(aggregator=0, evaluator=0, devices=tuple(i % 2 for i in range(len(speeds))))
     steps = (StepTime(samples=32, seconds=slow, alone=slow, slow=slow),)
     survey = Survey(parameters=1000, samples=(64,) * len(speeds), steps=steps)

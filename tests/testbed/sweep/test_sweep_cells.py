@@ -69,7 +69,7 @@ def test_values_are_not_split_within_brackets_or_quotes(text: str, values: list[
 
 def test_a_long_name_is_shortened_and_stays_unique(tmp_path: Path) -> None:
     many = ("training.lr", "training.momentum", "presence.timeout", "evaluation.every", "devices[0].suspend_max")
-    found = names(tmp_path, *(f"--vary={key}=0.125,0.25" for key in many), "--set=presence.beat=0.05")
+    found = names(tmp_path, *(f"--vary={key}=0.125,0.25" for key in many), "--set=presence.heartbeat=0.05")
     assert len(set(found)) == 32
     assert max(map(len, found)) == 60 + len("-seed0")
     assert all(name.startswith("fedavg-lr_0.") and name.endswith("-seed0") for name in found)
