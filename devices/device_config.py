@@ -33,7 +33,7 @@ class DeviceConfig:
     dilation: float
     heartbeat_seconds: float
     job: Job
-    """A job like most that it will get; for the warm-up."""
+    """A typical job; for the warm-up."""
     recording: str | None = None
     """File with the jobs of a recorded run, which are replayed."""
     recording_end: str = "loop"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.common.errors import UserError
-from testbed.common.progress import NO_PROGRESS
+from testbed.common.progress_protocol import NO_PROGRESS
 from testbed.learning.data.data_files import locate
 from testbed.learning.data.data_sources import SOURCES
 

@@ -283,7 +283,7 @@ CLOCKS = (
     "testbed/common/clock.py",
     "testbed/processes/forkserver.py",
     "testbed/doctor/benchmark.py",
-    "testbed/cli/live.py",
+    "testbed/cli/live_progress.py",
     "testbed/processes/pool.py",
     "testbed/sweep/runner.py",
     "testbed/processes/watchdog.py",

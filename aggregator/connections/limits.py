@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 BAD = 100.0
-"""Tokens that a bad message costs: reading and answering it takes long, and devices of ours send none."""
+"""Tokens that a bad message costs: reading and answering it takes long, and devices of this run send none."""
 
 
 class Bucket:

@@ -193,7 +193,7 @@ class HeadLedgers:
 
 
 def _check(ledger: HeadLedger, events: Sequence[trace.HeadEvent]) -> None:
-    """Raises TraceError for events that no head can cause: then the report does not come from a head of ours."""
+    """Raises TraceError for events that no head can cause: then the report does not come from a head of this run."""
     running, last = dict(ledger.open), ledger.last
     for event in events:
         match event:

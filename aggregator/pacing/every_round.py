@@ -76,7 +76,7 @@ class EveryRound(Strategy):
     def _close_if_due(self, server: Server) -> Decision:
         overdue = self._closes_at is not None and server.now >= self._closes_at
         if self._opened is not None and self._awaited and (self._sum is None or not overdue):
-            # a round without an update stays open after its deadline: else all devices would be restarted for ever
+            # a round without an update stays open after its deadline: else all devices would be restarted forever
             return Decision(wake_at=None if overdue else self._closes_at)
         if self._sum is None:
             return self._open(server, server.version)

@@ -30,7 +30,7 @@ class EveryUpdate(Strategy):
         return plus_scaled(server.model, weight, update.delta), weight
 
     def choose(self, free: Iterable[str], server: Server) -> Iterable[str]:
-        """Return the devices to start, given that these are free. Override it if not all devices shall be busy."""
+        """Return the devices to start, given that these are free. Override it if not all devices should be busy."""
         return free
 
     def ended_round(self, update: Update, server: Server) -> Executions | None:

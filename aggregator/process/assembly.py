@@ -21,7 +21,7 @@ from testbed.profile.schema import Experiment, StopWhen
 
 
 def peers_of(config: AggregatorConfig, size: int) -> Peers:
-    """Return the peers of the run, connected to its endpoint. ``size``: numbers in a model."""
+    """Return the peers of the run, and open its endpoint. ``size``: numbers in a model."""
     dead = config.resume.dead if config.resume is not None else frozenset()
     return Peers(config.devices, config.canaries, config.endpoint, size, allow=config.allow, dead=dead)
 

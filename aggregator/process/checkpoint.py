@@ -1,8 +1,9 @@
-"""Checkpoints and their restoration: the state of the aggregator in one file, which is replaced as a whole (ADR 19).
+"""Writes checkpoints (the state of the aggregator in one file, replaced atomically) and reads them back (ADR 19).
 
 The state is copied between two messages, which takes milliseconds, and written by a thread while the run goes on.
-Models and updates are never modified, so only sums that are still growing are copied. The trace is not part of a
-checkpoint: it contains the length of the trace, and ``resume`` sets aside what was appended after that.
+Models and updates are never modified, so they are referenced; only arrays that still change, such as running sums, are
+copied. The trace is not part of a checkpoint: the checkpoint contains the trace's length, and ``resume`` moves later
+events to another file. ``Intake.restore`` and ``Engine.restore`` put the state in place.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Checkpoints:
         self._problem = ""
 
     def is_due(self, now: float, version: int) -> bool:
-        if self._when.never or self._writes or version == self._version:
+        if self._when.never or self._is_writing or version == self._version:
             return False
         if self._clock() < self._not_before:
             return False
@@ -86,7 +87,7 @@ class Checkpoints:
             self._thread.join()
 
     @property
-    def _writes(self) -> bool:
+    def _is_writing(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
     def _write(self, draft: statefile.Draft, notes: Mapping[str, str]) -> None:
@@ -100,7 +101,7 @@ class Checkpoints:
         self._not_before = began + took / _SHARE
 
     def _report(self, problem: str) -> None:
-        """Print a problem unless it is the same as the last one: a full disk may stay full for long."""
+        """Print a problem unless it is the same as the last one: a full disk may stay full for a long time."""
         if problem != self._problem:
             print(problem, file=sys.stderr, flush=True)
         self._problem = problem
@@ -117,7 +118,7 @@ class Saved:
 
     path: Path
     at: float
-    """Emulated seconds."""
+    """Emulated time of the checkpoint."""
     version: int
     trace_bytes: int
 

@@ -51,7 +51,7 @@ class EvaluationQueue:
         return self._snapshot
 
     def take(self, score: Score) -> bool:
-        """Accept a score. Return False if it is known: an evaluator that died may have sent it before, late."""
+        """Accept a score. Returns False if its version has one already: a dead evaluator's score may arrive late."""
         if not self.pending or score.version != self._asked:
             return False
         self.scored, self.latest, self._snapshot = score.version, score, None

@@ -20,7 +20,7 @@ _NEW_EVALUATOR_SECONDS = 5.0
 
 
 class Farewell:
-    """Stops the peers of a run. All patience is in host seconds."""
+    """Stops the peers of a run. All waits are in host seconds."""
 
     def __init__(
         self, peers: Peers, engine: Engine, intake: Intake, evaluation: EvaluationQueue, ending: Ending

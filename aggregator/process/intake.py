@@ -56,9 +56,9 @@ from testbed.wire.messages import (
 )
 
 _FINE_SECONDS = 0.002
-"""ZeroMQ waits in whole milliseconds. The last two of a wait are slept, to an absolute moment."""
+"""ZeroMQ waits in whole milliseconds. The last two of a wait are spent in a sleep until an absolute moment."""
 _LONGEST_LEAD_SECONDS = 1.0
-"""Devices send updates a little before they are due. An update that is due much later is not from a device of ours."""
+"""Devices send updates a little before they are due. One that is due much later is not from a device of this run."""
 
 
 class Intake:

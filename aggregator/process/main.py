@@ -233,7 +233,7 @@ class AggregatorProcess:
 
     def _show_status(self, now: float) -> None:
         why = self._trace.problem
-        problem = f"trace.jsonl cannot be written: {why}; events are kept in memory: make room" if why else ""
+        problem = f"trace.jsonl cannot be written: {why}; events are kept in memory: free disk space" if why else ""
         self._files.write_status(
             lambda: status.write(
                 Path(self._config.status_file),

@@ -29,7 +29,7 @@ Departures
     instead, (x + x_c)/2. This is the text. Their τ_t begins at 2, ours at 0.
     Assumption 6 only assumes the bound; here an update that exceeds it is rejected.
     Σ x_c is updated at each arrival: the device's last model is subtracted and the new one added. It is kept in double
-    precision, because rounding errors would stay in the mean for ever.
+    precision, because rounding errors would stay in the mean forever.
     The last model of a device that has left still counts. ``training.lr_schedule`` is ignored. Early stopping on the
     loss is ``stop.patience``.
 """

@@ -12,7 +12,7 @@ from testbed.wire.training_job import Job
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine shall do. The default is nothing."""
+    """What the engine should do. The default is nothing."""
 
     model: Vector | None = None
     """The model of a new version; None makes no version. The same model again is an empty iteration."""

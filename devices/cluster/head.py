@@ -31,7 +31,7 @@ from testbed.wire.codec import BadMessage, Buffer, decode, encode, largest_frame
 from testbed.wire.messages import Base, Grant, Heartbeat, JoinCluster, Train, Update, Vector
 from testbed.wire.sockets import Hub, PeerUnreachable
 
-_LEFT = "it is no member any more"
+_LEFT = "it is no longer a member"
 
 
 class Head:

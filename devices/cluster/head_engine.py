@@ -1,7 +1,7 @@
 """The engine of a cluster head: the engine of the aggregator, over the members of one cluster, without versions.
 
 Models come from the aggregator (``adopt``), and the results of the members go to it (``pass_up``). The aggregator also
-decides which devices are members, and replaces a head that is too slow. So the strategy of a head may wait for ever: it
+decides which devices are members, and replaces a head that is too slow. So the strategy of a head may wait forever: it
 asks for a wake at infinity.
 """
 
@@ -59,7 +59,7 @@ class ClusterEngine(Engine):
         self._carry_out(self.strategy.on_model(self), "a model from above")
 
     def count_jobs(self, jobs: Mapping[str, int]) -> None:
-        """Number further jobs from the aggregator's counts on, where those are larger."""
+        """Continue the job numbers from the aggregator's counts if those are larger."""
         known = self._register.jobs
         for device, count in jobs.items():
             known[device] = max(count, known[device])

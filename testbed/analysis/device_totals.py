@@ -40,7 +40,7 @@ class DeviceTotals:
     """The busy seconds spent on work that was discarded because a newer model came."""
     asked_s: float = 0.0
     obtained_s: float = 0.0
-    """Computing of finished jobs with a prescribed speed: seconds asked, and seconds by the clock."""
+    """Computing of finished jobs that are paced or throttled: seconds asked, and seconds by the clock."""
     missed: int = 0
     """Steps that missed their deadline."""
     host_cpu_s: float = 0.0

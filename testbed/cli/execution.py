@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from aggregator.process.checkpoint import Saved
-from testbed.cli import live, report_command
+from testbed.cli import live_progress, report_command
 from testbed.cli.options import ExecutionOptions
 from testbed.common.console import say
 from testbed.common.errors import UserError
@@ -92,7 +92,7 @@ def execute(run: Execution) -> int:
         raise
     if plan is None and saved is not None:
         return code  # interrupted before it continued: its results are unchanged
-    return _write_up(run, folder, console, plan, host_energy, code)
+    return _write_results(run, folder, console, plan, host_energy, code)
 
 
 # ---- processes
@@ -102,7 +102,7 @@ def _run_processes(
     run: Execution, core_plan: CorePlan, folder: RunFolder, console: Console
 ) -> tuple[int, Plan | None, dict[str, Any] | None]:
     """Return the exit code, the admitted plan (None if there is none) and the energy that the host measured."""
-    view = live.view(console, Console(stderr=True), quiet=run.quiet)
+    view = live_progress.view(console, Console(stderr=True), quiet=run.quiet)
     resume_at = None if run.saved is None else run.saved.at
     code, plan = 0, None
     with forkserver.private_folder() as private:
@@ -145,7 +145,7 @@ def _admitted(run: Execution, survey: Survey, core_plan: CorePlan) -> Plan:
 # ---- results
 
 
-def _write_up(
+def _write_results(
     run: Execution,
     folder: RunFolder,
     console: Console,
@@ -153,7 +153,7 @@ def _write_up(
     host_energy: dict[str, Any] | None,
     code: int,
 ) -> int:
-    """Write the results and the report, and show them. Returns ``code``, or another one if only this fails."""
+    """Write and show results and report. Returns ``code``, or 1 if the run succeeded and writing failed."""
     experiment = run.experiment
     try:
         summary = folder.write_results(
@@ -168,11 +168,12 @@ def _write_up(
         return 1
     if folder.unwritten:
         code = report_unwritten(folder)
+    resumable = code != 0 and resuming.is_possible(folder.path, experiment)  # before packing: it reads the plain trace
     if experiment.compress:
         packed = _pack(folder.trace, console, quiet=run.quiet)  # also if the run failed
         code = code or packed
     _show(run, console, summary, folder.path)
-    if code and resuming.is_possible(folder.path, experiment):
+    if resumable:
         run.say(console, f"to continue: run_testbed.py resume {folder.path}")
     if not run.options.no_report:
         code = report_command.after_run(folder.path, console, quiet=run.quiet) or code
@@ -193,7 +194,7 @@ def _show(run: Execution, console: Console, summary: dict[str, Any], folder: Pat
 def report_unwritten(folder: RunFolder) -> int:
     """Print which files of the results are missing, and why. Returns the exit code."""
     why = " and ".join(sorted(set(folder.unwritten.values())))
-    remedy = f"make room; the trace is kept, and run_testbed.py report {folder.path} makes a page of it"
+    remedy = f"free disk space; the trace is kept, and run_testbed.py report {folder.path} writes a page from it"
     print(f"error: {folder.path}: {', '.join(folder.unwritten)} cannot be written: {why}; {remedy}", file=sys.stderr)
     return 1
 
@@ -214,11 +215,11 @@ def _pack(path: Path, console: Console, *, quiet: bool) -> int:
     if not path.exists():  # the run failed before its first event
         return 0
     try:
-        with live.progress(console, f"packing {path.name}", quiet=quiet) as show:
+        with live_progress.progress(console, f"packing {path.name}", quiet=quiet) as show:
             packing.pack(path, show)
     except OSError as error:
-        print(f"warning: {path}: cannot be packed: {error.strerror}; it is kept as it is", file=sys.stderr)
+        print(f"warning: {path}: cannot be packed: {error.strerror}; the uncompressed trace is kept", file=sys.stderr)
     except KeyboardInterrupt:
-        print(f"warning: {path}: is not packed, and kept as it is", file=sys.stderr)
+        print(f"warning: {path}: packing was interrupted; the uncompressed trace is kept", file=sys.stderr)
         return 128 + signal.SIGINT
     return 0

@@ -43,7 +43,7 @@ def labels(runs: Sequence[ComparedRun]) -> tuple[list[str], list[str]]:
     """The label of each run, and notes about other differences.
 
     A label is the strategy and the settings, without seeds, in which runs of that strategy differ. If these are many,
-    as after an exchange of devices, it has only as many as are needed to distinguish the groups.
+    as when devices were replaced, it has only as many as are needed to distinguish the groups.
     """
     tables = _completed(runs)
     named, notes, used = [""] * len(runs), list[str](), set[str]()

@@ -30,7 +30,7 @@ class TransferFate:
     seconds: float | None = None
     """The recorded seconds of the transfer, without absences: they replace the delay and the rate of the link."""
     chance: float | None = None
-    """The draw, from 0 to 1, that decides about the drop; None if there was none."""
+    """The draw, from 0 to 1, that decides whether it is dropped; None if there was none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def stolen(evidence: Evidence) -> Invariant:
     return Invariant(
         name="stolen CPU",
         verdict=judge((stolen, 0.02, 0.10)),
-        found=f"{stolen:.1%} of the time waiting for a core cost a deadline; {worst} {of_worst:.1%}",
+        found=f"waiting for a core missed deadlines for {stolen:.1%} of the time; {worst} {of_worst:.1%}",
         figures={"mean": stolen, "worst_job": window, "worst_device": of_worst, "waited": waited},
         limits="mean ≤ 2 % (warn: 10 %)",
         worst=worst,

@@ -2,15 +2,16 @@
 
 Theory of operation (ADR 7; for grants ADR 15, for cluster heads ADR 16, for resumed runs ADR 19)
 
-Everything is due at a scheduled moment, so that something is *late* only against its due moment, never against the
+Everything is due at a scheduled moment, so something is late only relative to its due moment, never against the
 moment at which a process happened to wake. Three kinds of evidence follow:
 
 Deadlines. A device checks the steps of a job against their deadlines; deadlines closer than 50 host ms are checked
 together. It reports the number of checks and each miss. The error of a stretch is |obtained ÷ asked − 1|: a miss makes
 its stretch longer by its lateness and the next one, if that ended on time, shorter by the same amount.
-Deliveries. A transfer should arrive at ``sent + asked``. An upload has arrived when the aggregator has received it, and
-not before it was due; waiting in the aggregator's queue is its service time. A download has arrived when the device
-took it from the transport. Waiting for a core is no fault of the link unless the first deadline of the job was missed.
+Deliveries. A transfer should arrive at ``sent + asked``. An upload arrives when the aggregator
+receives it, or when it is due if that is later; time in the aggregator's queue counts as service time. A download
+arrives when the device takes it from the transport. Waiting for a core does not count against the link unless the
+first deadline of the job was missed.
 Handling a message before it was due is *early* and breaks causality.
 Round trips. From sending a model to handling its update, by the aggregator's clock alone, which no device can
 influence. The asked seconds are the sum of download, computing, suspensions, waiting for a grant and upload. A

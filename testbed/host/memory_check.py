@@ -1,4 +1,7 @@
-"""The memory check: whether this host has enough memory and open files for a fleet."""
+"""The memory check: whether this host has enough memory and open files for a fleet.
+
+It runs before the size of the model is known; ``testbed.planning.planner`` repeats it with the model.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ BYTES_FOR_THE_REST = 700 << 20
 _VECTORS_PER_DEVICE = 6
 """Model, gradient, base and delta in the device; a delta, and possibly a past model, in the aggregator."""
 _VECTORS_FOR_BASELINE = 3
-"""The baseline in double precision (two), and the difference that was not answered yet."""
+"""The baseline in double precision (two), and the difference that is not yet confirmed."""
 FILES_PER_DEVICE = 8
 FILES_FOR_THE_REST = 256
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.common.errors import ProfileError, UserError
 from testbed.common.parameters import ParameterError, build
-from testbed.common.progress import NO_PROGRESS, Progress
+from testbed.common.progress_protocol import NO_PROGRESS, Progress
 from testbed.learning.data.dataset import DataSet, Indices
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.recipe import Recipe

@@ -55,7 +55,8 @@ def _lines(table: dict[str, Any]) -> Iterator[str]:
     if "labels" in table:
         missing = [name for name, count in zip(table["labels"], table["total"], strict=True) if not count]
         yield (
-            f"labels of a device: {table['distance']:.3f} from those of all, on average (total variation: 0 is alike);"
+            f"mean distance of a device's labels from those of all: {table['distance']:.3f}"
+            " (total variation; 0: identical);"
             f" at random, with these sizes: {table['distance_at_random']:.3f}"
         )
         if missing:

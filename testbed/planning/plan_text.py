@@ -17,7 +17,7 @@ from testbed.profile.schema import Experiment
 def demand(plan: Plan) -> str:
     """Return one line: the demand on each core, and the dilation."""
     if not plan.steps:
-        return "demand: devices are not throttled and take what they get"
+        return "demand: devices are not throttled: they use whatever CPU time is free"
     cores = ", ".join(f"core {core.core} {core.total:.2f}" for core in plan.cores)
     verdict = "" if plan.fits else "; host too small; running anyway (--no-admission)"
     return f"demand: {cores} of at most {CAPACITY:.2f}, dilation {plan.dilation:g}{verdict}"

@@ -4,7 +4,7 @@ This module is the preload of the standard library's forkserver. The launcher wr
 environment variable names, the only channel to a preload. A fork then costs milliseconds and a few megabytes, where a
 fresh interpreter would repeat seconds of imports.
 
-The process must never have a second thread (a forked thread pool blocks for ever) or a ZeroMQ context. At the end of
+The process must never have a second thread (a forked thread pool blocks forever) or a ZeroMQ context. At the end of
 its preparation it writes a file with the survey, or with the problem: the forkserver would hide an ImportError.
 """
 

@@ -105,7 +105,7 @@ def _rest(event: ScriptedEvent, since: float) -> ScriptedEvent:
 
 
 class Script:
-    """The events that a device process still has to carry out. The process starts at ``begins``."""
+    """The events that a device process still has to record. The process starts at ``begins``."""
 
     def __init__(self, events: Events = (), begins: float = 0.0) -> None:
         killed = max((event.at for event in events if event.do == "kill" and event.at < begins), default=-math.inf)

@@ -19,11 +19,11 @@ _MOMENT = 1e-3
 
 
 def check_folder(folder: Path) -> None:
-    """Raise UserError if this is no run folder."""
+    """Raise UserError if this is not a run folder."""
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; runs are in runs/, or in the folder of --out")
     if not (folder / "profile.toml").is_file():
-        raise UserError(f"{folder}: is no run folder; name one, such as runs/NAME-YYYYmmdd-HHMMSS")
+        raise UserError(f"{folder}: is not a run folder; name one, such as runs/NAME-YYYYmmdd-HHMMSS")
 
 
 def check(folder: Path, experiment: Experiment, of: Saved) -> None:

@@ -89,7 +89,7 @@ class RunFolder:
                 folder.rmdir()
 
     def forget_results(self) -> None:
-        """Remove results that a resumed run will replace: if it is killed, they must not be taken for its own."""
+        """Remove the results that a resumed run will replace: if it is killed, they must not look like its own."""
         for name in _RESULTS:
             (self.path / name).unlink(missing_ok=True)
 

@@ -36,7 +36,7 @@ class Ended:
 
 
 class Runner:
-    """Runs experiments while it is entered, and passes stop signals on to the current run.
+    """Runs experiments within its ``with`` block, and passes stop signals on to the current run.
 
     A run has its own process group: otherwise a terminal's Ctrl-C would reach it a second time, and a second signal
     ends it at once. The kernel kills it when this process dies, so that ``kill -9`` of the sweep ends it, too.

@@ -170,7 +170,7 @@ def _varied(text: str) -> tuple[str, list[str]]:
 def _listed(text: str, option: str) -> list[str]:
     values = [word.strip() for word in _split(text)]
     if not all(values):
-        raise ProfileError(COMMAND_LINE, option, f"is {text!r}; it must be values with a comma between each two")
+        raise ProfileError(COMMAND_LINE, option, f"is {text!r}; it must be comma-separated values")
     return values
 
 

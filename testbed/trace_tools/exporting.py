@@ -25,7 +25,7 @@ _MOST_PACKETS = 50_000_000
 
 
 def rate_to_mahimahi(path: Path, out: Path) -> list[Path]:
-    """Write a rate CSV of ours as a Mahimahi trace; returns its path."""
+    """Write Edgebed's own rate CSV as a Mahimahi trace; returns its path."""
     name = path.name.removesuffix(".gz").removesuffix(".csv")
     target = out / (name if name.endswith((".up", ".down")) else f"{name}.down")
     _write_link(target, rate.read(path))

@@ -86,7 +86,7 @@ class Authenticator:
         return self._zap is not None
 
     def close(self) -> None:
-        """Close the monitor. Call it before the socket is closed, or ZeroMQ's thread would block for ever."""
+        """Close the monitor. Call it before the socket is closed, or ZeroMQ's thread would block forever."""
         self._socket.disable_monitor()
         self._monitor.close(0)
         if self._zap is not None:

@@ -13,7 +13,7 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 PositiveInt: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 """Steps of a job, samples of a device, or a process id (where 0 would mean the own process group)."""
 Samples: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
-"""Samples of a peer that may have none, as the evaluator."""
+"""Samples of a peer that may have none, such as the evaluator."""
 Epochs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 22)]
 """Bounded so that epochs times the samples of a device is still a Count."""
 Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]

@@ -40,7 +40,7 @@ class Garbage:
         messages = self._messages(kind, device)
         name = device.encode() if kind in ("forged", "replayed") else self._rng.choice((None, b"stranger"))
         socket = self._context.socket(zmq.DEALER)
-        # (reconnecting stays allowed: with RECONNECT_IVL -1, closing blocks for ever if the other end is gone)
+        # (reconnecting stays allowed: with RECONNECT_IVL -1, closing blocks forever if the other end is gone)
         socket.setsockopt(zmq.SNDTIMEO, int(1000 * _FLOOD_SECONDS))
         if name is not None:
             socket.setsockopt(zmq.ROUTING_ID, name)

@@ -102,7 +102,7 @@ def test_a_fleet_that_is_not_throttled_is_not_planned(tmp_path: Path) -> None:
     groups = [{"profile": "host", "link": "none", "count": 4}]
     outcome = complete(write_profile(tmp_path, devices=groups, dilation=1.0, stop={"versions": 5}))
     assert outcome.code == 0
-    assert "demand: devices are not throttled and take what they get" in outcome.stdout
+    assert "demand: devices are not throttled: they use whatever CPU time is free" in outcome.stdout
     assert outcome.summary["computing"] is None
 
 

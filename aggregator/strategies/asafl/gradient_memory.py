@@ -19,7 +19,7 @@ Departures
     Both keep N·Ḡ, in double precision: N may change, and rounding errors would be applied in every version.
     Algorithm 4 assumes that device and server agree on G_n. They do not after a lost upload, so each difference names
     the ticket of its baseline, and each model names the last ticket of the device that the server applied. A difference
-    with another baseline would leave an error in the sum for ever: it is rejected.
+    with another baseline would leave an error in the sum forever: it is rejected.
     A device that has lost its baseline (its process died) can therefore not continue: the server does not have its G_n
     and could not subtract it.
 """

@@ -200,5 +200,5 @@ class GrantedRounds(Collecting):
                 return LinearDegree(rounds=self.rounds, first=high, last=self.low)
             case "greedy":
                 return Greedy(budget=self._budget)
-            case _:
+            case _:  # myopic
                 return Myopic(budget=self._budget)

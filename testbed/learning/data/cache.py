@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.common.errors import UserError
-from testbed.common.progress import Progress
+from testbed.common.progress_protocol import Progress
 from testbed.learning.data import folders
 from testbed.learning.data.readers.source import FoundFiles, Parsed
 

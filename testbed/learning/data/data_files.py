@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from testbed.common.errors import UserError
-from testbed.common.progress import Progress
+from testbed.common.progress_protocol import Progress
 from testbed.learning.data import fetching, folders
 from testbed.learning.data.readers.source import FoundFiles, Remote, Source, best
 

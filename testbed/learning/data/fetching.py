@@ -13,7 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import IO
 
-from testbed.common.progress import Progress
+from testbed.common.progress_protocol import Progress
 from testbed.learning.data.readers.source import Remote
 
 _TIMEOUT = 30.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from testbed.common.errors import UserError, nearest
-from testbed.common.progress import NO_PROGRESS, Progress
+from testbed.common.progress_protocol import NO_PROGRESS, Progress
 from testbed.learning.data import cache
 from testbed.learning.data.data_files import locate, owners_hint
 from testbed.learning.data.data_sources import SOURCES

@@ -13,7 +13,7 @@ _PATIENCE = 1.0
 
 
 class ProgressBar:
-    """A :class:`testbed.common.progress.Progress`, used as a context manager.
+    """A :class:`testbed.common.progress_protocol.Progress`, used as a context manager.
 
     Messages are printed at once. A timer starts the bar, so that it also appears while a long step reports nothing.
     There is no bar if stderr is not a terminal.

@@ -19,7 +19,7 @@ from testbed.learning.splits.split import Split, cut, demand, equal
 class IID(Split):
     """Disjoint random shares of equal size, or the same random samples on all devices."""
 
-    identical: bool = param(False, "all devices have the same samples; else all samples are on one device only")
+    identical: bool = param(False, "true: all devices have the same samples; false: each sample is on one device only")
     samples: int | None = param(None, "samples of a device; unset: as many as possible", at_least=1)
 
     def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.common.progress import NO_PROGRESS, Progress
+from testbed.common.progress_protocol import NO_PROGRESS, Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ inputs x ~ N(v_k, Σ) with Σ diagonal, Σ_jj = j^−1.2; labels y = argmax(W_k 
 
 Reading: α and β are standard deviations, as in the authors' generator; for (0, 0) and (1, 1) it makes no difference.
 The number of samples of a device follows a power law in the paper and is log-normal in the generator (50 + e^N(4, 2)),
-which we follow; a maximum prevents that one device has nearly all samples. A tenth of each device's samples is for
+which we follow; a maximum prevents one device from having nearly all samples. A tenth of each device's samples is for
 testing (Wang et al. 2022).
 """
 

@@ -107,11 +107,11 @@ class History:
         engine = self.hand.engine
         check_conservation(engine)
         check_memory(engine)
-        # (a device that has asked and gets no grant would be busy for ever: the engine raises Stalled)
+        # (a device that has asked and gets no grant would be busy forever: the engine raises Stalled)
         assert engine.busy or engine.wake_at is not None or not engine.devices
 
     def check_that_it_goes_on(self) -> None:
-        """Let everything happen that can: then a version follows. A strategy may wait, but not for ever."""
+        """Let everything happen that can: then a version follows. A strategy may wait, but not forever."""
         self.hand.unreachable.clear()
         self.hand.join(NAMES[0])
         version = self.hand.engine.version

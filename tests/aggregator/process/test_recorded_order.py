@@ -609,7 +609,7 @@ def test_the_process_sleeps_while_a_wake_waits_for_an_update(
 def test_an_update_that_is_due_after_a_wake_but_was_recorded_before_it_precedes_it(
     time: Time, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, due: float
 ) -> None:
-    """It is due late because a step was late. Neither of the two may wait for the other for ever."""
+    """It is due late because a step was late. Neither of the two may wait for the other forever."""
     world, strategy = Replayed(time), Wakeful(wishes=[0.5625])
     first_updates(world, host_1=due)
     events = run(world, tmp_path, monkeypatch, ("host-1", 0.53125), wakes=1, strategy=strategy)

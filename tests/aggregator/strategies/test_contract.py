@@ -209,7 +209,7 @@ def test_it_keeps_no_model_that_no_device_needs(make: Callable[[], Strategy]) ->
 
 @every_strategy
 def test_it_leaves_no_ticket_open_forever(make: Callable[[], Strategy]) -> None:
-    """A gathered update is used or rejected; a strategy that forgets one would keep its base model for ever."""
+    """A gathered update is used or rejected; a strategy that forgets one would keep its base model forever."""
     fleet = fleet_of(make)
     most = 2 * len(DEVICES)  # one at the device, one at the strategy
 

@@ -113,7 +113,7 @@ def test_the_bound_rejects_staler_updates_only() -> None:
         ("b", "its staleness γ is above 2")
     ]
     assert above.train("b").version == 1
-    assert steps(above, "b") == 8  # 10 + ⌊1 − 2.5⌋: fewer steps, or it would be too stale for ever
+    assert steps(above, "b") == 8  # 10 + ⌊1 − 2.5⌋: fewer steps, or it would be too stale forever
 
 
 def test_a_diverged_model_does_not_end_the_run() -> None:

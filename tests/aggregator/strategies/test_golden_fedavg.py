@@ -115,7 +115,7 @@ def test_an_update_that_arrives_after_its_round_is_rejected() -> None:
 
 
 def test_a_round_without_updates_at_its_deadline_ends_with_the_first_update() -> None:
-    # to start the round over would restart all devices for ever if none is as fast as the deadline
+    # to start the round over would restart all devices forever if none is as fast as the deadline
     hand = ByHand(FedAvg(deadline=5.0))
     hand.start(a=1, b=1)
     hand.wake()

@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from aggregator.process.checkpoint import CHECKPOINT, FORMAT
 from testbed.analysis import trace_reading
 from testbed.cli import execution, main
+from testbed.common import statefile
 from testbed.common.errors import UserError
 from testbed.history import packing, trace
 from testbed.history.trace import TraceWriter
+from testbed.runs import resuming
 from testbed.runs.run_folder import RunFolder
 from tests.testbed.analysis.test_metrics import EVENTS
 from tests.testbed.examples import MINIMAL, device_spec, write_profile
@@ -93,14 +96,17 @@ def test_the_packed_trace_is_complete_before_the_plain_one_is_removed(
 class Pretended:
     """Stands for the processes of a run: they write a trace, or none, and end with a code."""
 
-    def __init__(self, code: int = 0, *, torn: bool = False, silent: bool = False) -> None:
-        self._code, self._torn, self._silent = code, torn, silent
+    def __init__(self, code: int = 0, *, torn: bool = False, silent: bool = False, checkpoint: bool = False) -> None:
+        self._code, self._torn, self._silent, self._checkpoint = code, torn, silent, checkpoint
 
     def __call__(self, run: Any, core_plan: Any, folder: RunFolder, *_: Any, **__: Any) -> tuple[int, Any, None]:
         if not self._silent:
             _write(folder.trace)
         if self._torn:
             folder.trace.write_bytes(folder.trace.read_bytes()[:-5])
+        if self._checkpoint:
+            notes = {"format": FORMAT, "t": "1.0", "version": "1", "trace_bytes": "0"}
+            statefile.draft({}, ()).write(folder.path / CHECKPOINT, notes)
         return self._code, SimpleNamespace(devices=[device_spec("a"), device_spec("b")]), None
 
 
@@ -122,6 +128,15 @@ def carried_out(
 
 def traces(run: Path) -> list[str]:
     return sorted(path.name for path in run.glob("trace*"))
+
+
+def test_the_trace_of_a_run_that_can_be_resumed_stays_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(resuming, "_ended", lambda folder, of: None)  # it was killed: its trace has no end
+    code, run = carried_out(tmp_path, monkeypatch, Pretended(130, checkpoint=True), "--compress")
+    assert (code, traces(run)) == (130, ["trace.jsonl.gz"])
+    assert f"run_testbed.py resume {run}" in "".join(capsys.readouterr().out.split("\n"))
 
 
 @pytest.mark.parametrize("code", [0, 1, 130])
@@ -151,8 +166,12 @@ def test_a_run_without_a_trace_packs_nothing(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("problem", "code", "said"),
     [
-        (KeyboardInterrupt(), 130, "is not packed, and kept as it is"),
-        (OSError(28, "No space left on device"), 0, "cannot be packed: No space left on device; it is kept as it is"),
+        (KeyboardInterrupt(), 130, "packing was interrupted; the uncompressed trace is kept"),
+        (
+            OSError(28, "No space left on device"),
+            0,
+            "cannot be packed: No space left on device; the uncompressed trace is kept",
+        ),
     ],
 )
 def test_a_run_whose_trace_cannot_be_packed_keeps_it_with_its_results(

@@ -157,7 +157,7 @@ def test_a_table_has_a_row_for_each_device_and_two_for_all() -> None:
         ["test", "7", "3", "3", "1", "3"],
     ]
     assert "samples of a device: from 2 to 3, median 2.5; 2 samples are on no device\n" in text
-    assert "labels of a device: 0.500 from those of all" in text
+    assert "labels from those of all: 0.500" in text
 
 
 def test_labels_that_no_device_has_are_named() -> None:

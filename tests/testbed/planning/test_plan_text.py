@@ -69,7 +69,7 @@ def test_a_plan_without_throttled_devices_needs_no_dilation() -> None:
     assert "it fits" in text
     assert "most demanding" not in text
     assert "smallest dilation" not in text
-    assert plan_text.demand(plan) == "demand: devices are not throttled and take what they get"
+    assert plan_text.demand(plan) == "demand: devices are not throttled: they use whatever CPU time is free"
 
 
 def test_the_demand_of_a_run_is_one_line() -> None:

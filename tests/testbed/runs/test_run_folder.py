@@ -164,9 +164,9 @@ def test_results_that_cannot_be_written_are_named_and_the_others_are_there(
     assert execution.report_unwritten(folder) == 1
     error = capsys.readouterr().err
     assert error.startswith(
-        f"error: {folder.path}: versions.csv, summary.json cannot be written: Is a directory; make room"
+        f"error: {folder.path}: versions.csv, summary.json cannot be written: Is a directory; free disk space"
     )
-    assert error.endswith(f"run_testbed.py report {folder.path} makes a page of it\n")
+    assert error.endswith(f"run_testbed.py report {folder.path} writes a page from it\n")
 
 
 def test_a_profile_that_cannot_be_written_is_refused_before_a_process_starts(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from testbed.common.progress import Progress
+from testbed.common.progress_protocol import Progress
 from testbed.learning.data.readers import data_file
 from testbed.learning.data.readers.source import FoundFiles, Parsed
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.common.progress import Progress
+from testbed.common.progress_protocol import Progress
 from testbed.learning.data.readers import data_file, idx
 from testbed.learning.data.readers.source import FoundFiles, Parsed
 

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from testbed.common.progress import Progress
+from testbed.common.progress_protocol import Progress
 from testbed.learning.data.readers import data_file, leaf
 from testbed.learning.data.readers.source import FoundFiles, Parsed, best
 

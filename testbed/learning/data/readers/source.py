@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from testbed.common.progress import Progress
+from testbed.common.progress_protocol import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

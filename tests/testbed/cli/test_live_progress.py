@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from testbed.cli import live
+from testbed.cli import live_progress
 from testbed.common.clock import ManualClock
 
 
@@ -33,23 +33,23 @@ def status(devices: dict[str, Any] | None = None, **changes: Any) -> dict[str, A
 
 def table_lines(devices: dict[str, Any], rows: int) -> list[list[str]]:
     screen, text = console()
-    screen.print(live.fleet_table(status(devices), rows))
+    screen.print(live_progress.fleet_table(status(devices), rows))
     return [line.split() for line in text.getvalue().splitlines()]
 
 
 def test_the_headline_has_time_version_scores_and_counts() -> None:
     expected = "  4.0 s  version 6  accuracy 0.812  loss 0.500  1.5 upd/s  rejected 2  lost 1"
-    assert live.headline(status()) == expected
+    assert live_progress.headline(status()) == expected
 
 
 def test_the_headline_of_a_dilated_run_has_the_seconds_of_this_host_too() -> None:
-    line = live.headline(status(dilation=2.5))
+    line = live_progress.headline(status(dilation=2.5))
     assert line.startswith("  4.0 s (10 s here)  version 6")
     assert "1.5 upd/s" in line  # per emulated second
 
 
 def test_the_headline_of_a_run_that_just_began_has_no_score_and_no_rate() -> None:
-    line = live.headline(status(t=0.0, metrics={}))
+    line = live_progress.headline(status(t=0.0, metrics={}))
     assert "not scored yet" in line
     assert "0.0 upd/s" in line
 
@@ -75,7 +75,7 @@ def test_a_state_that_is_not_known_here_is_shown_as_it_is() -> None:
 
 def test_a_quiet_view_shows_only_warnings() -> None:
     (screen, text), (errors, complaints) = console(), console()
-    view = live.view(screen, errors, quiet=True)
+    view = live_progress.view(screen, errors, quiet=True)
     view.starting(1, 8)
     view.status(status())
     view.stopping()
@@ -87,9 +87,9 @@ def test_a_quiet_view_shows_only_warnings() -> None:
 
 def test_lines_come_every_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
-    monkeypatch.setattr("testbed.cli.live.time", SimpleNamespace(monotonic=clock.now))
+    monkeypatch.setattr("testbed.cli.live_progress.time", SimpleNamespace(monotonic=clock.now))
     screen, text = console()
-    view = live.view(screen, screen, quiet=False)
+    view = live_progress.view(screen, screen, quiet=False)
     for ready in (1, 2, 3):
         view.starting(ready, 3)
     for moment in (0.0, 1.0, 4.9, 5.0, 5.1):
@@ -105,7 +105,7 @@ def test_lines_come_every_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_terminal_shows_the_table_and_the_headline() -> None:
     screen, text = console(terminal=True)
-    view = live.view(screen, screen, quiet=False)
+    view = live_progress.view(screen, screen, quiet=False)
     view.starting(1, 8)
     view.status(status())
     view.stopping()
@@ -125,9 +125,9 @@ def shown_progress(
 ) -> str:
     """Return what is shown if a tenth more is done at each of these moments."""
     clock = ManualClock()
-    monkeypatch.setattr("testbed.cli.live.time", SimpleNamespace(monotonic=clock.now))
+    monkeypatch.setattr("testbed.cli.live_progress.time", SimpleNamespace(monotonic=clock.now))
     screen, text = console(terminal=terminal)
-    with live.progress(screen, "packing [bold]", quiet=quiet) as show:
+    with live_progress.progress(screen, "packing [bold]", quiet=quiet) as show:
         for number, moment in enumerate(moments, 1):
             clock.advance_to(moment)
             show(number / 10)
