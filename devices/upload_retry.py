@@ -21,7 +21,7 @@ class PendingUpload:
     """An update that is to be uploaded, and its present attempt."""
 
     number: int
-    """The job that the fault timetable knows the upload by."""
+    """Job number: the address of this upload in the fault timetable."""
     lead: float
     last: float = math.inf
     """When the device dies: an update that would be due after it is never sent, although others are sent ahead."""
@@ -62,7 +62,7 @@ class Uploads:
         pending.upload = self._route.up(pending.update, pending.number, pending.attempt, moment, pending.granted)
 
     def end(self, pending: PendingUpload, now: float) -> bool:
-        """End the present attempt. Return whether it was the last: the update arrived, or it is given up."""
+        """End the present attempt. Return True if no attempt follows: the update arrived, or it is given up."""
         update, transfer = pending.update, pending.upload
         assert update is not None
         assert transfer is not None

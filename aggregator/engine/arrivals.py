@@ -27,7 +27,7 @@ class Arrivals:
 
     @property
     def next_due(self) -> float:
-        """Moment of the next update; infinity if there is none."""
+        """When the next message is due; infinity if there is none."""
         return self._heap[0][0] if self._heap else math.inf
 
     def pop(self, now: float, wake_at: float) -> tuple[Update | Ask, float, float] | None:

@@ -1,4 +1,4 @@
-"""Builds the parts of the aggregator process that depend on the experiment: peers, strategy, forecast and so on."""
+"""Builds the parts of the aggregator process that depend on the experiment: strategy, peers, forecast, ending."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def execute(run: Execution) -> int:
             folder.remove()  # the run did not begin
         raise
     if plan is None and saved is not None:
-        return code  # interrupted before it continued: its results are unchanged
+        return code  # interrupted before the run resumed: its results are unchanged
     return _write_results(run, folder, console, plan, host_energy, code)
 
 
@@ -111,7 +111,7 @@ def _run_processes(
             with launcher:
                 survey = launcher.survey()
                 if survey is not None:
-                    plan = _admitted(run, survey, core_plan)
+                    plan = _admit(run, survey, core_plan)
                     folder.write_profile(replace(run.experiment, dilation=plan.dilation))
                     run.say(console, plan_text.demand(plan))
                     pids = launcher.start(plan)
@@ -130,7 +130,7 @@ def _run_processes(
     return code, plan, launcher.host_energy
 
 
-def _admitted(run: Execution, survey: Survey, core_plan: CorePlan) -> Plan:
+def _admit(run: Execution, survey: Survey, core_plan: CorePlan) -> Plan:
     """Return the plan of the run. Raises UserError if this host is too small for it."""
     forced = run.options.no_admission
     plan = planner.settled(run.experiment, survey, core_plan)

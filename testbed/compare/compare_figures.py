@@ -20,7 +20,7 @@ _LINE_INCHES = 0.19
 
 
 def draw(table: Mapping[str, Any], runs: Sequence[ComparedRun]) -> Iterator[ReportFigure]:
-    """Draw all figures; call it within ``figures.style.style()``."""
+    """Draw all figures; call it within ``testbed.report.figures.style.style()``."""
     groups = [row["group"] for row in table["runs"]]
     for axis in AXES:
         if found := curves(runs, groups, axis, table["metric"]):

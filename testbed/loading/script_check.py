@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from testbed.common.errors import ProfileError, nearest
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, ScriptedEvent
-from testbed.profile.script import ALL_DEVICES, CHANGES, Events, Member, concerns
+from testbed.profile.script import ALL_DEVICES, CHANGES, Events, Member, is_for
 
 _MANY = 20
 """Maximum number of device names in an error; for a larger fleet, it lists the groups."""
@@ -20,7 +20,7 @@ def check(experiment: Experiment, members: Sequence[Member], source: str) -> Non
     killed: dict[str, int] = {}
     occupied: dict[tuple[str, str, float], int] = {}
     for i, event in sorted(enumerate(experiment.events), key=lambda pair: pair[1].at):
-        for name in (name for name, group in members if concerns(event, name, group)):
+        for name in (name for name, group in members if is_for(event, name, group)):
             other = occupied.setdefault((name, event.do, event.at), i)
             if other != i:
                 problem = f"is {event.at:g}; events[{other}] has {event.do!r} for {name} at that moment: leave one out"
@@ -75,7 +75,7 @@ def _check_keys(event: ScriptedEvent, source: str, key: str) -> None:
 
 
 def _check_target(event: ScriptedEvent, members: Sequence[Member], in_cell: bool, source: str, key: str) -> None:
-    hit = [(name, group) for name, group in members if concerns(event, name, group)]
+    hit = [(name, group) for name, group in members if is_for(event, name, group)]
     if not hit:
         raise ProfileError(source, f"{key}.device", f"is {event.device!r}; {_known(event.device, members)}")
     if event.do == "rate" and not in_cell and not any(_has_rate(group) for _, group in hit):

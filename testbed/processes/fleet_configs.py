@@ -22,7 +22,7 @@ from testbed.wire.authentication import new_key_pair
 from testbed.wire.messages import EVALUATOR
 
 _CANARY_SHARE = 0.01
-"""A canary probes about once a second, and uses at most this share of its core."""
+"""A canary may use this share of its core: it probes once a second, or less often if its steps are long."""
 
 
 class FleetConfigs:
@@ -45,9 +45,9 @@ class FleetConfigs:
         """``private``: the run's private folder. ``quotas``: device → its quota, where it has one."""
         self._experiment, self._cores, self._plan, self._private = experiment, cores, plan, private
         self._quotas, self._replay, self._resume_at = quotas, replay, resume_at
-        # canaries measure deadlines, so there are none without paced devices
+        # a canary measures whether paced steps end on time, so it is needed only if a device is paced
         self._canary_cores = sorted(set(cores.devices)) if plan.shortest_step is not None else []
-        names = [*fleet_names(plan), *map(_canary_name, self._canary_cores), EVALUATOR]
+        names = [*device_names(plan), *map(_canary_name, self._canary_cores), EVALUATOR]
         encrypted = endpoints.is_encrypted(experiment.transport)
         self._allow, self._credentials = credentials.issue(names, new_key_pair if encrypted else None)
         self.dead = fleet.dead_at(plan.devices, resume_at) if resume_at is not None else frozenset[str]()
@@ -125,7 +125,7 @@ class FleetConfigs:
         )
 
 
-def fleet_names(plan: Plan) -> list[str]:
+def device_names(plan: Plan) -> list[str]:
     return [spec.name for spec in plan.devices]
 
 

@@ -30,7 +30,7 @@ from testbed.host.survey import Survey
 from testbed.planning.planner import Plan
 from testbed.processes.configs import EvaluatorConfig
 from testbed.processes.device_quotas import DeviceQuotas
-from testbed.processes.fleet_configs import FleetConfigs, fleet_names
+from testbed.processes.fleet_configs import FleetConfigs, device_names
 from testbed.processes.forkserver import prepared_template
 from testbed.processes.pool import AGGREGATOR, Processes, RunFailed
 from testbed.processes.preparation import TemplateFailed, answer, template_request
@@ -154,7 +154,7 @@ class Launcher:
     def _prepare_replay(self, plan: Plan) -> PreparedReplay | None:
         if self._experiment.replay.trace is None:
             return None
-        names = fleet_names(plan)
+        names = device_names(plan)
         self._view.starting(0, len(names))  # reading a long trace takes some seconds
         prepared = replay_setup.prepare(self._experiment, names, self._private / "replay")
         if prepared.torn is not None:

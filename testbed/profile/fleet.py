@@ -51,7 +51,7 @@ class DeviceSpec:
         if self.availability is None:
             return suspensions
         away = availability.load(self.availability).absences(since, self.availability_offset)
-        return script.united(away, suspensions) if self.script else away
+        return script.merge_absences(away, suspensions) if self.script else away
 
     @property
     def curve(self) -> speed.SteppedCurve:

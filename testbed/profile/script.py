@@ -18,7 +18,8 @@ from testbed.traces.availability import Absence
 ALL_DEVICES = "*"
 """Stands for all devices in the ``device`` key of an event."""
 CHANGES = ("rate", "speed", "drop")
-"""Events that last. A change replaces the previous one of its kind; after it ends, the value of the profile applies."""
+"""Events that change a value for some time. A change replaces the previous one of its kind; afterwards, the value of
+the profile applies again."""
 
 Member: TypeAlias = tuple[str, DeviceGroup]
 """Name of a device, and its group."""
@@ -31,13 +32,13 @@ Events: TypeAlias = Sequence[ScriptedEvent]
 
 def events_of(experiment: Experiment, name: str, group: DeviceGroup) -> tuple[ScriptedEvent, ...]:
     """Return the events of one device, in order."""
-    own = [replace(event, device=name) for event in experiment.events if concerns(event, name, group)]
+    own = [replace(event, device=name) for event in experiment.events if is_for(event, name, group)]
     if experiment.replay.trace is not None:  # the recording contains the effects of all other events
         own = [event for event in own if event.do in ("kill", "rejoin")]
     return tuple(sorted(own, key=lambda event: event.at))
 
 
-def concerns(event: ScriptedEvent, name: str, group: DeviceGroup) -> bool:
+def is_for(event: ScriptedEvent, name: str, group: DeviceGroup) -> bool:
     """Return whether the event is for this device of this group."""
     return event.device in (ALL_DEVICES, name, group.name)
 
@@ -68,7 +69,7 @@ def drop_at(events: Events, moment: float) -> float | None:
 
 def suspensions(events: Events, since: float) -> Iterator[Absence]:
     """Yield the suspensions that end after ``since``; those that overlap are merged. A kill ends a suspension."""
-    return (suspension for suspension in united(_each_suspension(events), iter(())) if suspension[1] > since)
+    return (suspension for suspension in merge_absences(_each_suspension(events), iter(())) if suspension[1] > since)
 
 
 def _each_suspension(events: Events) -> Iterator[Absence]:
@@ -78,7 +79,7 @@ def _each_suspension(events: Events) -> Iterator[Absence]:
             yield event.at, min(event.at + event.seconds, *killed, math.inf)
 
 
-def united(one: Iterator[Absence], other: Iterator[Absence]) -> Iterator[Absence]:
+def merge_absences(one: Iterator[Absence], other: Iterator[Absence]) -> Iterator[Absence]:
     """Yield the absences of two ordered series, in order; those that overlap are merged. A series may be infinite."""
     began, ended = math.inf, -math.inf
     for begin, end in heapq.merge(one, other):
@@ -101,7 +102,7 @@ def _lasting(events: Events, do: str) -> Iterator[tuple[ScriptedEvent, float]]:
 
 def _rest(event: ScriptedEvent, since: float) -> ScriptedEvent:
     """Return the part of a change that is left at ``since``."""
-    return replace(event, at=since, seconds=event.seconds and event.at + event.seconds - since)
+    return replace(event, at=since, seconds=None if event.seconds is None else event.at + event.seconds - since)
 
 
 class Script:

@@ -16,7 +16,7 @@ from testbed.emulation.recorded import PreparedReplay, RecordedArrival
 from testbed.history import trace
 from testbed.history.trace import Event
 from testbed.profile.schema import Experiment
-from testbed.profile.script import united
+from testbed.profile.script import merge_absences
 from testbed.replay import recording
 from testbed.traces import availability
 from testbed.traces.availability import Absence, AvailabilityTrace
@@ -120,7 +120,7 @@ def _noting(events: Iterable[Event], noted: _Noted) -> Iterator[Event]:
 
 def _write_absences(path: Path, away: Iterable[Absence], last: float) -> str:
     """Write absences as an availability trace, which repeats when the recording is over."""
-    merged = list(united(iter(sorted(away)), iter(())))
+    merged = list(merge_absences(iter(sorted(away)), iter(())))
     rows = [(0.0, 1)] if merged[0][0] > 0 else []
     rows += [row for gone, back in merged for row in ((max(0.0, gone), 0), (back, 1))]
     moments, there = zip(*rows, strict=True)

@@ -38,9 +38,11 @@ _ALLOCATE: dict[str, Allocate] = {"optimal": optimal, "equal": equal}
 
 @dataclass(kw_only=True)
 class GrantedRounds(Collecting):
-    """Semi-asynchronous with planned rounds: when a round begins, K_t devices, ready or not, are granted shares of the
-    band. A version is made when all updates of the round that can still arrive are there. Other devices that have
-    computed wait for a later round.
+    """Semi-asynchronous with planned rounds.
+
+    When a round begins, the strategy grants shares of the band to K_t devices, whether they have finished computing or
+    not. It makes a version when no further update of the round can arrive. Devices that have finished computing without
+    a grant wait for a later round.
 
     A granted share does not change until the round ends, because an upload under way has a fixed end. The share of a
     device that gives up its upload stays unused until then.
@@ -48,17 +50,17 @@ class GrantedRounds(Collecting):
 
     grants: ClassVar[bool] = True
     unrepeatable: ClassVar[str] = (
-        "its rounds depend on when devices ask for a grant, and a strict replay orders only updates"
+        "its rounds depend on when devices ask for a grant, but a strict replay fixes only the order of updates"
     )
 
-    rounds: int = param(1000, "T: rounds of the time budget", at_least=1)
+    rounds: int = param(1000, "T: number of rounds that the time budget is for", at_least=1)
     budget: float = param(100.0, "T_max: seconds for all T rounds", above=0)
     control: str = param("lyapunov", "how K_t, the number of devices in a round, is chosen", choices=CONTROLS)
-    mu: float = param(10.0, "μ of lyapunov: how much staleness counts against time", at_least=0)
+    mu: float = param(10.0, "μ of lyapunov: weight of staleness relative to time", at_least=0)
     weighting: str = param(
         "harmonic", "λ_t of lyapunov: 1/(T − t), 0.95^(T − t − 1), 0.7^(T − t − 1), or t/T", choices=tuple(WEIGHTS)
     )
-    degree: int = param(10, "K of fixed", at_least=1)
+    degree: int = param(10, "K_t with control = fixed", at_least=1)
     low: int = param(1, "the smallest K of ascending and descending", at_least=1)
     high: int = param(20, "the largest K of ascending and descending, or the fleet if it is smaller", at_least=1)
     allocation: str = param("optimal", "shares of the band: by Algorithm 2, or equal (EBA)", choices=tuple(_ALLOCATE))
@@ -127,21 +129,21 @@ class GrantedRounds(Collecting):
         if not self._awaited:
             if self._collected:
                 decision, contributors = self._aggregate(server)
-                start, version = [*start, *idle_devices(contributors, server), *self._behind(server)], version + 1
+                start, version = [*start, *idle_devices(contributors, server), *self._too_stale(server)], version + 1
                 self._progress = self._progress.after(server.now - self._opened, self._budget)
                 self._opened = server.now
             # if no update was gathered, the round starts over; its time so far counts
-            plan = self._planned(server, version, list(dict.fromkeys(start)))
+            plan = self._plan_round(server, version, list(dict.fromkeys(start)))
         train = {device: self.job(device, server) for device in start}
         return msgspec.structs.replace(decision, train=train, orders=() if plan is None else (plan,))
 
-    def _behind(self, server: Server) -> list[str]:
+    def _too_stale(self, server: Server) -> list[str]:
         """Return the devices that are restarted on the version being made: busy, and more than τ_0 behind it."""
         if self.tau_0 is None:
             return []
         return [device for device, base in server.busy.items() if server.version + 1 - base > self.tau_0]
 
-    def _planned(self, server: Server, version: int, start: list[str]) -> GrantRates | None:
+    def _plan_round(self, server: Server, version: int, start: list[str]) -> GrantRates | None:
         """Return the grants of the next round. The devices in ``start`` are sent ``version`` now."""
         candidates = self._candidates(server, version, start)
         if not candidates:
