@@ -72,9 +72,9 @@ MAY_IMPORT = {
     " testbed.traces",
     "testbed.fidelity": "testbed.common testbed.emulation testbed.history testbed.planning testbed.profile"
     " testbed.wire",
-    "testbed.processes": "aggregator.process aggregator.strategies devices devices.compute devices.process"
-    " testbed.common testbed.emulation testbed.host testbed.learning testbed.learning.tasks testbed.planning"
-    " testbed.profile testbed.replay testbed.traces testbed.wire",
+    "testbed.processes": "aggregator.process aggregator.strategies aggregator.strategy devices devices.compute"
+    " devices.process testbed.common testbed.emulation testbed.host testbed.learning testbed.learning.tasks"
+    " testbed.planning testbed.profile testbed.replay testbed.traces testbed.wire",
     "testbed.doctor": "testbed.common testbed.host testbed.learning.data testbed.loading testbed.processes"
     " testbed.wire",
     "testbed.runs": "aggregator.process testbed testbed.analysis testbed.common testbed.fidelity testbed.history"

@@ -261,6 +261,8 @@ class Engine(Actions):
             self._new_version(decision.model, decision.applied)
         elif decision.applied:
             raise BadDecision(f"{self._name} applied updates without a new model, after {event}")
+        for order in decision.orders:
+            order.after_version(self)
         for number, reason in decision.rejected.items():
             self._register.reject(self._awaiting(number, "rejected"), reason, self.now)
         for order in decision.orders:

@@ -14,5 +14,5 @@ class RoundEnded(Order):
 
     executions: Sequence[tuple[str, float]]
 
-    def before_dispatch(self, engine: EngineActions) -> None:
+    def after_version(self, engine: EngineActions) -> None:
         engine.end_round(self.executions)

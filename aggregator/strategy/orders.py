@@ -1,8 +1,8 @@
 """Orders: actions that only some strategies need, in addition to the fields of a ``Decision``.
 
-An order is defined next to the strategy that uses it. The engine calls ``before_dispatch`` after the new version is
-made and updates are rejected, and ``after_dispatch`` after the models in ``Decision.train`` are sent. An order acts
-only through the methods of :class:`EngineActions`.
+An order is defined next to the strategy that uses it. The engine calls ``after_version`` when the new version is
+made, ``before_dispatch`` when rejected updates are settled, and ``after_dispatch`` when the models in
+``Decision.train`` are sent. An order acts only through the methods of :class:`EngineActions`.
 """
 
 from __future__ import annotations
@@ -54,6 +54,9 @@ class EngineActions(Protocol):
 
 class Order:
     """Base of all orders."""
+
+    def after_version(self, engine: EngineActions) -> None:
+        """Act when the new version is made, before rejected updates are settled."""
 
     def before_dispatch(self, engine: EngineActions) -> None:
         """Act before models are sent."""

@@ -11,6 +11,7 @@ from typing import Any
 from testbed.analysis import metrics, run_tables, trace_reading
 from testbed.common.errors import UserError
 from testbed.history import trace
+from testbed.loading.renamed_keys import upgrade
 from testbed.runs import run_files, sweep_state
 from testbed.runs.run_files import RunFiles
 from testbed.trace_tools.trace_text import torn_note
@@ -93,11 +94,14 @@ def _place(path: Path) -> Path:
 
 
 def _table(profile: str) -> dict[str, Any] | None:
-    """The profile as a table; None if there is none or it cannot be read (which a note says)."""
+    """The profile as a table, in its present words; None if there is none or it cannot be read (which a note says)."""
     try:
-        return tomllib.loads(profile) if profile else None
+        table = tomllib.loads(profile) if profile else None
     except ValueError:
         return None
+    if table is not None:
+        upgrade(table)
+    return table
 
 
 def _recorded(found: RunFiles, profile: Mapping[str, Any] | None) -> Path | None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.compare.compared_runs import ComparedRun
-from testbed.loading.renamed_keys import current_key
 
 _MOST_NAMED = 3
 _UNSET, _UNKNOWN = "unset", "?"
@@ -29,7 +28,7 @@ def of_run(run: ComparedRun) -> dict[str, Any]:
     profile = {key: value for key, value in (run.profile or {}).items() if key != "strategy"}
     return found | {
         key: value
-        for key, value in ((current_key(key), value) for key, value in _flat(profile))
+        for key, value in _flat(profile)
         if key not in _NO_DIFFERENCE and key.rpartition(".")[2] not in _WORDS
     }
 

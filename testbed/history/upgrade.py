@@ -25,5 +25,6 @@ _RENAMED = {
 
 def upgraded(event: dict[str, Any]) -> dict[str, Any]:
     """An event of schema 4, as decoded from JSON, with the field names of schema 5."""
-    names = _RENAMED.get(event.get("kind", ""), {})
+    kind = event.get("kind")
+    names = _RENAMED.get(kind, {}) if isinstance(kind, str) else {}
     return {names.get(key, key): value for key, value in event.items()}

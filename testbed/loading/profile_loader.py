@@ -60,6 +60,7 @@ def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] 
         key = current_key(key)
         given[key] = f"--set {override}"
         put(table, key, parse(text), source=given[key])
+    upgrade(table)  # once more: an override may be a whole section
     try:
         return resolve(build(Experiment, table, source), source, path.parent)
     except ProfileError as error:

@@ -1,20 +1,32 @@
-"""Keys of profiles that have a new name. The old name is still read, because stored run folders contain it."""
+"""Keys and own classes in profiles that have a new name. The old names are still read: stored run folders have them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from testbed.learning import tasks
+
 RENAMED_KEYS = {"transport.rate": "transport.message_limit", "presence.beat": "presence.heartbeat"}
 """Old key → new key. Both are written as ``--set`` writes them: section and name."""
+RENAMED_TASKS = {
+    f"testbed.tasks.smaller:{name}": f"{tasks.__name__}.smaller_tasks:{name}"
+    for name in ("SmallFemnist", "SmallShakespeare")
+}
+"""Tasks that experiments of the project name as module:Class."""
 
 
 def upgrade(table: dict[str, Any]) -> None:
-    """Rename old keys of a profile in place. Where both names are given, the old one stays, to be reported."""
+    """Rename old keys and tasks of a profile in place. If both names of a key are given, the old one stays."""
     for old, new in RENAMED_KEYS.items():
         section, _, name = old.partition(".")
         settings, current = table.get(section), new.partition(".")[2]
         if isinstance(settings, dict) and name in settings and current not in settings:
             settings[current] = settings.pop(name)
+    task = table.get("task")
+    if isinstance(task, dict) and isinstance(task.get("name"), str):
+        task["name"] = RENAMED_TASKS.get(task["name"], task["name"])
+    elif isinstance(task, str):
+        table["task"] = RENAMED_TASKS.get(task, task)
 
 
 def current_key(key: str) -> str:

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from aggregator.strategies import STRATEGIES
+from aggregator.strategy import Strategy
 from testbed.common.errors import UserError
 from testbed.host import calibration
 from testbed.host.cores import CorePlan
@@ -41,10 +43,16 @@ def template_request(experiment: Experiment, cores: CorePlan) -> TemplateRequest
         job=experiment.training,
         crowd=crowd if any(profile.throttle != "none" for profile in profiles) else {},
         flops=speed.needs_flops(experiment),
-        strategy=experiment.strategy_name,
+        strategy=experiment.strategy_name if _has_slow_imports(experiment) else "",
         rates=tuple(sorted(_rates(experiment))),
         availability=tuple(sorted({group.availability for group in experiment.devices if group.availability})),
     )
+
+
+def _has_slow_imports(experiment: Experiment) -> bool:
+    """Whether the strategy overrides ``preload``. Other user modules are imported by the aggregator alone."""
+    chosen = STRATEGIES.find(experiment.strategy_name, experiment.name, "strategy")
+    return chosen.preload.__func__ is not Strategy.preload.__func__  # type: ignore[attr-defined]
 
 
 def _rates(experiment: Experiment) -> set[str]:

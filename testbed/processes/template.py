@@ -72,7 +72,7 @@ class TemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
     availability: tuple[str, ...] = ()
     """Trace files of links and of devices. All forked processes share what the template has read."""
     strategy: str
-    """The template does its slow imports."""
+    """The strategy whose slow imports are done here, once; empty if it has none."""
 
 
 class TemplateAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,8 +88,8 @@ def _prepare(request: TemplateRequest) -> Task:
 
     from testbed.processes import roles  # noqa: F401  the forked processes need them
 
-    STRATEGIES.find(request.strategy, request.source, "strategy").preload()
-
+    if request.strategy:
+        STRATEGIES.find(request.strategy, request.source, "strategy").preload()
     for path in request.rates:
         rate.load(path)
     for path in request.availability:

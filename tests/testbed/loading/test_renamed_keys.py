@@ -40,6 +40,16 @@ def test_the_old_key_is_read_on_the_command_line(tmp_path: Path) -> None:
     assert loaded(tmp_path, "", "transport.rate=60").transport.message_limit == 60
 
 
+def test_the_old_key_is_read_in_a_whole_section_on_the_command_line(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "", "presence={beat=0.5, timeout=5}").presence.heartbeat == 0.5
+
+
+def test_the_old_path_of_a_task_is_read() -> None:
+    table = {"task": {"name": "testbed.tasks.smaller:SmallFemnist", "model": "cnn"}}
+    upgrade(table)
+    assert table["task"]["name"] == "testbed.learning.tasks.smaller_tasks:SmallFemnist"
+
+
 def test_a_key_on_the_command_line_replaces_the_old_key_of_the_file(tmp_path: Path) -> None:
     text = "[transport]\nrate = 50\n"
     assert loaded(tmp_path, text, "transport.message_limit=70").transport.message_limit == 70

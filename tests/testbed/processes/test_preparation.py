@@ -12,7 +12,7 @@ import pytest
 from testbed.common.errors import UserError
 from testbed.host.cores import CorePlan
 from testbed.host.survey import Survey
-from testbed.loading import profile_loader
+from testbed.loading import profile_files, profile_loader
 from testbed.processes import preparation
 from testbed.processes.template import TemplateAnswer, TemplateRequest
 from tests.testbed.examples import write_profile
@@ -42,7 +42,10 @@ def test_steps_are_timed_with_as_many_processes_on_a_core_as_the_run_has_but_at_
 
 
 def test_slow_imports_of_a_strategy_happen_before_any_process_is_forked(tmp_path: Path) -> None:
-    assert requested(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]').strategy == "fedavg"
+    assert requested(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]').strategy == ""  # it has none
+    experiment = profile_loader.load(profile_files.SHIPPED / "experiments" / "eafl.toml")
+    plan = CorePlan(aggregator=0, evaluator=0, devices=(1,) * 20)
+    assert preparation.template_request(experiment, plan).strategy == "eafl"
     code = (
         "import sys; from aggregator.strategies import STRATEGIES; STRATEGIES['eafl'].preload();"
         " print('sklearn.cluster' in sys.modules)"
