@@ -21,7 +21,7 @@ class VersionTotals:
     updates: int
     """K_t."""
     staleness: list[int]
-    """Of the updates that are in a version for the first time."""
+    """One entry for each update that is in a version for the first time."""
     weight: float
     plan: trace.Planned | None = None
     """The plan of the round that this version ends, if the strategy plans rounds."""

@@ -35,7 +35,7 @@ class Programme:
         self.failed: dict[str, str] = {}
         """Run → its error."""
         self.host_seconds = 0.0
-        """Of all runs, repeated ones included."""
+        """The sum over all runs, repeated ones included."""
         self._folder, self._console, self._runner = folder, console, runner
         self._available: set[str] = set()
 

@@ -22,7 +22,7 @@ class Done(msgspec.Struct, kw_only=True):
     """The content of ``job.json``."""
 
     digest: str
-    """Of its experiment, and of the recording that it replayed."""
+    """SHA-256 of the experiment and of the recording that the run replayed."""
     run: str
     """Its run folder, relative to the folder of ``job.json``."""
     took: float

@@ -12,7 +12,7 @@ _START_UP = 0.1
 """Share of the samples that is left out at the beginning, where buffers are filled and code is loaded."""
 _LEAST_SAMPLES = 5
 _LEAST_SECONDS = 60.0
-"""Of one device process: a shorter one is still starting."""
+"""A device process that is younger is still starting."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -236,7 +236,7 @@ MOMENTS = st.integers(0, 64).map(lambda eighths: eighths / 8)
 
 @st.composite
 def _spans(draw: st.DrawFn) -> list[Span]:
-    """Of a device in a run of 8 s: it is in one state after the other, and transfers go on beside that."""
+    """Draw the spans of two devices in a run of 8 s: one state after another, with transfers beside them."""
     found = []
     for device in "ab":
         edges = sorted(draw(st.lists(MOMENTS, max_size=12)))
