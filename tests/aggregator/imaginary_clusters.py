@@ -17,6 +17,7 @@ from testbed.history import trace
 from testbed.wire.messages import Heartbeat, JoinCluster, Train, Update, Vector
 from testbed.wire.ticket_ranges import range_of
 from tests.aggregator.imaginary import TRANSPORT_SECONDS, Fleet, ImaginaryDevice
+from tests.aggregator.strategies.by_hand import validated
 
 
 class Place:
@@ -117,16 +118,18 @@ class ClusteredFleet(Fleet):
 
     def _start_engine(self, device: ImaginaryDevice, place: Place, train: Train) -> None:
         group = place.group
-        place.engine = engine = ClusterEngine(
-            HeadStrategy(group.quorum, group.damped),
-            train.model,
-            version=train.version,
-            ticket_range=group.ticket_range,
-            jobs={name: jobs for name, _, jobs in group.members},
-            job=train.job,
-            up=lambda delta, merged: self._pass_up(device, place, delta, merged),
-            send=lambda name, message: self._give(place, name, message),
-            record=place.unreported.append,
+        place.engine = engine = validated(
+            ClusterEngine(
+                HeadStrategy(group.quorum, group.damped),
+                train.model,
+                version=train.version,
+                ticket_range=group.ticket_range,
+                jobs={name: jobs for name, _, jobs in group.members},
+                job=train.job,
+                up=lambda delta, merged: self._pass_up(device, place, delta, merged),
+                send=lambda name, message: self._give(place, name, message),
+                record=place.unreported.append,
+            )
         )
         for name in sorted({device.name, *place.greeted}):
             engine.join(self._info(name), self.clock.now())
