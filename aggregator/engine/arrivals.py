@@ -1,4 +1,4 @@
-"""Updates and requests for grants that have been received before they are due: the emulated uplink is still busy."""
+"""Messages that wait until they are due: devices send updates and grant requests a little early (ADR 7)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from testbed.wire.messages import Ask, Update
 
 
 class Arrivals:
-    """Keeps updates and requests until they are due, and returns them in that order."""
+    """Keeps updates and grant requests until they are due, and returns them in the order in which they are due."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Update | Ask, float]] = []
         self._count = 0
         self._keys: set[tuple[type, str, int]] = set()
 
-    def has(self, update: Update | Ask) -> bool:
+    def has(self, message: Update | Ask) -> bool:
         """Whether a message of this kind, device and ticket is waiting already."""
-        return _key(update) in self._keys
+        return _key(message) in self._keys
 
-    def add(self, update: Update | Ask, received: float) -> None:
+    def add(self, message: Update | Ask, received: float) -> None:
         self._count += 1
-        self._keys.add(_key(update))
-        heapq.heappush(self._heap, (update.due, self._count, update, received))
+        self._keys.add(_key(message))
+        heapq.heappush(self._heap, (message.due, self._count, message, received))
 
     @property
     def next_due(self) -> float:
@@ -31,36 +31,44 @@ class Arrivals:
         return self._heap[0][0] if self._heap else math.inf
 
     def pop(self, now: float, wake_at: float) -> tuple[Update | Ask, float, float] | None:
-        """Return the next update that is due by ``now``, when it was received, and the moment from which it counts.
+        """Return the next message that is due by ``now``, when it was received, and the moment from which it counts.
 
-        Return None if there is none, or if the wake comes first. Updates that are due at ``wake_at`` precede the wake.
+        Return None if there is none, or if the strategy's wake comes first. A message that is due at ``wake_at``
+        precedes the wake.
         """
         if self.next_due > min(now, wake_at):
             return None
-        due, _, update, received = heapq.heappop(self._heap)
-        self._keys.discard(_key(update))
-        return update, received, max(due, received)
+        due, _, message, received = heapq.heappop(self._heap)
+        self._keys.discard(_key(message))
+        return message, received, max(due, received)
 
-    # ---- the interface of aggregator.process.recorded_order.RecordedOrder, where no order is prescribed
+    # ---- what RecordedOrder (aggregator.process.recorded_order) also offers; here no order is recorded
 
     consumed = 0
+    """Recorded arrivals that are over."""
     next_arrival = None
+    """The next recorded arrival."""
 
     def has_waiting(self, device: str, ticket: int) -> bool:
+        """Whether the recorded arrival of this ticket is awaited and its update is here."""
         return False
 
     def allows_wake(self, moment: float) -> bool:
+        """Whether the strategy may be woken at this moment."""
         return True
 
     def until(self, now: float) -> float:
+        """The moment that the run may reach by ``now``."""
         return now
 
     def is_over(self, wakes: int, wake_at: float) -> bool:
+        """Whether the recording has ended."""
         return False
 
     def take_outdated(self, device: str, ticket: int) -> None:
-        return None
+        """Remove and return a waiting update of an older ticket."""
+        return
 
 
-def _key(update: Update | Ask) -> tuple[type, str, int]:
-    return type(update), update.device, update.ticket
+def _key(message: Update | Ask) -> tuple[type, str, int]:
+    return type(message), message.device, message.ticket
