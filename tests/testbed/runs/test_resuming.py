@@ -75,7 +75,7 @@ def test_a_trace_that_was_packed_is_unpacked(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"is no run folder; name one"):
+    with pytest.raises(UserError, match=r"is not a run folder; name one"):
         resuming.check_folder(tmp_path)
 
 
