@@ -6,7 +6,9 @@ Foundation, which ``devices`` and ``aggregator`` import: ``common`` (tools), ``w
 
 Application, which may import ``devices`` and ``aggregator``: ``loading`` (profile files), ``planning`` (admission),
 ``processes`` (launcher, template), ``doctor``, ``analysis``, ``fidelity``, ``replay``, ``runs`` (run folders),
-``trace_tools``, ``report``, ``partition``, ``compare``, ``sweep``, ``theory``, ``papers`` and ``cli``.
+``trace_tools``, ``report``, ``partition``, ``comparison``, ``sweeps``, ``theory``, ``papers`` and ``cli``.
 """
 
-__version__ = "0.1.0"
+from testbed.common.version import __version__
+
+__all__ = ["__version__"]

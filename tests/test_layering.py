@@ -22,7 +22,7 @@ MOST_MODULES = 16
 
 MAY_IMPORT = {
     # foundation: devices and aggregator stand on it
-    "testbed": "",
+    "testbed": "testbed.common",
     "testbed.common": "",
     "testbed.wire": "testbed.common",
     "testbed.host": "testbed.common",
@@ -77,32 +77,32 @@ MAY_IMPORT = {
     " testbed.planning testbed.profile testbed.replay testbed.traces testbed.wire",
     "testbed.doctor": "testbed.common testbed.host testbed.learning.data testbed.loading testbed.processes"
     " testbed.wire",
-    "testbed.runs": "aggregator.process testbed testbed.analysis testbed.common testbed.fidelity testbed.history"
+    "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.fidelity testbed.history"
     " testbed.host testbed.planning testbed.profile testbed.replay",
-    "testbed.trace_tools": "testbed testbed.analysis testbed.common testbed.emulation testbed.history testbed.loading"
+    "testbed.trace_tools": "testbed.analysis testbed.common testbed.emulation testbed.history testbed.loading"
     " testbed.replay testbed.traces testbed.traces.formats testbed.wire",
-    "testbed.report": "testbed testbed.report.content testbed.report.figures",
+    "testbed.report": "testbed.common testbed.report.content testbed.report.figures",
     "testbed.report.content": "aggregator.strategies testbed.analysis testbed.common testbed.history testbed.runs"
     " testbed.trace_tools testbed.wire",
     "testbed.report.figures": "testbed.analysis testbed.report.content",
     "testbed.partition": "testbed.common testbed.learning.data testbed.report.figures",
-    "testbed.compare": "testbed.analysis testbed.common testbed.history testbed.loading testbed.report.figures"
+    "testbed.comparison": "testbed.analysis testbed.common testbed.history testbed.loading testbed.report.figures"
     " testbed.runs testbed.trace_tools",
-    "testbed.sweep": "testbed.common testbed.host testbed.loading testbed.profile testbed.runs",
+    "testbed.sweeps": "testbed.common testbed.host testbed.loading testbed.profile testbed.runs",
     "testbed.theory": "testbed.analysis testbed.common testbed.history testbed.loading testbed.wire",
     "testbed.papers": "testbed.common testbed.learning.data testbed.papers.afl testbed.papers.asafl"
     " testbed.papers.asyncfeded testbed.papers.audg testbed.papers.eafl testbed.papers.framework"
-    " testbed.report.figures testbed.runs testbed.sweep",
+    " testbed.report.figures testbed.runs testbed.sweeps",
     "testbed.papers.framework": "testbed.loading testbed.profile testbed.report.figures",
     "testbed.papers.afl": "testbed.papers.framework testbed.report.figures",
     "testbed.papers.asafl": "testbed.papers.framework",
     "testbed.papers.asyncfeded": "testbed.papers.framework",
     "testbed.papers.audg": "testbed.papers.framework testbed.theory",
     "testbed.papers.eafl": "testbed.papers.framework",
-    "testbed.cli": "aggregator.process aggregator.strategies testbed testbed.analysis testbed.common testbed.compare"
+    "testbed.cli": "aggregator.process aggregator.strategies testbed.analysis testbed.common testbed.comparison"
     " testbed.doctor testbed.history testbed.host testbed.learning testbed.learning.data testbed.learning.splits"
     " testbed.learning.tasks testbed.loading testbed.partition testbed.planning testbed.processes testbed.profile"
-    " testbed.replay testbed.report testbed.report.content testbed.report.figures testbed.runs testbed.sweep"
+    " testbed.replay testbed.report testbed.report.content testbed.report.figures testbed.runs testbed.sweeps"
     " testbed.theory testbed.trace_tools testbed.traces.formats testbed.wire",
 }
 """Room → the other rooms that its modules may import."""
@@ -285,7 +285,7 @@ CLOCKS = (
     "testbed/doctor/benchmark.py",
     "testbed/cli/live_progress.py",
     "testbed/processes/pool.py",
-    "testbed/sweep/runner.py",
+    "testbed/sweeps/runner.py",
     "testbed/processes/watchdog.py",
 )
 """Who looks at the host's own clock: time as an argument, waiting for processes, and measuring the host."""
@@ -311,7 +311,7 @@ FIGURES = (
         ("tensorboard", ["testbed/runs/tensorboard.py"]),
         ("matplotlib", FIGURES),
         ("sklearn", ["aggregator/strategies/eafl/*"]),
-        ("jinja2", ["testbed/report/report_page.py", "testbed/compare/compare_page.py"]),
+        ("jinja2", ["testbed/report/report_page.py", "testbed/comparison/compare_page.py"]),
         (
             "torch",
             [

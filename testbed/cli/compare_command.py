@@ -15,7 +15,7 @@ from rich.console import Console
 from testbed.cli import options
 from testbed.cli.options import AS_WRITTEN, Commands
 from testbed.common.console import say
-from testbed.compare import compare_files, compare_text, compared_runs, comparison, goal
+from testbed.comparison import compare_files, compare_text, compared_runs, comparison, goal
 
 DESCRIPTION = """\
 Strategies over seeds: for each group of runs, the mean and its 95 % interval (Student's t) of scores and costs, and

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-import testbed
 from testbed.cli import (
     compare_command,
     data_command,
@@ -22,6 +21,7 @@ from testbed.cli import (
 )
 from testbed.cli.options import AS_WRITTEN
 from testbed.common.errors import UserError
+from testbed.common.version import __version__
 
 _COMMANDS = (
     run_command,
@@ -84,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=AS_WRITTEN,
     )
-    found.add_argument("--version", action="version", version=f"Edgebed {testbed.__version__}")
+    found.add_argument("--version", action="version", version=f"Edgebed {__version__}")
     commands = found.add_subparsers(required=True, metavar="command")
     for command in _COMMANDS:
         command.add_parser(commands)

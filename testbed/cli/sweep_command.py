@@ -19,10 +19,10 @@ from testbed.common.console import say
 from testbed.common.errors import UserError
 from testbed.runs import sweep_state
 from testbed.runs.sweep_state import DONE, FAILED, INTERRUPTED, RUNNING, SweepCell, SweepStore
-from testbed.sweep import sweep_cells, sweep_progress
-from testbed.sweep.runner import Runner
-from testbed.sweep.sweep_cells import SweepSettings
-from testbed.sweep.sweep_progress import SweepProgress, duration
+from testbed.sweeps import sweep_cells, sweep_progress
+from testbed.sweeps.runner import Runner
+from testbed.sweeps.sweep_cells import SweepSettings
+from testbed.sweeps.sweep_progress import SweepProgress, duration
 
 DESCRIPTION = """\
 Runs every combination of strategies, settings and seeds, and compares them. One after another, never two at once: runs

@@ -16,8 +16,8 @@ from testbed.common.errors import UserError
 from testbed.papers import document
 from testbed.papers.all_papers import PAPERS
 from testbed.papers.programme import Programme
-from testbed.sweep.runner import Runner
-from testbed.sweep.sweep_progress import duration
+from testbed.sweeps.runner import Runner
+from testbed.sweeps.sweep_progress import duration
 
 
 def main(words: list[str]) -> int:

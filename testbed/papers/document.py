@@ -18,7 +18,7 @@ from testbed.papers.framework.chapter import Chapter, ClaimRow, ClaimVerdict
 from testbed.papers.framework.result import Result
 from testbed.papers.programme import ATTEMPTS, Programme
 from testbed.report.figures import style
-from testbed.sweep.sweep_progress import duration
+from testbed.sweeps.sweep_progress import duration
 
 _HEAD = f"""\
 # The papers' experiments: what they print, what we measured

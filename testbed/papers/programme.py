@@ -15,8 +15,8 @@ from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result
 from testbed.papers.run_store import Done, RunStore
 from testbed.runs.sweep_state import DONE, SweepCell
-from testbed.sweep.runner import Runner
-from testbed.sweep.sweep_progress import SweepProgress
+from testbed.sweeps.runner import Runner
+from testbed.sweeps.sweep_progress import SweepProgress
 
 ATTEMPTS = 3
 """At most this many attempts at a run that fails or has a FAIL certificate."""

@@ -15,7 +15,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-import testbed
+from testbed.common.version import __version__
 from testbed.report.content import wording
 from testbed.report.content.report_data import RunData
 from testbed.report.content.report_tables import (
@@ -48,7 +48,7 @@ def render(run: RunData, sections: Sequence[Section]) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     text = environment.get_template("page.html").render(
         run=run,
-        edgebed=testbed.__version__,
+        edgebed=__version__,
         facts=facts(run),
         key_figures=key_figures(run),
         levels=levels(run),

@@ -20,12 +20,12 @@ import msgspec
 import psutil
 import tomli_w
 
-import testbed
 from testbed import fidelity
 from testbed.analysis import metrics, round_metrics, run_tables
 from testbed.analysis.totals import Totals, totals
 from testbed.common.errors import UserError
 from testbed.common.parameters import as_table
+from testbed.common.version import __version__
 from testbed.history import trace
 from testbed.history.trace import Event, TraceError
 from testbed.host import kernel
@@ -107,7 +107,7 @@ class RunFolder:
     ) -> None:
         """Write meta.json; ``source`` is the profile that the run was started with."""
         meta = {
-            "edgebed": testbed.__version__,
+            "edgebed": __version__,
             "python": platform.python_version(),
             "packages": {name: importlib.metadata.version(name) for name in _PACKAGES},
             "host": {

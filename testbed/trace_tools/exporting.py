@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import testbed
 from testbed.common.errors import UserError
 from testbed.common.file_names import file_name
+from testbed.common.version import __version__
 from testbed.history import trace
 from testbed.history.trace import Event
 from testbed.traces import rate
@@ -121,7 +121,7 @@ def run_to_csv(events: Iterable[Event], out: Path) -> list[Path]:
 
 def _about(header: trace.Header) -> dict[str, Any]:
     return {
-        "edgebed": testbed.__version__,
+        "edgebed": __version__,
         "schema_version": SCHEMA,
         "unit": "seconds, bytes",
         "t_s": "when it ended; suspend: when it began. A drop follows the transfer that was lost",

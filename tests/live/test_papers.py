@@ -17,7 +17,7 @@ from rich.console import Console
 from testbed.papers.framework.paper import Paper
 from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.programme import Programme
-from testbed.sweep.runner import Runner
+from testbed.sweeps.runner import Runner
 from tests.live.runs import PATIENCE, ROOT
 from tests.testbed.papers.small import chapter
 

@@ -12,8 +12,8 @@ import pytest
 
 from testbed.analysis import energy
 from testbed.cli import main
-from testbed.compare.curves import AXES
-from tests.testbed.compare.written import BYTES, FAST, SLOW, compared, six, write
+from testbed.comparison.curves import AXES
+from tests.testbed.comparison.written import BYTES, FAST, SLOW, compared, six, write
 from tests.testbed.traces.files import printed
 
 MODEL = f"joules are not measured; their model: {energy.MODEL}"
@@ -27,7 +27,7 @@ def folders(tmp_path: Path) -> list[Path]:
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are slow to draw and have tests of their own."""
-    monkeypatch.setattr("testbed.compare.compare_figures.draw", lambda table, runs: iter(()))
+    monkeypatch.setattr("testbed.comparison.compare_figures.draw", lambda table, runs: iter(()))
 
 
 def test_groups_have_means_intervals_and_the_number_that_reached_the_target(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.sweep.runner import Ended, Runner
-from tests.testbed.compare.written import write
+from testbed.sweeps.runner import Ended, Runner
+from tests.testbed.comparison.written import write
 from tests.testbed.examples import MINIMAL, write_profile
 
 
@@ -46,7 +46,7 @@ class Imaginary:
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Imaginary:
     monkeypatch.setattr(sys, "path", sys.path.copy())
-    monkeypatch.setattr("testbed.compare.compare_figures.draw", lambda table, runs: iter(()))
+    monkeypatch.setattr("testbed.comparison.compare_figures.draw", lambda table, runs: iter(()))
     found = Imaginary()
     monkeypatch.setattr(Runner, "run", lambda runner, *words: found.run(runner, *words))
     return found

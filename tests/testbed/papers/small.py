@@ -12,7 +12,7 @@ from testbed.papers.framework.paper import Chosen, Paper
 from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result, Results
 from testbed.papers.framework.search import Search
-from testbed.sweep.runner import Ended, Runner
+from testbed.sweeps.runner import Ended, Runner
 
 
 def _searched(value: float) -> list[PaperRun]:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from testbed.compare.interval import mean, student
+from testbed.comparison.interval import mean, student
 
 
 def below(t: float, freedom: int) -> float:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from testbed.compare.settings import labels
-from tests.testbed.compare.written import PROFILE, read, write
+from testbed.comparison.settings import labels
+from tests.testbed.comparison.written import PROFILE, read, write
 
 
 def labelled(folder: Path, *tables: dict[str, Any]) -> tuple[list[str], list[str]]:

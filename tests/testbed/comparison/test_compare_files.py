@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed.compare.written import compared, six, write
+from tests.testbed.comparison.written import compared, six, write
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.compare.sign_flip import DRAWN, EXACT_PAIRS, p_value, pairs_for, smallest
+from testbed.comparison.sign_flip import DRAWN, EXACT_PAIRS, p_value, pairs_for, smallest
 
 
 @pytest.mark.parametrize(

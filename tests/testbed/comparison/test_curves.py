@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.compare.curves import AXES, curves
-from tests.testbed.compare.written import read, write
+from testbed.comparison.curves import AXES, curves
+from tests.testbed.comparison.written import read, write
 
 SECONDS, JOULES, BYTES = AXES
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import tomli_w
 
-from testbed.compare import compared_runs
-from testbed.compare.compared_runs import ComparedRun
+from testbed.comparison import compared_runs
+from testbed.comparison.compared_runs import ComparedRun
 from testbed.history import trace
 from testbed.history.trace import TraceWriter
 from testbed.profile.power import Watts

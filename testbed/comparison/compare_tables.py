@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.compare.quantities import COSTS, RESULTS
+from testbed.comparison.quantities import COSTS, RESULTS
 
 NONE = "–"
 _FIGURES = 4

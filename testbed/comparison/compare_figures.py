@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.common.file_names import file_name
-from testbed.compare.compared_runs import ComparedRun
-from testbed.compare.curves import AXES, Axis, MetricCurve, curves
+from testbed.comparison.compared_runs import ComparedRun
+from testbed.comparison.curves import AXES, Axis, MetricCurve, curves
 from testbed.report.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, ReportFigure, axes_of
 
 _COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, INK)

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from testbed.common.errors import UserError
-from testbed.compare.compare_tables import tables
-from testbed.compare.compare_text import headline
-from testbed.compare.compared_runs import ComparedRun
+from testbed.comparison.compare_tables import tables
+from testbed.comparison.compare_text import headline
+from testbed.comparison.compared_runs import ComparedRun
 
 _LATEX = str.maketrans(
     {
@@ -42,7 +42,7 @@ _PAIR_COLUMNS = ("first", "second", "quantity", "unit", "pairs", "by", "mean", "
 
 def write(out: Path, table: Mapping[str, Any], runs: Sequence[ComparedRun]) -> list[Path]:
     """Write all files and return their paths, the page first; files of an earlier comparison are overwritten."""
-    from testbed.compare import compare_page  # imported late: jinja2 would slow down other commands
+    from testbed.comparison import compare_page  # imported late: jinja2 would slow down other commands
 
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def write(out: Path, table: Mapping[str, Any], runs: Sequence[ComparedRun]) -> l
 
 def _figures(folder: Path, table: Mapping[str, Any], runs: Sequence[ComparedRun]) -> tuple[list[Path], dict[str, str]]:
     """Draw and save the figures; returns the files, and title → SVG for the page."""
-    from testbed.compare import compare_figures  # imported late: matplotlib is slow
+    from testbed.comparison import compare_figures  # imported late: matplotlib is slow
     from testbed.report.figures import inline_svg, style
 
     folder.mkdir(exist_ok=True)

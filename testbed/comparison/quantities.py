@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from testbed.compare.compared_runs import ComparedRun
-from testbed.compare.goal import Goal
+from testbed.comparison.compared_runs import ComparedRun
+from testbed.comparison.goal import Goal
 
 JOULES = "J (proxy)"
 """They are modelled, not measured: see ``testbed.analysis.energy``."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.compare.compare_tables import mean, number
-from testbed.compare.interval import mean as average
+from testbed.comparison.compare_tables import mean, number
+from testbed.comparison.interval import mean as average
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from testbed.compare.compared_runs import ComparedRun
-from testbed.compare.quantities import JOULES
+from testbed.comparison.compared_runs import ComparedRun
+from testbed.comparison.quantities import JOULES
 
 _POINTS = 200
 

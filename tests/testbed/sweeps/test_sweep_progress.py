@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from testbed.runs.sweep_state import DONE, FAILED, SweepCell
-from testbed.sweep.sweep_progress import SweepProgress, duration, remaining
+from testbed.sweeps.sweep_progress import SweepProgress, duration, remaining
 
 
 def cell(name: str, state: str = "waiting", *, seconds: float | None = 4.0, took: float | None = None) -> SweepCell:

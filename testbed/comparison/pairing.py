@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
-from testbed.compare import settings, sign_flip
-from testbed.compare.compared_runs import ComparedRun
-from testbed.compare.quantities import PAIRED
+from testbed.comparison import settings, sign_flip
+from testbed.comparison.compared_runs import ComparedRun
+from testbed.comparison.quantities import PAIRED
 
 TRACE, SEED = "trace", "seed"
 BASIS = {

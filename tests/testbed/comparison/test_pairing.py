@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testbed.compare.pairing import SEED, TRACE, Conditions, conditions_of, differences
-from tests.testbed.compare.written import read, write
+from testbed.comparison.pairing import SEED, TRACE, Conditions, conditions_of, differences
+from tests.testbed.comparison.written import read, write
 
 VALUES = {"joules_to_target": None, "final": 0.5}
 

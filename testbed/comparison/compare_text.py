@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.common.console import say
-from testbed.compare.compare_tables import TextTable, tables
+from testbed.comparison.compare_tables import TextTable, tables
 
 _ENDLESS = 10_000
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.analysis.metrics import LEVELS
 from testbed.common.errors import UserError
-from testbed.compare.compared_runs import ComparedRun
+from testbed.comparison.compared_runs import ComparedRun
 
 DEFAULT_METRIC, OTHERWISE = "accuracy", "loss"
 """The default metric, and the one for tasks without it."""

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from typing import Any
 
 from testbed.analysis import energy
-from testbed.compare import interval, pairing, settings, sign_flip
-from testbed.compare.compared_runs import ComparedRun
-from testbed.compare.goal import Goal
-from testbed.compare.pairing import Conditions, PairedDifference
-from testbed.compare.quantities import of_run, quantities
+from testbed.comparison import interval, pairing, settings, sign_flip
+from testbed.comparison.compared_runs import ComparedRun
+from testbed.comparison.goal import Goal
+from testbed.comparison.pairing import Conditions, PairedDifference
+from testbed.comparison.quantities import of_run, quantities
 
 _USUAL_P = 0.05
 

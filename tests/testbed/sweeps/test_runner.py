@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.sweep import runner
-from testbed.sweep.runner import Ended, Runner
+from testbed.sweeps import runner
+from testbed.sweeps.runner import Ended, Runner
 from tests.live.runs import PATIENCE, ROOT
 
 
@@ -70,7 +70,7 @@ sys.exit(130)
 SWEEPS = """
 import sys
 from pathlib import Path
-from testbed.sweep import runner as sweep_runner
+from testbed.sweeps import runner as sweep_runner
 sweep_runner.PROGRAM = Path(sys.argv[1])
 with sweep_runner.Runner() as runner:
     found = runner.run([], Path("out"), lambda seconds: None)

@@ -11,8 +11,8 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
-from testbed.compare.compare_tables import NONE, number, tables
-from testbed.compare.compare_text import headline
+from testbed.comparison.compare_tables import NONE, number, tables
+from testbed.comparison.compare_text import headline
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from testbed.common.errors import UserError
-from testbed.compare.goal import Goal, choose
-from tests.testbed.compare.written import PROFILE, read, write
+from testbed.comparison.goal import Goal, choose
+from tests.testbed.comparison.written import PROFILE, read, write
 
 
 def chosen(folder: Path, *tables: dict[str, Any], **given: Any) -> Goal:

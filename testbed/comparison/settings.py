@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.compare.compared_runs import ComparedRun
+from testbed.comparison.compared_runs import ComparedRun
 
 _MOST_NAMED = 3
 _UNSET, _UNKNOWN = "unset", "?"

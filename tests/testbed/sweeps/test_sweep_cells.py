@@ -11,7 +11,7 @@ from testbed.cli.main import parser
 from testbed.cli.options import parsed
 from testbed.common.errors import UserError
 from testbed.runs.sweep_state import SweepCell
-from testbed.sweep.sweep_cells import SweepSettings, _varied, plan
+from testbed.sweeps.sweep_cells import SweepSettings, _varied, plan
 from tests.testbed.examples import MINIMAL, write_profile
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from testbed.cli import compare_command
 from tests.browser import open_page
-from tests.testbed.compare.written import write
+from tests.testbed.comparison.written import write
 
 LEGIBLE = 9.0
 """Pixels: minimum height of text, which is in figures."""
