@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from testbed.analysis.energy import DeviceEnergy
 from testbed.analysis.timeline import ABANDONED, COMPUTING, DEAD, DOWNLOAD, SUSPENDED, UPLOAD, WAITING
-from testbed.history import trace
-from testbed.history.trace import Event
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,30 +50,6 @@ class DeviceTotals:
     last_job_s: float = 0.0
     """The last ticket whose computing ended, and its seconds."""
     staleness: list[int] = field(default_factory=list)
-
-    def count(self, event: Event) -> None:
-        """Add an event that this device reported."""
-        if isinstance(event, trace.ComputeEvent):
-            self.missed += len(event.misses)
-            if event.use is not None:
-                self.host_cpu_s += event.use.cpu
-                self.host_waited_s += event.use.waited
-        match event:
-            case trace.Downloaded():
-                self.drops += event.dropped
-                self.bytes_down += event.bytes
-            case trace.Uploaded():
-                self.drops += event.dropped
-                self.bytes_up += event.bytes
-            case trace.Trained():
-                self.trained, self.last_job_s = event.ticket, event.obtained
-                if event.asked > 0:
-                    self.asked_s += event.asked
-                    self.obtained_s += event.obtained
-            case trace.Abandoned():
-                self.abandon(event.ticket, event.seconds)
-            case _:
-                pass
 
     def abandon(self, ticket: int, seconds: float) -> None:
         """Count discarded work, once for each ticket, if the strategy superseded that ticket."""

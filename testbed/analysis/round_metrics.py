@@ -17,49 +17,57 @@ links and abandoned work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Sequence
 
 from testbed.history import trace
-from testbed.history.trace import Event
+from testbed.history.event_pass import Handlers
+from testbed.runs.results.summary import RoundSums
+from testbed.runs.results.table_rows import RoundRow
 
-COLUMNS = ("round", "time_s", "devices", "fastest_s", "slowest_s", "delay_s", "cumulative_delay_s", "energy_proxy_j")
 
+class RoundCounter:
+    """A checker that makes the rows of rounds.csv; none if the strategy has no rounds.
 
-def rows(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """Rows of rounds.csv; none if the strategy has no rounds. Without the watts of each device there are no joules."""
-    watts: dict[str, float | None] = {}
-    found: list[dict[str, Any]] = []
-    cumulative, energy = 0.0, 0.0
-    known = True
-    for event in events:
-        if isinstance(event, trace.Joined):
-            watts[event.device] = event.watts.compute if event.watts is not None else None
-        elif isinstance(event, trace.Round) and event.seconds:
-            delay = max(event.seconds) - min(event.seconds)
-            cumulative += delay
-            for device, seconds in zip(event.devices, event.seconds, strict=True):
-                power = watts[device]
-                known = known and power is not None
-                energy += (power or 0.0) * seconds
-            found.append(
-                {
-                    "round": event.number,
-                    "time_s": round(event.t, 4),
-                    "devices": len(event.devices),
-                    "fastest_s": round(min(event.seconds), 4),
-                    "slowest_s": round(max(event.seconds), 4),
-                    "delay_s": round(delay, 4),
-                    "cumulative_delay_s": round(cumulative, 4),
-                    "energy_proxy_j": round(energy, 3) if known else None,
-                }
+    Without the watts of each device there are no joules.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[RoundRow] = []
+        self._watts: dict[str, float | None] = {}
+        self._delay, self._joules, self._known = 0.0, 0.0, True
+
+    def handlers(self) -> Handlers:
+        return {trace.Joined: self._joined, trace.Round: self._ended}
+
+    def _joined(self, event: trace.Joined) -> None:
+        self._watts[event.device] = event.watts.compute if event.watts is not None else None
+
+    def _ended(self, event: trace.Round) -> None:
+        if not event.seconds:
+            return
+        fastest, slowest = min(event.seconds), max(event.seconds)
+        self._delay += slowest - fastest
+        for device, seconds in zip(event.devices, event.seconds, strict=True):
+            power = self._watts[device]
+            self._known = self._known and power is not None
+            self._joules += (power or 0.0) * seconds
+        self.rows.append(
+            RoundRow(
+                round=event.number,
+                time_s=round(event.t, 4),
+                devices=len(event.devices),
+                fastest_s=round(fastest, 4),
+                slowest_s=round(slowest, 4),
+                delay_s=round(slowest - fastest, 4),
+                cumulative_delay_s=round(self._delay, 4),
+                energy_proxy_j=round(self._joules, 3) if self._known else None,
             )
-    return found
+        )
 
 
-def summary(found: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The sums of the last row, for summary.json; None if there are no rounds."""
-    if not found:
+def sums(rows: Sequence[RoundRow]) -> RoundSums | None:
+    """The sums in the last row, for summary.json; None if there are no rounds."""
+    if not rows:
         return None
-    last = found[-1]
-    return {"count": len(found)} | {column: last[column] for column in ("cumulative_delay_s", "energy_proxy_j")}
+    last = rows[-1]
+    return RoundSums(count=len(rows), cumulative_delay_s=last.cumulative_delay_s, energy_proxy_j=last.energy_proxy_j)

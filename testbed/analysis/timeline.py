@@ -8,11 +8,11 @@ leaves no event and no span.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from testbed.history import trace
-from testbed.history.trace import Event
+from testbed.history.event_pass import Handlers
 
 DOWNLOAD, COMPUTING, UPLOAD, SUSPENDED, ABANDONED, DEAD, WAITING = (
     "download",
@@ -47,9 +47,10 @@ class Span(NamedTuple):
 
 
 class Timeline:
-    """Takes the events of a trace one after another and yields the spans that are then known."""
+    """A checker that passes each span to ``listeners`` as soon as it is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, *listeners: Callable[[Span], None]) -> None:
+        self.listeners = list(listeners)
         self._suspensions: dict[str, list[trace.Suspended]] = {}
         """Device → its suspensions and absences, in order."""
         self._trained: dict[str, int] = {}
@@ -59,72 +60,99 @@ class Timeline:
         self._granted: dict[str, int] = {}
         """Device → its last ticket that was granted a rate."""
 
-    def take(self, event: Event) -> Iterator[Span]:
-        match event:
-            case trace.Downloaded():
-                yield from self._transferred(event, DOWNLOAD)
-            case trace.Uploaded():
-                yield from self._transferred(event, UPLOAD)
-            case trace.Suspended():
-                self._suspensions.setdefault(event.device, []).append(event)
-                yield Span(event.device, SUSPENDED, event.since, event.t, event.ticket)
-            case trace.Trained():
-                self._trained[event.device] = event.ticket
-                yield from self._computed(event, COMPUTING, event.obtained)
-            case trace.Abandoned() if self._trained.get(event.device) != event.ticket:
-                yield from self._computed(event, ABANDONED, event.seconds)
-            case trace.Asked() if self._granted.get(event.device) != event.ticket:  # else the grant crossed the request
-                self._asked[event.device] = event
-            case trace.Granted():
-                self._granted[event.device] = event.ticket
-                yield from self._waited(event.device, event.t)
-            case trace.Left() | trace.Dispatched():
-                yield from self._waited(event.device, event.t)
-            case trace.Scripted(do="kill"):
-                yield from self._waited(event.device, event.t)
-                self._died[event.device] = event.t
-            case trace.Scripted(do="rejoin"):
-                yield from self._dead(event.device, event.t)
-            case _:
-                pass
+    def handlers(self) -> Handlers:
+        return {
+            trace.Downloaded: lambda event: self._transferred(event, DOWNLOAD),
+            trace.Uploaded: lambda event: self._transferred(event, UPLOAD),
+            trace.Suspended: self._suspended,
+            trace.Trained: self._finished,
+            trace.Abandoned: self._abandoned,
+            trace.Asked: self._ask,
+            trace.Granted: self._grant,
+            trace.Left: lambda event: self._waited(event.device, event.t),
+            trace.Dispatched: lambda event: self._waited(event.device, event.t),
+            trace.Scripted: self._scripted,
+        }
 
-    def end(self, moment: float) -> Iterator[Span]:
-        """The spans of devices that are dead or wait at the end of the run."""
+    def end(self, moment: float) -> None:
+        """Pass on the spans of devices that are dead or wait at the end of the run."""
         for device in list(self._asked):
-            yield from self._waited(device, moment)
+            self._waited(device, moment)
         for device in list(self._died):
-            yield from self._dead(device, moment)
+            self._dead(device, moment)
 
-    def _transferred(self, event: trace.TransferEvent, state: str) -> Iterator[Span]:
-        """Spans of a transfer: an absence interrupts it, a suspension of the computing does not."""
-        end, absent = event.sent + event.obtained, event.absent or 0.0
-        pieces = [(event.sent, end)] if end > event.sent else []
-        if absent:
-            since = itertools.takewhile(lambda suspension: suspension.t > event.sent, self._latest(event.device))
-            pieces = _pieces(end, event.obtained - absent, (suspension for suspension in since if suspension.away))
-        for start, until in pieces:
-            yield Span(event.device, state, start, until, event.ticket, event.dropped)
+    def _emit(self, span: Span) -> None:
+        for listener in self.listeners:
+            listener(span)
 
-    def _computed(self, event: trace.ComputeEvent, state: str, seconds: float) -> Iterator[Span]:
-        suspensions = itertools.takewhile(
-            lambda suspension: suspension.ticket == event.ticket, self._latest(event.device)
-        )
+    # ---- transfers and computing
+
+    def _transferred(self, event: trace.TransferEvent, state: str) -> None:
+        """Emit the spans of a transfer: an absence interrupts it, a suspension of the computing does not."""
+        sent, absent = event.sent, event.absent
+        end = sent + event.obtained
+        if not absent:
+            if end > sent:
+                self._emit(Span(event.device, state, sent, end, event.ticket, event.dropped))
+            return
+        since = itertools.takewhile(lambda suspension: suspension.t > sent, self._latest(event.device))
+        for start, until in _pieces(end, event.obtained - absent, (each for each in since if each.away)):
+            self._emit(Span(event.device, state, start, until, event.ticket, event.dropped))
+
+    def _finished(self, event: trace.Trained) -> None:
+        self._trained[event.device] = event.ticket
+        self._computed(event, COMPUTING, event.obtained)
+
+    def _abandoned(self, event: trace.Abandoned) -> None:
+        if self._trained.get(event.device) != event.ticket:
+            self._computed(event, ABANDONED, event.seconds)
+
+    def _computed(self, event: trace.ComputeEvent, state: str, seconds: float) -> None:
+        device, ticket = event.device, event.ticket
+        if device not in self._suspensions:
+            if seconds > 0:
+                self._emit(Span(device, state, event.t - seconds, event.t, ticket))
+            return
+        suspensions = itertools.takewhile(lambda suspension: suspension.ticket == ticket, self._latest(device))
         for start, end in _pieces(event.t, seconds, suspensions):
-            yield Span(event.device, state, start, end, event.ticket)
+            self._emit(Span(device, state, start, end, ticket))
 
-    def _latest(self, device: str) -> Iterator[trace.Suspended]:
+    def _suspended(self, event: trace.Suspended) -> None:
+        self._suspensions.setdefault(event.device, []).append(event)
+        self._emit(Span(event.device, SUSPENDED, event.since, event.t, event.ticket))
+
+    def _latest(self, device: str) -> Iterable[trace.Suspended]:
         """The suspensions of a device, the last one first."""
-        return reversed(self._suspensions.get(device, []))
+        return reversed(self._suspensions.get(device, ()))
 
-    def _waited(self, device: str, until: float) -> Iterator[Span]:
+    # ---- waiting for a grant, and death
+
+    def _ask(self, event: trace.Asked) -> None:
+        if self._granted.get(event.device) != event.ticket:  # else the grant crossed the request
+            self._asked[event.device] = event
+
+    def _grant(self, event: trace.Granted) -> None:
+        self._granted[event.device] = event.ticket
+        self._waited(event.device, event.t)
+
+    def _waited(self, device: str, until: float) -> None:
+        if not self._asked:  # only under a strategy that grants rates
+            return
         asked = self._asked.pop(device, None)
         if asked is not None and until > asked.t:
-            yield Span(device, WAITING, asked.t, until, asked.ticket)
+            self._emit(Span(device, WAITING, asked.t, until, asked.ticket))
 
-    def _dead(self, device: str, until: float) -> Iterator[Span]:
+    def _scripted(self, event: trace.Scripted) -> None:
+        if event.do == "kill":
+            self._waited(event.device, event.t)
+            self._died[event.device] = event.t
+        elif event.do == "rejoin":
+            self._dead(event.device, event.t)
+
+    def _dead(self, device: str, until: float) -> None:
         died = self._died.pop(device, until)
         if until > died:
-            yield Span(device, DEAD, died, until, 0)
+            self._emit(Span(device, DEAD, died, until, 0))
 
 
 def _pieces(end: float, seconds: float, suspensions: Iterable[trace.Suspended]) -> list[tuple[float, float]]:
@@ -143,13 +171,3 @@ def _pieces(end: float, seconds: float, suspensions: Iterable[trace.Suspended]) 
     if seconds > 0:
         pieces.append((end - seconds, end))
     return pieces[::-1]
-
-
-def spans(events: Iterable[Event], ended: float | None = None) -> Iterator[Span]:
-    """All spans of a trace, in the order in which they become known."""
-    timeline, last = Timeline(), 0.0
-    for event in events:
-        if not isinstance(event, trace.Scored):  # a score may come after the end
-            last = event.t if isinstance(event, trace.Stopped) else max(last, event.t)
-        yield from timeline.take(event)
-    yield from timeline.end(last if ended is None else ended)

@@ -1,78 +1,117 @@
-"""Add up a trace in one pass over its events."""
+"""Adds up a trace in one pass over its events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from testbed.analysis.device_counting import DeviceCounter
 from testbed.analysis.device_totals import DeviceTotals
 from testbed.analysis.run_totals import Totals, VersionTotals
-from testbed.analysis.ticket_counting import count_ticket
+from testbed.analysis.ticket_counting import TicketCounter
 from testbed.analysis.timeline import Timeline
 from testbed.history import trace
+from testbed.history.event_pass import Checker, Handlers, pass_events
 from testbed.history.events.run_events import PROCESS_ENDED, UNREACHABLE
 from testbed.history.trace import Event
 
-__all__ = ["DeviceTotals", "Totals", "VersionTotals", "totals"]
+__all__ = ["DeviceTotals", "Totals", "TotalsCounter", "VersionTotals", "totals"]
 
 
 def totals(events: Iterable[Event]) -> Totals:
     """The totals of a trace. Raises KeyError or ValueError if its events contradict each other."""
-    total, timeline = Totals(), Timeline()
-    for event in events:
-        if not isinstance(event, (trace.Scored, trace.Stopped)):
-            total.seconds = max(total.seconds, event.t)
-        if isinstance(event, trace.Joined):
-            _join(event, total)
-        for span in timeline.take(event):
-            total.energy.spend(span)
-        count_ticket(event, total)
-        _count_run(event, total)
-        if isinstance(event, (trace.TransferEvent, trace.ComputeEvent)):
-            total.devices[event.device].count(event)
-            if isinstance(event, trace.TransferEvent):
-                total.moved.append((event.sent + event.obtained, event.bytes))
-    if total.stopped is not None:
-        total.seconds = total.stopped.t
-    for span in timeline.end(total.seconds):
-        total.energy.spend(span)
-    total.energy.end(total.seconds)
-    return total
+    counter = TotalsCounter()
+    pass_events(events, *counter.checkers)
+    return counter.close()
 
 
-def _join(event: trace.Joined, total: Totals) -> None:
-    total.energy.join(event.device, event.watts, event.t)
-    device = total.devices.get(event.device)
-    if device is None:
-        device = total.devices[event.device] = DeviceTotals(energy=total.energy.devices[event.device])
-    elif device.pid != event.pid and event.device not in total.rejoining:
-        total.restarts += 1  # a device that was only silent keeps its process
-    total.rejoining.discard(event.device)
-    device.pid, device.core, device.samples = event.pid, next(iter(event.cores), None), event.samples
+class TotalsCounter:
+    """Adds up a trace: pass its events to ``checkers``, then call ``close``."""
+
+    def __init__(self) -> None:
+        self.total = Totals()
+        self.timeline = Timeline(self.total.energy.spend)
+        self.checkers: tuple[Checker, ...] = (
+            _RunCounter(self.total),  # first: it adds the devices that the others count
+            self.timeline,
+            TicketCounter(self.total),
+            DeviceCounter(self.total),
+        )
+
+    def close(self) -> Totals:
+        """Return the totals, after all events have passed."""
+        total = self.total
+        if total.stopped is not None:
+            total.seconds = total.stopped.t
+        self.timeline.end(total.seconds)
+        total.energy.end(total.seconds)
+        return total
 
 
-def _count_run(event: Event, total: Totals) -> None:
-    """Add an event that concerns the run as a whole."""
-    match event:
-        case trace.Header():
-            total.header = event
-        case trace.Stopped():
-            total.stopped = event
-        case trace.Scored():
-            total.scores.append(event)
-        case trace.Planned():
-            total.plan = event
-        case trace.Resumed():
-            total.resumed += 1
-            total.dilations.append((event.t, event.dilation))
-            total.rejoining.update(total.devices)
-        case trace.Left() if event.reason in (PROCESS_ENDED, UNREACHABLE):
-            total.rejoining.discard(event.device)
-        case trace.Scripted():
-            total.scripted += 1
-            if event.do == "rejoin":
-                total.rejoining.add(event.device)
-        case trace.Refusal():
-            total.refused += event.count
-            total.refusals[event.reason] += event.count
-        case _:
-            pass
+class _RunCounter:
+    """Counts what concerns the run as a whole: its length, its devices, scores, scripted events and refusals."""
+
+    def __init__(self, total: Totals) -> None:
+        self._total = total
+
+    def handlers(self) -> Handlers:
+        return dict.fromkeys(trace.KINDS.values(), self._advance) | {
+            trace.Header: self._header,
+            trace.Joined: self._joined,
+            trace.Left: self._left,
+            trace.Planned: self._planned,
+            trace.Refusal: self._refused,
+            trace.Resumed: self._resumed,
+            trace.Scored: self._total.scores.append,  # a score may come after the end
+            trace.Scripted: self._scripted,
+            trace.Stopped: self._stopped,
+        }
+
+    def _advance(self, event: Event) -> None:
+        total = self._total
+        if event.t > total.seconds:
+            total.seconds = event.t
+
+    def _header(self, event: trace.Header) -> None:
+        self._advance(event)
+        self._total.header = event
+
+    def _stopped(self, event: trace.Stopped) -> None:
+        self._total.stopped = event
+
+    def _planned(self, event: trace.Planned) -> None:
+        self._advance(event)
+        self._total.plan = event
+
+    def _joined(self, event: trace.Joined) -> None:
+        self._advance(event)
+        total = self._total
+        total.energy.join(event.device, event.watts, event.t)
+        device = total.devices.get(event.device)
+        if device is None:
+            device = total.devices[event.device] = DeviceTotals(energy=total.energy.devices[event.device])
+        elif device.pid != event.pid and event.device not in total.rejoining:
+            total.restarts += 1  # a device that was only silent keeps its process
+        total.rejoining.discard(event.device)
+        device.pid, device.core, device.samples = event.pid, next(iter(event.cores), None), event.samples
+
+    def _left(self, event: trace.Left) -> None:
+        self._advance(event)
+        if event.reason in (PROCESS_ENDED, UNREACHABLE):
+            self._total.rejoining.discard(event.device)
+
+    def _resumed(self, event: trace.Resumed) -> None:
+        self._advance(event)
+        self._total.resumed += 1
+        self._total.dilations.append((event.t, event.dilation))
+        self._total.rejoining.update(self._total.devices)
+
+    def _scripted(self, event: trace.Scripted) -> None:
+        self._advance(event)
+        self._total.scripted += 1
+        if event.do == "rejoin":
+            self._total.rejoining.add(event.device)
+
+    def _refused(self, event: trace.Refusal) -> None:
+        self._advance(event)
+        self._total.refused += event.count
+        self._total.refusals[event.reason] += event.count

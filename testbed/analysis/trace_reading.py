@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from testbed.analysis.totals import Totals, totals
-from testbed.common.errors import UserError
+from testbed.common.errors import NotARun, UserError
 from testbed.history import trace
 from testbed.history.trace import Event, TraceError
 from testbed.wire.ticket_ranges import range_of
@@ -23,14 +22,16 @@ def is_run(place: Path) -> bool:
 
 
 def file_of(place: Path) -> Path:
-    """The trace file of a run folder, or ``place`` itself if it is a file. Raises UserError if there is none."""
+    """The trace file of a run folder, or ``place`` itself if it is one. Raises NotARun if there is none."""
     if not place.exists():
-        raise UserError(f"{place}: there is no such run folder or trace; runs are in runs/, or in the folder of --out")
+        raise NotARun(f"{place}: there is no such run folder or trace; runs are in runs/, or in the folder of --out")
     if place.is_file():
+        if not is_run(place):
+            raise NotARun(f"{place}: is a file, but no trace of a run (.jsonl, .jsonl.gz); name the folder of a run")
         return place
     found = _in_folder(place)
     if found is None:
-        raise UserError(f"{place}: has no trace.jsonl; name the folder of a run, such as runs/NAME-YYYYmmdd-HHMMSS")
+        raise NotARun(f"{place}: has no trace.jsonl; name the folder of a run, such as runs/NAME-YYYYmmdd-HHMMSS")
     return found
 
 
@@ -63,18 +64,3 @@ def events(path: Path, torn: Callable[[int], None] = lambda line: None) -> Itera
     except (TraceError, OSError) as error:
         cut = ", or cut the trace off before that line" if begun else ""
         raise UserError(f"{error}; choose another run{cut}") from None
-
-
-def read_totals(
-    path: Path,
-    torn: Callable[[int], None] = lambda line: None,
-    watch: Callable[[Iterator[Event]], Iterator[Event]] = lambda events: events,
-) -> tuple[trace.Header, Totals]:
-    """The header and the totals of a trace; all events pass through ``watch``. Raises UserError if there are none."""
-    try:
-        total = totals(watch(events(path, torn)))
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{path}: its events are inconsistent ({error}); choose another run") from None
-    if total.header is None:
-        raise UserError(f"{path}: has no header, so that its strategy is unknown; choose another run")
-    return total.header, total

@@ -114,6 +114,10 @@ class OutputOptions:
     quiet: bool
     format: str
 
+    @property
+    def as_json(self) -> bool:
+        return self.format == "json"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionOptions:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from testbed.cli import execution, options
-from testbed.cli.execution import Execution
+from rich.console import Console
+
+from testbed.cli import options, outcome_text
 from testbed.cli.options import Commands, ExecutionOptions, ExperimentOptions
+from testbed.execution.execution import Execution, execute
 from testbed.loading import profile_files
 from testbed.runs.run_folder import RunFolder
 
@@ -43,12 +45,18 @@ def add_parser(commands: Commands) -> None:
 
 def run(given: RunOptions) -> int:
     experiment = options.experiment(given.experiment, compress=given.compress)
-    return execution.execute(
+    output = given.execution.output
+    console = Console(stderr=output.as_json)
+    outcome = execute(
         Execution(
             experiment=experiment,
-            options=given.execution,
             source=profile_files.located(given.experiment.profile),
             open_folder=lambda: RunFolder.new(given.out, experiment.name, datetime.now()),
+            console=console,
+            quiet=output.quiet,
+            no_admission=given.execution.no_admission,
+            report=not given.execution.no_report,
             tensorboard=given.tensorboard,
         )
     )
+    return outcome_text.show(outcome, console, quiet=output.quiet, as_json=output.as_json)

@@ -1,4 +1,4 @@
-"""Errors that the user can correct; each is one line of text with a remedy."""
+"""Errors that the user can correct; each is one line of text with a remedy. ``testbed.errors`` exports them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,22 @@ class ProfileError(UserError):
     def __init__(self, source: str, key: str, problem: str) -> None:
         self.source, self.key, self.problem = source, key, problem
         super().__init__(f"{source}: {key} {problem}" if key else f"{source}: {problem}")
+
+
+class NotARun(UserError):
+    """A path is not a run folder or the trace of a run; the text says what it is instead, if that is known."""
+
+
+class UnreadableFile(UserError):
+    """A file of a run is damaged, not complete, or of a newer version; the text names the file and the remedy."""
+
+
+class HostTooSmall(UserError):
+    """The host cannot keep the timing of an experiment; the text has the figures and what would fit."""
+
+
+class RunFailed(Exception):
+    """A run began and ended early; what was recorded is kept."""
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from testbed.common.stats import rank
 from testbed.fidelity.measurements import Computed, Evidence
-from testbed.fidelity.verdict import Invariant, judge, not_measured
+from testbed.fidelity.verdict import judge, not_measured
+from testbed.runs.results.certificate import Invariant
 
 
 def step_time(evidence: Evidence) -> Invariant:

@@ -24,8 +24,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from testbed.fidelity.measurements import Delivery, Evidence
+from testbed.fidelity.measurements import Computed, Delivery, Evidence
 from testbed.history import trace
+from testbed.history.event_pass import Handlers, pass_events
 from testbed.history.trace import Event
 from testbed.wire.ticket_ranges import range_of
 
@@ -35,14 +36,14 @@ _END_SECONDS = 0.1
 
 def gather(events: Iterable[Event]) -> Evidence:
     """All measurements of a trace."""
-    found = _Gatherer()
-    for event in events:
-        found.take(event)
-    found.close()
-    return found.evidence
+    gatherer = EvidenceGatherer()
+    pass_events(events, gatherer)
+    return gatherer.close()
 
 
-class _Gatherer:
+class EvidenceGatherer:
+    """A checker that gathers the measurements of a trace; call ``close`` after all events have passed."""
+
     def __init__(self) -> None:
         self.evidence = Evidence()
         self._sent: dict[int, float] = {}
@@ -53,46 +54,35 @@ class _Gatherer:
         self._dilation = 1.0
         self._downloads: dict[int, trace.Downloaded] = {}
         self._uploads: dict[int, trace.Uploaded] = {}
-        self._arrived: dict[int, trace.Arrived] = {}
+        self._arrivals: dict[int, trace.Arrived] = {}
         self._last: dict[tuple[str, bool, int], int] = {}
         self._open: set[int] = set()
 
-    def take(self, event: Event) -> None:
-        evidence = self.evidence
-        match event:
-            case trace.Header():
-                evidence.header, self._dilation = event, event.dilation
-            case trace.Stopped():
-                evidence.stopped = event
-            case trace.Resumed():  # devices start again, and may already have reported what they now repeat
-                self._dilation = event.dilation
-                self._downloads.clear()
-                self._uploads.clear()
-            case trace.Load():
-                evidence.loads.append(event)
-            case trace.Canary():
-                evidence.canaries.append(event)
-            case trace.Trained() | trace.Abandoned():
-                self._computed(event)
-            case trace.Downloaded():
-                self._downloaded(event)
-            case trace.Uploaded() if event.dropped:
-                self._delivery(event, None)
-                self._trip(event.ticket, -math.inf)
-            case trace.Suspended():
-                self._trip(event.ticket, event.asked)
-            case trace.Uploaded():
-                self._uploads[event.ticket] = event
-                self._match(event.ticket)
-            case trace.Arrived():
-                self._arrived[event.ticket] = event
-                self._in_order(event.device, True, event.ticket)
-                self._match(event.ticket)
-            case _:
-                self._ticket(event)
+    def handlers(self) -> Handlers:
+        return {
+            trace.Header: self._header,
+            trace.Stopped: self._stopped,
+            trace.Resumed: self._resumed,
+            trace.Load: self.evidence.loads.append,
+            trace.Canary: self.evidence.canaries.append,
+            trace.Trained: self._trained,
+            trace.Abandoned: self._abandoned,
+            trace.Downloaded: self._downloaded,
+            trace.Uploaded: self._uploaded,
+            trace.Suspended: lambda event: self._trip(event.ticket, event.asked),
+            trace.Arrived: self._arrived,
+            trace.Dispatched: self._dispatched,
+            trace.Resent: self._resent,
+            trace.Aggregated: self._aggregated,
+            trace.Merged: self._merged,
+            trace.Rejected: self._ended,
+            trace.Lost: self._ended,
+            trace.Superseded: self._ended,
+            trace.Delivered: self._ended,
+        }
 
-    def close(self) -> None:
-        """Count uploads that were delivered before the end and whose ticket never ended: they disappeared."""
+    def close(self) -> Evidence:
+        """Return the evidence. Uploads that were delivered before the end and whose ticket never ended are missing."""
         for download in self._downloads.values():  # no computing followed that could absorb its lateness
             self._delivery(download, download.sent + download.obtained, download.t)
         stopped = self.evidence.stopped
@@ -100,8 +90,33 @@ class _Gatherer:
             missing = [upload for upload in self._uploads.values() if upload.ticket in self._open]
             margin = _END_SECONDS / self._dilation
             self.evidence.bytes_wrong += sum(upload.t < stopped.t - margin for upload in missing)
+        return self.evidence
 
-    def _computed(self, event: trace.Trained | trace.Abandoned) -> None:
+    def _header(self, event: trace.Header) -> None:
+        self.evidence.header, self._dilation = event, event.dilation
+
+    def _stopped(self, event: trace.Stopped) -> None:
+        self.evidence.stopped = event
+
+    def _resumed(self, event: trace.Resumed) -> None:
+        """Devices start again, and may already have reported what they now repeat."""
+        self._dilation = event.dilation
+        self._downloads.clear()
+        self._uploads.clear()
+
+    # ---- computing
+
+    def _trained(self, event: trace.Trained) -> None:
+        device = self._computed(event, event.obtained)
+        if event.asked > 0:
+            device.asked += event.asked
+            device.obtained += event.obtained
+            self._trip(event.ticket, event.asked)
+
+    def _abandoned(self, event: trace.Abandoned) -> None:
+        self._computed(event, event.seconds)
+
+    def _computed(self, event: trace.ComputeEvent, seconds: float) -> Computed:
         device = self.evidence.computed[event.device]
         download = self._downloads.pop(event.ticket, None)
         if download is not None:
@@ -110,21 +125,20 @@ class _Gatherer:
             there = download.sent + (download.asked if absorbed else download.obtained)
             self._delivery(download, there, download.t)
         device.checks += event.checks
-        device.misses += len(event.misses)
-        device.errors += _step_errors(event)
-        if isinstance(event, trace.Trained) and event.asked > 0:
-            device.asked += event.asked
-            device.obtained += event.obtained
-            self._trip(event.ticket, event.asked)
+        if event.misses:
+            device.misses += len(event.misses)
+            device.errors += _step_errors(event)
         if event.use is not None:
             device.metered = True
             device.waited += event.use.waited
             device.stolen += event.use.stolen
-            seconds = event.obtained if isinstance(event, trace.Trained) else event.seconds
             critical = seconds * self._dilation if event.checks else 0.0
             device.critical += critical
             if critical > 0:
                 device.worst_job = max(device.worst_job, event.use.stolen / critical)
+        return device
+
+    # ---- transfers
 
     def _downloaded(self, event: trace.Downloaded) -> None:
         # a suspended device takes a message when it wakes: the transfer begins later, never earlier
@@ -140,17 +154,32 @@ class _Gatherer:
             self.evidence.pickups.append(event.obtained - event.asked)
             self._downloads[event.ticket] = event
 
-    def _match(self, ticket: int) -> None:
+    def _uploaded(self, event: trace.Uploaded) -> None:
         """The device's report of an upload may come before or after the arrival at the aggregator."""
-        if ticket in self._uploads and ticket in self._arrived:
-            upload, arrived = self._uploads.pop(ticket), self._arrived.pop(ticket)
-            self.evidence.bytes_wrong += upload.bytes != arrived.bytes
-            self._delivery(upload, max(arrived.due, arrived.received), arrived.handled)
-            self.evidence.handled.append(arrived.handled - arrived.due)
-            # waiting for a grant was decided by the strategy
-            asked = self._trips.pop(ticket, 0.0) + (upload.waited or 0.0) + upload.asked
-            if ticket in self._sent and asked > 0:
-                self.evidence.computed[upload.device].trips.append((asked, arrived.handled - self._sent[ticket]))
+        if event.dropped:
+            self._delivery(event, None)
+            self._trip(event.ticket, -math.inf)
+        elif (arrived := self._arrivals.pop(event.ticket, None)) is not None:
+            self._match(event, arrived)
+        else:
+            self._uploads[event.ticket] = event
+
+    def _arrived(self, event: trace.Arrived) -> None:
+        self._in_order(event.device, True, event.ticket)
+        if (upload := self._uploads.pop(event.ticket, None)) is not None:
+            self._match(upload, event)
+        else:
+            self._arrivals[event.ticket] = event
+
+    def _match(self, upload: trace.Uploaded, arrived: trace.Arrived) -> None:
+        ticket = upload.ticket
+        self.evidence.bytes_wrong += upload.bytes != arrived.bytes
+        self._delivery(upload, max(arrived.due, arrived.received), arrived.handled)
+        self.evidence.handled.append(arrived.handled - arrived.due)
+        # waiting for a grant was decided by the strategy
+        asked = self._trips.pop(ticket, 0.0) + (upload.waited or 0.0) + upload.asked
+        if asked > 0 and ticket in self._sent:
+            self.evidence.computed[upload.device].trips.append((asked, arrived.handled - self._sent[ticket]))
 
     def _delivery(self, event: trace.TransferEvent, arrived: float | None, seen: float | None = None) -> None:
         self.evidence.deliveries.append(
@@ -177,29 +206,31 @@ class _Gatherer:
         self.evidence.out_of_order += ticket < self._last.get(place, 0)
         self._last[place] = ticket
 
-    def _ticket(self, event: Event) -> None:
-        match event:
-            case trace.Dispatched():
-                self._sent[event.ticket] = self._first_sent[event.ticket] = event.t
-                self._open.add(event.ticket)
-                self.evidence.dispatched += 1
-                if event.for_cluster:  # the time of its whole cluster, not of the head
-                    self._trip(event.ticket, -math.inf)
-            case trace.Resent():
-                self._sent[event.ticket] = event.t
-                self._trip(event.ticket, -math.inf)
-            case trace.Aggregated():
-                fresh = [ticket for ticket in event.tickets if ticket in self._open]  # others are used again
-                for ticket in fresh:
-                    self._settle(ticket, "applied")
-                self.evidence.settled_twice += len(fresh) != len(event.staleness)
-            case trace.Merged():
-                for ticket in event.tickets:
-                    self._settle(ticket, "applied")
-            case trace.Rejected() | trace.Lost() | trace.Superseded() | trace.Delivered():
-                self._settle(event.ticket, type(event).__name__.lower())
-            case _:
-                pass
+    # ---- the balance of tickets, counted independently of testbed.analysis
+
+    def _dispatched(self, event: trace.Dispatched) -> None:
+        self._sent[event.ticket] = self._first_sent[event.ticket] = event.t
+        self._open.add(event.ticket)
+        self.evidence.dispatched += 1
+        if event.for_cluster:  # the time of its whole cluster, not of the head
+            self._trip(event.ticket, -math.inf)
+
+    def _resent(self, event: trace.Resent) -> None:
+        self._sent[event.ticket] = event.t
+        self._trip(event.ticket, -math.inf)
+
+    def _aggregated(self, event: trace.Aggregated) -> None:
+        fresh = [ticket for ticket in event.tickets if ticket in self._open]  # others are used again
+        for ticket in fresh:
+            self._settle(ticket, "applied")
+        self.evidence.settled_twice += len(fresh) != len(event.staleness)
+
+    def _merged(self, event: trace.Merged) -> None:
+        for ticket in event.tickets:
+            self._settle(ticket, "applied")
+
+    def _ended(self, event: trace.Rejected | trace.Lost | trace.Superseded | trace.Delivered) -> None:
+        self._settle(event.ticket, type(event).__name__.lower())
 
     def _settle(self, ticket: int, how: str) -> None:
         self.evidence.settled[how] += 1

@@ -8,10 +8,11 @@ from statistics import fmean
 from testbed.common.stats import is_plausible, quantile
 from testbed.emulation.faults import scripted, timetable
 from testbed.fidelity.measurements import Delivery, Evidence
-from testbed.fidelity.verdict import SEVERITY, Invariant, Verdict, holds, judge, not_measured
+from testbed.fidelity.verdict import SEVERITY, holds, judge, not_measured
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Direction
 from testbed.profile.script import drop_at
+from testbed.runs.results.certificate import Invariant, Verdict
 
 SMALL_SECONDS = 0.002
 """Lateness that is tolerated on every link, however short its delay."""
@@ -25,9 +26,9 @@ def link_delay(evidence: Evidence) -> Invariant:
     if not arrived:
         return not_measured("link delay", "nothing was delivered")
     late = [delivery.late for delivery in arrived]
-    scores = [_lateness(delivery) for delivery in arrived]
+    scores = [seconds / _tolerated(delivery) for delivery, seconds in zip(arrived, late, strict=True)]
     score, p50, p99 = quantile(scores, 0.99), quantile(late, 0.5), quantile(late, 0.99)
-    worst = max(arrived, key=_lateness)
+    worst = arrived[scores.index(max(scores))]
     return Invariant(
         name="link delay",
         verdict=judge((score, 1.0, 5.0)),
@@ -46,9 +47,9 @@ def link_delay(evidence: Evidence) -> Invariant:
     )
 
 
-def _lateness(delivery: Delivery) -> float:
-    """Lateness of a delivery as a multiple of the tolerated one."""
-    return delivery.late / max(SMALL_SECONDS, _LINK_SHARE * (delivery.asked - delivery.absent))
+def _tolerated(delivery: Delivery) -> float:
+    """Seconds that a delivery may be late."""
+    return max(SMALL_SECONDS, _LINK_SHARE * (delivery.asked - delivery.absent))
 
 
 def link_rate(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
@@ -109,13 +110,15 @@ def loss(evidence: Evidence, specs: dict[str, DeviceSpec]) -> Invariant:
     chances: dict[tuple[str, bool], list[float]] = defaultdict(list)
     wrong = 0
     for delivery in evidence.deliveries:
-        table, spec = tables[delivery.device], specs[delivery.device]
+        link, spec = (delivery.device, delivery.up), specs[delivery.device]
+        table, drop = tables[delivery.device], None
         fate = (table.upload if delivery.up else table.download)(delivery.job, delivery.attempt)
-        wrong += scripted(fate, spec.script, delivery.sent).dropped != delivery.dropped
-        counts[delivery.device, delivery.up][0] += delivery.dropped
-        counts[delivery.device, delivery.up][1] += 1
-        drop = drop_at(spec.script, delivery.sent)
-        chances[delivery.device, delivery.up].append(_direction(spec, up=delivery.up).drop if drop is None else drop)
+        if spec.script:
+            fate, drop = scripted(fate, spec.script, delivery.sent), drop_at(spec.script, delivery.sent)
+        wrong += fate.dropped != delivery.dropped
+        counts[link][0] += delivery.dropped
+        counts[link][1] += 1
+        chances[link].append(_direction(spec, up=delivery.up).drop if drop is None else drop)
     if not counts:
         return not_measured("loss", "nothing was sent")
     # Bonferroni: the intervals of all links and directions hold together with the stated confidence

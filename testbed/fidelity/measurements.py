@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+import msgspec
+
 from testbed.history import trace
 
 _CLOCK_GRAIN = 1e-6
@@ -32,8 +34,7 @@ class Computed:
     metered: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A transfer that arrived or was lost."""
 
     device: str

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from testbed.fidelity.link_checks import SMALL_SECONDS
 from testbed.fidelity.measurements import Evidence
-from testbed.fidelity.verdict import Invariant, holds, judge, not_measured
+from testbed.fidelity.verdict import holds, judge, not_measured
 from testbed.planning.planner import CAPACITY
 from testbed.profile.fleet import DeviceSpec
+from testbed.runs.results.certificate import Invariant
 
 
 def aggregator(evidence: Evidence, devices: Sequence[DeviceSpec]) -> Invariant:

@@ -1,36 +1,14 @@
-"""One line of a certificate, and the limits that decide its verdict."""
+"""The limits that decide the verdict of an invariant."""
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass, field
+from testbed.runs.results.certificate import Invariant, Verdict
 
 _ROUNDING = 1e-12
 """21 ÷ 20 − 1 is a little more than 0.05 in floating point."""
 
 
-class Verdict(enum.StrEnum):
-    PASS = "PASS"  # noqa: S105  no password
-    WARN = "WARN"
-    FAIL = "FAIL"
-    NOT_MEASURED = "not measured"
-
-
 SEVERITY = (Verdict.NOT_MEASURED, Verdict.PASS, Verdict.WARN, Verdict.FAIL)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invariant:
-    """One line of the certificate."""
-
-    name: str
-    verdict: Verdict
-    found: str
-    """The figures as a sentence."""
-    figures: dict[str, float | int | None] = field(default_factory=dict)
-    limits: str = ""
-    worst: str | None = None
-    """The device with the largest error."""
 
 
 def judge(*measured: tuple[float, float, float]) -> Verdict:

@@ -6,10 +6,30 @@ It is the energy of whole processor packages, with all that runs on them: it say
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+import msgspec
+
+from testbed.common.documented import doc
 
 _POWERCAP = Path("/sys/class/powercap")
 WHAT = "measured by the host's RAPL, whole packages, everything that ran"
+
+
+class HostEnergy(msgspec.Struct, frozen=True, kw_only=True):
+    """The energy that the host measured during a run."""
+
+    joules: Annotated[
+        dict[str, float],
+        doc(
+            "measured by RAPL since the start of the run: a whole processor package with all its processes; null: not"
+            " measured",
+            "J",
+            key="package",
+        ),
+    ]
+    seconds: Annotated[float, doc("of that measurement", "host s")]
+    what: Annotated[str, doc("the kind of figure")]
 
 
 class RaplMeter:
@@ -35,12 +55,12 @@ class RaplMeter:
                 self._last[zone] = counter
         self._last_read = now
 
-    def report(self) -> dict[str, Any] | None:
+    def report(self) -> HostEnergy | None:
         """The joules of each package up to the last ``read``; None if there is no readable meter."""
         if not self._microjoules:
             return None
         joules = {zone.name: round(used / 1e6, 3) for zone, used in self._microjoules.items()}
-        return {"joules": joules, "seconds": round(self._last_read - self._began, 3), "what": WHAT}
+        return HostEnergy(joules=joules, seconds=round(self._last_read - self._began, 3), what=WHAT)
 
     def _counters(self) -> dict[Path, int]:
         counters = {zone: _number(zone / "energy_uj") for zone in self._ranges}

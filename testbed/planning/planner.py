@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from testbed.common.errors import ProfileError, UserError
+from testbed.common.errors import HostTooSmall, ProfileError
 from testbed.host.cores import CorePlan
 from testbed.host.memory_check import bytes_needed
 from testbed.host.survey import Survey
@@ -192,30 +192,30 @@ def settled(experiment: Experiment, survey: Survey, cores: CorePlan) -> Plan:
     return plan(experiment, survey, cores, at_one.smallest_dilation * _MARGIN)
 
 
-def refusal(plan: Plan) -> UserError:
+def refusal(plan: Plan) -> HostTooSmall:
     """The error for a plan that does not fit, with the figures and the remedy."""
     remedy = f"--dilation {plan.smallest_dilation:g} is the smallest that fits (auto is a little more)"
     if plan.memory_bytes > plan.memory_free:
-        return UserError(
+        return HostTooSmall(
             f"devices: {len(plan.devices)} devices of this model need about {plan.memory_bytes / 1e9:.1f} GB of memory"
             f" and {plan.memory_free / 1e9:.1f} GB are free; use fewer devices"
         )
     crowded = max(plan.cores, key=lambda core: core.free)
     if crowded.free:
-        return UserError(
+        return HostTooSmall(
             f"core {crowded.core}: {crowded.free:g} devices without a throttle would use it up, and"
             f" {crowded.devices - crowded.free:g} others have deadlines; give them a speed, or run them alone;"
             " --no-admission runs it anyway"
         )
     step = max(plan.steps, key=lambda step: step.share)
     if step.share > 1.0:
-        return UserError(
+        return HostTooSmall(
             f"devices[{step.device.group}]: {step.device.name} must compute a step of {step.samples} samples in"
             f" {step.asked * 1e3:.3g} ms, but a core of this host needs {step.needed * 1e3:.3g} ms for it;"
             f" {remedy}, or choose a slower device"
         )
     worst = max(plan.cores, key=lambda core: core.total)
-    return UserError(
+    return HostTooSmall(
         f"this host is too small: the demand on core {worst.core} is {worst.total:.2f}"
         f" ({worst.devices} devices {worst.computing:.2f}, aggregator {worst.aggregator:.2f}), and"
         f" {CAPACITY:.2f} is the most that keeps deadlines; {remedy}, or use fewer or slower devices;"

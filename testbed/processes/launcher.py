@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from devices.device_config import CanaryConfig, DeviceConfig
-from testbed.common.errors import UserError
+from testbed.common.errors import RunFailed, UserError
 from testbed.common.signals import STOP_SIGNALS
 from testbed.emulation.recorded import PreparedReplay
 from testbed.host import cgroups
@@ -32,7 +32,7 @@ from testbed.processes.configs import EvaluatorConfig
 from testbed.processes.device_quotas import DeviceQuotas
 from testbed.processes.fleet_configs import FleetConfigs, device_names
 from testbed.processes.forkserver import prepared_template
-from testbed.processes.pool import AGGREGATOR, Processes, RunFailed
+from testbed.processes.pool import AGGREGATOR, Processes
 from testbed.processes.preparation import TemplateFailed, answer, template_request
 from testbed.processes.restarts import Schedule
 from testbed.processes.watchdog import BOOT_SECONDS, RunView, StopRequests, Watchdog

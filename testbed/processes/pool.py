@@ -11,17 +11,13 @@ from multiprocessing import connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from testbed.common.errors import UserError
+from testbed.common.errors import RunFailed, UserError
 from testbed.processes import child
 from testbed.processes.configs import RoleConfig
 
 AGGREGATOR = "aggregator"
 POLL_SECONDS = 0.25
 _END_SECONDS = 5.0
-
-
-class RunFailed(Exception):
-    """The run ended early; what was recorded is kept."""
 
 
 class Processes:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -19,6 +19,7 @@ from testbed.common.version import __version__
 from testbed.report.content import wording
 from testbed.report.content.report_data import RunData
 from testbed.report.content.report_tables import (
+    Table,
     device_columns,
     energy_note,
     facts,
@@ -28,10 +29,21 @@ from testbed.report.content.report_tables import (
     replay_rows,
 )
 from testbed.report.figures import inline_svg
+from testbed.report.figures.style import ReportFigure
 from testbed.report.sections import Section
 
 _FOLDER = Path(__file__).parent
 _FILTERS = (wording.number, wording.share, wording.seconds, wording.joules, wording.size, wording.plural)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSection:
+    """A section with its figures as SVG."""
+
+    title: str
+    note: str
+    figures: list[tuple[ReportFigure, Markup]]
+    tables: list[Table]
 
 
 def render(run: RunData, sections: Sequence[Section]) -> str:
@@ -69,7 +81,7 @@ def _own(name: str) -> Markup:
     return Markup((_FOLDER / name).read_text(encoding="utf-8"))  # noqa: S704  a file of this package
 
 
-def _shown(section: Section) -> dict[str, Any]:
+def _shown(section: Section) -> ShownSection:
     # matplotlib and ElementTree have escaped all names
     figures = [(picture, Markup(inline_svg.svg(picture))) for picture in section.pictures]  # noqa: S704
-    return {"title": section.title, "note": section.note, "figures": figures, "tables": section.tables}
+    return ShownSection(title=section.title, note=section.note, figures=figures, tables=section.tables)

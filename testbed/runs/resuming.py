@@ -11,19 +11,21 @@ from pathlib import Path
 
 from aggregator.process.checkpoint import Saved, saved
 from aggregator.process.ending import INTERRUPTED, TIME_IS_OVER, UNWRITABLE
-from testbed.common.errors import UserError
+from testbed.common.errors import NotARun, UnreadableFile, UserError
 from testbed.history.rollback import TRACE
 from testbed.profile.schema import Experiment
+from testbed.runs.results.result_files import read_struct
+from testbed.runs.results.run_meta import Meta
 
 _MOMENT = 1e-3
 
 
 def check_folder(folder: Path) -> None:
-    """Raise UserError if this is not a run folder."""
+    """Raise NotARun if this is not a run folder."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: there is no such folder; runs are in runs/, or in the folder of --out")
+        raise NotARun(f"{folder}: there is no such folder; runs are in runs/, or in the folder of --out")
     if not (folder / "profile.toml").is_file():
-        raise UserError(f"{folder}: is not a run folder; name one, such as runs/NAME-YYYYmmdd-HHMMSS")
+        raise NotARun(f"{folder}: is not a run folder; name one, such as runs/NAME-YYYYmmdd-HHMMSS")
 
 
 def check(folder: Path, experiment: Experiment, of: Saved) -> None:
@@ -58,9 +60,10 @@ def is_possible(folder: Path, experiment: Experiment) -> bool:
 def source(folder: Path) -> Path:
     """The profile that the run was started with: a user's own strategy or task may be in the same folder."""
     try:
-        return Path(json.loads((folder / "meta.json").read_text(encoding="utf-8"))["profile"])
-    except (FileNotFoundError, KeyError, json.JSONDecodeError):
-        return folder / "profile.toml"
+        meta = read_struct(folder / "meta.json", Meta)
+    except UnreadableFile:
+        meta = None
+    return folder / "profile.toml" if meta is None or meta.profile is None else Path(meta.profile)
 
 
 def _ended(folder: Path, of: Saved) -> str | None:

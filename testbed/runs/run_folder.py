@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import fcntl
 import importlib.metadata
-import io
-import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import psutil
 import tomli_w
 
-from testbed import fidelity
-from testbed.analysis import metrics, round_metrics, run_tables
-from testbed.analysis.totals import Totals, totals
 from testbed.common.errors import UserError
+from testbed.common.json_text import json_text
 from testbed.common.parameters import as_table
 from testbed.common.version import __version__
-from testbed.history import trace
-from testbed.history.trace import Event, TraceError
 from testbed.host import kernel
 from testbed.host.cores import CorePlan
 from testbed.planning.planner import Plan
-from testbed.profile.fleet import DeviceSpec
-from testbed.profile.schema import Experiment, Replay
-from testbed.replay import replay_certificate
+from testbed.profile.schema import Experiment
+from testbed.runs.results.result_files import csv_text
+from testbed.runs.results.run_meta import HostFacts, Meta
+from testbed.runs.results.table_rows import DeviceRow, MetricRow, RoundRow, VersionRow
+from testbed.runs.run_results import RunResults
 from testbed.runs.tensorboard import FOLDER as TENSORBOARD
 from testbed.runs.tensorboard import write as write_tensorboard
 
@@ -103,90 +97,54 @@ class RunFolder:
             )
 
     def write_meta(
-        self, experiment: Experiment, cores: CorePlan, plan: Plan, pids: Mapping[str, int], source: Path
+        self, experiment: Experiment, cores: CorePlan, plan: Plan, pids: Mapping[str, int], source: Path | None
     ) -> None:
-        """Write meta.json; ``source`` is the profile that the run was started with."""
-        meta = {
-            "edgebed": __version__,
-            "python": platform.python_version(),
-            "packages": {name: importlib.metadata.version(name) for name in _PACKAGES},
-            "host": {
-                "system": platform.platform(),
-                "processor": kernel.processor(),
-                "cores": os.cpu_count(),
-                "memory_bytes": psutil.virtual_memory().total,
-            },
-            "profile": str(source.resolve()),
-            "seed": experiment.seed,
-            "data_seed": experiment.data_seed,
-            "model_seed": experiment.model_seed,
-            "core_plan": {"aggregator": cores.aggregator, "evaluator": cores.evaluator, "devices": cores.devices},
-            "dilation": plan.dilation,
-            "demand": {str(core.core): core.total for core in plan.cores},
-            "quotas": {step.device.name: step.quota for step in plan.steps if step.device.throttle != "pace"},
-            "calibration": msgspec.to_builtins(plan.survey, str_keys=True),
-            "pids": {"launcher": os.getpid(), **pids},
-        }
+        """Write meta.json; ``source`` is the profile that the run was started with, if that is a file."""
+        meta = Meta(
+            edgebed=__version__,
+            python=platform.python_version(),
+            packages={name: importlib.metadata.version(name) for name in _PACKAGES},
+            host=HostFacts(
+                system=platform.platform(),
+                processor=kernel.processor(),
+                cores=os.cpu_count(),
+                memory_bytes=psutil.virtual_memory().total,
+            ),
+            profile=None if source is None else str(source.resolve()),
+            seed=experiment.seed,
+            data_seed=experiment.data_seed,
+            model_seed=experiment.model_seed,
+            core_plan=cores,
+            dilation=plan.dilation,
+            demand={str(core.core): core.total for core in plan.cores},
+            quotas={step.device.name: step.quota for step in plan.steps if step.device.throttle != "pace"},
+            calibration=plan.survey,
+            pids={"launcher": os.getpid(), **pids},
+        )
         self._write_json("meta.json", meta)
 
-    def write_results(
-        self,
-        devices: Sequence[DeviceSpec],
-        replayed: Replay | None = None,
-        *,
-        target: float | None = None,
-        host_energy: Mapping[str, Any] | None = None,
-        tensorboard: bool = False,
-    ) -> dict[str, Any]:
-        """Write all files that follow from the trace; returns the summary with the certificates.
-
-        ``target`` is the accuracy that the run should reach, ``host_energy`` what the host's meter measured.
-        """
-        torn: list[int] = []
-        total = totals(self._events(torn.append))
-        certificate = fidelity.certify(self._events(), devices).as_table()
-        rounds = round_metrics.rows(self._events())
-        self._write_tables(total, rounds)
-        self._write_json("fidelity.json", certificate)
+    def write_results(self, results: RunResults, *, tensorboard: bool = False) -> None:
+        """Write all files that follow from the trace, with event files for TensorBoard if they are wanted."""
+        summary, rounds = results.summary, results.scanned.rounds
+        self._write("metrics.csv", csv_text(MetricRow, results.metrics))
+        self._write("versions.csv", csv_text(VersionRow, results.versions))
+        self._write("devices.csv", csv_text(DeviceRow, results.devices))
+        if rounds:
+            self._write("rounds.csv", csv_text(RoundRow, rounds))
+        if summary.fidelity is not None:
+            self._write_json("fidelity.json", summary.fidelity)
+        if summary.replay is not None:
+            self._write_json("replay.json", summary.replay)
         if tensorboard:
             with self._noting(TENSORBOARD):
-                write_tensorboard(total, self.path / TENSORBOARD)
-        summary = metrics.summary(total, target) | {
-            "host_energy": host_energy,
-            "rounds": round_metrics.summary(rounds),
-            "fidelity": certificate,
-        }
-        if replayed is not None and replayed.trace is not None and devices:
-            summary["replay"] = _certified(replayed, devices, self._events())
-            self._write_json("replay.json", summary["replay"])
-        if torn:
-            summary["torn_line"] = torn[0]
+                write_tensorboard(results, self.path / TENSORBOARD)
         self._write_json("summary.json", summary)
         for log in (self.path / "logs").iterdir():
             if log.stat().st_size == 0:
                 log.unlink()
-        return summary
 
-    def _write_tables(self, total: Totals, rounds: Sequence[Mapping[str, Any]]) -> None:
-        scored = run_tables.metric_rows(total)
-        self._write_csv("metrics.csv", run_tables.metric_columns(scored), scored)
-        self._write_csv("versions.csv", run_tables.VERSION_COLUMNS, run_tables.version_rows(total))
-        self._write_csv("devices.csv", run_tables.DEVICE_COLUMNS, run_tables.device_rows(total))
-        if rounds:
-            self._write_csv("rounds.csv", round_metrics.COLUMNS, rounds)
-
-    def _events(self, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
-        return trace.read(self.trace, torn) if self.trace.exists() else iter(())
-
-    def _write_json(self, name: str, table: Mapping[str, Any]) -> None:
-        self._write(name, json.dumps(table, indent=2) + "\n")
-
-    def _write_csv(self, name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        self._write(name, text.getvalue())
+    def _write_json(self, name: str, value: msgspec.Struct) -> None:
+        self._write(name, json_text(value) + "\n")
 
     def _write(self, name: str, text: str) -> None:
         draft = self.path / f"{name}.new"
@@ -204,14 +162,6 @@ class RunFolder:
             yield
         except OSError as error:
             self.unwritten[name] = error.strerror or str(error)
-
-
-def _certified(replayed: Replay, devices: Sequence[DeviceSpec], events: Iterator[Event]) -> dict[str, Any]:
-    """The replay certificate; if the recording cannot be read any more, only the reason."""
-    try:
-        return replay_certificate.certify(replayed, [device.name for device in devices], events)
-    except (UserError, TraceError) as error:
-        return {"trace": replayed.trace, "mode": replayed.mode, "problem": str(error)}
 
 
 def _make_new(out: Path, stem: str) -> Path:

@@ -10,13 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from testbed.analysis import run_tables
-from testbed.analysis.totals import Totals
 from testbed.common.errors import UserError
+from testbed.runs.run_results import RunResults
 
 FOLDER = "tensorboard"
 _FLEET = ("joules", "bytes")
-_NO_SCORES = ("time_s", "host_s", "version", *_FLEET)
 _PER_VERSION = ("updates", "weight", "latency_s", "mean_staleness", "max_staleness")
 _FORMAT = "brain.Event:2"
 
@@ -34,34 +32,36 @@ def check() -> None:
     _writers()
 
 
-def write(total: Totals, folder: Path) -> None:
+def write(results: RunResults, folder: Path) -> None:
     """Write the event file of a run, unless the run never began."""
-    if total.header is None:
+    header = results.scanned.total.header
+    if header is None:
         return
     event, summary, record_writer = _writers()
-    started = datetime.fromisoformat(total.header.started).timestamp()
+    started = datetime.fromisoformat(header.started).timestamp()
     folder.mkdir(exist_ok=True)
     with (folder / f"events.out.tfevents.{started:.0f}.edgebed").open("wb") as file:
         writer = record_writer(file)
         writer.write(event(wall_time=started, file_version=_FORMAT).SerializeToString())
-        for point in points(total):
+        for point in points(results):
             values = [summary.Value(tag=tag, simple_value=value) for tag, value in point.scalars.items()]
             moment = started + point.host_s
             writer.write(event(wall_time=moment, step=point.version, summary=summary(value=values)).SerializeToString())
 
 
-def points(total: Totals) -> Iterator[Point]:
+def points(results: RunResults) -> Iterator[Point]:
     """The scalars of each version; unknown ones are left out."""
-    made = {row["version"]: row for row in run_tables.version_rows(total)}
-    scored = {row["version"]: row for row in run_tables.metric_rows(total)}
+    made = {row.version: row for row in results.versions}
+    scored = {row.version: row for row in results.metrics}
     for version in sorted(made.keys() | scored.keys()):
-        row, score = made.get(version, {}), scored.get(version, {})  # version 0 is scored, but has no row
-        found = {f"versions/{key}": row.get(key) for key in _PER_VERSION}
-        found |= {f"fleet/{key}": score.get(key) for key in _FLEET}
-        found |= {f"scores/{key}": value for key, value in score.items() if key not in _NO_SCORES}
-        moment: float = (row or score)["time_s"]
+        row, score = made.get(version), scored.get(version)  # version 0 is scored, but has no row
+        found = {f"versions/{key}": getattr(row, key) for key in _PER_VERSION if row is not None}
+        if score is not None:
+            found |= {f"fleet/{key}": getattr(score, key) for key in _FLEET}
+            found |= {f"scores/{key}": value for key, value in score.scores.items()}
+        moment = next(each.time_s for each in (row, score) if each is not None)
         scalars = {tag: float(value) for tag, value in found.items() if value is not None}
-        yield Point(version, moment * total.dilation, scalars)
+        yield Point(version, moment * results.summary.dilation, scalars)
 
 
 def _writers() -> tuple[Any, Any, Any]:

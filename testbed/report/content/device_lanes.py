@@ -7,15 +7,15 @@ never fill most of a column: drops are kept separately.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from testbed.analysis.timeline import STATES, Span, Timeline
+from testbed.analysis.timeline import STATES, Span
 from testbed.history import trace
-from testbed.history.trace import Event
+from testbed.history.event_pass import Handlers
 
 IDLE = "idle"
 LANE_STATES = (IDLE, *STATES)
@@ -47,37 +47,37 @@ class Lanes:
 
 
 class TimelineBuilder:
-    """Collects the spans of all devices while the events of a trace pass; in arrays, for millions of spans."""
+    """Collects the spans of all devices while the events of a trace pass; in arrays, for millions of spans.
+
+    It is a checker, and ``add`` takes the spans of a :class:`testbed.analysis.timeline.Timeline`.
+    """
 
     def __init__(self) -> None:
-        self._timeline = Timeline()
         self._devices: dict[str, int] = {}
         """Device → its index in the arrays."""
         self._who, self._states, self._starts, self._ends = array("l"), array("l"), array("d"), array("d")
         self._lost: list[tuple[str, float]] = []
         self._scripted: list[trace.Scripted] = []
 
-    def watch(self, events: Iterable[Event]) -> Iterator[Event]:
-        for event in events:
-            for span in self._timeline.take(event):
-                self._note(span)
-            if isinstance(event, trace.TransferEvent):
-                if event.dropped:  # not by spans: a transfer with an absence has several
-                    self._lost.append((event.device, event.sent + event.obtained))
-            elif isinstance(event, trace.Scripted):
-                self._scripted.append(event)
-            yield event
+    def handlers(self) -> Handlers:
+        return {
+            trace.Downloaded: self._transferred,
+            trace.Uploaded: self._transferred,
+            trace.Scripted: self._scripted.append,
+        }
 
-    def _note(self, span: Span) -> None:
+    def _transferred(self, event: trace.TransferEvent) -> None:
+        if event.dropped:  # not by spans: a transfer with an absence has several
+            self._lost.append((event.device, event.sent + event.obtained))
+
+    def add(self, span: Span) -> None:
         self._who.append(self._devices.setdefault(span.device, len(self._devices)))
         self._states.append(_NUMBERS[span.state])
         self._starts.append(span.start)
         self._ends.append(span.end)
 
     def lanes(self, devices: Sequence[str], seconds: float, columns: int = COLUMNS) -> Lanes:
-        """The lanes of ``devices`` in a run of ``seconds``, after all events have passed."""
-        for span in self._timeline.end(seconds):
-            self._note(span)
+        """The lanes of ``devices`` in a run of ``seconds``, after all events and spans have passed."""
         lane_of = {device: lane for lane, device in enumerate(devices)}
         filled = self._filled(lane_of, seconds, columns)
         filled[0] = 1.0 - filled.sum(axis=0)  # idle is the rest; negative where spans overlap

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from testbed.history import trace
-from testbed.history.trace import Event
+from testbed.history.event_pass import Handlers
 from testbed.wire.ticket_ranges import range_of
 
 NO_ANSWER = "no answer in time"
@@ -41,7 +41,7 @@ class HeadTerm:
 
 
 class Clusters:
-    """Takes the events of a trace in order. Stays empty if the strategy has no clusters."""
+    """A checker that notes clusters and their heads. Stays empty if the strategy has no clusters."""
 
     def __init__(self) -> None:
         self.clusterings: list[Clustering] = []
@@ -60,32 +60,44 @@ class Clusters:
         self._head_ranges: set[int] = set()
         self._cluster_tickets: set[int] = set()
 
-    def take(self, event: Event) -> None:
-        match event:
-            case trace.Clustered():
-                self._end(event.t)
-                self.clusterings.append(
-                    Clustering(t=event.t, version=event.version, clusters=event.clusters, purity=event.purity)
-                )
-            case trace.Grouped():
-                self._head_ranges.add(event.ticket_range)
-                self._appoint(event)
-            case trace.Left():
-                self._gone[event.device] = event.reason
-            case trace.Joined():
-                self._gone.pop(event.device, None)
-            case trace.Dispatched() if event.for_cluster:
-                self._cluster_tickets.add(event.ticket)
-            case trace.Dispatched() if range_of(event.ticket) not in self._head_ranges:
-                self._end(event.t)  # a job from the aggregator itself: there are no clusters any more
-            case trace.Arrived() if range_of(event.ticket) not in self._head_ranges:
-                (self.by_heads if event.ticket in self._cluster_tickets else self.by_devices)[event.device] += 1
-            case trace.Merged():
-                self.merged += len(event.tickets)
-            case _:
-                pass
+    def handlers(self) -> Handlers:
+        return {
+            trace.Clustered: self._clustered,
+            trace.Grouped: self._appoint,
+            trace.Left: self._left,
+            trace.Joined: self._joined,
+            trace.Dispatched: self._dispatched,
+            trace.Arrived: self._arrived,
+            trace.Merged: self._merge,
+        }
+
+    def _clustered(self, event: trace.Clustered) -> None:
+        self._end(event.t)
+        self.clusterings.append(
+            Clustering(t=event.t, version=event.version, clusters=event.clusters, purity=event.purity)
+        )
+
+    def _left(self, event: trace.Left) -> None:
+        self._gone[event.device] = event.reason
+
+    def _joined(self, event: trace.Joined) -> None:
+        self._gone.pop(event.device, None)
+
+    def _dispatched(self, event: trace.Dispatched) -> None:
+        if event.for_cluster:
+            self._cluster_tickets.add(event.ticket)
+        elif self._now and range_of(event.ticket) not in self._head_ranges:
+            self._end(event.t)  # a job from the aggregator itself: there are no clusters any more
+
+    def _arrived(self, event: trace.Arrived) -> None:
+        if range_of(event.ticket) not in self._head_ranges:
+            (self.by_heads if event.ticket in self._cluster_tickets else self.by_devices)[event.device] += 1
+
+    def _merge(self, event: trace.Merged) -> None:
+        self.merged += len(event.tickets)
 
     def _appoint(self, event: trace.Grouped) -> None:
+        self._head_ranges.add(event.ticket_range)
         before = self._now.get(event.cluster)
         if before is not None and before.head == event.head:
             return  # only its members have changed

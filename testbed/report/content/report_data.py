@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from aggregator.strategies import STRATEGIES
-from testbed.analysis import metrics, round_metrics, run_tables, trace_reading
+from testbed.analysis import run_tables
 from testbed.analysis.totals import Totals
 from testbed.common import plugins
 from testbed.common.errors import UserError
 from testbed.history import trace
-from testbed.history.trace import Event
+from testbed.history.event_pass import Checker
+from testbed.host.rapl import HostEnergy
 from testbed.report.content.device_lanes import Lanes, TimelineBuilder
 from testbed.report.content.head_terms import Clusters
-from testbed.runs import run_files
-from testbed.runs.run_files import RunFiles
-from testbed.trace_tools.trace_text import torn_note
+from testbed.runs.results.certificate import Certificate
+from testbed.runs.results.replay_result import ReplayCertificate
+from testbed.runs.results.run_meta import Meta
+from testbed.runs.results.summary import Summary
+from testbed.runs.results.table_rows import DeviceRow, MetricRow, VersionRow
+from testbed.runs.stored_run import StoredRun
 
+T = TypeVar("T")
 _MOST_NAMED = 8
 OWN_STRATEGY = "a strategy of the user's own"
 
@@ -34,20 +39,24 @@ class RunData:
     description: str
     """What the strategy does, in a sentence."""
     paper: str
-    summary: dict[str, Any]
-    """As in summary.json, with the rounds, without the certificates."""
-    scores: list[dict[str, Any]]
-    """Rows of metrics.csv."""
-    versions: list[dict[str, Any]]
-    """Rows of versions.csv."""
-    devices: list[dict[str, Any]]
-    """Rows of devices.csv."""
+    summary: Summary
+    """By the trace alone: without the certificates."""
+    scores: list[MetricRow]
+    versions: list[VersionRow]
+    devices: list[DeviceRow]
     wasted: dict[str, dict[str, float]]
     """Device with a power model → fate of tickets → joules."""
     lanes: Lanes
     clusters: Clusters
     """Empty if the strategy makes no clusters."""
-    files: RunFiles
+    certificate: Certificate | None
+    replay: ReplayCertificate | None
+    meta: Meta | None
+    host_energy: HostEnergy | None
+    profile: str
+    """The profile as text; empty if there is none."""
+    task: str
+    """The task in one line; empty if there is no profile."""
     missing: list[str]
     """Sentences about what is missing in this trace."""
     notes: list[str]
@@ -89,32 +98,34 @@ class RunData:
         return list(dict.fromkeys(filter(None, every)))
 
 
-def gather(place: Path) -> RunData:
-    """Read a run by its folder or trace. Raises UserError if it cannot be read."""
-    path = trace_reading.file_of(place)
-    missing: list[str] = []
-    timeline, clusters = TimelineBuilder(), Clusters()
-    kept: list[Event] = []
+class ReportCollector:
+    """What a report needs of the events of a trace, besides the totals: collected in the pass that counts these."""
 
-    def watch(events: Iterable[Event]) -> Iterator[Event]:
-        for event in timeline.watch(events):
-            clusters.take(event)
-            if isinstance(event, trace.Joined | trace.Round):
-                kept.append(event)
-            yield event
+    def __init__(self) -> None:
+        self.timeline, self.clusters = TimelineBuilder(), Clusters()
+        self.checkers: tuple[Checker, ...] = (self.timeline, self.clusters)
+        self.listeners = (self.timeline.add,)
 
-    header, total = trace_reading.read_totals(path, lambda line: missing.append(torn_note(path, line)), watch)
-    missing += _unfinished(total)
-    notes: list[str] = []
-    found = run_files.read(path, notes.append)
+
+def gather(run: StoredRun, collected: ReportCollector | None = None) -> RunData:
+    """The data of a report. Raises UserError if the run cannot be read.
+
+    ``collected``: the events of the trace have passed already, and ``run`` knows its totals.
+    """
+    if collected is None:
+        collected = ReportCollector()
+        run.scan(*collected.checkers, listeners=collected.listeners)
+    total, header, notes = run.totals, run.header, list[str]()
     description, paper = _description(header.strategy)
+    stored = _readable(lambda: run.stored_summary, notes)
+    profile = _readable(lambda: run.profile_table, notes)
     return RunData(
-        path=path,
+        path=run.trace,
         header=header,
         total=total,
         description=description,
         paper=paper,
-        summary=metrics.summary(total, found.target) | {"rounds": _rounds(path, kept)},
+        summary=run.computed_summary,
         scores=run_tables.metric_rows(total),
         versions=run_tables.version_rows(total),
         devices=run_tables.device_rows(total),
@@ -123,19 +134,44 @@ def gather(place: Path) -> RunData:
             for name, device in total.energy.devices.items()
             if device.watts is not None
         },
-        lanes=timeline.lanes(list(total.devices), total.seconds),
-        clusters=clusters,
-        files=found,
-        missing=missing,
+        lanes=collected.timeline.lanes(list(total.devices), total.seconds),
+        clusters=collected.clusters,
+        certificate=_readable(lambda: run.certificate, notes),
+        replay=_readable(lambda: run.replay_certificate, notes),
+        meta=_readable(lambda: run.meta, notes),
+        host_energy=stored.host_energy if stored is not None else None,
+        profile=_readable(lambda: run.profile_text, []) or "",
+        task=_task(profile or {}),
+        missing=[*filter(None, [run.torn_note()]), *_unfinished(total)],
         notes=notes,
     )
 
 
-def _rounds(path: Path, events: Iterable[Event]) -> dict[str, Any] | None:
+def _readable(read: Callable[[], T | None], notes: list[str]) -> T | None:
+    """What ``read`` returns; None if its file cannot be read, which is added to ``notes``."""
     try:
-        return round_metrics.summary(round_metrics.rows(events))
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{path}: its rounds are inconsistent ({error}); choose another run") from None
+        return read()
+    except UserError as error:
+        notes.append(f"A file is left out: {error}.")
+        return None
+
+
+def _task(profile: Mapping[str, object]) -> str:
+    named = profile.get("task", "")
+    return _in_words(named) if isinstance(named, str | dict) else ""
+
+
+def _in_words(named: str | Mapping[str, object]) -> str:
+    """A name with its parameters in parentheses; a parameter may itself be a name with parameters (the split)."""
+    if isinstance(named, str):
+        return named
+    name = named.get("name", "")
+    listed = ", ".join(
+        f"{key} {_in_words(value) if isinstance(value, dict) and 'name' in value else value}"
+        for key, value in named.items()
+        if key != "name"
+    )
+    return f"{name} ({listed})" if listed else str(name)
 
 
 def _unfinished(total: Totals) -> Iterator[str]:

@@ -9,7 +9,8 @@ from testbed.analysis import energy
 from testbed.history.trace import Header
 from testbed.report.content.report_data import RunData
 from testbed.report.content.wording import UNKNOWN, joules, number, plural, seconds, share, size
-from testbed.runs.run_files import Replayed
+from testbed.runs.results.replay_result import ReplayCertificate
+from testbed.runs.results.summary import RoundSums, Summary
 
 NO_POWER_MODEL = "no power model"
 
@@ -46,20 +47,20 @@ class Column(NamedTuple):
 def facts(run: RunData) -> list[tuple[str, str]]:
     """What was run."""
     header, summary = run.header, run.summary
-    dilated = f", {seconds(summary['host_seconds'])} on the host (dilation {number(run.total.dilation)})"
+    dilated = f", {seconds(summary.host_seconds)} on the host (dilation {number(run.total.dilation)})"
     parameters = ", ".join(f"{key} {value}" for key, value in header.parameters.items())
     rows = [
         ("strategy", f"{header.strategy} ({parameters})" if parameters else header.strategy),
         ("what it does", run.description),
         ("paper", run.paper),
-        ("task", run.files.task or "unknown: there is no profile.toml beside the trace"),
+        ("task", run.task or "unknown: there is no profile.toml beside the trace"),
         ("seed", _seeds(header)),
-        ("devices", number(summary["devices"])),
-        ("time", f"{seconds(summary['seconds'])} emulated{dilated}"),
+        ("devices", number(summary.devices)),
+        ("time", f"{seconds(summary.seconds)} emulated{dilated}"),
         ("began", f"{header.started[:19].replace('T', ' ')} UTC on {header.host}"),
         ("resumed", _resumed(run)),
-        ("restarted devices", number(summary["restarts"]) if summary["restarts"] else ""),
-        ("stopped", summary["stopped"] if run.total.stopped else "the trace has no end"),
+        ("restarted devices", number(summary.restarts) if summary.restarts else ""),
+        ("stopped", summary.stopped if run.total.stopped else "the trace has no end"),
         ("energy of the host", _host_energy(run)),
     ]
     return [(name, text) for name, text in rows if text]
@@ -78,7 +79,7 @@ def _seeds(header: Header) -> str:
 
 
 def _host_energy(run: RunData) -> str:
-    found = run.files.host_energy
+    found = run.host_energy
     return "" if found is None else f"{joules(sum(found.joules.values()))} in {seconds(found.seconds)}, {found.what}"
 
 
@@ -86,57 +87,58 @@ def key_figures(run: RunData) -> list[KeyFigure]:
     """The key figures."""
     summary = run.summary
     found = [_accuracy(summary)]
-    found.append(KeyFigure("versions", number(summary["versions"]), f"in {seconds(summary['seconds'])}"))
+    found.append(KeyFigure("versions", number(summary.versions), f"in {seconds(summary.seconds)}"))
     fates = ("rejected", "lost", "superseded", "delivered", "in_flight")
-    others = ", ".join(f"{number(summary[fate])} {fate.replace('_', ' ')}" for fate in fates if summary[fate])
-    dispatched = f"of {number(summary['dispatched'])} dispatched"
+    counts = {fate: getattr(summary, fate) for fate in fates}
+    others = ", ".join(f"{number(count)} {fate.replace('_', ' ')}" for fate, count in counts.items() if count)
+    dispatched = f"of {number(summary.dispatched)} dispatched"
     found.append(
-        KeyFigure("updates applied", number(summary["applied"]), f"{dispatched}; {others}" if others else dispatched)
+        KeyFigure("updates applied", number(summary.applied), f"{dispatched}; {others}" if others else dispatched)
     )
-    if summary["mean_staleness"] is not None:
-        most = f"{summary['max_staleness']} at most, in versions"
-        found.append(KeyFigure("mean staleness", number(summary["mean_staleness"]), most))
-    up, down = size(summary["bytes_up"]), size(summary["bytes_down"])
-    found.append(KeyFigure("bytes", size(summary["bytes_up"] + summary["bytes_down"]), f"{up} up, {down} down"))
+    if summary.mean_staleness is not None:
+        most = f"{summary.max_staleness} at most, in versions"
+        found.append(KeyFigure("mean staleness", number(summary.mean_staleness), most))
+    up, down = size(summary.bytes_up), size(summary.bytes_down)
+    found.append(KeyFigure("bytes", size(summary.bytes_up + summary.bytes_down), f"{up} up, {down} down"))
     found += _energy(run)
-    if (fairness := summary["contribution"]) is not None:
-        found.append(KeyFigure("fairness", f"{fairness['jain']:.3f}", f"Jain's index; Gini {fairness['gini']:.3f}"))
-    return found + _rounds(summary["rounds"])
+    if (fairness := summary.contribution) is not None:
+        found.append(KeyFigure("fairness", f"{fairness.jain:.3f}", f"Jain's index; Gini {fairness.gini:.3f}"))
+    return found + _rounds(summary.rounds)
 
 
-def _accuracy(summary: dict[str, Any]) -> KeyFigure:
+def _accuracy(summary: Summary) -> KeyFigure:
     """The accuracy, or the first metric of a task that has no accuracy."""
-    if summary["final_accuracy"] is None:
-        for name, value in summary["scores"].items():
-            span = f"from {value['lowest']:.4g} to {value['highest']:.4g}"
-            return KeyFigure(f"final {name}", f"{value['last']:.4g}", span)
+    if summary.final_accuracy is None:
+        for name, value in summary.scores.items():
+            span = f"from {value.lowest:.4g} to {value.highest:.4g}"
+            return KeyFigure(f"final {name}", f"{value.last:.4g}", span)
         return KeyFigure("final accuracy", UNKNOWN, "no version was scored")
-    return KeyFigure("final accuracy", f"{summary['final_accuracy']:.3f}", f"best {summary['best_accuracy']:.3f}")
+    return KeyFigure("final accuracy", f"{summary.final_accuracy:.3f}", f"best {summary.best_accuracy:.3f}")
 
 
 def _energy(run: RunData) -> list[KeyFigure]:
-    spent = run.summary["energy"]
+    spent = run.summary.energy
     if spent is None:
         few = len(run.unpowered) < len(run.total.devices)
         more = (
             f"for {plural(len(run.unpowered), 'device')}: no joules of the fleet" if few else "so there are no joules"
         )
         return [KeyFigure("energy", NO_POWER_MODEL, more)]
-    wasted, total = spent["wasted_j"], spent["total_j"]
-    per_update = f"{joules(spent['joules_per_update'])} per applied update"
+    wasted, total = spent.wasted_j, spent.total_j
+    per_update = f"{joules(spent.joules_per_update)} per applied update"
     return [
-        KeyFigure("energy (proxy)", joules(total), per_update if spent["joules_per_update"] is not None else ""),
+        KeyFigure("energy (proxy)", joules(total), per_update if spent.joules_per_update is not None else ""),
         KeyFigure("wasted energy (proxy)", joules(wasted), f"{share(wasted / total)} of all" if total else ""),
     ]
 
 
-def _rounds(found: dict[str, Any] | None) -> list[KeyFigure]:
+def _rounds(found: RoundSums | None) -> list[KeyFigure]:
     """The measures of Forootani and Iervolino; none if the strategy has no rounds."""
     if found is None:
         return []
-    proxy = found["energy_proxy_j"]
+    proxy = found.energy_proxy_j
     return [
-        KeyFigure("rounds", number(found["count"]), f"Σ(max − min) {seconds(found['cumulative_delay_s'])}"),
+        KeyFigure("rounds", number(found.count), f"Σ(max − min) {seconds(found.cumulative_delay_s)}"),
         KeyFigure("E_proxy", NO_POWER_MODEL if proxy is None else joules(proxy), "Σ P·τ of the rounds"),
     ]
 
@@ -146,17 +148,17 @@ def levels(run: RunData) -> list[tuple[str, str, str, str]]:
     return [
         (
             level,
-            seconds(row["seconds"]),
-            NO_POWER_MODEL if row["joules"] is None else joules(row["joules"]),
-            size(row["bytes"]),
+            seconds(row.seconds),
+            NO_POWER_MODEL if row.joules is None else joules(row.joules),
+            size(row.bytes),
         )
-        for level, row in run.summary["to_accuracy"].items()
+        for level, row in run.summary.to_accuracy.items()
     ]
 
 
 def replay(run: RunData) -> str:
     """How exactly a replay repeated the recorded run; empty if the run is no replay."""
-    found = run.files.replayed
+    found = run.replay
     if found is None:
         missing = "there is no readable replay.json beside the trace that says how exact it was"
         return f"This run was a replay ({run.header.replay}); {missing}." if run.header.replay else ""
@@ -164,11 +166,11 @@ def replay(run: RunData) -> str:
     return f"{found.mode} replay of {found.trace}: {text}."
 
 
-def _compared(found: Replayed) -> Iterator[str]:
+def _compared(found: ReplayCertificate) -> Iterator[str]:
     if found.arrivals_in_order is None:
         yield "no arrivals to compare"
     else:
-        arrivals = plural(found.arrivals_common, "arrival")
+        arrivals = plural(found.arrivals_common or 0, "arrival")
         yield f"{100 * found.arrivals_in_order:.1f} % of {arrivals} in the recorded order"
     for same, kept, changed in (
         (found.same_staleness, "the same sequence of staleness", "another sequence of staleness"),
@@ -182,16 +184,16 @@ def _compared(found: Replayed) -> Iterator[str]:
         yield f"{differ} of {plural(found.transfers_common, 'transfer')} arrived in one run and were lost in the other"
     model = {True: "the same final model, bit by bit", False: "another final model", None: "no final model to compare"}
     yield model[found.same_model]
-    yield f"{plural(found.beyond_the_recording, 'delay')} beyond the recording ({found.end})"
+    yield f"{plural(found.beyond_the_recording or 0, 'delay')} beyond the recording ({found.end or 'unknown'})"
 
 
 def replay_rows(run: RunData) -> list[tuple[str, str, str, str, str]]:
     """Errors of a replay: kind of delay, count, p50, p99 and maximum."""
-    if run.files.replayed is None:
+    if run.replay is None:
         return []
     return [
         (kind, number(found.count), _ms(found.p50_s), _ms(found.p99_s), _ms(found.max_s))
-        for kind, found in run.files.replayed.delays.items()
+        for kind, found in run.replay.delays.items()
         if found is not None
     ]
 
@@ -225,11 +227,11 @@ _REST: dict[str, tuple[str, Callable[[Any], str]]] = {
 
 def device_columns(run: RunData) -> list[Column]:
     """The columns of the table of devices; columns without any value are left out."""
-    columns = [Column("device", [TableCell(row["device"], row["device"]) for row in run.devices], is_text=True)]
+    columns = [Column("device", [TableCell(row.device, row.device) for row in run.devices], is_text=True)]
     shown: dict[str, tuple[str, Callable[[Any], str]]] = {name: (name, number) for name in _COUNTS}
     shown |= {name: (title, seconds) for name, title in _TIMES.items()}
     for name, (title, text) in (shown | _REST).items():
-        values = [row[name] for row in run.devices]
+        values = [getattr(row, name) for row in run.devices]
         if any(values):
             cells = [TableCell(text(value), "" if value is None else f"{value:.6g}") for value in values]
             columns.append(Column("missed deadlines" if name == "missed" else title, cells))

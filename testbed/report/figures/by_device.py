@@ -28,12 +28,12 @@ _FATES = {"superseded": VERMILLION, "rejected": BLUE, "lost": PURPLE, energy.UNF
 
 def spent(run: RunData) -> Iterator[ReportFigure]:
     """Energy by phase and wasted energy, for devices with a power model."""
-    rows = [row for row in run.devices if row["energy_j"] is not None]
+    rows = [row for row in run.devices if row.energy_j is not None]
     if not rows:
         return
-    names = [row["device"] for row in rows]
+    names = [row.device for row in rows]
     figure, axes = by_device(names, "joules (proxy)")
-    parts = {phase: [row[f"{phase}_j"] for row in rows] for phase in energy.PHASES}
+    parts = {phase: [getattr(row, f"{phase}_j") for row in rows] for phase in energy.PHASES}
     stacked(axes, parts, _PHASES)
     sums = {phase: sum(values) for phase, values in parts.items()}
     first = max(sums, key=lambda phase: sums[phase])
@@ -57,18 +57,18 @@ def spent(run: RunData) -> Iterator[ReportFigure]:
 
 
 def contribution(run: RunData) -> Iterator[ReportFigure]:
-    fairness = run.summary["contribution"]
+    fairness = run.summary.contribution
     if fairness is None:
         return
-    names = [row["device"] for row in run.devices]
-    shares = [row["contribution"] for row in run.devices]
+    names = [row.device for row in run.devices]
+    shares = [row.contribution for row in run.devices]
     figure, axes = by_device(names, "share of the weight of all updates")
     bars(axes, [0.0] * len(shares), shares, BLUE, "")
     axes.axvline(1 / len(shares), color=INK, linewidth=0.8, linestyle=(0, (3, 2)))
     axes.set_xlim(0, max(shares) * 1.05)
     most = max(range(len(shares)), key=shares.__getitem__)
     gist = (
-        f"Jain {fairness['jain']:.3f} (1: all are equal), Gini {fairness['gini']:.3f} (0: all are equal);"
+        f"Jain {fairness.jain:.3f} (1: all are equal), Gini {fairness.gini:.3f} (0: all are equal);"
         f" most by {names[most]}, {share(shares[most])}. Dashed: an equal share."
     )
     yield ReportFigure(name="contribution", title="Contribution by device", gist=gist, figure=figure)

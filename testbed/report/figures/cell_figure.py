@@ -21,12 +21,12 @@ _FIGURES = (
 
 def rounds(run: RunData) -> Iterator[ReportFigure]:
     """One figure for each measure; none if the strategy plans no rounds."""
-    rows = [row for row in run.versions if row["time_usage"] is not None]
+    rows = [row for row in run.versions if row.time_usage is not None]
     if not rows:
         return
-    last = rows[-1]["version"]
+    last = rows[-1].version
     for name, column, title, label, colour, unit in _FIGURES:
-        points = [(float(row["version"]), float(row[column])) for row in rows if row[column] is not None]
+        points = [(float(row.version), float(getattr(row, column))) for row in rows if getattr(row, column) is not None]
         if not points:
             continue
         figure, axes = axes_of()
@@ -45,7 +45,7 @@ def rounds(run: RunData) -> Iterator[ReportFigure]:
 
 
 def _usage(run: RunData, last: int) -> ReportFigure:
-    points = [(row["version"], row["time_usage"]) for row in run.versions if row["time_usage"] is not None]
+    points = [(row.version, row.time_usage) for row in run.versions if row.time_usage is not None]
     figure, axes = axes_of()
     axes.set(xlabel="round", ylabel="seconds so far ÷ T_max", xlim=(0, last))
     axes.grid(visible=True)

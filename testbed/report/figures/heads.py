@@ -27,7 +27,7 @@ def heads(run: RunData) -> Iterator[ReportFigure]:
     found = run.clusters
     if not found.clusterings:
         return
-    names = [row["device"] for row in run.devices]
+    names = [row.device for row in run.devices]
     rows = {name: row for row, name in enumerate(names)}
     figure, axes = by_device(names, "emulated seconds")
     for name, row in rows.items():
@@ -72,7 +72,7 @@ def at_aggregator(run: RunData) -> Iterator[ReportFigure]:
     found = run.clusters
     if not found.clusterings:
         return
-    names = [row["device"] for row in run.devices]
+    names = [row.device for row in run.devices]
     figure, axes = by_device(names, "updates at the aggregator")
     parts = {"as a head": found.by_heads, "of its own": found.by_devices}
     shown = {what: [float(counts[name]) for name in names] for what, counts in parts.items()}

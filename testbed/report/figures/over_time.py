@@ -40,7 +40,7 @@ BAND = "Line: median; band: from the 10th to the 90th percentile."
 def learning(run: RunData) -> Iterator[ReportFigure]:
     """One figure for each metric."""
     for place, metric in enumerate(run.metrics):
-        points = [(row["time_s"], row[metric]) for row in run.scores if metric in row]
+        points = [(row.time_s, row.scores[metric]) for row in run.scores if metric in row.scores]
         figure, axes = over_time(seconds=run.total.seconds, label=metric)
         moments, values = zip(*points, strict=True)
         marker = "o" if len(points) <= _MOST_MARKED else ""
@@ -66,7 +66,7 @@ def staleness(run: RunData) -> Iterator[ReportFigure]:
     top = max(1.0, axes.get_ylim()[1])
     axes.set_ylim(-0.03 * top, top)  # keeps a line at 0 (synchronous strategies) off the axis
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    mean, most = run.summary["mean_staleness"], run.summary["max_staleness"]
+    mean, most = run.summary.mean_staleness, max(value for _, value in points)
     gist = f"Of {plural(len(points), 'applied update')}: {number(mean)} on average, {most} at most. {BAND}"
     yield ReportFigure(name="staleness", title="Staleness over time", gist=gist, figure=figure)
 
@@ -108,7 +108,7 @@ def versions(run: RunData) -> Iterator[ReportFigure]:
         ("updates-per-version", "new_updates", "New updates per version", "K_t (updates)", SKY),
         ("latency", "latency_s", "Latency of versions", "seconds since the version before", GREEN),
     ):
-        points = [(row["time_s"], row[column]) for row in run.versions]
+        points = [(row.time_s, getattr(row, column)) for row in run.versions]
         figure, axes = over_time(seconds=run.total.seconds, label=label)
         banded(axes, points, run.total.seconds, colour)
         axes.set_ylim(bottom=0)

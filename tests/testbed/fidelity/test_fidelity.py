@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from testbed.common.stats import quantile
 from testbed.emulation.faults import timetable
-from testbed.fidelity import Invariant, certify
+from testbed.fidelity.certify import certify
 from testbed.fidelity.compute_checks import quantile_with_zeros
 from testbed.history import trace
 from testbed.history.trace import Event, Miss, Use
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Direction, ScriptedEvent
+from testbed.runs.results.certificate import Invariant
 from tests.testbed.examples import EVENTS
 from tests.testbed.fidelity.test_evidence import (
     DOWN,

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from testbed.analysis import metrics
 from testbed.analysis.totals import totals
-from testbed.fidelity import Certificate, Invariant, Verdict
+from testbed.runs.results.certificate import Certificate, Invariant, Verdict
 from testbed.runs import summary_text
 
 

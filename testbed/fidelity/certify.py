@@ -7,45 +7,25 @@ assumed. ADR 7 explains how each invariant is judged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from testbed.fidelity.compute_checks import canary, step_time, stolen
 from testbed.fidelity.evidence import gather
 from testbed.fidelity.link_checks import causality, link_delay, link_rate, loss
+from testbed.fidelity.measurements import Evidence
 from testbed.fidelity.run_checks import admission, aggregator, conservation
-from testbed.fidelity.verdict import SEVERITY, Invariant, Verdict
+from testbed.fidelity.verdict import SEVERITY
 from testbed.history.trace import Event
 from testbed.profile.fleet import DeviceSpec
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
-    verdict: Verdict
-    dilation: float
-    invariants: tuple[Invariant, ...]
-
-    def of(self, verdict: Verdict) -> list[Invariant]:
-        return [line for line in self.invariants if line.verdict is verdict]
-
-    def as_table(self) -> dict[str, Any]:
-        rows = [
-            {
-                "name": line.name,
-                "verdict": line.verdict.value,
-                "found": line.found,
-                "limits": line.limits,
-                "worst": line.worst,
-                "figures": line.figures,
-            }
-            for line in self.invariants
-        ]
-        return {"verdict": self.verdict.value, "dilation": self.dilation, "invariants": rows}
+from testbed.runs.results.certificate import Certificate, Verdict
 
 
 def certify(events: Iterable[Event], devices: Sequence[DeviceSpec]) -> Certificate:
     """Judge a run by its trace and by the devices that its profile describes."""
-    evidence = gather(events)
+    return judged(gather(events), devices)
+
+
+def judged(evidence: Evidence, devices: Sequence[DeviceSpec]) -> Certificate:
+    """Judge a run by the evidence in its trace and by the devices that its profile describes."""
     specs = {device.name: device for device in devices}
     lines = (
         step_time(evidence),

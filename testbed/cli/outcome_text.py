@@ -1,0 +1,55 @@
+"""What ``run`` and ``resume`` print when a run has ended."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from testbed.common.console import say
+from testbed.common.json_text import json_text
+from testbed.execution.outcome import Outcome
+from testbed.runs import summary_text
+
+
+def show(outcome: Outcome, console: Console, *, quiet: bool, as_json: bool) -> int:
+    """Print the results of a run and what went wrong. Returns the exit code."""
+    if outcome.failure is not None:
+        _error(f"{outcome.failure}; what was recorded is kept")
+    if outcome.unwritten:
+        _error(unwritten_text(outcome.folder, outcome.unwritten))
+    for warning in outcome.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    _show_summary(outcome, console, quiet=quiet, as_json=as_json)
+    if not quiet and outcome.resumable:
+        say(console, f"to continue: run_testbed.py resume {outcome.folder}")
+    if not quiet and outcome.report is not None:
+        say(console, f"report: {outcome.report}")
+    if outcome.departure is not None and outcome.summary is not None and outcome.is_complete:
+        _error(f"the replay {outcome.departure} ({outcome.summary.stopped})")
+    return outcome.exit_code
+
+
+def _show_summary(outcome: Outcome, console: Console, *, quiet: bool, as_json: bool) -> None:
+    if outcome.summary is None:
+        return
+    if as_json:
+        table = msgspec.to_builtins(outcome.summary) | {"run_folder": str(outcome.folder)}
+        print(json_text(table))
+    elif quiet:
+        print(outcome.folder)
+    else:
+        summary_text.show(console, outcome.summary, outcome.folder)
+
+
+def unwritten_text(folder: Path, unwritten: dict[str, str]) -> str:
+    """Return which files of the results are missing, and why."""
+    why = " and ".join(sorted(set(unwritten.values())))
+    remedy = f"free disk space; the trace is kept, and run_testbed.py report {folder} writes a page from it"
+    return f"{folder}: {', '.join(unwritten)} cannot be written: {why}; {remedy}"
+
+
+def _error(text: str) -> None:
+    print(f"error: {text}", file=sys.stderr)

@@ -1,0 +1,214 @@
+"""One run of an experiment, from its core plan to its results: what the commands ``run`` and ``resume`` share."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from aggregator.process.checkpoint import Saved
+from testbed.common.console import say
+from testbed.common.errors import RunFailed, UserError
+from testbed.execution import live_progress, report_writing
+from testbed.execution.outcome import Outcome
+from testbed.history import packing
+from testbed.history.trace import TraceError
+from testbed.host import cores, memory_check
+from testbed.host.cores import CorePlan
+from testbed.host.rapl import HostEnergy
+from testbed.host.survey import Survey
+from testbed.learning import setup
+from testbed.learning.data import progress_bar
+from testbed.loading import script_check
+from testbed.planning import plan_text, planner
+from testbed.planning.planner import Plan
+from testbed.processes import forkserver
+from testbed.processes.launcher import Launcher
+from testbed.profile import fleet
+from testbed.profile.schema import Experiment
+from testbed.replay import replay_certificate
+from testbed.report.content.report_data import ReportCollector
+from testbed.runs import resuming, run_results, tensorboard
+from testbed.runs.results.replay_result import ReplayCertificate
+from testbed.runs.run_folder import RunFolder
+from testbed.runs.run_results import RunResults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """One run of an experiment, from its beginning or from a checkpoint."""
+
+    experiment: Experiment
+    source: Path | None
+    """The profile that the user named; own strategies and tasks may be beside it. None if it is not a file."""
+    open_folder: Callable[[], RunFolder]
+    """Called when the input has been checked."""
+    console: Console
+    """For the live view and for what is said before the run."""
+    quiet: bool = False
+    """Nothing is shown but warnings, on standard error."""
+    no_admission: bool = False
+    report: bool = True
+    """Whether to write report.html."""
+    saved: Saved | None = None
+    """The checkpoint that a resumed run continues from."""
+    dilation_given: bool = False
+    """Whether --dilation was given; without it, a resumed run may take any dilation that fits."""
+    tensorboard: bool = False
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            say(self.console, text)
+
+
+def execute(run: Execution) -> Outcome:
+    """Run the processes and write the results. Raises UserError before the run begins."""
+    experiment, saved = run.experiment, run.saved
+    devices = len(fleet.names(experiment))
+    core_plan = cores.plan(cores.available_cores(), devices)
+    memory_check.check_memory_and_files(devices)
+    with progress_bar.ProgressBar() as progress:
+        setup.check(experiment, progress)
+    if run.tensorboard:
+        tensorboard.check()
+    folder = run.open_folder()
+    run.say(f"{experiment.name}: {experiment.strategy_name} over {devices} devices")
+    if saved is not None:
+        run.say(f"continuing from version {saved.version}, at {saved.at:.1f} s")
+    run.say(f"core plan: {core_plan}")
+    for problem in script_check.too_late(experiment):
+        run.say(f"warning: {problem}")
+    outcome = Outcome(folder=folder.path)
+    try:
+        plan, host_energy = _run_processes(run, core_plan, folder, outcome)
+    except UserError:
+        if saved is None:
+            folder.remove()  # the run did not begin
+        raise
+    if plan is not None or saved is None:  # else interrupted before the run resumed: its results are unchanged
+        _write_results(run, folder, outcome, plan, host_energy)
+    return outcome
+
+
+# ---- processes
+
+
+def _run_processes(
+    run: Execution, core_plan: CorePlan, folder: RunFolder, outcome: Outcome
+) -> tuple[Plan | None, HostEnergy | None]:
+    """Return the admitted plan (None if there is none) and the energy that the host measured."""
+    view = live_progress.view(run.console, Console(stderr=True), quiet=run.quiet)
+    resume_at = None if run.saved is None else run.saved.at
+    plan = None
+    with forkserver.private_folder() as private:
+        launcher = Launcher(run.experiment, core_plan, folder.path, private, view, resume_at=resume_at)
+        try:
+            with launcher:
+                survey = launcher.survey()
+                if survey is not None:
+                    plan = _admit(run, survey, core_plan)
+                    folder.write_profile(replace(run.experiment, dilation=plan.dilation))
+                    run.say(plan_text.demand(plan))
+                    pids = launcher.start(plan)
+                    folder.write_meta(run.experiment, core_plan, plan, pids, run.source)
+                    if run.saved is not None:
+                        folder.forget_results()
+                    launcher.wait()
+        except RunFailed as failure:
+            outcome.failure = str(failure)
+        finally:
+            view.close()
+    outcome.signal = launcher.interrupted_by
+    return plan, launcher.host_energy
+
+
+def _admit(run: Execution, survey: Survey, core_plan: CorePlan) -> Plan:
+    """Return the plan of the run. Raises HostTooSmall if this host is too small for it."""
+    plan = planner.settled(run.experiment, survey, core_plan)
+    if run.saved is not None and not plan.fits and not run.dilation_given and not run.no_admission:
+        # emulated time is the same at any dilation, so a run that was admitted once can continue at another
+        plan = planner.settled(replace(run.experiment, dilation="auto"), survey, core_plan)
+    if not plan.fits and not run.no_admission:
+        raise planner.refusal(plan)
+    return plan
+
+
+# ---- results
+
+
+def _write_results(
+    run: Execution, folder: RunFolder, outcome: Outcome, plan: Plan | None, host_energy: HostEnergy | None
+) -> None:
+    """Read the trace once, and write results and report; pack the trace if the profile says so."""
+    experiment = run.experiment
+    try:
+        results, collected = _compute(run, folder, plan, host_energy)
+    except TraceError as error:
+        outcome.failure = f"the trace cannot be read, so there are no results: {error}"
+        return
+    folder.write_results(results, tensorboard=run.tensorboard)
+    outcome.summary, outcome.unwritten = results.summary, folder.unwritten
+    # before packing: it reads the plain trace
+    outcome.resumable = outcome.exit_code != 0 and resuming.is_possible(folder.path, experiment)
+    if experiment.compress:
+        _pack(run, folder.trace, outcome)  # also if the run failed
+    if run.report:
+        report_writing.after_run(folder.path, outcome, results.scanned, collected, run.console, quiet=run.quiet)
+    replay = results.summary.replay
+    if replay is not None and experiment.replay.mode == "strict":
+        outcome.departure = _departure(replay)
+
+
+def _departure(replay: ReplayCertificate) -> str | None:
+    """Return how a strict replay differs from the recorded run, or why that is unknown; None if it does not."""
+    if replay.problem is not None:
+        return f"is not certified: {replay.problem}"
+    found = replay_certificate.departure(replay)
+    return None if found is None else f"differs from the recorded run in: {found}"
+
+
+def _compute(
+    run: Execution, folder: RunFolder, plan: Plan | None, host_energy: HostEnergy | None
+) -> tuple[RunResults, ReportCollector | None]:
+    """Return the results, and what the report needs (None: it must read the trace itself)."""
+
+    def compute(collected: ReportCollector | None) -> RunResults:
+        return run_results.compute(
+            folder.trace,
+            plan.devices if plan is not None else (),
+            run.experiment.replay,
+            target=run.experiment.stop.target_accuracy,
+            host_energy=host_energy,
+            checkers=() if collected is None else collected.checkers,
+            listeners=() if collected is None else collected.listeners,
+        )
+
+    collected = ReportCollector() if run.report else None
+    try:
+        return compute(collected), collected
+    except TraceError:
+        raise
+    except Exception:
+        if collected is None:
+            raise
+        # hours of computing must not end in a failure to collect what a page shows
+        report_writing.keep_log(traceback.format_exc(), folder.path)
+        return compute(None), None
+
+
+def _pack(run: Execution, path: Path, outcome: Outcome) -> None:
+    """Pack the trace. Whatever goes wrong, the results and the trace are kept."""
+    if not path.exists():  # the run failed before its first event
+        return
+    try:
+        with live_progress.progress(run.console, f"packing {path.name}", quiet=run.quiet) as show:
+            packing.pack(path, show)
+    except OSError as error:
+        outcome.warnings.append(f"{path}: cannot be packed: {error.strerror}; the uncompressed trace is kept")
+    except KeyboardInterrupt:
+        outcome.warnings.append(f"{path}: packing was interrupted; the uncompressed trace is kept")
+        outcome.signal = outcome.signal or signal.SIGINT

@@ -1,0 +1,74 @@
+"""Reading and writing of result files: structs as JSON, rows as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from testbed.common.errors import UnreadableFile
+from testbed.runs.results.columns import Row, as_cells, column_names, from_cells
+from testbed.runs.results.summary import SCHEMA
+
+T = TypeVar("T", bound=msgspec.Struct)
+_REMEDY = "restore it, or delete it to do without it"
+
+
+class _Numbered(msgspec.Struct):
+    """Any result file, of this version or of a newer one."""
+
+    schema: int = 0
+
+
+def read_struct(path: Path, kind: type[T]) -> T | None:
+    """The struct in a JSON file; None if there is no such file. Raises UnreadableFile."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        number = msgspec.json.decode(data, type=_Numbered).schema
+        if number > SCHEMA:
+            raise UnreadableFile(
+                f"{path}: schema {number}, of a newer version of Edgebed; this one reads up to {SCHEMA}: update it"
+            )
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        raise UnreadableFile(f"{path}: is not a {path.name} of a run: {error}; {_REMEDY}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableFile(f"{path}: is not complete, or damaged: {error}; {_REMEDY}") from None
+
+
+def read_rows(path: Path, kind: type[Row]) -> list[Row] | None:
+    """The rows of a CSV file; None if there is no such file. Raises UnreadableFile."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file, restval="", strict=True)
+            return [from_cells(kind, cells) for cells in reader]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from None
+    except (msgspec.ValidationError, csv.Error, UnicodeDecodeError, AttributeError) as error:
+        raise UnreadableFile(f"{path}: is not complete, or not a {path.name} of a run: {error}; {_REMEDY}") from None
+
+
+def csv_text(kind: type[Row], rows: Sequence[Row]) -> str:
+    """The rows as a CSV file; an unknown value is an empty cell."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    if list(kind.__struct_fields__) == column_names(kind):
+        writer.writerow(kind.__struct_fields__)
+        writer.writerows(map(msgspec.structs.astuple, rows))
+        return text.getvalue()
+    cells = [as_cells(row) for row in rows]
+    columns = list(dict.fromkeys([*column_names(kind), *(name for row in cells for name in row)]))
+    writer.writerow(columns)
+    writer.writerows([row.get(name) for name in columns] for row in cells)
+    return text.getvalue()
