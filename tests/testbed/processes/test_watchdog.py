@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from testbed.common.clock import WallClock
+from testbed.common.errors import RunFailed
 from testbed.host import rapl
 from testbed.loading.profile_loader import load
 from testbed.processes.configs import EvaluatorConfig
-from testbed.processes.pool import AGGREGATOR, RunFailed
+from testbed.processes.pool import AGGREGATOR
 from testbed.processes.restarts import MOST_EVALUATORS, Schedule
 from testbed.processes.watchdog import StopRequests, Watchdog
 from testbed.profile.schema import Experiment, Replay, StopWhen
@@ -360,5 +361,5 @@ def test_the_energy_of_the_host_is_measured_from_the_beginning_of_the_run(
     for value in (200_000, 450_000):
         set_to(counter, value)
         scene.watchdog._meter_host()
-    assert scene.watchdog.host_energy["joules"] == {"intel-rapl:0": 0.25}
-    assert 0.0 <= scene.watchdog.host_energy["seconds"] < 60.0
+    assert scene.watchdog.host_energy.joules == {"intel-rapl:0": 0.25}
+    assert 0.0 <= scene.watchdog.host_energy.seconds < 60.0

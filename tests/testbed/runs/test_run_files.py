@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from testbed.runs.run_files import RunFiles
 
 from testbed.runs import run_files
-from testbed.runs.run_files import RunFiles
 from tests.testbed.report.examples import write
 
 
