@@ -21,6 +21,7 @@ from testbed.history import packing
 from testbed.history.trace import TraceError
 from testbed.host import cores, memory_check
 from testbed.host.cores import CorePlan
+from testbed.host.rapl import HostEnergy
 from testbed.host.survey import Survey
 from testbed.learning import setup
 from testbed.learning.data import progress_bar
@@ -100,7 +101,7 @@ def execute(run: Execution) -> int:
 
 def _run_processes(
     run: Execution, core_plan: CorePlan, folder: RunFolder, console: Console
-) -> tuple[int, Plan | None, dict[str, Any] | None]:
+) -> tuple[int, Plan | None, HostEnergy | None]:
     """Return the exit code, the admitted plan (None if there is none) and the energy that the host measured."""
     view = live_progress.view(console, Console(stderr=True), quiet=run.quiet)
     resume_at = None if run.saved is None else run.saved.at
@@ -150,7 +151,7 @@ def _write_results(
     folder: RunFolder,
     console: Console,
     plan: Plan | None,
-    host_energy: dict[str, Any] | None,
+    host_energy: HostEnergy | None,
     code: int,
 ) -> int:
     """Write and show results and report. Returns ``code``, or 1 if the run succeeded and writing failed."""

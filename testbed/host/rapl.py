@@ -6,10 +6,21 @@ It is the energy of whole processor packages, with all that runs on them: it say
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 _POWERCAP = Path("/sys/class/powercap")
 WHAT = "measured by the host's RAPL, whole packages, everything that ran"
+
+
+class HostEnergy(msgspec.Struct, frozen=True, kw_only=True):
+    """The energy that the host's meter measured during a run. summary.json contains it; the trace does not."""
+
+    joules: dict[str, float]
+    """By package."""
+    seconds: float
+    what: str
+    """How it was measured, in words."""
 
 
 class RaplMeter:
@@ -35,12 +46,12 @@ class RaplMeter:
                 self._last[zone] = counter
         self._last_read = now
 
-    def report(self) -> dict[str, Any] | None:
+    def report(self) -> HostEnergy | None:
         """The joules of each package up to the last ``read``; None if there is no readable meter."""
         if not self._microjoules:
             return None
         joules = {zone.name: round(used / 1e6, 3) for zone, used in self._microjoules.items()}
-        return {"joules": joules, "seconds": round(self._last_read - self._began, 3), "what": WHAT}
+        return HostEnergy(joules=joules, seconds=round(self._last_read - self._began, 3), what=WHAT)
 
     def _counters(self) -> dict[Path, int]:
         counters = {zone: _number(zone / "energy_uj") for zone in self._ranges}

@@ -84,7 +84,7 @@ class Watchdog:
         self._rapl: rapl.RaplMeter | None = None
 
     @property
-    def host_energy(self) -> dict[str, Any] | None:
+    def host_energy(self) -> rapl.HostEnergy | None:
         return self._rapl.report() if self._rapl is not None else None
 
     def wait(self) -> None:

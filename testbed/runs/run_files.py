@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from testbed.host.rapl import HostEnergy
 from testbed.profile.schema import name_and_parameters
 
 T = TypeVar("T")
@@ -60,14 +61,6 @@ class Replayed(msgspec.Struct, frozen=True):
     same_losses: bool | None = None
     same_versions: bool | None = None
     same_model: bool | None = None
-
-
-class HostEnergy(msgspec.Struct, frozen=True):
-    """The energy that the host's meter measured, from summary.json; the trace does not have it."""
-
-    joules: dict[str, float]
-    seconds: float
-    what: str
 
 
 class _Summary(msgspec.Struct, frozen=True):

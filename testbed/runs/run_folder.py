@@ -30,6 +30,7 @@ from testbed.history import trace
 from testbed.history.trace import Event, TraceError
 from testbed.host import kernel
 from testbed.host.cores import CorePlan
+from testbed.host.rapl import HostEnergy
 from testbed.planning.planner import Plan
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment, Replay
@@ -135,7 +136,7 @@ class RunFolder:
         replayed: Replay | None = None,
         *,
         target: float | None = None,
-        host_energy: Mapping[str, Any] | None = None,
+        host_energy: HostEnergy | None = None,
         tensorboard: bool = False,
     ) -> dict[str, Any]:
         """Write all files that follow from the trace; returns the summary with the certificates.
@@ -152,7 +153,7 @@ class RunFolder:
             with self._noting(TENSORBOARD):
                 write_tensorboard(total, self.path / TENSORBOARD)
         summary = metrics.summary(total, target) | {
-            "host_energy": host_energy,
+            "host_energy": None if host_energy is None else msgspec.to_builtins(host_energy),
             "rounds": round_metrics.summary(rounds),
             "fidelity": certificate,
         }

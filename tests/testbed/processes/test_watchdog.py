@@ -360,5 +360,5 @@ def test_the_energy_of_the_host_is_measured_from_the_beginning_of_the_run(
     for value in (200_000, 450_000):
         set_to(counter, value)
         scene.watchdog._meter_host()
-    assert scene.watchdog.host_energy["joules"] == {"intel-rapl:0": 0.25}
-    assert 0.0 <= scene.watchdog.host_energy["seconds"] < 60.0
+    assert scene.watchdog.host_energy.joules == {"intel-rapl:0": 0.25}
+    assert 0.0 <= scene.watchdog.host_energy.seconds < 60.0
