@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 
@@ -10,11 +9,12 @@ from rich.console import Console
 
 from testbed.cli import options
 from testbed.cli.options import Commands, ExperimentOptions
+from testbed.common.json_text import json_text
 from testbed.doctor import benchmark
 from testbed.host import cores
 from testbed.learning import setup
 from testbed.learning.data import progress_bar
-from testbed.planning import plan_text, planner
+from testbed.planning import plan_summary, plan_text, planner
 from testbed.processes import preparation
 from testbed.profile import fleet
 
@@ -47,7 +47,7 @@ def show_plan(given: PlanOptions) -> int:
         return 1
     plan = planner.settled(experiment, survey, core_plan)
     if given.format == "json":
-        print(json.dumps(plan_text.as_table(plan), indent=2))
+        print(json_text(plan_summary.summary(plan)))
     else:
         calibrated = benchmark.stored()
         plan_text.show(console, experiment, plan, fork_seconds=None if calibrated is None else calibrated.fork)

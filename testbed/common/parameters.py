@@ -88,7 +88,7 @@ def build(cls: type[T], table: object, source: str, key: str = "") -> T:
     for name in table:
         if name not in fields:
             raise ProfileError(source, f"{prefix}{name}", f"is not a known key; {nearest(str(name), fields)}")
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name, field in fields.items():
         allowed: Range = field.metadata.get(_META, Range(meaning=""))
         if name in table:

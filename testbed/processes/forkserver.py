@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import psutil
@@ -90,7 +89,7 @@ def prepared_template(private: Path, request: TemplateRequest) -> Iterator[None]
     os.environ.update(settings)
     multiprocessing.get_context("forkserver").set_forkserver_preload([template.__name__])
     # the forkserver's own socket is in the private folder, too, and removed with it
-    own_settings: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    own_settings: dict[str, object] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
     own_settings["tempdir"] = str(private)
     # Ctrl-C reaches the whole process group. The template ignores it, but only once it runs Python code: so block it
     # until then. The tracker is started first, since its start unblocks the signals again

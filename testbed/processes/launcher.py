@@ -26,6 +26,7 @@ from testbed.common.signals import STOP_SIGNALS
 from testbed.emulation.recorded import PreparedReplay
 from testbed.host import cgroups
 from testbed.host.cores import CorePlan, run_only_when_idle
+from testbed.host.rapl import HostEnergy
 from testbed.host.survey import Survey
 from testbed.planning.planner import Plan
 from testbed.processes.configs import EvaluatorConfig
@@ -74,7 +75,7 @@ class Launcher:
         return self._stopping.signal
 
     @property
-    def host_energy(self) -> dict[str, Any] | None:
+    def host_energy(self) -> HostEnergy | None:
         """The energy that the host used since the run began; None if it was not measured."""
         return self._watchdog.host_energy if self._watchdog is not None else None
 

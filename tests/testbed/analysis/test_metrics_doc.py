@@ -13,6 +13,7 @@ import pytest
 
 from testbed.history import trace
 from testbed.history.trace import Round, TraceWriter
+from testbed.host.rapl import HostEnergy
 from testbed.profile.schema import Replay
 from testbed.runs.run_folder import RunFolder
 from tests.testbed.analysis import histories
@@ -83,7 +84,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]
         [device_spec("a")],
         Replay(trace=str(recorded(tmp_path, EVENTS))),
         target=0.75,
-        host_energy={"joules": {"intel-rapl:0": 1.0}, "seconds": 1.0, "what": "measured"},
+        host_energy=HostEnergy(joules={"intel-rapl:0": 1.0}, seconds=1.0, what="measured"),
     )
     return folder.path, summary
 

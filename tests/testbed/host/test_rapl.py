@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.host.rapl import WHAT, RaplMeter
+from testbed.host.rapl import WHAT, HostEnergy, RaplMeter
 
 RANGE = 999_999
 """Microjoules; after this value the counter continues at 0."""
@@ -29,8 +29,7 @@ def set_to(counter: Path, value: int) -> None:
 def joules(meter: RaplMeter) -> dict[str, float]:
     report = meter.report()
     assert report is not None
-    found: dict[str, float] = report["joules"]
-    return found
+    return report.joules
 
 
 def test_the_joules_of_each_package_are_counted_from_the_beginning(tmp_path: Path) -> None:
@@ -41,7 +40,7 @@ def test_the_joules_of_each_package_are_counted_from_the_beginning(tmp_path: Pat
     set_to(first, 300_000)
     set_to(second, 500_001)
     meter.read(102.5)
-    assert meter.report() == {"joules": {"intel-rapl:0": 0.3, "intel-rapl:1": 0.0}, "seconds": 2.5, "what": WHAT}
+    assert meter.report() == HostEnergy(joules={"intel-rapl:0": 0.3, "intel-rapl:1": 0.0}, seconds=2.5, what=WHAT)
 
 
 def test_a_counter_that_wraps_is_handled(tmp_path: Path) -> None:
