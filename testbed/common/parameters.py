@@ -135,6 +135,12 @@ def parameters_of(cls: type[Any]) -> Iterator[Parameter]:
         )
 
 
+def parameter_of(cls: type[Any], name: str) -> Parameter:
+    """Return the parameter of this name."""
+    (found,) = (parameter for parameter in parameters_of(cls) if parameter.name == name)
+    return found
+
+
 def describe(cls: type[Any]) -> Iterator[tuple[str, str, str, str]]:
     """Yield name, default, allowed values and meaning of each parameter of ``cls``."""
     for parameter in parameters_of(cls):

@@ -15,7 +15,7 @@ import msgspec
 
 from aggregator.strategies import STRATEGIES
 from testbed.common.json_schema import DRAFT, EditorDocs, EditorHints, JsonSchema, reference, table_schema
-from testbed.common.parameters import parameters_of
+from testbed.common.parameters import parameter_of, parameters_of
 from testbed.common.plugins import Catalogue
 from testbed.learning.splits import SPLITS
 from testbed.learning.tasks import TASKS
@@ -96,8 +96,7 @@ def _table_with(name: str) -> JsonSchema:
 
 def _task(cls: type[Recipe]) -> JsonSchema:
     """Return the schema of a task. Parameters of a split without a name are those of the task's default split."""
-    (split,) = (each for each in parameters_of(cls) if each.name == "split")
-    default, _ = name_and_parameters(split.default)
+    default, _ = name_and_parameters(parameter_of(cls, "split").default)
     without_name = JsonSchema(type="object", not_=JsonSchema(required=["name"]))
     of_default = JsonSchema(if_=without_name, then=reference(f"split.{default}"))
     return table_schema(cls, {"split": JsonSchema(all_of=[reference("split"), of_default])})

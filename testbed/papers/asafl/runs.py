@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 from types import MappingProxyType
-from typing import Any
 
 from testbed.papers.framework.paper import Chosen
-from testbed.papers.framework.paper_run import PaperRun
+from testbed.papers.framework.paper_run import PaperRun, SettingValue
 from testbed.papers.framework.result import Result, Results
 from testbed.papers.framework.search import Search
 
@@ -47,7 +46,7 @@ BASELINES: Mapping[str, str] = MappingProxyType(
         "asynchronous": "asynchronous",
     }
 )
-_FIXED: Mapping[str, Mapping[str, Any]] = {
+_FIXED: Mapping[str, Mapping[str, SettingValue]] = {
     "calibrated": {},
     "safl": _PLAIN,
     "safl-sc-3": {**_PLAIN, "strategy.tau_0": 3},
@@ -127,7 +126,7 @@ def _fixed_run(place: str, labels: str, what: str, seed: int, lr: float) -> Pape
 
 def _controlled_run(place: str, control: str, seed: int, lr: float, mu: float) -> PaperRun:
     """T rounds, but at most 1.4 times the time budget, which limits greedy."""
-    settings: dict[str, Any] = {
+    settings: dict[str, SettingValue] = {
         "training.lr": lr,
         "strategy.control": control,
         "stop.versions": ROUNDS,

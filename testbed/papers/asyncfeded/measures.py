@@ -9,6 +9,7 @@ from testbed.papers.asyncfeded import verdicts
 from testbed.papers.asyncfeded.runs import (
     CONTENDERS,
     FIXED,
+    OUR_SETTINGS,
     OURS,
     SEEDS,
     SUSPENSIONS,
@@ -90,6 +91,6 @@ def capped(results: Results) -> list[Result]:
 
 def gammas(result: Result) -> list[float]:
     """γ of each update in the second half of a run, computed from its weight η_g = λ/(γ + ε)."""
-    strategy = CONTENDERS[OURS].settings["synthetic"]
+    strategy = OUR_SETTINGS["synthetic"]
     weights = [float(row["weight"]) for row in result.rows("versions.csv")]
     return [strategy["lam"] / weight - strategy["eps"] for weight in weights[len(weights) // 2 :]]

@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 from testbed.papers.asyncfeded import measures, verdicts
 from testbed.papers.asyncfeded.reasons import HINGE, REASONS
-from testbed.papers.asyncfeded.runs import CAP, CONTENDERS, OURS, SEEDS, SUSPENSIONS, TASKS, USUAL
+from testbed.papers.asyncfeded.runs import CAP, CONTENDERS, OUR_SETTINGS, OURS, SEEDS, SUSPENSIONS, TASKS, USUAL
 from testbed.papers.framework.chapter import ChapterTable, ClaimRow, ClaimVerdict
 from testbed.papers.framework.number_text import spread
 from testbed.papers.framework.result import Result, Results
@@ -219,7 +219,7 @@ def _by_scheme(values: Sequence[dict[str, float]]) -> str:
 
 
 def _settled_row(results: Results) -> ClaimRow:
-    target = CONTENDERS[OURS].settings["synthetic"]["gamma_bar"]
+    target = OUR_SETTINGS["synthetic"]["gamma_bar"]
     gammas = [gamma for result in measures.runs_of(results, "synthetic", OURS) for gamma in measures.gammas(result)]
     verdict = verdicts.settled(gammas, target)
     ours = "–"

@@ -6,10 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from testbed.loading import profile_files, profile_loader
 from testbed.profile.schema import Experiment
+
+SettingValue: TypeAlias = bool | float | str
+"""Value of a key of a profile; a string is written as ``--set`` takes it, and may be a TOML table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +24,7 @@ class PaperRun:
     seed: int
     strategy: str = ""
     """Empty: the profile's. A strategy that is named here has its default parameters."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """Key of the profile → value."""
     replays: str = ""
     """Name of an earlier run whose recorded delays it replays."""
@@ -41,11 +44,11 @@ class PaperRun:
 
     def experiment(self) -> Experiment:
         """The experiment as its run will load it. Raises UserError."""
-        replaced: dict[str, Any] = {"seed": self.seed}
+        replaced: dict[str, SettingValue] = {"seed": self.seed}
         if self.strategy:
             replaced["strategy"] = self.strategy
         return profile_loader.load(profile_files.located(Path(self.profile)), self.overrides, replaced)
 
 
-def _written(value: Any) -> str:
+def _written(value: SettingValue) -> str:
     return value if isinstance(value, str) else json.dumps(value)
