@@ -96,9 +96,8 @@ def _changed(default: object) -> object:
     """Return a default as a profile would write it: of a table only the keys that differ from their own defaults."""
     if not dataclasses.is_dataclass(default):
         return default
-    own = [parameter for parameter in parameters_of(type(default)) if not parameter.required]
-    values = {parameter.name: getattr(default, parameter.name) for parameter in own}
-    return {each.name: _changed(values[each.name]) for each in own if values[each.name] != each.default} or None
+    pairs = ((parameter, getattr(default, parameter.name)) for parameter in parameters_of(type(default)))
+    return {parameter.name: _changed(value) for parameter, value in pairs if value != parameter.default} or None
 
 
 def _value(kind: Any, parameter: Parameter) -> JsonSchema:

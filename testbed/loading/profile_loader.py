@@ -129,6 +129,7 @@ def _task_with_defaults(value: Named, source: str) -> TomlTable:
     split = table["split"]
     declared = parameter_of(TASKS.find(table["name"], source, "task"), "split")
     if declared.kind != Named:
+        # dict[str, Any] and not TomlTable: the user's class needs no import for it
         problem = f"is {table['name']!r}; its split must be declared as str | dict[str, Any]: a name or a table"
         raise ProfileError(source, "task", problem)
     if isinstance(split, dict) and "name" not in split and not declared.required:
