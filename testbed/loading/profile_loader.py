@@ -8,13 +8,13 @@ their content, and defaults are written out, so that a stored run can be repeate
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import Any
 
 from aggregator.strategies import STRATEGIES
 from testbed.common.errors import ProfileError
-from testbed.common.parameters import as_table, build
+from testbed.common.parameters import Named, TomlTable, as_table, build, parameter_of
 from testbed.common.plugins import Catalogue
 from testbed.learning.splits import SPLITS
 from testbed.learning.tasks import TASKS
@@ -115,7 +115,7 @@ def _group(group: DeviceGroup, experiment: Experiment, source: str, key: str, fo
     return resolved
 
 
-def _with_defaults(kind: str, catalogue: Catalogue[Any], value: str | dict[str, Any], source: str) -> dict[str, Any]:
+def _with_defaults(kind: str, catalogue: Catalogue[Any], value: Named, source: str) -> TomlTable:
     """Return the checked table of a strategy, task or split, with all its parameters."""
     if isinstance(value, dict) and not isinstance(value.get("name"), str):
         raise ProfileError(source, f"{kind}.name", f"is missing; it must name a {kind.rpartition('.')[2]}")
@@ -124,21 +124,16 @@ def _with_defaults(kind: str, catalogue: Catalogue[Any], value: str | dict[str, 
     return {"name": name, **as_table(chosen)}
 
 
-def _task_with_defaults(value: str | dict[str, Any], source: str) -> dict[str, Any]:
+def _task_with_defaults(value: Named, source: str) -> TomlTable:
     table = _with_defaults("task", TASKS, value, source)
-    split, cls = table["split"], TASKS.find(table["name"], source, "task")
-    if get_type_hints(cls)["split"] != str | dict[str, Any]:
+    split = table["split"]
+    declared = parameter_of(TASKS.find(table["name"], source, "task"), "split")
+    if declared.kind != Named:
+        # dict[str, Any] and not TomlTable: the user's class needs no import for it
         problem = f"is {table['name']!r}; its split must be declared as str | dict[str, Any]: a name or a table"
         raise ProfileError(source, "task", problem)
-    if (
-        isinstance(split, dict) and "name" not in split
-    ):  # without a name, they are parameters of the task's default split
-        split = _default_split(cls) | split
+    if isinstance(split, dict) and "name" not in split and not declared.required:
+        # a table without a name has parameters of the task's default split
+        name, parameters = name_and_parameters(declared.default)
+        split = {"name": name, **parameters, **split}
     return table | {"split": _with_defaults("task.split", SPLITS, split, source)}
-
-
-def _default_split(cls: type[Any]) -> dict[str, Any]:
-    (field,) = (field for field in fields(cls) if field.name == "split")
-    default = field.default if field.default_factory is MISSING else field.default_factory()
-    name, parameters = name_and_parameters(cast("str | dict[str, Any]", default))
-    return {"name": name, **parameters}
