@@ -19,6 +19,7 @@ from testbed.report.figures.style import (
     VERMILLION,
     ReportFigure,
     axes_of,
+    style,
 )
 
 _COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, INK)
@@ -28,6 +29,12 @@ _WIDTH, _HEIGHT = 3.6, 2.4
 """Inches: three figures side by side on a screen, with legible text on a phone."""
 _LINE_INCHES = 0.19
 """Height of a line of the legend."""
+
+
+def figures(comparison: Comparison, runs: Sequence[ComparedRun]) -> list[ReportFigure]:
+    """Return all figures without writing a file; ``runs`` are those that were compared, in their order."""
+    with style():
+        return list(draw(comparison, runs))
 
 
 def draw(comparison: Comparison, runs: Sequence[ComparedRun]) -> Iterator[ReportFigure]:

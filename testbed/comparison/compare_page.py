@@ -1,4 +1,7 @@
-"""``compare.html``: one file that shows a comparison, without a network, in light and dark mode, on any screen."""
+"""A comparison as HTML: ``compare.html``, and the same tables as a fragment for the pages of others (notebooks).
+
+``compare.html`` is one file that needs no network, in light and dark mode, on any screen. All names are escaped.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,11 @@ def render(comparison: Comparison, figures: Mapping[str, str], out: Path) -> str
         runs=list(_runs(comparison)),
         reports=[_report(Path(row.run), out) for row in comparison.runs],
     )
+
+
+def fragment(comparison: Comparison) -> str:
+    """The headline, all tables and the notes as HTML without a style of its own."""
+    return _template("fragment.html").render(comparison=comparison)
 
 
 def _template(name: str) -> jinja2.Template:

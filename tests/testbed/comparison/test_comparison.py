@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import os
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
-from testbed.comparison import compare_files
+from testbed.comparison import compare_figures, compare_files
 from testbed.comparison.comparison import Comparison
 from testbed.comparison.interval import Interval
 from tests.testbed.comparison.written import BYTES, compared, comparison_of, read, six, write
@@ -111,3 +113,27 @@ def test_csv_files_have_the_same_columns(comparison: Comparison, folders: list[P
             "" if value is None else str(value) for values in zip(*columns.values(), strict=True) for value in values
         ]
         assert [cell for row in rows for cell in row] == texts
+
+
+# ---- figures
+
+
+def test_figures_are_drawn_in_the_style_of_reports_without_a_file(
+    comparison: Comparison, folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    drawn = compare_figures.figures(comparison, read(*folders))
+    assert [picture.title for picture in drawn] == [
+        "Accuracy over emulated seconds",
+        "Accuracy over J (proxy) of the whole fleet",
+        "Accuracy over megabytes transferred",
+    ]
+    [axes] = drawn[0].figure.axes
+    assert [line.get_label() for line in axes.lines[:2]] == ["fedasync, 3 runs", "fedavg, 3 runs"]
+    assert np.asarray(axes.lines[0].get_xydata())[-1].tolist() == [
+        6.0,
+        0.875,
+    ]  # the last second of a run, and its final score
+    assert not axes.spines["top"].get_visible()
+    assert os.listdir() == []
