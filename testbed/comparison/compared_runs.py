@@ -18,8 +18,20 @@ from testbed.trace_tools.trace_text import torn_note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredVersion:
+    """A version of a run with its score in one metric, and what the fleet had spent when the version was made."""
+
+    version: int
+    score: float
+    time_s: float
+    joules: float | None
+    """None if a device has no power model."""
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
-    """One run. Everything in it is in emulated seconds."""
+    """One run. Everything in it is in emulated seconds. Only this module looks into ``rows`` and ``summary``."""
 
     place: Path
     """Its folder, or its trace file if that is not in a run folder."""
@@ -28,8 +40,8 @@ class ComparedRun:
     """Rows of metrics.csv: one for each scored version."""
     summary: Mapping[str, Any]
     devices: tuple[str, ...]
-    profile: Mapping[str, Any] | None
-    """None without a profile.toml: then only the strategy and its parameters are known."""
+    profile: Mapping[str, object] | None
+    """Keys and values of profile.toml; None without one: then only the strategy and its parameters are known."""
     recorded: Path | None
     """The run that this one replayed."""
     fidelity: str | None
@@ -41,7 +53,31 @@ class ComparedRun:
         """The metrics that were scored at least once."""
         return {name for row in self.rows for name in row} - set(_NO_METRICS)
 
-    def setting(self, section: str, key: str) -> Any:
+    @property
+    def is_scored(self) -> bool:
+        """Whether at least one version was scored."""
+        return bool(self.rows)
+
+    def scored(self, metric: str) -> list[ScoredVersion]:
+        """Return the versions that have a score in ``metric``, in their order."""
+        return [
+            ScoredVersion(
+                version=row["version"],
+                score=row[metric],
+                time_s=row["time_s"],
+                joules=row["joules"],
+                bytes=row["bytes"],
+            )
+            for row in self.rows
+            if metric in row
+        ]
+
+    def cost(self, key: str) -> float | None:
+        """Return a figure of summary.json; None if the run has none."""
+        figure: float | None = self.summary[key]
+        return figure
+
+    def setting(self, section: str, key: str) -> object:
         """A value of its profile; None if it has no such key (profile.toml may be any file)."""
         return _setting(self.profile, section, key)
 
@@ -93,7 +129,7 @@ def _place(path: Path) -> Path:
     return path.parent if run_files.is_of_a_run(path) else path
 
 
-def _table(profile: str) -> dict[str, Any] | None:
+def _table(profile: str) -> Mapping[str, object] | None:
     """The profile as a table, in its present words; None if there is none or it cannot be read (which a note says)."""
     try:
         table = tomllib.loads(profile) if profile else None
@@ -104,12 +140,12 @@ def _table(profile: str) -> dict[str, Any] | None:
     return table
 
 
-def _recorded(found: RunFiles, profile: Mapping[str, Any] | None) -> Path | None:
+def _recorded(found: RunFiles, profile: Mapping[str, object] | None) -> Path | None:
     """The replayed run, by the replay certificate or, without one, by the profile."""
     named = _setting(profile, "replay", "trace") if found.replayed is None else found.replayed.trace
     return _place(Path(named)) if isinstance(named, str) and "\0" not in named else None
 
 
-def _setting(profile: Mapping[str, Any] | None, section: str, key: str) -> Any:
+def _setting(profile: Mapping[str, object] | None, section: str, key: str) -> object:
     table = (profile or {}).get(section)
     return table.get(key) if isinstance(table, Mapping) else None
