@@ -11,7 +11,7 @@ import functools
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from testbed.analysis import metrics, run_tables, trace_reading
 from testbed.analysis.timeline import Span
@@ -36,6 +36,8 @@ from testbed.runs.trace_scan import TraceScan, scan
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+Content = TypeVar("Content")
 
 
 class StoredRun:
@@ -111,9 +113,7 @@ class StoredRun:
 
     def torn_note(self) -> str | None:
         """A sentence about a torn last line; None if there is none."""
-        if self.torn_line is None:
-            return None
-        return f"{self.trace}, line {self.torn_line}: is torn, as a crash leaves it; it is left out"
+        return None if self.torn_line is None else trace_reading.torn_note(self.trace, self.torn_line)
 
     # ---- results
 
@@ -239,6 +239,15 @@ class StoredRun:
 
     def _rows(self, name: str, kind: type[Row]) -> list[Row] | None:
         return None if self.folder is None else read_rows(self.folder / name, kind)
+
+
+def readable(read: Callable[[], Content | None], notes: list[str]) -> Content | None:
+    """What ``read`` returns; None if its file cannot be read, which is added to ``notes``."""
+    try:
+        return read()
+    except UserError as error:
+        notes.append(f"{error}; it is left out")
+        return None
 
 
 def _is_in_run_folder(trace_file: Path) -> bool:

@@ -13,7 +13,6 @@ from testbed.analysis import run_tables
 from testbed.emulation import recorded
 from testbed.trace_tools import job_pairs, traced_run
 from testbed.trace_tools.job_pairs import TOLERANCE, DeviceDifferences, JobDifference, Pairs
-from testbed.trace_tools.trace_text import torn_note
 from testbed.trace_tools.traced_run import TracedRun
 
 _MOST_NAMED = 8
@@ -87,7 +86,7 @@ def compare(paths: Sequence[Path], use: str, target: float | None) -> DelayCompa
 
 def _away_together(device: str, runs: Sequence[TracedRun]) -> bool:
     """Whether a device came back from the same absences in all runs, up to the end of the shortest."""
-    ended = min(run.total.seconds for run in runs) - TOLERANCE
+    ended = min(run.stored.totals.seconds for run in runs) - TOLERANCE
     backs = [[back for _, back in run.away[device] if back < ended] for run in runs]
     return all(
         len(own) == len(backs[0]) and all(abs(a - b) <= TOLERANCE for a, b in zip(own, backs[0], strict=True))
@@ -102,26 +101,30 @@ def _first(rows: Sequence[Pairs]) -> JobDifference | None:
 
 def _reached_by_all(runs: Sequence[TracedRun]) -> float | None:
     """The best accuracy that all runs reached; None if one was not scored."""
-    best = [run.figures.best_accuracy for run in runs]
+    best = [run.stored.computed_summary.best_accuracy for run in runs]
     known = [accuracy for accuracy in best if accuracy is not None]
     return min(known) if len(known) == len(best) else None
 
 
 def _result(run: TracedRun, target: float | None) -> TracedResult:
+    summary, total, header = run.stored.computed_summary, run.stored.totals, run.header
+    rows = run_tables.metric_rows(total)
+    last = rows[-1].scores if rows else {}
+    reached = None if target is None else run_tables.first_to_reach(rows, target)
     return TracedResult(
         trace=str(run.path),
-        name=run.header.name,
-        strategy=run.header.strategy,
-        seed=run.header.seed,
-        replay=run.header.replay,
-        versions=run.total.versions,
-        seconds=run.figures.seconds,
-        arrivals=run.total.arrived,
-        mean_staleness=run.figures.mean_staleness,
-        max_staleness=run.figures.max_staleness,
-        accuracy=run.figures.accuracy,
-        loss=run.figures.loss,
-        seconds_to_target=None if target is None else run_tables.seconds_to(run.total, target),
+        name=header.name,
+        strategy=header.strategy,
+        seed=header.seed,
+        replay=header.replay,
+        versions=summary.versions,
+        seconds=summary.seconds,
+        arrivals=total.arrived,
+        mean_staleness=summary.mean_staleness,
+        max_staleness=summary.max_staleness,
+        accuracy=last.get("accuracy"),
+        loss=last.get("loss"),
+        seconds_to_target=None if reached is None else reached.time_s,
     )
 
 
@@ -159,8 +162,8 @@ def _described(first: JobDifference) -> str:
 
 def _notes(runs: Sequence[TracedRun], rows: Sequence[Pairs], use: str) -> Iterator[str]:
     for run in runs:
-        yield from (torn_note(run.path, line) for line in run.torn)
-        if run.total.stopped is None:
+        yield from filter(None, [run.stored.torn_note()])
+        if run.stored.totals.stopped is None:
             yield f"{run.path}: has no end: the run continues or was killed"
     all_devices = dict.fromkeys(device for run in runs for device in run.files)
     for number, run in enumerate(runs, 1):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from testbed.analysis import trace_reading
 from testbed.common.console import say
+from testbed.common.json_text import json_text
+from testbed.runs.stored_run import StoredRun
 from testbed.trace_tools import incidents, trace_contents, trace_plots
 from testbed.trace_tools.trace_contents import (
     AvailabilityContents,
@@ -34,7 +34,7 @@ def show(place: Path, *, png: Path | None, as_json: bool) -> int:
         trace_plots.check()
     contents = _read(place, png)
     if as_json:
-        print(json.dumps(msgspec.to_builtins(contents), indent=2))
+        print(json_text(contents))
         return 0
     console = Console()
     if isinstance(contents, RunContents):
@@ -44,10 +44,6 @@ def show(place: Path, *, png: Path | None, as_json: bool) -> int:
     for note in contents.notes:
         say(console, f"note: {note}")
     return 0
-
-
-def torn_note(path: Path, line: int) -> str:
-    return f"{path}, line {line}: is torn, as a crash leaves it; it is left out"
 
 
 # ---- reading
@@ -60,14 +56,12 @@ def _read(place: Path, png: Path | None) -> RunContents | RateContents | Availab
 
 
 def _run(place: Path, png: Path | None) -> RunContents:
-    path = trace_reading.file_of(place)
-    notes: list[str] = []
-    run = RunSummary(
-        trace_reading.events(path, lambda line: notes.append(torn_note(path, line))), times=png is not None
-    )
+    stored = StoredRun.open(place)
+    run = RunSummary(stored.events(), times=png is not None)
+    notes = [*filter(None, [stored.torn_note()])]
     if run.stopped is None:
         notes.append("the trace has no end: the run continues or was killed")
-    contents = trace_contents.of_run(run, path, notes)
+    contents = trace_contents.of_run(run, stored.trace, notes)
     if png is not None:
         trace_plots.delays(run, png, f"{contents.name}: {contents.strategy}, {len(contents.devices)} devices")
     return contents

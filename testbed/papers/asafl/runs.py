@@ -152,24 +152,26 @@ def level(result: Result, end: float | None = None) -> float:
 
 def lasted(result: Result) -> float:
     """Seconds of a run. Its last version and score may be much earlier: in a deep fade a round does not end."""
-    return float(result.summary["seconds"])
+    return result.summary.seconds
 
 
 def usage(result: Result) -> float:
     """Unified time usage at the end."""
-    return float(result.rows("versions.csv")[-1]["time_usage"])
+    last = result.run.versions.rows[-1].time_usage
+    assert last is not None, "the strategy plans rounds"
+    return last
 
 
 def longest_round(result: Result) -> float:
     """Seconds of the longest round; the unfinished one at the end of the run counts, too."""
-    rows = result.rows("versions.csv")
-    under_way = lasted(result) - float(rows[-1]["time_s"])
-    return max(under_way, *(float(row["latency_s"]) for row in rows))
+    rows = result.run.versions.rows
+    under_way = lasted(result) - rows[-1].time_s
+    return max(under_way, *(row.latency_s for row in rows))
 
 
 def by_part(result: Result, column: str, parts: int = 4) -> list[float]:
     """The mean of a column of versions.csv over equal parts of the rounds."""
-    values = [float(row[column]) for row in result.rows("versions.csv")]
+    values = [float(value) for value in result.run.versions[column]]
     cuts = [len(values) * i // parts for i in range(parts + 1)]
     return [fmean(values[first:last]) for first, last in pairwise(cuts) if first < last]
 

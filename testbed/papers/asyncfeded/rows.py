@@ -69,7 +69,7 @@ def _speed_table(results: Results, task: str) -> ChapterTable:
     lines = []
     for strategy, contender in CONTENDERS.items():
         found = measures.runs_of(results, task, strategy)
-        versions = [float(result.rows("versions.csv")[-1]["version"]) for result in found]
+        versions = [float(result.run.versions.rows[-1].version) for result in found]
         lines.append(
             (
                 contender.title,
