@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,8 +14,10 @@ from rich.console import Console
 from testbed.cli import options
 from testbed.cli.options import AS_WRITTEN, Commands
 from testbed.common.console import say
+from testbed.common.json_text import json_text
 from testbed.comparison import compare_files, compare_text, compared_runs, comparison, goal
 from testbed.comparison.comparison import Comparison
+from testbed.execution import live_progress
 
 DESCRIPTION = """\
 Strategies over seeds: for each group of runs, the mean and its 95 % interval (Student's t) of scores and costs, and
@@ -89,7 +90,7 @@ def compare(given: CompareOptions) -> int:
     out = given.out or Path(f"compare-{datetime.now():%Y%m%d-%H%M%S}")
     result, files = into(out, given.runs, given.by, given.target)
     if given.format == "json":
-        print(json.dumps({**msgspec.to_builtins(result), "files": [str(path) for path in files]}, indent=2))
+        print(json_text(msgspec.to_builtins(result) | {"files": [str(path) for path in files]}))
     else:
         show(Console(), result, files)
     return 0
@@ -99,7 +100,7 @@ def into(
     out: Path, places: Iterable[Path], by: MetricOptions = _USUAL_METRIC, target: float | None = None
 ) -> tuple[Comparison, list[Path]]:
     """Compare runs and write the files. Returns the comparison and the files. Raises UserError."""
-    with Console(stderr=True).status("reading traces …"):
+    with live_progress.status(Console(stderr=True), "reading traces …"):
         found = compared_runs.read(places)
     result = comparison.compare(found, goal.choose(found, by.metric, by.lower, target))
     return result, compare_files.write(out, result, found)

@@ -10,13 +10,13 @@ from testbed.comparison.interval import Interval
 from testbed.comparison.pairing import PairedDifference
 from testbed.comparison.quantities import ComparedGroup, ComparisonRow, Quantity
 
-Columns = dict[str, list[str | float | None]]
+ColumnTable = dict[str, list[str | float | None]]
 """Name of a column → its values, one for each row. Values are in the units of Quantity.unit, without its scale."""
 
 
-def of_groups(groups: Sequence[ComparedGroup], keys: Sequence[str]) -> Columns:
+def of_groups(groups: Sequence[ComparedGroup], keys: Sequence[str]) -> ColumnTable:
     """One row for each group: the means of these quantities, and half of the 95 % interval of each."""
-    columns: Columns = {"group": [group.label for group in groups]}
+    columns: ColumnTable = {"group": [group.label for group in groups]}
     columns |= _fields(groups, ("strategy", "runs", "reached"))
     for key in keys:
         found = [group.values[key] for group in groups]
@@ -25,7 +25,7 @@ def of_groups(groups: Sequence[ComparedGroup], keys: Sequence[str]) -> Columns:
     return columns
 
 
-def of_intervals(groups: Sequence[ComparedGroup], quantities: Sequence[Quantity]) -> Columns:
+def of_intervals(groups: Sequence[ComparedGroup], quantities: Sequence[Quantity]) -> ColumnTable:
     """One row for each quantity of each group that has it: compare.csv."""
     known = [
         (group, quantity, found)
@@ -42,7 +42,7 @@ def of_intervals(groups: Sequence[ComparedGroup], quantities: Sequence[Quantity]
     }
 
 
-def of_pairs(paired: Sequence[PairedDifference], quantities: Sequence[Quantity]) -> Columns:
+def of_pairs(paired: Sequence[PairedDifference], quantities: Sequence[Quantity]) -> ColumnTable:
     """One row for each quantity of every two groups, the first minus the second: paired.csv."""
     units = {quantity.key: quantity.unit for quantity in quantities}
     return {
@@ -52,11 +52,11 @@ def of_pairs(paired: Sequence[PairedDifference], quantities: Sequence[Quantity])
     }
 
 
-def of_runs(rows: Sequence[ComparisonRow]) -> Columns:
+def of_runs(rows: Sequence[ComparisonRow]) -> ColumnTable:
     """One row for each run: runs.csv."""
     return _fields(rows, ComparisonRow.__struct_fields__)
 
 
-def _fields(structs: Sequence[msgspec.Struct], names: Sequence[str]) -> Columns:
+def _fields(structs: Sequence[msgspec.Struct], names: Sequence[str]) -> ColumnTable:
     """These fields of the structs; the name of a field is the name of its column."""
     return {name: [getattr(struct, name) for struct in structs] for name in names}

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from testbed.common.errors import UserError
-from testbed.comparison.compare_columns import Columns
+from testbed.comparison.compare_columns import ColumnTable
 from testbed.comparison.compared_runs import ComparedRun
 from testbed.comparison.comparison import Comparison
 
@@ -75,7 +75,7 @@ def _figures(folder: Path, comparison: Comparison, runs: Sequence[ComparedRun]) 
     return files, inline
 
 
-def _write_csv(path: Path, columns: Columns) -> None:
+def _write_csv(path: Path, columns: ColumnTable) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from testbed.comparison import compare_columns, compare_tables, pairing, settings
-from testbed.comparison.compare_columns import Columns
+from testbed.comparison.compare_columns import ColumnTable
 from testbed.comparison.compare_tables import TextTable
 from testbed.comparison.compared_runs import ComparedRun
 from testbed.comparison.goal import Goal
@@ -75,27 +75,27 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return compare_tables.pairs(self.paired, self.quantities)
 
     @property
-    def result_columns(self) -> Columns:
+    def result_columns(self) -> ColumnTable:
         """The table of results: ``runs``, ``reached``, and for each quantity its mean and ``…_half``."""
         return compare_columns.of_groups(self.groups, RESULTS)
 
     @property
-    def cost_columns(self) -> Columns:
+    def cost_columns(self) -> ColumnTable:
         """The table of costs, with the same columns for its quantities."""
         return compare_columns.of_groups(self.groups, COSTS)
 
     @property
-    def paired_columns(self) -> Columns:
+    def paired_columns(self) -> ColumnTable:
         """The paired differences: paired.csv."""
         return compare_columns.of_pairs(self.paired, self.quantities)
 
     @property
-    def interval_columns(self) -> Columns:
+    def interval_columns(self) -> ColumnTable:
         """Each quantity of each group, with its interval: compare.csv."""
         return compare_columns.of_intervals(self.groups, self.quantities)
 
     @property
-    def run_columns(self) -> Columns:
+    def run_columns(self) -> ColumnTable:
         """Each run: runs.csv."""
         return compare_columns.of_runs(self.runs)
 

@@ -1,4 +1,4 @@
-"""The live view of a run: a table that refreshes on a terminal, plain lines elsewhere."""
+"""The live view of a run: a table that refreshes on a terminal or in a notebook, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from rich.text import Text
 from aggregator.process.status import Status
 
 _LINE_SECONDS = 5.0
+_CELL_SECONDS = 1.0
+_CELL_ROWS = 12
 _SILENT_SECONDS = 2.0
 _MOST_ROWS = 24
 _WARMING = "warming up: loading the data, training one step …"
@@ -107,6 +109,33 @@ class Screen(Quiet):
         return max(4, min(_MOST_ROWS, self._console.size.height - 8))
 
 
+class Cell(Quiet):
+    """The fleet as a table that refreshes in a notebook's cell; it needs no package besides the notebook's own."""
+
+    def __init__(self, errors: Console) -> None:
+        from IPython.display import display  # there is no notebook without it
+
+        super().__init__(errors)
+        self._handle = display(Text(_WARMING), display_id=True)
+        self._next = 0.0
+
+    def starting(self, ready: int, total: int) -> None:
+        self._handle.update(Text(f"starting devices: {ready} of {total}"))
+
+    def status(self, status: Status) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _CELL_SECONDS
+            table = fleet_table(status, _CELL_ROWS)
+            table.caption = headline(status)
+            self._handle.update(table)
+
+    def stopping(self) -> None:
+        self._handle.update(Text(_STOPPING))
+
+    def close(self) -> None:
+        self._handle.update(Text("the processes of the run have ended"))
+
+
 def headline(status: Status) -> str:
     """Return one line: time, version, scores and counts."""
     seconds, dilation, tally = status.t, status.dilation, status.tally
@@ -147,7 +176,14 @@ def view(console: Console, errors: Console, *, quiet: bool) -> Quiet:
     """Return the view that fits the console."""
     if quiet:
         return Quiet(errors)
+    if console.is_jupyter:
+        return Cell(errors)
     return Screen(console) if console.is_terminal else Lines(console, errors)
+
+
+def status(console: Console, text: str) -> contextlib.AbstractContextManager[object]:
+    """Show ``text`` with a spinner on a terminal, and nothing elsewhere."""
+    return console.status(text) if console.is_terminal else contextlib.nullcontext()
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from aggregator.strategies import STRATEGIES
 from testbed.common.errors import ProfileError
@@ -39,34 +39,57 @@ _OPTIONS = {"replay.trace": "--replay", "replay.mode": "--replay-mode"}
 """Key → option, where the option is not the last part of the key."""
 
 
+class ProfileChange(NamedTuple):
+    """A key of the profile that an option or an argument sets."""
+
+    key: str
+    value: Any
+    origin: str
+    """What errors about this key name as their source, such as ``--seed``."""
+
+
 def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] | None = None) -> Experiment:
     """Load the experiment in ``path``. Raises UserError.
 
     ``overrides``: texts such as ``stop.seconds=10``. ``replaced``: keys set by options such as ``--strategy``.
     """
     table = read_toml(path)
+    changes = [
+        ProfileChange(key, value, _OPTIONS.get(key) or f"--{key.rpartition('.')[2]}")
+        for key, value in (replaced or {}).items()
+    ]
+    changes += [_override(text) for text in overrides]
+    return load_table(table, changes, source=str(path), folder=path.parent, name=path.stem)
+
+
+def load_table(
+    table: TomlTable, changes: Sequence[ProfileChange], *, source: str, folder: Path, name: str
+) -> Experiment:
+    """Return the experiment that a profile's table describes, with its changes. Raises UserError.
+
+    ``source`` is what errors name, ``folder`` that of the files that the profile names, ``name`` the default name.
+    """
     upgrade(table)
-    table.setdefault("name", path.stem)
+    table.setdefault("name", name)
     table.setdefault("task", DEFAULT_TASK)  # an override of its parameters needs it
-    source = str(path)
-    given: dict[str, str] = {}
-    for key, value in (replaced or {}).items():
-        given[key] = _OPTIONS.get(key) or f"--{key.rpartition('.')[2]}"
-        put(table, key, value, source=given[key])
-    for override in overrides:
-        key, sign, text = (part.strip() for part in override.partition("="))
-        if not sign or not key:
-            raise ProfileError(COMMAND_LINE, f"--set {override}", "is not of the form key=value")
-        key = current_key(key)
-        given[key] = f"--set {override}"
-        put(table, key, parse(text), source=given[key])
+    for change in changes:
+        put(table, change.key, change.value, source=change.origin)
     upgrade(table)  # once more: an override may be a whole section
     try:
-        return resolve(build(Experiment, table, source), source, path.parent)
+        return resolve(build(Experiment, table, source), source, folder)
     except ProfileError as error:
-        if error.key not in given:
+        origin = next((change.origin for change in reversed(changes) if change.key == error.key), None)
+        if origin is None:
             raise
-        raise ProfileError(given[error.key], error.key, error.problem) from None
+        raise ProfileError(origin, error.key, error.problem) from None
+
+
+def _override(text: str) -> ProfileChange:
+    """The change that ``--set text`` asks for. Raises ProfileError if it is not of the form key=value."""
+    key, sign, value = (part.strip() for part in text.partition("="))
+    if not sign or not key:
+        raise ProfileError(COMMAND_LINE, f"--set {text}", "is not of the form key=value")
+    return ProfileChange(current_key(key), parse(value), f"--set {text}")
 
 
 def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 import psutil
@@ -62,6 +63,20 @@ def wait_for_template(private: Path, interrupted: Callable[[], bool]) -> Templat
 def _template_pid() -> int:
     pid: int = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
     return pid
+
+
+@contextlib.contextmanager
+def without_main() -> Iterator[None]:
+    """Start processes that do not import this process's script: a notebook or a script may have started the run.
+
+    multiprocessing would import it into each process, and so execute its code once more.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _kill_template() -> None:

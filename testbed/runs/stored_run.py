@@ -101,6 +101,8 @@ class StoredRun:
     def keep(self, scanned: TraceScan) -> None:
         """Use the totals of a pass over this trace that was made elsewhere."""
         self.__dict__["_scanned"] = scanned  # as functools.cached_property stores it
+        if scanned.total.header is not None:
+            self.__dict__["header"] = scanned.total.header
 
     @functools.cached_property
     def _scanned(self) -> TraceScan:

@@ -37,15 +37,19 @@ class PredictedRun:
         return strategy if isinstance(strategy, Mapping) else {}
 
 
-class _LastScore:
-    """A checker that notes the local steps of the longest job, and the score of the last version that was scored."""
+class _Noted:
+    """A checker that notes the header, the local steps of the longest job, and the score of the last scored version."""
 
     def __init__(self) -> None:
+        self.header: trace.Header | None = None
         self.steps = 0
         self.score: trace.Scored | None = None
 
     def handlers(self) -> Handlers:
-        return {trace.Dispatched: self._dispatched, trace.Scored: self._scored}
+        return {trace.Header: self._begun, trace.Dispatched: self._dispatched, trace.Scored: self._scored}
+
+    def _begun(self, event: trace.Header) -> None:
+        self.header = event
 
     def _dispatched(self, event: trace.Dispatched) -> None:
         self.steps = max(self.steps, event.steps)
@@ -58,18 +62,18 @@ class _LastScore:
 def read(place: Path) -> PredictedRun:
     """Read a run in one pass. Raises UserError if its trace cannot be read or has no version."""
     run = StoredRun.open(place)
-    noted, counter = _LastScore(), IterationCounter()
+    noted, counter = _Noted(), IterationCounter()
     try:
         pass_events(run.events(), noted, counter)
         seen = counter.iterations()
     except trace.TraceError as error:
         raise UserError(f"{run.trace}: cannot be used: {error}; choose another run") from None
-    if not seen.heard:
+    if noted.header is None or not seen.heard:
         raise UserError(f"{run.trace}: has no version, so nothing was aggregated; run for longer")
     return PredictedRun(
         folder=run.trace.parent,
-        strategy=run.header.strategy,
-        seed=run.header.seed,
+        strategy=noted.header.strategy,
+        seed=noted.header.seed,
         steps=noted.steps,
         iterations=seen,
         score=noted.score,
