@@ -16,7 +16,8 @@ from rich.text import Text
 from aggregator.strategies import STRATEGIES
 from testbed.cli import options
 from testbed.cli.options import Commands
-from testbed.common.errors import UserError
+from testbed.common.documented import meanings
+from testbed.common.errors import UserError, nearest
 from testbed.common.json_schema import JsonSchema
 from testbed.common.json_text import json_text
 from testbed.common.parameters import describe
@@ -40,15 +41,21 @@ from testbed.profile.schema import (
     ScriptedEvent,
     StopWhen,
 )
+from testbed.runs.results import result_schemas
+from testbed.runs.results.result_schemas import RESULT_FILES
 from testbed.wire.endpoints import Transport
 from testbed.wire.training_job import Job
 
 _JSON_SCHEMA = "json-schema"
+_COLUMNS = ("parameter", "default", "allowed", "meaning")
+_SCHEMA_COLUMNS = ("key or column", "unit", "meaning")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
     what: str
+    name: str | None
+    """For ``schema``: the file; None: all of them."""
     verbose: bool
     format: str
 
@@ -58,8 +65,8 @@ class ListedName(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    parameters: Sequence[tuple[str, str, str, str]] = ()
-    """Name, default, allowed values and meaning of each."""
+    parameters: Sequence[tuple[str, ...]] = ()
+    """Name, default, allowed values and meaning of each; of a field of a result file: name, unit and meaning."""
     details: Sequence[str] = ()
     """Lines that are shown with --verbose."""
 
@@ -67,28 +74,32 @@ class ListedName(msgspec.Struct, frozen=True, kw_only=True):
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("list", help="what can be named in a profile")
     options.set_command(parser, ListOptions, show)
-    parser.add_argument("what", choices=tuple(_LISTS), help="splits: of data; keys: of a profile")
+    parser.add_argument(
+        "what", choices=tuple(_LISTS), help="splits: of data; keys: of a profile; schema: of result files"
+    )
+    parser.add_argument("name", nargs="?", metavar="FILE", help=f"schema: of one file: {', '.join(RESULT_FILES)}")
     parser.add_argument("-v", "--verbose", action="store_true", help="with parameters, or with sources")
     meaning = "json-schema: for editors, of an experiment (keys), of a device profile (devices) or of a link (links)"
     options.add_format(parser, meaning, _JSON_SCHEMA)
 
 
 def show(given: ListOptions) -> int:
+    _check_name(given)
     if given.format == _JSON_SCHEMA:
-        print(json_text(_schema(given.what)))
+        print(json_text(_schema(given.what) if given.name is None else result_schemas.json_schema(given.name)))
         return 0
-    rows = _LISTS[given.what]()
+    rows = [row for row in _LISTS[given.what]() if given.name in (None, row.name)]
     if given.format == "json":
         print(json_text(rows))
         return 0
     console = Console()
     for row in rows:
         console.print(Text(row.name, style="bold"), row.title, highlight=False, markup=False, soft_wrap=True)
-        if given.verbose or given.what == "keys":
+        if given.verbose or given.what in ("keys", "schema"):
             for line in row.details:
                 console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
             if row.parameters:
-                console.print(_parameters(row.parameters))
+                console.print(_parameters(row.parameters, _SCHEMA_COLUMNS if given.what == "schema" else _COLUMNS))
             console.print()
     return 0
 
@@ -100,9 +111,32 @@ def _schema(what: str) -> JsonSchema:
     return _SCHEMAS[what]()
 
 
-def _parameters(rows: Sequence[tuple[str, str, str, str]]) -> Table:
+def _check_name(given: ListOptions) -> None:
+    """Raise UserError for a file that is not known, or where no file can be named."""
+    if given.what == "schema" and given.format == _JSON_SCHEMA and given.name is None:
+        raise UserError(f"list schema --format {_JSON_SCHEMA}: name one file: {', '.join(RESULT_FILES)}")
+    if given.name is None:
+        return
+    if given.what != "schema":
+        raise UserError(f"list {given.what} {given.name}: only list schema takes a name; leave it out")
+    if given.name not in RESULT_FILES:
+        raise UserError(f"list schema {given.name}: there is no such file; {nearest(given.name, RESULT_FILES)}")
+
+
+def _result_files() -> list[ListedName]:
+    return [
+        ListedName(
+            name=name,
+            title=(cls.__doc__ or "").splitlines()[0],
+            parameters=[(field.name, field.unit, field.meaning) for field in meanings(cls)],
+        )
+        for name, cls in RESULT_FILES.items()
+    ]
+
+
+def _parameters(rows: Sequence[tuple[str, ...]], columns: Sequence[str]) -> Table:
     table = Table(box=None, padding=(0, 2))
-    for column in ("parameter", "default", "allowed", "meaning"):
+    for column in columns:
         table.add_column(column)
     for row in rows:
         table.add_row(*map(Text, row))  # as a Text: brackets are not markup
@@ -211,6 +245,7 @@ _LISTS = {
     "tasks": _tasks,
     "splits": _splits,
     "keys": _keys,
+    "schema": _result_files,
 }
 """In the order of --help."""
 _SCHEMAS = {
