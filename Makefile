@@ -14,7 +14,7 @@ ifneq ($(wildcard $(REAL)/traces),)
 export EDGEBED_TRACES ?= $(REAL)/traces
 endif
 
-.PHONY: run test lint bench chaos papers format clean
+.PHONY: run test lint bench chaos papers metrics-page format clean
 
 run: $(READY)
 	$(BIN)/python run_testbed.py run profiles/experiments/quickstart.toml
@@ -38,6 +38,10 @@ chaos: $(READY)
 # PAPER=audg|afl|asafl|asyncfeded|eafl runs only that one
 papers: $(READY)
 	$(BIN)/python -m testbed.papers $(PAPER)
+
+# the tables of docs/metrics.md, from the types of the result files
+metrics-page: $(READY)
+	$(BIN)/python -m testbed.runs.results.result_schemas docs/metrics.md
 
 format: $(READY)
 	$(BIN)/ruff check --fix $(SOURCES)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -34,6 +33,7 @@ from aggregator.engine.tickets import PresentDevice, Ticket
 from aggregator.engine.update_checks import problem_of
 from aggregator.engine.view import BadDecision
 from aggregator.strategy import Decision, DeviceInfo, Forecast, Strategy
+from testbed.common.statefile import SavedState
 from testbed.history import trace
 from testbed.history.events.run_events import UNREACHABLE
 from testbed.wire.messages import Ask, Base, Heartbeat, Update, Vector
@@ -75,7 +75,7 @@ class Engine(Actions):
 
     # ---- resuming from a checkpoint
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: SavedState) -> None:
         super().restore(state)
         self._started = True
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from aggregator.engine.head_ledgers import HeadLedgers
 from aggregator.engine.past_models import PastModels
 from aggregator.engine.tickets import PresentDevice, Tally, Ticket
-from testbed.common.statefile import pick, put
+from testbed.common.statefile import SavedState, pick, put
 from testbed.history import trace
 from testbed.wire.messages import Train, Vector
 from testbed.wire.ticket_ranges import CLUSTER_JOBS, first_ticket
@@ -40,11 +39,11 @@ class TicketRegister:
         self.head_ledgers = HeadLedgers(record, self._count_job)
         """Accounts of the tickets that cluster heads gave out."""
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> SavedState:
         """Return what a checkpoint keeps."""
         return pick(self, self._KEPT) | {"head_ledgers": pick(self.head_ledgers, HeadLedgers.KEPT)}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: SavedState) -> None:
         """Continue from what ``state`` returned."""
         put(self.head_ledgers, state.pop("head_ledgers"))
         put(self, state)

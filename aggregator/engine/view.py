@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from aggregator.engine.head_ledgers import HeadLedgers
 from aggregator.engine.ticket_register import TicketRegister
 from aggregator.engine.tickets import PresentDevice, Tally
 from aggregator.strategy import DeviceInfo, Forecast, Strategy
-from testbed.common.statefile import pick, put
+from testbed.common.statefile import SavedState, pick, put
 from testbed.wire.messages import Update, Vector
 from testbed.wire.training_job import Job
 
@@ -130,12 +130,12 @@ class ServerView:
 
     _KEPT: ClassVar[tuple[str, ...]] = ("_present", "known", "random", "now", "made", "wake_at", "wakes")
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> SavedState:
         """Return what a checkpoint keeps, the strategy's own state included (``testbed.common.statefile``)."""
         own = pick(self, self._KEPT)
         return own | {"register": self._register.state(), "strategy": dict(vars(self._strategy))}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: SavedState) -> None:
         """Continue from what ``state`` returned. ``Engine.resume`` then sends the open tickets again."""
         put(self._strategy, state.pop("strategy"))
         self._register.restore(state.pop("register"))

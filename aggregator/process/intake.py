@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from aggregator.connections.limits import Limits
 from aggregator.connections.lost_devices import LostDevices
@@ -37,7 +36,7 @@ from aggregator.process.load import LoadMeter
 from aggregator.process.recorded_order import RecordedOrder
 from aggregator.strategy import DeviceInfo
 from testbed.common.clock import WallClock
-from testbed.common.statefile import pick, put
+from testbed.common.statefile import SavedState, pick, put
 from testbed.history import trace
 from testbed.host.kernel import UsageMeter, pressure_seconds
 from testbed.wire.codec import BadMessage
@@ -88,7 +87,7 @@ class Intake:
         self.running = False
         self._count_from(WallClock.starting_now())
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> SavedState:
         """Return what a checkpoint keeps, the engine's state included."""
         return {
             "engine": self._engine.state(),
@@ -98,7 +97,7 @@ class Intake:
             "arrivals": self._arrivals.consumed,
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: SavedState) -> None:
         """Continue from what ``state`` returned."""
         self._engine.restore(state["engine"])
         put(self._ending, state["ending"])

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+import msgspec
 
 from aggregator.engine.engine import Engine
 from aggregator.engine.tickets import Tally
 from aggregator.process.evaluation import EvaluationQueue
 from testbed.common.clock import WallClock
 from testbed.wire.messages import KILLED, Heartbeat
+
+
+class DeviceStatus(msgspec.Struct, frozen=True, array_like=True):
+    """The status of one device; an array in the file."""
+
+    state: str
+    base: int | None
+    """The version that it trains on; None if it is idle or gone."""
+    drops: int
+    """Transfers that it has lost."""
+    progress: float | None
+    """The part of its job that is done, from 0 to 1; None if it is not training."""
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of a run at one moment."""
+
+    t: float
+    """Emulated seconds since the beginning."""
+    dilation: float
+    origin: float
+    """Of the clock of the run; see ``WallClock``."""
+    version: int
+    scored: int
+    """The last version with a score; -1 if none has one."""
+    problem: str
+    """A problem that the user should solve while the run goes on; empty if there is none."""
+    metrics: dict[str, float]
+    """The latest scores."""
+    tally: Tally
+    """Tickets of the aggregator and of cluster heads."""
+    devices: dict[str, DeviceStatus]
 
 
 def write(
@@ -25,32 +58,45 @@ def write(
     problem: str = "",
 ) -> None:
     """Replace the status file. Raises OSError if it cannot be written."""
-    devices = {name: _device(name, engine, heartbeats.get(name)) for name in fleet}
-    status = {
-        "t": now,
-        "dilation": clock.dilation,
-        "origin": clock.origin,
-        "version": engine.version,
-        "scored": evaluation.scored,
-        "problem": problem,
-        "metrics": evaluation.latest.metrics if evaluation.latest is not None else {},
-        "tally": {
-            name: getattr(engine.tally, name) + getattr(engine.head_ledgers.tally, name) for name in Tally.__slots__
-        },
-        "devices": devices,
-    }
+    status = Status(
+        t=now,
+        dilation=clock.dilation,
+        origin=clock.origin,
+        version=engine.version,
+        scored=evaluation.scored,
+        problem=problem,
+        metrics=evaluation.latest.metrics if evaluation.latest is not None else {},
+        tally=_tally(engine),
+        devices={name: _device(name, engine, heartbeats.get(name)) for name in fleet},
+    )
     draft = path.with_suffix(".new")
-    draft.write_text(json.dumps(status), encoding="utf-8")
+    draft.write_bytes(msgspec.json.encode(status))
     os.replace(draft, path)
 
 
-def _device(name: str, engine: Engine, heartbeat: Heartbeat | None) -> list[object]:
-    """Return state, base version, drops and progress of a device."""
+def read(path: Path) -> Status | None:
+    """Return the status in the file; None if there is no such file, or if it does not contain a status."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Status)
+    except (OSError, ValueError):  # ValueError: also of text that is not UTF-8
+        return None
+
+
+def _tally(engine: Engine) -> Tally:
+    own, heads = engine.tally, engine.head_ledgers.tally
+    return Tally(**{name: getattr(own, name) + getattr(heads, name) for name in Tally.__slots__})
+
+
+def _device(name: str, engine: Engine, heartbeat: Heartbeat | None) -> DeviceStatus:
     base = engine.base_of(name)
     state = heartbeat.state if heartbeat is not None else "idle"
     if not engine.is_present(name) or state == KILLED:  # shown at once, although the strategy may not know it yet
         state = "gone"
     elif state == "idle" and base is not None:
         state = "dispatched"  # its download is under way, or was lost
-    progress = heartbeat.progress if heartbeat is not None and state == "training" else None
-    return [state, base, heartbeat.drops if heartbeat is not None else 0, progress]
+    return DeviceStatus(
+        state=state,
+        base=base,
+        drops=heartbeat.drops if heartbeat is not None else 0,
+        progress=heartbeat.progress if heartbeat is not None and state == "training" else None,
+    )

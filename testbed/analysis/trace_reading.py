@@ -35,6 +35,11 @@ def file_of(place: Path) -> Path:
     return found
 
 
+def torn_note(path: Path, line: int) -> str:
+    """A sentence about the last line of a trace, which a crash has torn."""
+    return f"{path}, line {line}: is torn, as a crash leaves it; it is left out"
+
+
 def has_trace(folder: Path) -> bool:
     return _in_folder(folder) is not None
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
+import msgspec
 from rich.console import Console
 
 from testbed.cli import options
 from testbed.cli.options import AS_WRITTEN, Commands
 from testbed.common.console import say
+from testbed.common.json_text import json_text
 from testbed.comparison import compare_files, compare_text, compared_runs, comparison, goal
+from testbed.comparison.comparison import Comparison
+from testbed.execution import live_progress
 
 DESCRIPTION = """\
 Strategies over seeds: for each group of runs, the mean and its 95 % interval (Student's t) of scores and costs, and
@@ -86,24 +88,24 @@ def add_metric(parser: argparse.ArgumentParser) -> None:
 
 def compare(given: CompareOptions) -> int:
     out = given.out or Path(f"compare-{datetime.now():%Y%m%d-%H%M%S}")
-    table, files = into(out, given.runs, given.by, given.target)
+    result, files = into(out, given.runs, given.by, given.target)
     if given.format == "json":
-        print(json.dumps(table | {"files": [str(path) for path in files]}, indent=2))
+        print(json_text(msgspec.to_builtins(result) | {"files": [str(path) for path in files]}))
     else:
-        show(Console(), table, files)
+        show(Console(), result, files)
     return 0
 
 
 def into(
     out: Path, places: Iterable[Path], by: MetricOptions = _USUAL_METRIC, target: float | None = None
-) -> tuple[dict[str, Any], list[Path]]:
-    """Compare runs and write the files. Returns the comparison as plain values, and the files. Raises UserError."""
-    with Console(stderr=True).status("reading traces …"):
+) -> tuple[Comparison, list[Path]]:
+    """Compare runs and write the files. Returns the comparison and the files. Raises UserError."""
+    with live_progress.status(Console(stderr=True), "reading traces …"):
         found = compared_runs.read(places)
-    table = comparison.compare(found, goal.choose(found, by.metric, by.lower, target))
-    return table, compare_files.write(out, table, found)
+    result = comparison.compare(found, goal.choose(found, by.metric, by.lower, target))
+    return result, compare_files.write(out, result, found)
 
 
-def show(console: Console, table: dict[str, Any], files: list[Path]) -> None:
-    compare_text.show(console, table)
+def show(console: Console, result: Comparison, files: list[Path]) -> None:
+    compare_text.show(console, result)
     say(console, f"page: {files[0]} (beside it: {', '.join(path.name for path in files[1:6])}, figures)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import traceback
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from testbed.cli import options
 from testbed.cli.options import AS_WRITTEN, Commands, ExperimentOptions
 from testbed.common.console import say
 from testbed.common.errors import UserError
+from testbed.common.json_text import json_text
 from testbed.learning import setup
 from testbed.learning.data import progress_bar
 from testbed.partition import heatmap, label_table, partition_summary
@@ -85,13 +85,13 @@ def check(given: PartitionViewOptions) -> None:
 
 
 def show(partition: Partition, given: PartitionViewOptions, console: Console) -> int:
-    table = partition_summary.as_table(partition)
+    summary = partition_summary.summary(partition)
     if given.png is not None:
         heatmap.draw(grid(partition), given.png)
     if given.format == "json":
-        print(json.dumps(table, indent=2))
+        print(json_text(summary))
         return 0
-    label_table.show(console, table, every=given.all)
+    label_table.show(console, summary, every=given.all)
     if given.png is not None:
         say(console, f"heat map: {given.png}")
     return 0

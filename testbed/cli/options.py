@@ -152,8 +152,9 @@ def add_overrides(parser: argparse.ArgumentParser, meaning: str) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=meaning)
 
 
-def add_format(parser: argparse.ArgumentParser, meaning: str = "output format") -> None:
-    parser.add_argument("--format", choices=("text", "json"), default="text", help=meaning)
+def add_format(parser: argparse.ArgumentParser, meaning: str = "output format", *more: str) -> None:
+    """Add --format; ``more``: formats besides text and JSON."""
+    parser.add_argument("--format", choices=("text", "json", *more), default="text", help=meaning)
 
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:

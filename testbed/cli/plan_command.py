@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 
@@ -10,13 +9,11 @@ from rich.console import Console
 
 from testbed.cli import options
 from testbed.cli.options import Commands, ExperimentOptions
+from testbed.common.errors import RunFailed
+from testbed.common.json_text import json_text
 from testbed.doctor import benchmark
-from testbed.host import cores
-from testbed.learning import setup
-from testbed.learning.data import progress_bar
-from testbed.planning import plan_text, planner
-from testbed.processes import preparation
-from testbed.profile import fleet
+from testbed.execution import admission, live_progress
+from testbed.planning import plan_summary, plan_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,20 +32,15 @@ def add_parser(commands: Commands) -> None:
 def show_plan(given: PlanOptions) -> int:
     """Return 0 if the experiment fits on this host, else 1."""
     experiment = options.experiment(given.experiment)
-    core_plan = cores.plan(cores.available_cores(), len(fleet.names(experiment)))
-    console = Console()
-    with progress_bar.ProgressBar() as progress:
-        setup.check(experiment, progress)
     try:
-        with Console(stderr=True).status("loading the task, timing one step …"):
-            survey = preparation.survey(experiment, core_plan)
-    except preparation.TemplateFailed as failure:
+        with live_progress.status(Console(stderr=True), "loading the task, timing one step …"):
+            plan = admission.plan(experiment)
+    except RunFailed as failure:
         print(failure.details, f"error: {failure}", sep="", file=sys.stderr)
         return 1
-    plan = planner.settled(experiment, survey, core_plan)
     if given.format == "json":
-        print(json.dumps(plan_text.as_table(plan), indent=2))
+        print(json_text(plan_summary.summary(plan)))
     else:
         calibrated = benchmark.stored()
-        plan_text.show(console, experiment, plan, fork_seconds=None if calibrated is None else calibrated.fork)
+        plan_text.show(Console(), experiment, plan, fork_seconds=None if calibrated is None else calibrated.fork)
     return 0 if plan.fits else 1

@@ -10,7 +10,7 @@ from rich.console import Console
 from testbed.cli import options
 from testbed.cli.options import Commands
 from testbed.common.console import say
-from testbed.execution import report_writing
+from testbed.execution import live_progress, report_writing
 from testbed.report.content import report_data
 from testbed.runs.stored_run import StoredRun
 
@@ -38,7 +38,7 @@ def add_parser(commands: Commands) -> None:
 
 def write_report(given: ReportOptions) -> int:
     run = StoredRun.open(given.run)
-    with Console(stderr=True).status(report_writing.DRAWING):
+    with live_progress.status(Console(stderr=True), report_writing.DRAWING):
         out = given.out or report_writing.place_of(run.trace)
         written = report_writing.write(report_data.gather(run), out, given.figures)
     console = Console()

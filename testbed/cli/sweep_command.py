@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +17,10 @@ from testbed.cli.options import AS_WRITTEN, Commands
 from testbed.common.console import say
 from testbed.common.errors import UserError
 from testbed.runs import sweep_state
-from testbed.runs.sweep_state import DONE, FAILED, INTERRUPTED, RUNNING, SweepCell, SweepStore
-from testbed.sweeps import sweep_cells, sweep_progress
-from testbed.sweeps.runner import Runner
+from testbed.runs.sweep_state import DONE, FAILED, SweepCell, SweepStore
+from testbed.sweeps import sweep_cells, sweep_progress, sweep_run
 from testbed.sweeps.sweep_cells import SweepSettings
-from testbed.sweeps.sweep_progress import SweepProgress, duration
+from testbed.sweeps.sweep_progress import duration
 
 DESCRIPTION = """\
 Runs every combination of strategies, settings and seeds, and compares them. One after another, never two at once: runs
@@ -92,52 +90,11 @@ def sweep(given: SweepOptions) -> int:
         _show_plan(console, sweep_state.known(given.out, plan))
         return 0
     with sweep_state.opened(given.out, plan, sys.argv) as store:
-        stopped = _carry_out(store, console, functools.partial(sweep_cells.check_unchanged, given.settings))
+        stopped = sweep_run.carry_out(store, console, given.settings)
     if stopped is not None:
         say(console, f"interrupted; repeat the command to continue ({given.out / sweep_state.NAME})")
         return 128 + stopped
     return _finish(store, console, given.by)
-
-
-def _carry_out(store: SweepStore, console: Console, check: Callable[[SweepCell], None]) -> int | None:
-    """Run each cell that is not finished; ``check`` may raise UserError before each.
-
-    Returns the signal that interrupted the sweep, or None.
-    """
-    shown = SweepProgress(console, store.cells)
-    before = sum(store.is_finished(cell) for cell in store.cells)
-    if before:
-        say(console, f"{before} of {len(store.cells)} runs are finished already")
-    with Runner() as runner:
-        for cell in store.cells:
-            if store.is_finished(cell):
-                continue
-            if runner.interrupted_by is not None:
-                break
-            check(cell)
-            _run(cell, store, runner, shown, console)
-    return runner.interrupted_by
-
-
-def _run(cell: SweepCell, store: SweepStore, runner: Runner, shown: SweepProgress, console: Console) -> None:
-    aside = store.set_aside(cell)
-    if aside is not None:
-        say(console, f"{cell.name}: the files of an unfinished run are now in {aside}")
-    cell.state, cell.run, cell.took, cell.problem = RUNNING, "", None, ""
-    store.save()
-    ended = runner.run(cell.words, store.folder / cell.name, lambda seconds: shown.under_way(cell, seconds))
-    if ended.code == 0 and ended.run_folder is not None:
-        cell.state, cell.took = DONE, round(ended.seconds, 3)
-        cell.run = str(ended.run_folder.relative_to(store.folder))
-        accuracy = "" if ended.accuracy is None else f", accuracy {ended.accuracy:.3f}"
-        what = f"done in {duration(ended.seconds)}{accuracy}"
-    elif runner.interrupted_by is not None:
-        cell.state, what = INTERRUPTED, "interrupted"
-    else:
-        cell.state, cell.problem = FAILED, ended.problem
-        what = f"failed, {ended.problem}"
-    store.save()
-    shown.ended(cell, what)
 
 
 def _finish(store: SweepStore, console: Console, by: MetricOptions) -> int:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -19,7 +19,15 @@ from testbed.common.errors import ProfileError
 from testbed.common.parameters import describe
 from testbed.loading.profile_loader import COMMAND_LINE
 from testbed.theory import prediction
-from testbed.theory.bounds import TERMS, WEIGHTS, Constants
+from testbed.theory.bounds import TERMS, WEIGHTS, Bound, Constants
+from testbed.theory.prediction_result import (
+    MeasuredWinner,
+    PredictedByDifference,
+    PredictedByTheta,
+    Prediction,
+    RunBounds,
+    VersionScore,
+)
 
 _MEANINGS = {name: meaning for name, _, _, meaning in describe(Constants)}
 _ALLOWED = {name: allowed for name, _, allowed, _ in describe(Constants)}
@@ -76,16 +84,16 @@ def add_parser(commands: Commands) -> None:
 
 def show(given: TheoryOptions) -> int:
     folders = [folder for folder in (given.run, given.other) if folder is not None]
-    table = prediction.predict(folders, _numbers(given.constants), given.weights)
+    found = prediction.predict(folders, _numbers(given.constants), given.weights)
     if given.format == "json":
-        print(json.dumps(table, indent=2))
+        print(json.dumps(msgspec.to_builtins(found), indent=2))
         return 0
     console = Console()
-    for run in table["runs"]:
-        _show_run(console, run, prediction.STRATEGIES if len(folders) == 1 else (run["strategy"],))
-    for line in _verdict(table):
+    for run in found.runs:
+        _show_run(console, run, prediction.STRATEGIES if len(folders) == 1 else (run.strategy,))
+    for line in _verdict(found):
         say(console, line)
-    for note in table["notes"]:
+    for note in found.notes:
         say(console, f"note: {note}")
     return 0
 
@@ -111,38 +119,37 @@ def _number(name: str, text: str) -> float:
 # ---- text
 
 
-def _show_run(console: Console, run: Mapping[str, Any], strategies: Sequence[str]) -> None:
+def _show_run(console: Console, run: RunBounds, strategies: Sequence[str]) -> None:
     """Print the delays of the devices, then the bounds term by term."""
     say(
         console,
-        f"{run['folder']}: {run['strategy']}, T = {run['versions']} versions, N = {run['devices']} devices,"
-        f" E|I_t| = {_short(run['mean_heard'])}, η = {_short(run['constants']['eta'])}, λ: {run['weights']}",
+        f"{run.folder}: {run.strategy}, T = {run.versions} versions, N = {run.devices} devices,"
+        f" E|I_t| = {_short(run.mean_heard)}, η = {_short(run.constants.eta)}, λ: {run.weights}",
     )
     console.print(_delays(run))
-    console.print(_terms(run["bounds"], ("sfl", *strategies)))
+    console.print(_terms(run.bounds, ("sfl", *strategies)))
     if "audg" in strategies:
-        say(console, f"PDD (45) = {_short(run['pdd'])}: the part of AUDG's bound that is due to delays alone")
+        say(console, f"PDD (45) = {_short(run.pdd)}: the part of AUDG's bound that is due to delays alone")
 
 
-def _delays(run: Mapping[str, Any]) -> Table:
+def _delays(run: RunBounds) -> Table:
     table = _table("device", "samples", "λ_i", "heard", "E[τ_i]", "E[τ_i²]", "E[τ_i³]", "max τ_i")
-    for row in run["delays"]:
-        moments = (_short(moment) for moment in row["tau"])
+    for row in run.delays:
         # as a Text: a name may look like markup
-        name, counts = Text(row["device"]), (str(row["samples"]), _short(row["weight"]), str(row["heard"]))
-        table.add_row(name, *counts, *moments, str(row["max_tau"]))
-    table.add_row("Σ λ_i …", "", "", "", *(_short(moment) for moment in run["tau"]), "")
+        name, counts = Text(row.device), (str(row.samples), _short(row.weight), str(row.heard))
+        table.add_row(name, *counts, *map(_short, row.tau), str(row.max_tau))
+    table.add_row("Σ λ_i …", "", "", "", *map(_short, run.tau), "")
     return table
 
 
-def _terms(bounds: Mapping[str, Any], names: Sequence[str]) -> Table:
+def _terms(bounds: Mapping[str, Bound], names: Sequence[str]) -> Table:
     table = _table("term", *(_TITLES[name] for name in names), "with τ = Σ λ_i E[τ_i], |I| = E|I_t|")
     table.columns[-1].justify = "left"
     for term, formula in TERMS.items():
-        values = [bounds[name]["terms"].get(term) for name in names]
+        values = [bounds[name].terms.get(term) for name in names]
         if any(value is not None for value in values):
             table.add_row(term, *("" if value is None else _short(value) for value in values), Text(formula))
-    table.add_row("bound", *(_short(bounds[name]["value"]) for name in names), style="bold")
+    table.add_row("bound", *(_short(bounds[name].value) for name in names), style="bold")
     return table
 
 
@@ -154,40 +161,42 @@ def _table(first: str, *others: str) -> Table:
     return table
 
 
-def _verdict(table: Mapping[str, Any]) -> list[str]:
-    lines = [f"predicted: {_predicted(table['predicted'])}"]
-    if table["measured"] is not None:
-        lines.append(f"measured: {_measured(table['measured'])}")
+def _verdict(found: Prediction) -> list[str]:
+    lines = [f"predicted: {_predicted(found.predicted)}"]
+    if found.measured is not None:
+        lines.append(f"measured: {_measured(found.measured)}")
         lines.append(
             {
                 True: "prediction and measurement agree",
                 False: "prediction and measurement disagree",
                 None: "prediction and measurement cannot be compared: one of them has no winner",
-            }[table["agree"]]
+            }[found.agree]
         )
     return lines
 
 
-def _predicted(found: Mapping[str, Any]) -> str:
-    winner = found["winner"]
-    if winner is None:
-        return f"a tie (both bounds are {_short(found['audg'])})"
-    loser = _other(winner)
-    gap = f"Θ = {_short(found['theta'])}" if "theta" in found else f"PSURDG − AUDG = {_short(found['difference'])}"
-    bounds = f"its bound {_short(found[winner])} is below {loser.upper()}'s {_short(found[loser])}"
-    return f"{winner.upper()} ({bounds}; {gap})"
+def _predicted(found: PredictedByTheta | PredictedByDifference) -> str:
+    if found.winner is None:
+        return f"a tie (both bounds are {_short(found.audg)})"
+    values, loser = {"audg": found.audg, "psurdg": found.psurdg}, _other(found.winner)
+    bounds = f"its bound {_short(values[found.winner])} is below {loser.upper()}'s {_short(values[loser])}"
+    if isinstance(found, PredictedByTheta):
+        gap = f"Θ = {_short(found.theta)}"
+    else:
+        gap = f"PSURDG − AUDG = {_short(found.difference)}"
+    return f"{found.winner.upper()} ({bounds}; {gap})"
 
 
-def _measured(found: Mapping[str, Any]) -> str:
-    scores = "; ".join(f"{strategy.upper()}: {_score(found[strategy])}" for strategy in prediction.STRATEGIES)
-    if found["winner"] is not None:
-        return f"{found['winner'].upper()} has the lower final loss ({scores})"
-    if all(found[strategy] is not None and "loss" in found[strategy] for strategy in prediction.STRATEGIES):
+def _measured(found: MeasuredWinner) -> str:
+    scores = f"AUDG: {_score(found.audg)}; PSURDG: {_score(found.psurdg)}"
+    if found.winner is not None:
+        return f"{found.winner.upper()} has the lower final loss ({scores})"
+    if all(score is not None and "loss" in score for score in (found.audg, found.psurdg)):
         return f"a tie, the final losses are the same ({scores})"
     return f"no winner, a final loss is missing ({scores})"
 
 
-def _score(score: Mapping[str, Any] | None) -> str:
+def _score(score: VersionScore | None) -> str:
     if score is None:
         return "no version was scored"
     loss = f"loss {_short(score['loss'])}" if "loss" in score else "no finite loss"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from testbed.cli import options
 from testbed.cli.options import AS_WRITTEN, Commands
 from testbed.common.console import say
 from testbed.common.errors import UserError
+from testbed.history.trace import Event
+from testbed.runs.stored_run import StoredRun
 from testbed.trace_tools import comparison_text, exporting, fedscale_export, importing, profile_writing, trace_text
 from testbed.trace_tools.importing import Choice
 from testbed.trace_tools.job_pairs import TOLERANCE
@@ -273,9 +276,15 @@ def _export(given: TraceExportOptions) -> int:
     return 0
 
 
+def _noting_torn(run: StoredRun, notes: list[str]) -> Iterator[Event]:
+    yield from run.events()
+    notes.extend(filter(None, [run.torn_note()]))
+
+
 def _export_run(path: Path, given: TraceExportOptions, notes: list[str]) -> list[Path]:
     """Write the files and return them; what the user should know is appended to ``notes``."""
-    events = trace_reading.events(path, lambda line: notes.append(trace_text.torn_note(path, line)))
+    run = StoredRun(path)
+    events = _noting_torn(run, notes)
     if given.format == "mahimahi":
         return exporting.run_to_mahimahi(events, given.out, given.use, notes)
     if given.format == "csv":

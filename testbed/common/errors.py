@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -34,7 +35,23 @@ class HostTooSmall(UserError):
 
 
 class RunFailed(Exception):
-    """A run began and ended early; what was recorded is kept."""
+    """A run began and ended early; what was recorded is kept in ``folder``. ``details``: a traceback."""
+
+    def __init__(self, problem: str, folder: Path | None = None, details: str = "") -> None:
+        super().__init__(problem)
+        self.folder, self.details = folder, details
+
+
+class ReplayDiffers(RunFailed):
+    """A strict replay differs from the recorded run; its results are written to ``folder``."""
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C, SIGTERM or SIGHUP ended a run; its results up to then are in ``folder``: ``Run.open(error.folder)``."""
+
+    def __init__(self, problem: str, folder: Path) -> None:
+        super().__init__(problem)
+        self.folder = folder
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:

@@ -2,7 +2,8 @@
 
 A parameter is a dataclass field made by :func:`param`, which carries its meaning and its range.
 :func:`build` turns a table (as read from TOML) into the dataclass; its errors name the source, the
-key, the value and what is allowed. :func:`describe` lists the parameters for ``list strategies -v``.
+key, the value and what is allowed. :func:`describe` lists the parameters for ``list strategies -v``;
+:mod:`testbed.common.json_schema` describes them for editors.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from testbed.common.errors import ProfileError, nearest
 
 T = TypeVar("T")
+TomlTable: TypeAlias = dict[str, Any]
+"""A table as TOML has it: key → value of any TOML type, until :func:`build` has checked it."""
+Named: TypeAlias = str | TomlTable
+"""A task, split or strategy in a profile: its name, or a table with its name and its parameters."""
 _META = "edgebed"
 _KIND = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 
@@ -60,6 +65,22 @@ class Range:
         return f"{bounds}, or {names}" if bounds else f"one of {names}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of a dataclass."""
+
+    name: str
+    kind: Any
+    """Its type, such as ``float | None``."""
+    default: Any
+    """``MISSING`` if it is required."""
+    allowed: Range
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+
 def param(
     default: Any = MISSING,
     meaning: str = "",
@@ -82,19 +103,17 @@ def build(cls: type[T], table: object, source: str, key: str = "") -> T:
     """Return ``cls`` built from a table. Raises ProfileError for unknown keys, wrong types and values out of range."""
     if not isinstance(table, Mapping):
         raise ProfileError(source, key, f"is {table!r}; it must be a table")
-    hints = typing.get_type_hints(cls)
-    fields = {field.name: field for field in _settable(cls)}
+    known = {parameter.name: parameter for parameter in parameters_of(cls)}
     prefix = f"{key}." if key else ""
     for name in table:
-        if name not in fields:
-            raise ProfileError(source, f"{prefix}{name}", f"is not a known key; {nearest(str(name), fields)}")
-    values: dict[str, Any] = {}
-    for name, field in fields.items():
-        allowed: Range = field.metadata.get(_META, Range(meaning=""))
+        if name not in known:
+            raise ProfileError(source, f"{prefix}{name}", f"is not a known key; {nearest(str(name), known)}")
+    values: dict[str, object] = {}
+    for name, parameter in known.items():
         if name in table:
-            values[name] = _value(hints[name], table[name], allowed, source, f"{prefix}{name}")
-        elif field.default is MISSING and field.default_factory is MISSING:
-            raise ProfileError(source, f"{prefix}{name}", _missing(f"{prefix}{name}", allowed))
+            values[name] = _value(parameter.kind, table[name], parameter.allowed, source, f"{prefix}{name}")
+        elif parameter.required:
+            raise ProfileError(source, f"{prefix}{name}", _missing(f"{prefix}{name}", parameter.allowed))
     return cls(**values)
 
 
@@ -104,12 +123,29 @@ def _missing(key: str, allowed: Range) -> str:
     return f"is missing: {wanted}; add it to the file, or use --set {key}=…"
 
 
+def parameters_of(cls: type[Any]) -> Iterator[Parameter]:
+    """Yield the parameters of a dataclass, in order."""
+    hints = typing.get_type_hints(cls)
+    for field in _settable(cls):
+        yield Parameter(
+            name=field.name,
+            kind=hints[field.name],
+            default=field.default if field.default_factory is MISSING else field.default_factory(),
+            allowed=field.metadata.get(_META, Range(meaning="")),
+        )
+
+
+def parameter_of(cls: type[Any], name: str) -> Parameter:
+    """Return the parameter of this name."""
+    (found,) = (parameter for parameter in parameters_of(cls) if parameter.name == name)
+    return found
+
+
 def describe(cls: type[Any]) -> Iterator[tuple[str, str, str, str]]:
     """Yield name, default, allowed values and meaning of each parameter of ``cls``."""
-    for field in _settable(cls):
-        allowed: Range = field.metadata.get(_META, Range(meaning=""))
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        yield field.name, "required" if default is MISSING else _plain(default), str(allowed), allowed.meaning
+    for parameter in parameters_of(cls):
+        default = "required" if parameter.required else _plain(parameter.default)
+        yield parameter.name, default, str(parameter.allowed), parameter.allowed.meaning
 
 
 def as_table(value: Any) -> Any:

@@ -26,7 +26,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -36,19 +36,28 @@ from safetensors.numpy import save_file
 
 _TREE = "tree"
 _PLAIN = (str, int, float, bool, type(None))
-_FIXED: dict[str, Any] = {cls.__name__: cls for cls in (tuple, frozenset)}
-_GROWING: dict[str, Any] = {cls.__name__: cls for cls in (list, set, collections.deque)}
-_MAPS: dict[str, Any] = {cls.__name__: cls for cls in (dict, collections.Counter)}
-_GENERATORS: dict[str, Any] = {
+_FIXED: Mapping[str, type[tuple[Any, ...] | frozenset[Any]]] = {"tuple": tuple, "frozenset": frozenset}
+_GROWING: Mapping[str, type[list[Any] | set[Any] | collections.deque[Any]]] = {
+    "list": list,
+    "set": set,
+    "deque": collections.deque,
+}
+_MAPS: Mapping[str, type[dict[Any, Any]]] = {"dict": dict, "Counter": collections.Counter}
+_GENERATORS: Mapping[str, type[np.random.BitGenerator]] = {
     cls.__name__: cls for cls in (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
 }
+SavedState: TypeAlias = dict[str, Any]
+"""The state of one object in a checkpoint: name of an attribute, or of a part with its own state → value.
+
+A value may have any type that a state file can contain: a user's own strategy decides what it stores.
+"""
 
 
 class StateError(ValueError):
     """An object cannot be written, or a file is not a valid state file; the text says why."""
 
 
-def pick(holder: object, names: Iterable[str]) -> dict[str, Any]:
+def pick(holder: object, names: Iterable[str]) -> SavedState:
     """Return the named attributes of ``holder`` as a table."""
     return {name: getattr(holder, name) for name in names}
 
@@ -136,7 +145,7 @@ class _Writer:
         self._seen[id(value)] = number, value
         return {"id": number} | self._describe(value, kind, number, place)
 
-    def _describe(self, value: Any, kind: str, number: int, place: str) -> dict[str, Any]:
+    def _describe(self, value: Any, kind: str, number: int, place: str) -> dict[str, object]:
         if type(value) is _GROWING.get(kind):
             return {"of": kind, "items": self._all(value, place)}
         if type(value) is _MAPS.get(kind):
@@ -228,7 +237,7 @@ def _is_of(module: str, modules: Iterable[str]) -> bool:
     return any(module == each or module.startswith(f"{each}.") for each in modules)
 
 
-def _fields(value: Any) -> dict[str, Any] | None:
+def _fields(value: Any) -> dict[str, object] | None:
     """Return the fields of an object; None if they are not its whole state (containers, functions, types)."""
     if isinstance(value, msgspec.Struct):
         return {name: getattr(value, name) for name in value.__struct_fields__}

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from testbed.common.file_names import file_name
 from testbed.comparison.compared_runs import ComparedRun
+from testbed.comparison.comparison import Comparison
 from testbed.comparison.curves import AXES, Axis, MetricCurve, curves
-from testbed.report.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, ReportFigure, axes_of
+from testbed.report.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    ReportFigure,
+    axes_of,
+    style,
+)
 
 _COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, INK)
 _STYLES = ("solid", "dashed", "dashdot", "dotted")
@@ -19,12 +31,18 @@ _LINE_INCHES = 0.19
 """Height of a line of the legend."""
 
 
-def draw(table: Mapping[str, Any], runs: Sequence[ComparedRun]) -> Iterator[ReportFigure]:
-    """Draw all figures; call it within ``testbed.report.figures.style.style()``."""
-    groups = [row["group"] for row in table["runs"]]
+def figures(comparison: Comparison, runs: Sequence[ComparedRun]) -> list[ReportFigure]:
+    """Return all figures without writing a file; ``runs`` are those that were compared, in their order."""
+    with style():
+        return list(draw(comparison, runs))
+
+
+def draw(comparison: Comparison, runs: Sequence[ComparedRun]) -> Iterator[ReportFigure]:
+    """Draw all figures; call it within ``testbed.report.figures.style.style()``, in which they must also be saved."""
+    groups = [row.group for row in comparison.runs]
     for axis in AXES:
-        if found := curves(runs, groups, axis, table["metric"]):
-            yield _picture(found, axis, table["metric"], table["target"])
+        if found := curves(runs, groups, axis, comparison.metric):
+            yield _picture(found, axis, comparison.metric, comparison.target)
 
 
 def _picture(found: Sequence[MetricCurve], axis: Axis, metric: str, target: float) -> ReportFigure:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from testbed.comparison.quantities import COSTS, RESULTS
+from testbed.comparison.interval import Interval
+from testbed.comparison.pairing import PairedDifference
+from testbed.comparison.quantities import COSTS, RESULTS, ComparedGroup, Quantity
 
 NONE = "–"
 _FIGURES = 4
@@ -23,13 +24,41 @@ class TextTable:
     rows: Sequence[Sequence[str]]
 
 
-def tables(table: Mapping[str, Any]) -> list[TextTable]:
-    """Results, costs and, if there are any, paired differences."""
-    both = [
-        _groups(table, "Results", RESULTS, {"final": ["runs"], "seconds_to_target": ["reached it"]}),
-        _groups(table, "Costs", COSTS, {}),
+_Count = tuple[str, Callable[[ComparedGroup], str]]
+"""The title of a column that counts runs, and its cell in the row of a group."""
+_COUNTS: Mapping[str, _Count] = {
+    "final": ("runs", lambda group: str(group.runs)),
+    "seconds_to_target": ("reached it", lambda group: f"{group.reached} of {group.runs}"),
+}
+"""Key of a quantity → the count to the left of it."""
+
+
+def results(groups: Sequence[ComparedGroup], quantities: Sequence[Quantity]) -> TextTable:
+    """A row for each group: its scores, and what it took to reach the target."""
+    return _of_groups("Results", groups, [quantity for quantity in quantities if quantity.key in RESULTS])
+
+
+def costs(groups: Sequence[ComparedGroup], quantities: Sequence[Quantity]) -> TextTable:
+    """A row for each group: what its runs used until they ended."""
+    return _of_groups("Costs", groups, [quantity for quantity in quantities if quantity.key in COSTS])
+
+
+def pairs(paired: Sequence[PairedDifference], quantities: Sequence[Quantity]) -> TextTable:
+    """A row for each paired difference."""
+    known = {quantity.key: quantity for quantity in quantities}
+    rows = [
+        [
+            f"{row.first} − {row.second}",
+            known[row.quantity].title,
+            str(row.pairs),
+            number(row.mean / known[row.quantity].scale),
+            p_value(row.p),
+            p_value(row.smallest_p),
+        ]
+        for row in paired
     ]
-    return [*both, *([_pairs(table)] if table["paired"] else [])]
+    columns = ["difference", "of", "pairs", "mean", "p", "smallest possible p"]
+    return TextTable(title="Paired differences", columns=columns, rows=rows)
 
 
 def number(value: float) -> str:
@@ -38,11 +67,11 @@ def number(value: float) -> str:
     return _signed(f"{value:.{digits}f}" if abs(value) < 10**_FIGURES else f"{value:,.0f}".replace(",", " "))
 
 
-def mean(found: Mapping[str, Any] | None, scale: float = 1.0) -> str:
+def mean(found: Interval | None, scale: float = 1.0) -> str:
     """Mean ± half of the interval, with as many digits as the interval justifies."""
     if found is None:
         return NONE
-    value, half = found["mean"] / scale, None if found["half"] is None else found["half"] / scale
+    value, half = found.mean / scale, None if found.half is None else found.half / scale
     if half is None:
         return number(value)
     if not round(half, _MOST_DIGITS):  # only rounding errors
@@ -55,40 +84,21 @@ def p_value(p: float) -> str:
     return f"{p:.3g}"
 
 
-def _groups(
-    table: Mapping[str, Any], title: str, keys: Sequence[str], before: Mapping[str, Sequence[str]]
-) -> TextTable:
-    """A row for each group; a quantity that no run has is left out. ``before``: columns that count runs."""
-    quantities = {quantity["key"]: quantity for quantity in table["quantities"]}
-    known = [key for key in keys if any(group["values"][key] is not None for group in table["groups"])]
-    columns = [column for key in known for column in (*before.get(key, ()), quantities[key]["title"])]
-    rows = []
-    for group in table["groups"]:
-        counts = {"final": [str(group["runs"])], "seconds_to_target": [f"{group['reached']} of {group['runs']}"]}
-        cells = [
-            cell
-            for key in known
-            for cell in (*(counts[key] if key in before else ()), mean(group["values"][key], quantities[key]["scale"]))
-        ]
-        rows.append([group["label"], *cells])
-    return TextTable(title=title, columns=["strategy", *columns], rows=rows)
-
-
-def _pairs(table: Mapping[str, Any]) -> TextTable:
-    quantities = {quantity["key"]: quantity for quantity in table["quantities"]}
-    rows = [
-        [
-            f"{row['first']} − {row['second']}",
-            quantities[row["quantity"]]["title"],
-            str(row["pairs"]),
-            number(row["mean"] / quantities[row["quantity"]]["scale"]),
-            p_value(row["p"]),
-            p_value(row["smallest_p"]),
-        ]
-        for row in table["paired"]
-    ]
-    columns = ["difference", "of", "pairs", "mean", "p", "smallest possible p"]
-    return TextTable(title="Paired differences", columns=columns, rows=rows)
+def _of_groups(title: str, groups: Sequence[ComparedGroup], quantities: Sequence[Quantity]) -> TextTable:
+    """A row for each group; a quantity that no run has is left out."""
+    columns, rows = ["strategy"], [[group.label] for group in groups]
+    for quantity in quantities:
+        if all(group.values[quantity.key] is None for group in groups):
+            continue
+        if quantity.key in _COUNTS:
+            counted, count = _COUNTS[quantity.key]
+            columns.append(counted)
+            for row, group in zip(rows, groups, strict=True):
+                row.append(count(group))
+        columns.append(quantity.title)
+        for row, group in zip(rows, groups, strict=True):
+            row.append(mean(group.values[quantity.key], quantity.scale))
+    return TextTable(title=title, columns=columns, rows=rows)
 
 
 def _digits(value: float, figures: int = _FIGURES) -> int:

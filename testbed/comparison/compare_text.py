@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from testbed.common.console import say
-from testbed.comparison.compare_tables import TextTable, tables
+from testbed.comparison.compare_tables import TextTable
+from testbed.comparison.comparison import Comparison
 
 _ENDLESS = 10_000
 
 
-def show(console: Console, table: Mapping[str, Any]) -> None:
-    say(console, headline(table))
-    for each in tables(table):
+def show(console: Console, comparison: Comparison) -> None:
+    say(console, comparison.headline)
+    for each in comparison.tables:
         console.print()
         console.print(_fitting(console, each))
     console.print()
-    for line in (*table["paired_by"], *(f"note: {note}" for note in table["notes"])):
+    for line in (*comparison.paired_by, *(f"note: {note}" for note in comparison.notes)):
         say(console, line)
-
-
-def headline(table: Mapping[str, Any]) -> str:
-    """The number of runs and groups, and the target, in a sentence."""
-    runs, groups = len(table["runs"]), len(table["groups"])
-    better = "at most" if table["lower"] else "at least"
-    return (
-        f"{runs} {'run' if runs == 1 else 'runs'} in {groups} {'group' if groups == 1 else 'groups'};"
-        f" target: {table['metric']} of {better} {table['target']:g} ({table['target_is']}); mean ± half of the 95 %"
-        " interval over runs"
-    )
 
 
 def _fitting(console: Console, each: TextTable) -> Table:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from testbed.analysis import metrics, run_tables, trace_reading
+from testbed.analysis import run_tables, trace_reading
 from testbed.common.errors import UserError
 from testbed.history import trace
-from testbed.loading.renamed_keys import upgrade
-from testbed.runs import run_files, sweep_state
-from testbed.runs.run_files import RunFiles
-from testbed.trace_tools.trace_text import torn_note
+from testbed.runs import sweep_state
+from testbed.runs.results.summary import Summary
+from testbed.runs.results.table_rows import MetricRow
+from testbed.runs.stored_run import StoredRun, readable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredVersion:
+    """A version of a run with its score in one metric, and what the fleet had spent when the version was made."""
+
+    version: int
+    score: float
+    time_s: float
+    joules: float | None
+    """None if a device has no power model."""
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +34,11 @@ class ComparedRun:
     place: Path
     """Its folder, or its trace file if that is not in a run folder."""
     header: trace.Header
-    rows: Sequence[Mapping[str, Any]]
-    """Rows of metrics.csv: one for each scored version."""
-    summary: Mapping[str, Any]
+    rows: Sequence[MetricRow]
+    summary: Summary
     devices: tuple[str, ...]
-    profile: Mapping[str, Any] | None
-    """None without a profile.toml: then only the strategy and its parameters are known."""
+    profile: Mapping[str, object] | None
+    """Keys and values of profile.toml; None without one: then only the strategy and its parameters are known."""
     recorded: Path | None
     """The run that this one replayed."""
     fidelity: str | None
@@ -39,20 +48,41 @@ class ComparedRun:
     @property
     def metrics(self) -> set[str]:
         """The metrics that were scored at least once."""
-        return {name for row in self.rows for name in row} - set(_NO_METRICS)
+        return {name for row in self.rows for name in row.scores}
 
-    def setting(self, section: str, key: str) -> Any:
+    @property
+    def is_scored(self) -> bool:
+        """Whether at least one version was scored."""
+        return bool(self.rows)
+
+    def scored(self, metric: str) -> list[ScoredVersion]:
+        """Return the versions that have a score in ``metric``, in their order."""
+        return [
+            ScoredVersion(
+                version=row.version,
+                score=row.scores[metric],
+                time_s=row.time_s,
+                joules=row.joules,
+                bytes=row.bytes,
+            )
+            for row in self.rows
+            if metric in row.scores
+        ]
+
+    def cost(self, key: str) -> float | None:
+        """Return a figure of the summary; None if the run has none."""
+        figure: float | None = getattr(self.summary, key)
+        return figure
+
+    def setting(self, section: str, key: str) -> object:
         """A value of its profile; None if it has no such key (profile.toml may be any file)."""
         return _setting(self.profile, section, key)
-
-
-_NO_METRICS = ("time_s", "host_s", "version", "joules", "bytes")
 
 
 def read(places: Iterable[Path]) -> list[ComparedRun]:
     """Read runs in the given order, each once. Raises UserError if one cannot be read."""
     found = list(dict.fromkeys(file.resolve() for place in places for file in _files(place)))
-    return [_read(path) for path in found]
+    return [_read(StoredRun(path)) for path in found]
 
 
 def _files(place: Path) -> Iterator[Path]:
@@ -66,50 +96,35 @@ def _files(place: Path) -> Iterator[Path]:
     yield from map(trace_reading.file_of, runs)
 
 
-def _read(path: Path) -> ComparedRun:
-    torn, notes = list[int](), list[str]()
-    header, total = trace_reading.read_totals(path, torn.append)
-    place, found = _place(path), run_files.read(path, notes.append)
-    notes = [torn_note(path, line) for line in torn] + [f"{place}: {note}" for note in notes]
-    if total.stopped is None:
-        notes.append(f"{place}: has no end: the run continues or was killed; it is compared up to its last event")
-    profile = _table(found.profile)
+def _read(run: StoredRun) -> ComparedRun:
+    """Read a run by its trace: the results that are compared follow from nothing else."""
+    notes: list[str] = []
+    run.scan()
+    profile = readable(lambda: run.profile_table, notes)
+    certificate = readable(lambda: run.certificate, notes)
+    replay = readable(lambda: run.replay_certificate, notes)
+    notes = [*filter(None, [run.torn_note()]), *notes]
+    if run.totals.stopped is None:
+        notes.append(f"{run.path}: has no end: the run continues or was killed; it is compared up to its last event")
+    named = _setting(profile, "replay", "trace") if replay is None else replay.trace
     return ComparedRun(
-        place=place,
-        header=header,
-        rows=run_tables.metric_rows(total),
-        summary=metrics.summary(total),
-        devices=tuple(total.devices),
+        place=run.path,
+        header=run.header,
+        rows=run_tables.metric_rows(run.totals),
+        summary=run.computed_summary,
+        devices=tuple(run.totals.devices),
         profile=profile,
-        recorded=_recorded(found, profile),
-        fidelity=found.fidelity.verdict if found.fidelity is not None else None,
+        recorded=_place(Path(named)) if isinstance(named, str) and "\0" not in named else None,
+        fidelity=certificate.verdict if certificate is not None else None,
         notes=tuple(notes),
     )
 
 
 def _place(path: Path) -> Path:
     """One path for a run, whether its folder, its trace or its packed trace is named."""
-    path = path.resolve()
-    return path.parent if run_files.is_of_a_run(path) else path
+    return StoredRun(path.resolve()).path
 
 
-def _table(profile: str) -> dict[str, Any] | None:
-    """The profile as a table, in its present words; None if there is none or it cannot be read (which a note says)."""
-    try:
-        table = tomllib.loads(profile) if profile else None
-    except ValueError:
-        return None
-    if table is not None:
-        upgrade(table)
-    return table
-
-
-def _recorded(found: RunFiles, profile: Mapping[str, Any] | None) -> Path | None:
-    """The replayed run, by the replay certificate or, without one, by the profile."""
-    named = _setting(profile, "replay", "trace") if found.replayed is None else found.replayed.trace
-    return _place(Path(named)) if isinstance(named, str) and "\0" not in named else None
-
-
-def _setting(profile: Mapping[str, Any] | None, section: str, key: str) -> Any:
+def _setting(profile: Mapping[str, object] | None, section: str, key: str) -> object:
     table = (profile or {}).get(section)
     return table.get(key) if isinstance(table, Mapping) else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from testbed.comparison.compared_runs import ComparedRun
+from testbed.comparison.compared_runs import ComparedRun, ScoredVersion
 from testbed.comparison.quantities import JOULES
 
 _POINTS = 200
@@ -15,17 +15,17 @@ _POINTS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    column: str
-    """A column of metrics.csv."""
     name: str
     title: str
+    place: Callable[[ScoredVersion], float | None]
+    """Returns where a version is on this axis; None if that is unknown."""
     scale: float = 1.0
 
 
 AXES = (
-    Axis(column="time_s", name="seconds", title="emulated seconds"),
-    Axis(column="joules", name="joules", title=f"{JOULES} of the whole fleet"),
-    Axis(column="bytes", name="bytes", title="megabytes transferred", scale=1e6),
+    Axis(name="seconds", title="emulated seconds", place=lambda scored: scored.time_s),
+    Axis(name="joules", title=f"{JOULES} of the whole fleet", place=lambda scored: scored.joules),
+    Axis(name="bytes", title="megabytes transferred", place=lambda scored: scored.bytes, scale=1e6),
 )
 
 
@@ -72,7 +72,8 @@ def curves(runs: Sequence[ComparedRun], groups: Sequence[str], axis: Axis, metri
 
 def _line(run: ComparedRun, axis: Axis, metric: str) -> tuple[list[float], list[float]] | None:
     """The scores of a run; None if it has no values on this axis."""
-    rows = [row for row in run.rows if metric in row]
-    if not rows or any(row.get(axis.column) is None for row in rows):
+    scored = run.scored(metric)
+    known = [place for each in scored if (place := axis.place(each)) is not None]
+    if not known or len(known) < len(scored):
         return None
-    return [row[axis.column] for row in rows], [row[metric] for row in rows]
+    return known, [each.score for each in scored]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.analysis.metrics import LEVELS
 from testbed.common.errors import UserError
-from testbed.comparison.compared_runs import ComparedRun
+from testbed.comparison.compared_runs import ComparedRun, ScoredVersion
 
 DEFAULT_METRIC, OTHERWISE = "accuracy", "loss"
 """The default metric, and the one for tasks without it."""
@@ -31,23 +30,22 @@ class Goal:
         return min if self.lower else max
 
     def values(self, run: ComparedRun) -> list[float]:
-        return _values(run, self.metric)
+        return [each.score for each in run.scored(self.metric)]
 
     def better(self, value: float, other: float) -> bool:
         return value < other if self.lower else value > other
 
-    def reached(self, run: ComparedRun) -> Mapping[str, Any] | None:
-        """The row of the first version that reached the target; None if none did."""
-        scored = (row for row in run.rows if self.metric in row)
-        return next((row for row in scored if self._enough(row[self.metric])), None)
+    def reached(self, run: ComparedRun) -> ScoredVersion | None:
+        """The first version that reached the target; None if none did."""
+        return next((each for each in run.scored(self.metric) if self._enough(each.score)), None)
 
     def _enough(self, value: float) -> bool:
         return value <= self.target if self.lower else value >= self.target
 
     def reached_untrained(self, run: ComparedRun) -> bool:
         """Whether version 0, which is not trained, reached the target."""
-        row = self.reached(run)
-        return row is not None and row["version"] == 0
+        first = self.reached(run)
+        return first is not None and first.version == 0
 
 
 def choose(runs: Sequence[ComparedRun], metric: str | None, lower: bool | None, target: float | None) -> Goal:
@@ -75,7 +73,7 @@ def _usual(runs: Sequence[ComparedRun], metric: str, lower: bool) -> tuple[float
     """
     goal = Goal(metric=metric, lower=lower, target=0.0, because="")
     every = [goal.best(goal.values(run)) for run in runs]
-    initial = [row[metric] for run in runs for row in run.rows if row["version"] == 0 and metric in row]
+    initial = [each.score for run in runs for each in run.scored(metric) if each.version == 0]
     start = goal.best(initial) if initial else math.inf if lower else -math.inf
     if metric == DEFAULT_METRIC and not lower:
         wanted = _wanted(runs)
@@ -94,8 +92,9 @@ def _usual(runs: Sequence[ComparedRun], metric: str, lower: bool) -> tuple[float
 def _wanted(runs: Sequence[ComparedRun]) -> float | None:
     """The target accuracy of all profiles; None if they differ or have none."""
     first, *others = (run.setting("stop", "target_accuracy") for run in runs)
-    is_number = isinstance(first, int | float) and not isinstance(first, bool)
-    return float(first) if is_number and all(other == first for other in others) else None
+    if not isinstance(first, int | float) or isinstance(first, bool):
+        return None
+    return float(first) if all(other == first for other in others) else None
 
 
 def _rounded(value: float, lower: bool) -> float:
@@ -127,7 +126,7 @@ def _task(run: ComparedRun) -> str | None:
 
 def _check_metric(runs: Sequence[ComparedRun], metric: str) -> None:
     for run in runs:
-        if not run.rows:
+        if not run.is_scored:
             raise UserError(f"{run.place}: none of its versions was scored; omit it, or run it for longer")
     without = next((run for run in runs if metric not in run.metrics), None)
     if without is not None:
@@ -135,7 +134,3 @@ def _check_metric(runs: Sequence[ComparedRun], metric: str) -> None:
         remedy = f"use --metric {common[0]}" if common else "compare runs of one task"
         named = f"; all runs have {', '.join(common)}" if common else "; no metric is common to all runs"
         raise UserError(f"{without.place}: has no {metric}{named}: {remedy}")
-
-
-def _values(run: ComparedRun, metric: str) -> list[float]:
-    return [row[metric] for row in run.rows if metric in row]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 _T = (
     12.706,
@@ -42,28 +43,30 @@ _T = (
 _NORMAL = 1.959964
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mean:
-    """``half`` is half the width of the 95 % interval; None for one run, which has no variance."""
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean of ``count`` runs and its 95 % interval; one run has no variance, and so only a mean."""
 
     count: int
     mean: float
     half: float | None
+    """Half the width of the interval."""
+    low: float | None
+    high: float | None
 
-    def as_table(self) -> dict[str, float | int | None]:
-        low, high = (None, None) if self.half is None else (self.mean - self.half, self.mean + self.half)
-        return {"count": self.count, "mean": self.mean, "half": self.half, "low": low, "high": high}
 
+def mean(values: Sequence[float]) -> Interval | None:
+    """The mean with the interval that covers the true mean in 95 % of such experiments, for normal values.
 
-def mean(values: Sequence[float]) -> Mean | None:
-    """The mean with the interval that covers the true mean in 95 % of such experiments, for normal values."""
+    Returns None without values.
+    """
     if not values:
         return None
     count, middle = len(values), math.fsum(values) / len(values)
     if count == 1:
-        return Mean(count=1, mean=middle, half=None)
+        return Interval(count=1, mean=middle, half=None, low=None, high=None)
     variance = math.fsum((value - middle) ** 2 for value in values) / (count - 1)
-    return Mean(count=count, mean=middle, half=student(count - 1) * math.sqrt(variance / count))
+    half = student(count - 1) * math.sqrt(variance / count)
+    return Interval(count=count, mean=middle, half=half, low=middle - half, high=middle + half)
 
 
 def student(freedom: int) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from testbed.comparison.compared_runs import ComparedRun
 
@@ -17,11 +16,11 @@ _NO_DIFFERENCE = {"name", "dilation", "compress", "replay.trace", "replay.mode",
 _WORDS = ("title", "source")
 """Last words of keys that only describe."""
 
-Table = Mapping[str, Any]
-"""Key, as --set names it → value."""
+Settings = Mapping[str, object]
+"""Key, as --set names it → value. TOML has values of several types; here they are only compared and shown."""
 
 
-def of_run(run: ComparedRun) -> dict[str, Any]:
+def of_run(run: ComparedRun) -> Settings:
     """Settings of a run; the strategy's parameters come first, from the trace, which has them without a profile."""
     found = dict(_flat(run.header.parameters, "strategy"))
     found["replay"] = run.header.replay or "none"
@@ -70,7 +69,7 @@ def labels(runs: Sequence[ComparedRun]) -> tuple[list[str], list[str]]:
     return named, notes
 
 
-def _texts(values: Iterable[Any]) -> dict[Any, str]:
+def _texts(values: Iterable[object]) -> dict[object, str]:
     """Value → its text, with few digits unless two values would then look the same."""
     found = {value: _shown(value) for value in values}
     often = Counter(found.values())
@@ -83,7 +82,7 @@ def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(value: object, key: str = "") -> Iterator[tuple[str, object]]:
     """Keys as --set names them (training.lr, devices[0].count), with their values."""
     if isinstance(value, Mapping):
         for name, item in value.items():
@@ -95,7 +94,7 @@ def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
-def _completed(runs: Sequence[ComparedRun]) -> list[Table]:
+def _completed(runs: Sequence[ComparedRun]) -> list[Settings]:
     """Settings with all keys: one that a profile lacks is unset; without a profile, unknown keys are left out."""
     tables = [of_run(run) for run in runs]
     keys = dict.fromkeys(key for table in tables for key in table)
@@ -105,16 +104,16 @@ def _completed(runs: Sequence[ComparedRun]) -> list[Table]:
     ]
 
 
-def _different(tables: Iterable[Table]) -> list[str]:
+def _different(tables: Iterable[Settings]) -> list[str]:
     """Keys with two values or more, in the order of profiles."""
-    values: dict[str, set[Any]] = {}
+    values: dict[str, set[object]] = {}
     for table in tables:
         for key, value in table.items():
             values.setdefault(key, set()).add(value)
     return [key for key, each in values.items() if len(each) > 1]
 
 
-def _sufficient(tables: Sequence[Table], keys: Sequence[str]) -> list[str]:
+def _sufficient(tables: Sequence[Settings], keys: Sequence[str]) -> list[str]:
     """The keys that split the runs further than the keys before them."""
     chosen, parts = list[str](), 1
     for key in keys:

@@ -1,18 +1,21 @@
-"""The live view of a run: a table that refreshes on a terminal, plain lines elsewhere."""
+"""The live view of a run: a table that refreshes on a terminal or in a notebook, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from aggregator.process.status import Status
+
 _LINE_SECONDS = 5.0
+_CELL_SECONDS = 1.0
+_CELL_ROWS = 12
 _SILENT_SECONDS = 2.0
 _MOST_ROWS = 24
 _WARMING = "warming up: loading the data, training one step …"
@@ -39,7 +42,7 @@ class Quiet:
     def starting(self, ready: int, total: int) -> None:
         """Nothing to show."""
 
-    def status(self, status: dict[str, Any]) -> None:
+    def status(self, status: Status) -> None:
         """Nothing to show."""
 
     def stopping(self) -> None:
@@ -65,7 +68,7 @@ class Lines(Quiet):
         if ready in (1, total) and total > 1:
             self._print(f"started {ready} of {total} devices")
 
-    def status(self, status: dict[str, Any]) -> None:
+    def status(self, status: Status) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _LINE_SECONDS
             self._print(headline(status))
@@ -91,7 +94,7 @@ class Screen(Quiet):
     def starting(self, ready: int, total: int) -> None:
         self._live.update(Text(f"starting devices: {ready} of {total}"), refresh=True)
 
-    def status(self, status: dict[str, Any]) -> None:
+    def status(self, status: Status) -> None:
         line = Text(headline(status), no_wrap=True, overflow="ellipsis")
         self._live.update(Group(fleet_table(status, self._rows()), line, self._notice), refresh=True)
 
@@ -106,36 +109,64 @@ class Screen(Quiet):
         return max(4, min(_MOST_ROWS, self._console.size.height - 8))
 
 
-def headline(status: dict[str, Any]) -> str:
+class Cell(Quiet):
+    """The fleet as a table that refreshes in a notebook's cell; it needs no package besides the notebook's own."""
+
+    def __init__(self, errors: Console) -> None:
+        from IPython.display import display  # there is no notebook without it
+
+        super().__init__(errors)
+        self._handle = display(Text(_WARMING), display_id=True)
+        self._next = 0.0
+
+    def starting(self, ready: int, total: int) -> None:
+        self._handle.update(Text(f"starting devices: {ready} of {total}"))
+
+    def status(self, status: Status) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _CELL_SECONDS
+            table = fleet_table(status, _CELL_ROWS)
+            table.caption = headline(status)
+            self._handle.update(table)
+
+    def stopping(self) -> None:
+        self._handle.update(Text(_STOPPING))
+
+    def close(self) -> None:
+        self._handle.update(Text("the processes of the run have ended"))
+
+
+def headline(status: Status) -> str:
     """Return one line: time, version, scores and counts."""
-    seconds, dilation, tally = float(status["t"]), float(status["dilation"]), status["tally"]
+    seconds, dilation, tally = status.t, status.dilation, status.tally
     here = f" ({seconds * dilation:.0f} s here)" if dilation != 1 else ""
-    metrics = "  ".join(f"{name} {value:.3f}" for name, value in status["metrics"].items())
-    per_second = tally["applied"] / seconds if seconds > 0 else 0.0
+    metrics = "  ".join(f"{name} {value:.3f}" for name, value in status.metrics.items())
+    per_second = tally.applied / seconds if seconds > 0 else 0.0
     parts = [
         f"{seconds:5.1f} s{here}",
-        f"version {status['version']}",
+        f"version {status.version}",
         metrics or "not scored yet",
         f"{per_second:.1f} upd/s",
-        f"rejected {tally['rejected']}",
-        f"lost {tally['lost']}",
+        f"rejected {tally.rejected}",
+        f"lost {tally.lost}",
     ]
     return "  ".join(parts)
 
 
-def fleet_table(status: dict[str, Any], rows: int) -> Table:
+def fleet_table(status: Status, rows: int) -> Table:
     """Return state, version, staleness and drops of the devices, in at most ``rows`` rows."""
     table = Table(box=None, pad_edge=False)
     table.add_column("device")
     table.add_column("state", min_width=13)
     for name in ("version", "staleness", "drops"):
         table.add_column(name, justify="right")
-    devices = list(status["devices"].items())
+    devices = list(status.devices.items())
     shown = devices if len(devices) <= rows else devices[: rows - 1]
-    for name, (state, base, drops, progress) in shown:
-        staleness = "" if base is None else str(status["version"] - base)
-        label = Text(state if progress is None else f"{state} {progress:4.0%}", style=_STYLES.get(state, ""))
-        table.add_row(name, label, "" if base is None else str(base), staleness, str(drops))
+    for name, device in shown:
+        version, staleness = ("", "") if device.base is None else (str(device.base), str(status.version - device.base))
+        progress = "" if device.progress is None else f" {device.progress:4.0%}"
+        label = Text(f"{device.state}{progress}", style=_STYLES.get(device.state, ""))
+        table.add_row(name, label, version, staleness, str(device.drops))
     if len(shown) < len(devices):
         table.add_row(f"… and {len(devices) - len(shown)} more", "", "", "", "")
     return table
@@ -145,7 +176,14 @@ def view(console: Console, errors: Console, *, quiet: bool) -> Quiet:
     """Return the view that fits the console."""
     if quiet:
         return Quiet(errors)
+    if console.is_jupyter:
+        return Cell(errors)
     return Screen(console) if console.is_terminal else Lines(console, errors)
+
+
+def status(console: Console, text: str) -> contextlib.AbstractContextManager[object]:
+    """Show ``text`` with a spinner on a terminal, and nothing elsewhere."""
+    return console.status(text) if console.is_terminal else contextlib.nullcontext()
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from testbed.analysis import trace_reading
 from testbed.common.errors import UserError
+from testbed.execution import live_progress
 from testbed.execution.outcome import Outcome
 from testbed.report.content import report_data
 from testbed.report.content.report_data import ReportCollector, RunData
@@ -41,7 +42,7 @@ def after_run(
     if not trace_reading.has_trace(folder):  # the run failed before its first event
         return
     try:
-        with contextlib.nullcontext() if quiet else console.status(DRAWING):
+        with contextlib.nullcontext() if quiet else live_progress.status(console, DRAWING):
             run = StoredRun.open(folder)
             run.keep(results.scanned, results.summary.torn_line)
             [outcome.report] = write(report_data.gather(run, collected), place_of(run.trace))

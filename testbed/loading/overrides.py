@@ -6,6 +6,7 @@ import tomllib
 from typing import Any
 
 from testbed.common.errors import ProfileError
+from testbed.common.parameters import TomlTable
 
 
 def parse(text: str) -> Any:
@@ -16,7 +17,7 @@ def parse(text: str) -> Any:
         return text
 
 
-def put(table: dict[str, Any], key: str, value: Any, *, source: str) -> None:
+def put(table: TomlTable, key: str, value: Any, *, source: str) -> None:
     """Set a key such as ``a.b`` or ``devices[0].count`` in nested tables. Raises ProfileError.
 
     Where a strategy, task or split is only a name, it becomes a table with that name.

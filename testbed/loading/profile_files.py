@@ -5,10 +5,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from testbed.common.errors import ProfileError, UserError, nearest
-from testbed.common.parameters import build
+from testbed.common.parameters import TomlTable, build
 
 SHIPPED = Path(__file__).parents[2] / "profiles"
 
@@ -46,7 +46,7 @@ def file_of(kind: str, name: str, source: str, key: str, folder: Path) -> Path:
     return SHIPPED / kind / f"{name}.toml"
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> TomlTable:
     """Return the tables of a TOML file. Raises UserError if it cannot be read."""
     try:
         with path.open("rb") as file:

@@ -8,13 +8,13 @@ their content, and defaults are written out, so that a stored run can be repeate
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import Any, NamedTuple
 
 from aggregator.strategies import STRATEGIES
 from testbed.common.errors import ProfileError
-from testbed.common.parameters import as_table, build
+from testbed.common.parameters import Named, TomlTable, as_table, build, parameter_of
 from testbed.common.plugins import Catalogue
 from testbed.learning.splits import SPLITS
 from testbed.learning.tasks import TASKS
@@ -39,34 +39,57 @@ _OPTIONS = {"replay.trace": "--replay", "replay.mode": "--replay-mode"}
 """Key → option, where the option is not the last part of the key."""
 
 
+class ProfileChange(NamedTuple):
+    """A key of the profile that an option or an argument sets."""
+
+    key: str
+    value: Any
+    origin: str
+    """What errors about this key name as their source, such as ``--seed``."""
+
+
 def load(path: Path, overrides: Sequence[str] = (), replaced: Mapping[str, Any] | None = None) -> Experiment:
     """Load the experiment in ``path``. Raises UserError.
 
     ``overrides``: texts such as ``stop.seconds=10``. ``replaced``: keys set by options such as ``--strategy``.
     """
     table = read_toml(path)
+    changes = [
+        ProfileChange(key, value, _OPTIONS.get(key) or f"--{key.rpartition('.')[2]}")
+        for key, value in (replaced or {}).items()
+    ]
+    changes += [_override(text) for text in overrides]
+    return load_table(table, changes, source=str(path), folder=path.parent, name=path.stem)
+
+
+def load_table(
+    table: TomlTable, changes: Sequence[ProfileChange], *, source: str, folder: Path, name: str
+) -> Experiment:
+    """Return the experiment that a profile's table describes, with its changes. Raises UserError.
+
+    ``source`` is what errors name, ``folder`` that of the files that the profile names, ``name`` the default name.
+    """
     upgrade(table)
-    table.setdefault("name", path.stem)
+    table.setdefault("name", name)
     table.setdefault("task", DEFAULT_TASK)  # an override of its parameters needs it
-    source = str(path)
-    given: dict[str, str] = {}
-    for key, value in (replaced or {}).items():
-        given[key] = _OPTIONS.get(key) or f"--{key.rpartition('.')[2]}"
-        put(table, key, value, source=given[key])
-    for override in overrides:
-        key, sign, text = (part.strip() for part in override.partition("="))
-        if not sign or not key:
-            raise ProfileError(COMMAND_LINE, f"--set {override}", "is not of the form key=value")
-        key = current_key(key)
-        given[key] = f"--set {override}"
-        put(table, key, parse(text), source=given[key])
+    for change in changes:
+        put(table, change.key, change.value, source=change.origin)
     upgrade(table)  # once more: an override may be a whole section
     try:
-        return resolve(build(Experiment, table, source), source, path.parent)
+        return resolve(build(Experiment, table, source), source, folder)
     except ProfileError as error:
-        if error.key not in given:
+        origin = next((change.origin for change in reversed(changes) if change.key == error.key), None)
+        if origin is None:
             raise
-        raise ProfileError(given[error.key], error.key, error.problem) from None
+        raise ProfileError(origin, error.key, error.problem) from None
+
+
+def _override(text: str) -> ProfileChange:
+    """The change that ``--set text`` asks for. Raises ProfileError if it is not of the form key=value."""
+    key, sign, value = (part.strip() for part in text.partition("="))
+    if not sign or not key:
+        raise ProfileError(COMMAND_LINE, f"--set {text}", "is not of the form key=value")
+    return ProfileChange(current_key(key), parse(value), f"--set {text}")
 
 
 def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
@@ -115,7 +138,7 @@ def _group(group: DeviceGroup, experiment: Experiment, source: str, key: str, fo
     return resolved
 
 
-def _with_defaults(kind: str, catalogue: Catalogue[Any], value: str | dict[str, Any], source: str) -> dict[str, Any]:
+def _with_defaults(kind: str, catalogue: Catalogue[Any], value: Named, source: str) -> TomlTable:
     """Return the checked table of a strategy, task or split, with all its parameters."""
     if isinstance(value, dict) and not isinstance(value.get("name"), str):
         raise ProfileError(source, f"{kind}.name", f"is missing; it must name a {kind.rpartition('.')[2]}")
@@ -124,21 +147,16 @@ def _with_defaults(kind: str, catalogue: Catalogue[Any], value: str | dict[str, 
     return {"name": name, **as_table(chosen)}
 
 
-def _task_with_defaults(value: str | dict[str, Any], source: str) -> dict[str, Any]:
+def _task_with_defaults(value: Named, source: str) -> TomlTable:
     table = _with_defaults("task", TASKS, value, source)
-    split, cls = table["split"], TASKS.find(table["name"], source, "task")
-    if get_type_hints(cls)["split"] != str | dict[str, Any]:
+    split = table["split"]
+    declared = parameter_of(TASKS.find(table["name"], source, "task"), "split")
+    if declared.kind != Named:
+        # dict[str, Any] and not TomlTable: the user's class needs no import for it
         problem = f"is {table['name']!r}; its split must be declared as str | dict[str, Any]: a name or a table"
         raise ProfileError(source, "task", problem)
-    if (
-        isinstance(split, dict) and "name" not in split
-    ):  # without a name, they are parameters of the task's default split
-        split = _default_split(cls) | split
+    if isinstance(split, dict) and "name" not in split and not declared.required:
+        # a table without a name has parameters of the task's default split
+        name, parameters = name_and_parameters(declared.default)
+        split = {"name": name, **parameters, **split}
     return table | {"split": _with_defaults("task.split", SPLITS, split, source)}
-
-
-def _default_split(cls: type[Any]) -> dict[str, Any]:
-    (field,) = (field for field in fields(cls) if field.name == "split")
-    default = field.default if field.default_factory is MISSING else field.default_factory()
-    name, parameters = name_and_parameters(cast("str | dict[str, Any]", default))
-    return {"name": name, **parameters}

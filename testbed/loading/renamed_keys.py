@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from testbed.common.parameters import TomlTable
 from testbed.learning import tasks
 
 RENAMED_KEYS = {"transport.rate": "transport.message_limit", "presence.beat": "presence.heartbeat"}
@@ -15,7 +14,7 @@ RENAMED_TASKS = {
 """Tasks that experiments of the project name as module:Class."""
 
 
-def upgrade(table: dict[str, Any]) -> None:
+def upgrade(table: TomlTable) -> None:
     """Rename old keys and tasks of a profile in place. If both names of a key are given, the old one stays."""
     for old, new in RENAMED_KEYS.items():
         section, _, name = old.partition(".")

@@ -9,8 +9,8 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+import msgspec
 from matplotlib.figure import Figure
 
 from testbed.papers.all_papers import PAPERS
@@ -43,6 +43,20 @@ interruption, the same command continues. The experiments at the papers' own set
 _SECTION = re.compile(r"<!-- begin (\w+) (\{.*?\}) -->\n(.*?)<!-- end \1 -->\n", re.DOTALL)
 
 
+class PaperFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a paper in the overview. The document stores them, for papers that are not run the next time."""
+
+    title: str
+    verdicts: dict[str, int]
+    """Verdict → claims."""
+    runs: int
+    host_seconds: int
+    cores: int | None
+    """Cores of the host; None if they are not known."""
+    certificates: dict[str, int]
+    """Verdict of a certificate → runs."""
+
+
 def write(document: Path, programmes: Sequence[Programme]) -> None:
     sections = _stored(document)
     for programme in programmes:
@@ -52,44 +66,44 @@ def write(document: Path, programmes: Sequence[Programme]) -> None:
     written = {name: sections[name] for name in PAPERS if name in sections}
     parts = [_HEAD, *_overview({name: facts for name, (facts, _) in written.items()}), ""]
     for name, (facts, text) in written.items():
-        parts.append(f"<!-- begin {name} {json.dumps(facts)} -->\n{text}<!-- end {name} -->\n")
+        stored = json.dumps(msgspec.to_builtins(facts))
+        parts.append(f"<!-- begin {name} {stored} -->\n{text}<!-- end {name} -->\n")
     document.write_text("\n".join(parts), encoding="utf-8")
 
 
-def _stored(document: Path) -> dict[str, tuple[dict[str, Any], str]]:
+def _stored(document: Path) -> dict[str, tuple[PaperFacts, str]]:
     text = document.read_text(encoding="utf-8") if document.is_file() else ""
-    return {name: (json.loads(facts), body) for name, facts, body in _SECTION.findall(text)}
+    return {name: (msgspec.json.decode(facts, type=PaperFacts), body) for name, facts, body in _SECTION.findall(text)}
 
 
-def _facts(programme: Programme, chapter: Chapter) -> dict[str, Any]:
-    """For the overview, which also lists papers that are not run this time."""
-    return {
-        "title": programme.paper.title,
-        "verdicts": dict(Counter(row.verdict.value for row in chapter.rows)),
-        "runs": len(programme.results),
-        "host_seconds": round(programme.host_seconds),
-        "cores": os.cpu_count(),
-        "certificates": dict(Counter(result.fidelity for result in programme.results.values())),
-    }
+def _facts(programme: Programme, chapter: Chapter) -> PaperFacts:
+    return PaperFacts(
+        title=programme.paper.title,
+        verdicts=dict(Counter(row.verdict.value for row in chapter.rows)),
+        runs=len(programme.results),
+        host_seconds=round(programme.host_seconds),
+        cores=os.cpu_count(),
+        certificates=dict(Counter(result.fidelity for result in programme.results.values())),
+    )
 
 
-def _overview(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _overview(facts: Mapping[str, PaperFacts]) -> Iterator[str]:
     verdicts = [verdict.value for verdict in ClaimVerdict]
     yield from _table(
         ("paper", *verdicts, "runs", "certificates", "time on this host"),
         [
             (
-                f"[{fact['title']}](#{name})",
-                *(str(fact["verdicts"].get(verdict, "")) for verdict in verdicts),
-                str(fact["runs"]),
-                _counted(fact["certificates"]),
-                duration(fact["host_seconds"]),
+                f"[{fact.title}](#{name})",
+                *(str(fact.verdicts.get(verdict, "")) for verdict in verdicts),
+                str(fact.runs),
+                _counted(fact.certificates),
+                duration(fact.host_seconds),
             )
             for name, fact in facts.items()
         ],
     )
-    total = duration(sum(fact["host_seconds"] for fact in facts.values()))
-    cores = ", ".join(sorted({str(fact["cores"]) for fact in facts.values()}))
+    total = duration(sum(fact.host_seconds for fact in facts.values()))
+    cores = ", ".join(sorted({str(fact.cores) for fact in facts.values()}))
     absent = [f"{paper.title} (`make papers PAPER={name}`)" for name, paper in PAPERS.items() if name not in facts]
     what = "The runs of these" if absent else "`make papers`"
     yield f"\n{what} took **{total}** in all, on a host of {cores} cores."

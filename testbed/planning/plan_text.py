@@ -1,16 +1,13 @@
-"""The plan of a run, as text and as plain values: for the command ``plan``, and at the start of a run."""
+"""The plan of a run as text: for the command ``plan``, and at the start of a run."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from testbed.common.console import milliseconds, say
-from testbed.planning.planner import CAPACITY, CoreDemand, Plan, StepDemand, refusal
+from testbed.planning.planner import CAPACITY, Plan, refusal
 from testbed.profile.schema import Experiment
 
 
@@ -21,44 +18,6 @@ def demand(plan: Plan) -> str:
     cores = ", ".join(f"core {core.core} {core.total:.2f}" for core in plan.cores)
     verdict = "" if plan.fits else "; host too small; running anyway (--no-admission)"
     return f"demand: {cores} of at most {CAPACITY:.2f}, dilation {plan.dilation:g}{verdict}"
-
-
-def as_table(plan: Plan) -> dict[str, Any]:
-    """Return the plan as plain values."""
-    return {
-        "fits": plan.fits,
-        "dilation": plan.dilation,
-        "smallest_dilation": plan.smallest_dilation,
-        "capacity": CAPACITY,
-        "cores": [_core(core) for core in plan.cores],
-        "devices": [_step(step) for step in plan.steps],
-        "memory_bytes": plan.memory_bytes,
-        "memory_free": plan.memory_free,
-        "updates_per_second": plan.updates_per_second,
-        "service_seconds": plan.service_seconds,
-        "survey": msgspec.to_builtins(plan.survey, str_keys=True),
-    }
-
-
-def _core(core: CoreDemand) -> dict[str, Any]:
-    return {
-        "core": core.core,
-        "devices": core.devices,
-        "demand": core.total,
-        "computing": core.computing,
-        "aggregator": core.aggregator,
-        "evaluator": core.evaluator,
-    }
-
-
-def _step(step: StepDemand) -> dict[str, Any]:
-    return {
-        "device": step.device.name,
-        "samples": step.samples,
-        "step_host_s": step.asked,
-        "needed_host_s": step.needed,
-        "share": step.share,
-    }
 
 
 def show(console: Console, experiment: Experiment, plan: Plan, *, fork_seconds: float | None = None) -> None:

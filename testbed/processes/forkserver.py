@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import msgspec
 import psutil
@@ -65,6 +65,20 @@ def _template_pid() -> int:
     return pid
 
 
+@contextlib.contextmanager
+def without_main() -> Iterator[None]:
+    """Start processes that do not import this process's script: a notebook or a script may have started the run.
+
+    multiprocessing would import it into each process, and so execute its code once more.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
 def _kill_template() -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(_template_pid(), signal.SIGKILL)
@@ -90,7 +104,7 @@ def prepared_template(private: Path, request: TemplateRequest) -> Iterator[None]
     os.environ.update(settings)
     multiprocessing.get_context("forkserver").set_forkserver_preload([template.__name__])
     # the forkserver's own socket is in the private folder, too, and removed with it
-    own_settings: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    own_settings: dict[str, object] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
     own_settings["tempdir"] = str(private)
     # Ctrl-C reaches the whole process group. The template ignores it, but only once it runs Python code: so block it
     # until then. The tracker is started first, since its start unblocks the signals again

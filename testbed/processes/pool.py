@@ -12,7 +12,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from testbed.common.errors import RunFailed, UserError
-from testbed.processes import child
+from testbed.processes import child, forkserver
 from testbed.processes.configs import RoleConfig
 
 AGGREGATOR = "aggregator"
@@ -44,7 +44,8 @@ class Processes:
         self._old_log_bytes[name] = log.stat().st_size if log.exists() else 0
         process = self._context.Process(target=child.enter, args=(config, str(log), report), name=name)
         try:
-            process.start()
+            with forkserver.without_main():
+                process.start()
         except (EOFError, OSError) as error:
             raise RunFailed(
                 f"{name} could not be forked: {error!r}; free memory, or raise the limit on processes (ulimit -u)"

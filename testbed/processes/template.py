@@ -61,6 +61,7 @@ class TemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     task: str
     parameters: dict[str, Any]
+    """The parameters of the task, as the profile has them. Only the task knows their types: it may be a user's own."""
     devices: int
     data_seed: int
     model_seed: int

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from multiprocessing import connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from aggregator.process import status
+from aggregator.process.status import Status
 from devices.device_config import DeviceConfig, Rejoining
 from testbed.common.clock import WallClock
 from testbed.common.errors import RunFailed
@@ -31,7 +32,7 @@ class RunView(Protocol):
 
     def starting(self, ready: int, total: int) -> None: ...
     def stopping(self) -> None: ...
-    def status(self, status: dict[str, Any]) -> None: ...
+    def status(self, status: Status) -> None: ...
     def note(self, text: str) -> None: ...
 
 
@@ -124,13 +125,15 @@ class Watchdog:
         if changed == self._status_time:
             return
         self._status_time = changed
-        status = json.loads(self._status_file.read_text(encoding="utf-8"))
-        self._clock = WallClock(status["origin"], status["dilation"])
-        self._scored = status["scored"]
-        if status["problem"] and not self._problem:
-            self._view.note(status["problem"])
-        self._problem = status["problem"]
-        self._view.status(status)
+        found = status.read(self._status_file)
+        if found is None:  # the next one may be whole again; the run does not depend on it
+            return
+        self._clock = WallClock(found.origin, found.dilation)
+        self._scored = found.scored
+        if found.problem and not self._problem:
+            self._view.note(found.problem)
+        self._problem = found.problem
+        self._view.status(found)
 
     def _meter_host(self) -> None:
         if self._rapl is not None:

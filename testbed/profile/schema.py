@@ -7,9 +7,8 @@ the devices of a run from them. ``run_testbed.py list keys`` shows the meanings.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from testbed.common.parameters import param
+from testbed.common.parameters import Named, TomlTable, param
 from testbed.profile.power import Power, Radio
 from testbed.profile.radio import Cell
 from testbed.wire.endpoints import Transport
@@ -268,10 +267,8 @@ class Experiment:
         None, "seed of the data split and of generated data; unset: seed", at_least=0, below=2**63
     )
     model_seed: int | None = param(None, "seed of the initial model; unset: seed", at_least=0, below=2**63)
-    task: str | dict[str, Any] = param(DEFAULT_TASK, "name of a task, or a table with name and parameters")
-    strategy: str | dict[str, Any] = param(
-        meaning="name of a strategy, module:Class, or a table with name and parameters"
-    )
+    task: Named = param(DEFAULT_TASK, "name of a task, or a table with name and parameters")
+    strategy: Named = param(meaning="name of a strategy, module:Class, or a table with name and parameters")
     dilation: float | str = param(
         1.0,
         "host seconds per emulated second; auto: the smallest value, at least 1, that this host can sustain",
@@ -297,7 +294,7 @@ class Experiment:
         return name_and_parameters(self.task)[0]
 
     @property
-    def task_parameters(self) -> dict[str, Any]:
+    def task_parameters(self) -> TomlTable:
         return name_and_parameters(self.task)[1]
 
     @property
@@ -305,11 +302,11 @@ class Experiment:
         return name_and_parameters(self.strategy)[0]
 
     @property
-    def strategy_parameters(self) -> dict[str, Any]:
+    def strategy_parameters(self) -> TomlTable:
         return name_and_parameters(self.strategy)[1]
 
 
-def name_and_parameters(value: str | dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def name_and_parameters(value: Named) -> tuple[str, TomlTable]:
     """Split a task, split or strategy, which a profile gives as a name or as a table."""
     if isinstance(value, str):
         return value, {}

@@ -8,9 +8,9 @@ memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -25,29 +25,59 @@ _LINES_IN_MEMORY = 64
 _encoder = msgspec.json.Encoder()
 
 
-def split(events: Iterable[Event], folder: Path, files: Mapping[str, str], *, use: str) -> dict[str, int]:
-    """Write one file in ``folder`` for each device (``files``: recorded name → file name); returns its number of jobs.
+class RecordingSplitter:
+    """Takes the events of a trace one after another and writes one file for each device that was added.
 
     ``use`` chooses the seconds of computing: ``asked`` or ``obtained`` in the recorded run. Transfers and suspensions
     are recorded as they were due: a process that woke late delayed nothing after it (ADR 7).
     """
-    writers = {device: _Writer(folder / name) for device, name in files.items()}
-    for device, number, change in _changes(events, use):
-        if device in writers:
-            writers[device].change(number, change)
-    return {device: writer.close() for device, writer in writers.items()}
+
+    def __init__(self, folder: Path, *, use: str) -> None:
+        self._folder, self._reader = folder, _ChangeReader(use)
+        self._writers: dict[str, _Writer] = {}
+
+    def add(self, device: str, file: str) -> None:
+        """Record the jobs of a device from the next event on, in a new file of the folder."""
+        self._writers[device] = _Writer(self._folder / file)
+
+    def take(self, event: Event) -> None:
+        for device, number, change in self._reader.changes(event):
+            writer = self._writers.get(device)
+            if writer is not None:
+                writer.change(number, change)
+
+    def close(self) -> dict[str, int]:
+        """Write the jobs that are still open. Returns the number of jobs of each device."""
+        return {device: writer.close() for device, writer in self._writers.items()}
+
+
+def split(events: Iterable[Event], folder: Path, files: Mapping[str, str], *, use: str) -> dict[str, int]:
+    """Write one file in ``folder`` for each device (``files``: recorded name → file name); returns its number of jobs.
+
+    ``use`` is that of :class:`RecordingSplitter`.
+    """
+    splitter = RecordingSplitter(folder, use=use)
+    for device, file in files.items():
+        splitter.add(device, file)
+    for event in events:
+        splitter.take(event)
+    return splitter.close()
 
 
 def gather(events: Iterable[Event], *, use: str) -> dict[str, dict[int, RecordedJob]]:
     """All jobs of a trace in memory: device → number → job."""
     found: dict[str, dict[int, RecordedJob]] = {}
-    for device, number, change in _changes(events, use):
-        _add(found.setdefault(device, {}), number, change)
+    reader = _ChangeReader(use)
+    for event in events:
+        for device, number, change in reader.changes(event):
+            _add(found.setdefault(device, {}), number, change)
     return found
 
 
 Change: TypeAlias = "tuple[RecordedTransfer, bool] | RecordedSuspension | float | None"
 """A transfer, and whether it is an upload; a suspension; the seconds of a step; or None: the job starts again."""
+_JobChange: TypeAlias = "tuple[str, int, Change]"
+"""Device, number of its job, and one thing that an event records about it."""
 
 
 def _add(jobs: dict[int, RecordedJob], number: int, change: Change) -> None:
@@ -65,41 +95,70 @@ def _add(jobs: dict[int, RecordedJob], number: int, change: Change) -> None:
             job.step_seconds = change
 
 
-def _changes(events: Iterable[Event], use: str) -> Iterator[tuple[str, int, Change]]:
-    """Device, number of its job, and one thing that the trace records about it."""
-    job_of: dict[str, dict[int, int]] = {}  # device → ticket → number of the job, for the last few
-    no_jobs: set[int] = set()
-    begun: set[int] = set()  # tickets in flight when the run was interrupted: they start again with a download
-    resumed = False
-    for event in events:
-        resumed = isinstance(event, trace.Resumed) or (resumed and isinstance(event, trace.Resent))
-        if resumed and isinstance(event, trace.Resent):
-            begun.add(event.ticket)
-        elif isinstance(event, trace.Dispatched):
-            if event.steps == 0 or event.for_cluster:
-                no_jobs.add(event.ticket)  # the final model, or a model for a whole cluster
-        elif isinstance(event, trace.TransferEvent):
-            if event.ticket in no_jobs:
-                continue
-            tickets = job_of.setdefault(event.device, {})
-            if event.ticket in begun and isinstance(event, trace.Downloaded):
-                begun.remove(event.ticket)
-                yield event.device, event.job, None
-            tickets[event.ticket] = event.job
-            while len(tickets) > _JOBS_OPEN:
-                del tickets[next(iter(tickets))]
-            transfer = RecordedTransfer(event.asked - (event.absent or 0.0), event.dropped)
-            yield event.device, event.job, (transfer, isinstance(event, trace.Uploaded))
-        elif isinstance(event, (trace.Trained, trace.Suspended)):
-            # not Abandoned: a job that is cut off within a step has no seconds per step
-            number = job_of.get(event.device, {}).get(event.ticket)
-            if number is None:
-                continue
-            if isinstance(event, trace.Suspended):
-                if not event.away:
-                    yield event.device, number, RecordedSuspension(event.steps, event.asked)
-            elif seconds := float(getattr(event, use)):  # asked is 0 if the device is not throttled
-                yield event.device, number, seconds / event.steps
+class _ChangeReader:
+    """Takes the events of a trace one after another and returns what each of them records about jobs."""
+
+    def __init__(self, use: str) -> None:
+        self._use = use
+        self._job_of: dict[str, dict[int, int]] = {}  # device → ticket → number of the job, for the last few
+        self._no_jobs: set[int] = set()
+        self._begun: set[int] = set()  # tickets in flight when the run was interrupted: they start with a download
+        self._resumed = False
+        self._readers: dict[type[Event], Callable[[Any], Sequence[_JobChange]]] = {
+            trace.Dispatched: self._dispatched,
+            trace.Downloaded: self._transfer,
+            trace.Uploaded: self._transfer,
+            trace.Trained: self._trained,  # not Abandoned: a job that is cut off in a step has no seconds per step
+            trace.Suspended: self._suspended,
+            trace.Resent: self._resent,
+        }
+
+    def changes(self, event: Event) -> Sequence[_JobChange]:
+        kind = type(event)
+        self._resumed = kind is trace.Resumed or (self._resumed and kind is trace.Resent)
+        read = self._readers.get(kind)
+        return () if read is None else read(event)
+
+    def _dispatched(self, event: trace.Dispatched) -> Sequence[_JobChange]:
+        if event.steps == 0 or event.for_cluster:
+            self._no_jobs.add(event.ticket)  # the final model, or a model for a whole cluster
+        return ()
+
+    def _resent(self, event: trace.Resent) -> Sequence[_JobChange]:
+        if self._resumed:
+            self._begun.add(event.ticket)
+        return ()
+
+    def _transfer(self, event: trace.TransferEvent) -> Sequence[_JobChange]:
+        if event.ticket in self._no_jobs:
+            return ()
+        tickets = self._job_of.setdefault(event.device, {})
+        tickets[event.ticket] = event.job
+        while len(tickets) > _JOBS_OPEN:
+            del tickets[next(iter(tickets))]
+        seconds = RecordedTransfer(event.asked - (event.absent or 0.0), event.dropped)
+        transfer = (event.device, event.job, (seconds, isinstance(event, trace.Uploaded)))
+        if event.ticket in self._begun and isinstance(event, trace.Downloaded):
+            self._begun.remove(event.ticket)
+            return (event.device, event.job, None), transfer
+        return (transfer,)
+
+    def _trained(self, event: trace.Trained) -> Sequence[_JobChange]:
+        seconds = event.asked if self._use == "asked" else event.obtained
+        number = self._number(event)
+        if number is None or not seconds:  # asked is 0 if the device is not throttled
+            return ()
+        return ((event.device, number, seconds / event.steps),)
+
+    def _suspended(self, event: trace.Suspended) -> Sequence[_JobChange]:
+        number = self._number(event)
+        if number is None or event.away:
+            return ()
+        return ((event.device, number, RecordedSuspension(event.steps, event.asked)),)
+
+    def _number(self, event: trace.TicketEvent) -> int | None:
+        """The number of the job with this ticket; None if no transfer of it is known."""
+        return self._job_of.get(event.device, {}).get(event.ticket)
 
 
 class _Writer:

@@ -11,7 +11,7 @@ import functools
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from msgspec.structs import replace
 
@@ -38,6 +38,8 @@ from testbed.runs.trace_scan import TraceScan, scan
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+Content = TypeVar("Content")
 
 
 class StoredRun:
@@ -79,8 +81,6 @@ class StoredRun:
     @functools.cached_property
     def header(self) -> trace.Header:
         """What was run. Raises UserError if the trace has no header."""
-        if "_scanned" in self.__dict__ and self.totals.header is not None:
-            return self.totals.header
         for event in trace_reading.events(self.trace):
             if isinstance(event, trace.Header):
                 return event
@@ -102,7 +102,10 @@ class StoredRun:
 
     def keep(self, scanned: TraceScan, torn_line: int | None) -> None:
         """Use a pass over this trace that was made elsewhere: its totals, and the number of a torn last line."""
-        self.__dict__["_scanned"], self.torn_line = scanned, torn_line  # as functools.cached_property stores it
+        self.__dict__["_scanned"] = scanned  # as functools.cached_property stores it
+        if scanned.total.header is not None:
+            self.__dict__["header"] = scanned.total.header
+        self.torn_line = torn_line
 
     @functools.cached_property
     def _scanned(self) -> TraceScan:
@@ -115,9 +118,7 @@ class StoredRun:
 
     def torn_note(self) -> str | None:
         """A sentence about a torn last line; None if there is none."""
-        if self.torn_line is None:
-            return None
-        return f"{self.trace}, line {self.torn_line}: is torn, as a crash leaves it; it is left out"
+        return None if self.torn_line is None else trace_reading.torn_note(self.trace, self.torn_line)
 
     # ---- results
 
@@ -247,6 +248,15 @@ class StoredRun:
 
     def _rows(self, name: str, kind: type[Row]) -> list[Row] | None:
         return None if self.folder is None else read_rows(self.folder / name, kind)
+
+
+def readable(read: Callable[[], Content | None], notes: list[str]) -> Content | None:
+    """What ``read`` returns; None if its file cannot be read, which is added to ``notes``."""
+    try:
+        return read()
+    except UserError as error:
+        notes.append(f"{error}; it is left out")
+        return None
 
 
 def _is_in_run_folder(trace_file: Path) -> bool:

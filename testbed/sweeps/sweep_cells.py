@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from testbed.common import plugins
 from testbed.common.errors import ProfileError, UserError
@@ -100,8 +100,14 @@ def _cell(settings: SweepSettings, choice: _Choice) -> SweepCell:
 
 
 def _experiment(settings: SweepSettings, choice: _Choice) -> Experiment:
-    replaced: dict[str, Any] = {"seed": choice.seed, "strategy": choice.strategy, "stop.seconds": settings.seconds}
-    replaced |= {"replay.trace": settings.replay, "dilation": settings.dilation, "compress": settings.compress or None}
+    replaced = {
+        "seed": choice.seed,
+        "strategy": choice.strategy,
+        "stop.seconds": settings.seconds,
+        "replay.trace": settings.replay,
+        "dilation": settings.dilation,
+        "compress": settings.compress or None,
+    }
     path = profile_files.located(settings.profile)
     plugins.make_importable(Path.cwd(), path.parent)
     given = {key: value for key, value in replaced.items() if value is not None}

@@ -110,13 +110,10 @@ class MeasuredBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A bound, term by term."""
+    """A bound, and its terms, of which it is the sum."""
 
+    value: float
     terms: dict[str, float]
-
-    @property
-    def value(self) -> float:
-        return sum(self.terms.values())
 
 
 TERMS = {
@@ -159,8 +156,8 @@ def measured(iterations: Iterations, lam: Mapping[str, float]) -> MeasuredBounds
 def sfl(c: Constants, m: MeasuredBounds) -> Bound:
     """Theorem 1: no update is ever late."""
     farthest = c.L * c.R * c.R + (c.mu + c.L) * c.phi * c.phi  # the bracket of (20)
-    return Bound(
-        terms={
+    return _bound(
+        {
             "start": c.R * c.R / (2 * c.eta * m.versions),  # (20)
             "heterogeneity": 2 * c.L / (c.mu * m.versions**2) * farthest,  # (20)
         }
@@ -169,8 +166,8 @@ def sfl(c: Constants, m: MeasuredBounds) -> Bound:
 
 def audg(c: Constants, m: MeasuredBounds) -> Bound:
     """Theorem 2: every update is used once, however late."""
-    return Bound(
-        terms=sfl(c, m).terms
+    return _bound(
+        sfl(c, m).terms
         | _age_and_drift(c, m)
         | {
             "absence": m.absent * _absence(c),  # (21)
@@ -181,8 +178,8 @@ def audg(c: Constants, m: MeasuredBounds) -> Bound:
 
 def psurdg(c: Constants, m: MeasuredBounds) -> Bound:
     """Theorem 3: the last update of every device is used in every iteration."""
-    return Bound(
-        terms=sfl(c, m).terms
+    return _bound(
+        sfl(c, m).terms
         | _age_and_drift(c, m)
         | {
             "steps": _step(c) * (c.L - c.mu) / 2 * m.devices * m.tau  # (48), multiplied out
@@ -204,6 +201,10 @@ def theta(c: Constants, m: MeasuredBounds) -> float:
 def theta_as_printed(c: Constants, m: MeasuredBounds) -> float:
     """Return Θ with the misprint; it exceeds the difference by (N − |I|)·η²G²μ/2·τ."""
     return m.absent * (_step(c) * c.L / 2 * m.tau - _absence(c))  # section V.B
+
+
+def _bound(terms: dict[str, float]) -> Bound:
+    return Bound(value=sum(terms.values()), terms=terms)
 
 
 def _age_and_drift(c: Constants, m: MeasuredBounds) -> dict[str, float]:

@@ -28,6 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.history import trace
+from testbed.history.event_pass import Handlers, pass_events
 from testbed.history.trace import Event, TraceError
 
 
@@ -54,29 +55,54 @@ class Iterations:
 
 def iterations(events: Iterable[Event]) -> Iterations:
     """Return the iterations of a trace. Raises TraceError if a version uses a ticket that was never dispatched."""
-    samples: dict[str, int] = {}
-    owner: dict[int, str] = {}
-    base: dict[int, int] = {}
-    used: set[int] = set()
-    heard: list[dict[str, int]] = []
-    for event in events:
-        match event:
-            case trace.Joined():
-                samples[event.device] = event.samples
-            case trace.Dispatched():
-                owner[event.ticket], base[event.ticket] = event.device, event.version
-            case trace.Arrived():
-                # the version that the device trained on, which may differ from the one sent last
-                base[event.ticket] = event.version
-            case trace.Aggregated():
-                # a ticket that is used again is nothing new: its device was not heard
-                fresh = [ticket for ticket in event.tickets if ticket not in used]
-                used.update(fresh)
-                heard.append(_bases(event.version, fresh, owner, base))
-            case _:
-                pass
-    devices = {name: _delays(count, [bases.get(name) for bases in heard]) for name, count in samples.items()}
-    return Iterations(devices=devices, heard=tuple(map(len, heard)))
+    counter = IterationCounter()
+    pass_events(events, counter)
+    return counter.iterations()
+
+
+class IterationCounter:
+    """A checker that counts the iterations of a trace.
+
+    A handler raises TraceError if a version uses a ticket that was never dispatched.
+    """
+
+    def __init__(self) -> None:
+        self._samples: dict[str, int] = {}
+        self._owner: dict[int, str] = {}
+        self._base: dict[int, int] = {}
+        self._used: set[int] = set()
+        self._heard: list[dict[str, int]] = []
+
+    def handlers(self) -> Handlers:
+        return {
+            trace.Joined: self._joined,
+            trace.Dispatched: self._dispatched,
+            trace.Arrived: self._arrived,
+            trace.Aggregated: self._aggregated,
+        }
+
+    def iterations(self) -> Iterations:
+        """Return the iterations, after all events have passed."""
+        devices = {
+            name: _delays(count, [bases.get(name) for bases in self._heard]) for name, count in self._samples.items()
+        }
+        return Iterations(devices=devices, heard=tuple(map(len, self._heard)))
+
+    def _joined(self, event: trace.Joined) -> None:
+        self._samples[event.device] = event.samples
+
+    def _dispatched(self, event: trace.Dispatched) -> None:
+        self._owner[event.ticket], self._base[event.ticket] = event.device, event.version
+
+    def _arrived(self, event: trace.Arrived) -> None:
+        # the version that the device trained on, which may differ from the one sent last
+        self._base[event.ticket] = event.version
+
+    def _aggregated(self, event: trace.Aggregated) -> None:
+        # a ticket that is used again is nothing new: its device was not heard
+        fresh = [ticket for ticket in event.tickets if ticket not in self._used]
+        self._used.update(fresh)
+        self._heard.append(_bases(event.version, fresh, self._owner, self._base))
 
 
 def _bases(version: int, tickets: Sequence[int], owner: Mapping[int, str], base: Mapping[int, int]) -> dict[str, int]:

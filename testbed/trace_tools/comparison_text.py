@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +14,8 @@ from rich.text import Text
 from testbed.analysis import trace_reading
 from testbed.common.console import say
 from testbed.trace_tools import trace_comparison
+from testbed.trace_tools.job_pairs import DeviceDifferences
+from testbed.trace_tools.trace_comparison import DelayComparison, TracedResult
 
 _ROUNDING = 1e-9
 
@@ -22,57 +24,56 @@ def compare(places: Sequence[Path], *, use: str, target: float | None, as_json: 
     """Compare runs and print the result. Returns 0 if all met the same delays, else 1."""
     paths = [trace_reading.file_of(place) for place in places]
     with Console(stderr=True).status(f"reading {len(paths)} traces …"):
-        table = trace_comparison.compare(paths, use, target)
+        comparison = trace_comparison.compare(paths, use, target)
     if as_json:
-        print(json.dumps(table, indent=2))
+        print(json.dumps(msgspec.to_builtins(comparison), indent=2))
     else:
-        _show(Console(), table)
-    return 0 if table["equal"] else 1
+        _show(Console(), comparison)
+    return 0 if comparison.equal else 1
 
 
 # ---- text
 
 
-def _show(console: Console, table: Mapping[str, Any]) -> None:
-    for number, run in enumerate(table["runs"], 1):
-        replay = f", replay ({run['replay']})" if run["replay"] else ""
-        say(console, f"{number}  {run['trace']}: {run['strategy']}, seed {run['seed']}{replay}")
-    console.print(_runs(table["runs"], table["target_accuracy"]))
-    console.print(_devices(table["devices"]))
-    style = "green" if table["equal"] else "red"
-    console.print(Text(table["verdict"], style=style), soft_wrap=True)
-    for note in table["notes"]:
+def _show(console: Console, comparison: DelayComparison) -> None:
+    for number, run in enumerate(comparison.runs, 1):
+        replay = f", replay ({run.replay})" if run.replay else ""
+        say(console, f"{number}  {run.trace}: {run.strategy}, seed {run.seed}{replay}")
+    console.print(_runs(comparison.runs, comparison.target_accuracy))
+    console.print(_devices(comparison.devices))
+    style = "green" if comparison.equal else "red"
+    console.print(Text(comparison.verdict, style=style), soft_wrap=True)
+    for note in comparison.notes:
         say(console, f"note: {note}")
 
 
-def _runs(runs: Sequence[Mapping[str, Any]], target: float | None) -> Table:
+def _runs(runs: Sequence[TracedResult], target: float | None) -> Table:
     reached = [] if target is None else [f"s to\n{target:.3f}"]
     columns = ("versions", "seconds", "arrivals", "staleness\nmean / max", "accuracy", "loss", *reached)
     table = _columns("run", *columns)
     for number, run in enumerate(runs, 1):
-        mean, most = run["mean_staleness"], run["max_staleness"]
         cells = [
-            str(run["versions"]),
-            _short(run["seconds"]),
-            str(run["arrivals"]),
-            "–" if mean is None else f"{mean:.3g} / {most}",
-            _short(run["accuracy"]),
-            _short(run["loss"]),
-            *([_short(run["seconds_to_target"])] if reached else []),
+            str(run.versions),
+            _short(run.seconds),
+            str(run.arrivals),
+            "–" if run.mean_staleness is None else f"{run.mean_staleness:.3g} / {run.max_staleness}",
+            _short(run.accuracy),
+            _short(run.loss),
+            *([_short(run.seconds_to_target)] if reached else []),
         ]
-        table.add_row(Text(f"{number} {run['strategy']}"), *cells)
+        table.add_row(Text(f"{number} {run.strategy}"), *cells)
     return table
 
 
-def _devices(rows: Sequence[Mapping[str, Any]]) -> Table:
+def _devices(rows: Sequence[DeviceDifferences]) -> Table:
     table = _columns(
         "difference", "common\njobs", "computing\nms / step", "download\ns", "upload\ns", "drops", "suspensions"
     )
     for row in rows:
-        apart = [_apart(row["computing_s"], 1e3), _apart(row["download_s"]), _apart(row["upload_s"])]
-        suspensions = row["same_suspensions"] and row["same_absences"]
-        same = ["same" if each else "differ" for each in (row["same_drops"], suspensions)]
-        table.add_row(Text(row["device"]), str(row["jobs"]), *apart, *same)
+        apart = [_apart(row.computing_s, 1e3), _apart(row.download_s), _apart(row.upload_s)]
+        suspensions = row.same_suspensions and row.same_absences
+        same = ["same" if each else "differ" for each in (row.same_drops, suspensions)]
+        table.add_row(Text(row.device), str(row.jobs), *apart, *same)
     return table
 
 

@@ -8,7 +8,8 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from testbed.common.errors import UserError
 from testbed.common.file_names import file_name
@@ -99,6 +100,20 @@ def _write_link(target: Path, link: RateTrace) -> None:
 # ---- a run's jobs
 
 
+class JobsHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """The first line of jobs.csv: the format, its units, and what was run."""
+
+    edgebed: str = __version__
+    schema_version: int = SCHEMA
+    unit: str = "seconds, bytes"
+    t_s: str = "when it ended; suspend: when it began. A drop follows the transfer that was lost"
+    name: str
+    strategy: str
+    dilation: float
+    started: str
+    host: str
+
+
 def run_to_csv(events: Iterable[Event], out: Path) -> list[Path]:
     """Write one row for each transfer, job, drop and suspension, in the order of the trace; returns the path."""
     target = out / "jobs.csv"
@@ -108,7 +123,7 @@ def run_to_csv(events: Iterable[Event], out: Path) -> list[Path]:
         raise UserError("the trace does not begin with a header; choose another run")
     try:
         with target.open("w", encoding="utf-8", newline="") as file:
-            file.write(f"# {json.dumps(_about(header))}\n")
+            file.write(f"# {json.dumps(msgspec.to_builtins(_about(header)))}\n")
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(COLUMNS)
             for event in events:
@@ -119,18 +134,14 @@ def run_to_csv(events: Iterable[Event], out: Path) -> list[Path]:
     return [target]
 
 
-def _about(header: trace.Header) -> dict[str, Any]:
-    return {
-        "edgebed": __version__,
-        "schema_version": SCHEMA,
-        "unit": "seconds, bytes",
-        "t_s": "when it ended; suspend: when it began. A drop follows the transfer that was lost",
-        "name": header.name,
-        "strategy": header.strategy,
-        "dilation": header.dilation,
-        "started": header.started,
-        "host": header.host,
-    }
+def _about(header: trace.Header) -> JobsHeader:
+    return JobsHeader(
+        name=header.name,
+        strategy=header.strategy,
+        dilation=header.dilation,
+        started=header.started,
+        host=header.host,
+    )
 
 
 def _rows(event: Event) -> Iterator[tuple[float, str, str, float, float, int | str]]:

@@ -6,7 +6,8 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from testbed.common.errors import UserError
 from testbed.common.parameters import build
@@ -48,14 +49,34 @@ class Client:
                 yield begin, end
 
 
+class ClientCapacity(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of FedScale's table of capacities."""
+
+    computation: float
+    """Milliseconds per sample, inference only."""
+    communication: float
+    """kbit/s."""
+
+
+class ClientBehaviour(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of FedScale's table of behaviours: when a device was present, in seconds rounded to milliseconds."""
+
+    duration: float
+    finish_time: float
+    model: str
+    active: list[float]
+    inactive: list[float]
+    """Beginning and end of each span in which it was present."""
+
+
 def run_to_fedscale(events: Iterable[Event], out: Path, job: Callable[[], Job]) -> list[Path]:
     """Write capacity and behaviour and return the paths; as JSON, because loading a pickle can run code."""
     clients, end = _clients(events, job)
     capacity = {
-        name: {
-            "computation": 1000 * client.trained / client.samples / TRAINING,
-            "communication": client.bits / 1000 / client.moved,
-        }
+        name: ClientCapacity(
+            computation=1000 * client.trained / client.samples / TRAINING,
+            communication=client.bits / 1000 / client.moved,
+        )
         for name, client in clients.items()
         if client.samples and client.moved
     }
@@ -65,7 +86,7 @@ def run_to_fedscale(events: Iterable[Event], out: Path, job: Callable[[], Job]) 
     written = []
     for name, table in (("client_device_capacity", capacity), ("client_behave_trace", behaviour)):
         target = out / f"{name}.json"
-        target.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+        target.write_text(json.dumps(msgspec.to_builtins(table), indent=1) + "\n", encoding="utf-8")
         written.append(target)
     return written
 
@@ -100,17 +121,16 @@ def _clients(events: Iterable[Event], job: Callable[[], Job]) -> tuple[dict[str,
     return clients, end
 
 
-def _behaviour(client: Client, end: float) -> dict[str, Any]:
-    """When the device was present, in seconds rounded to milliseconds."""
+def _behaviour(client: Client, end: float) -> ClientBehaviour:
     client.leaves(end)
     spans = list(client.present())
-    return {
-        "duration": round(end, 3),
-        "finish_time": round(end, 3),
-        "model": "edgebed",
-        "active": [round(begin, 3) for begin, _ in spans],
-        "inactive": [round(until, 3) for _, until in spans],
-    }
+    return ClientBehaviour(
+        duration=round(end, 3),
+        finish_time=round(end, 3),
+        model="edgebed",
+        active=[round(begin, 3) for begin, _ in spans],
+        inactive=[round(until, 3) for _, until in spans],
+    )
 
 
 def job_of(path: Path, batch: int | None) -> Job:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 from testbed.emulation.recorded import RecordedJob, RecordedTransfer, Recording
 
@@ -34,6 +36,20 @@ class JobDifference:
     apart: float
 
 
+class DeviceDifferences(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest differences between two runs of a device, in seconds; computing: in seconds per step."""
+
+    device: str
+    jobs: int
+    """Jobs that all runs did, or at least began."""
+    computing_s: float
+    download_s: float
+    upload_s: float
+    same_drops: bool
+    same_suspensions: bool
+    same_absences: bool
+
+
 @dataclass(slots=True, kw_only=True)
 class Pairs:
     """One device over all runs."""
@@ -45,15 +61,17 @@ class Pairs:
     """Kind → the largest difference between two runs."""
     first: JobDifference | None = None
 
-    def as_row(self) -> dict[str, Any]:
-        seconds = {f"{what}_s": self.apart.get(what, 0.0) for what in ("computing", "download", "upload")}
-        return {
-            "device": self.device,
-            "jobs": self.jobs,
-            **seconds,
-            "same_drops": not (self.apart.get("download lost") or self.apart.get("upload lost")),
-            "same_suspensions": self.apart.get("suspension", 0.0) <= TOLERANCE,
-        }
+    def differences(self, *, same_absences: bool) -> DeviceDifferences:
+        return DeviceDifferences(
+            device=self.device,
+            jobs=self.jobs,
+            computing_s=self.apart.get("computing", 0.0),
+            download_s=self.apart.get("download", 0.0),
+            upload_s=self.apart.get("upload", 0.0),
+            same_drops=not (self.apart.get("download lost") or self.apart.get("upload lost")),
+            same_suspensions=self.apart.get("suspension", 0.0) <= TOLERANCE,
+            same_absences=same_absences,
+        )
 
 
 def compare(device: str, runs: Sequence[Recording]) -> Pairs:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
 from testbed.common.errors import UserError
 from testbed.common.file_names import file_name
+from testbed.common.parameters import TomlTable
 from testbed.trace_tools.importing import Choice, describe, describe_keys, describe_rate
 from testbed.traces import availability, rate
 from testbed.traces.availability import AvailabilityTrace
@@ -35,7 +35,7 @@ class ProfileFile:
     """A file that will be written."""
 
     file: str
-    contents: RateTrace | AvailabilityTrace | dict[str, Any]
+    contents: RateTrace | AvailabilityTrace | TomlTable
     means: str
     key: str | None = None
     """The key of a device group that names it."""
@@ -80,7 +80,7 @@ def _check_choice(found: Sequence[FoundTrace], choice: Choice) -> None:
         raise UserError(f"--up-mbit is {choice.up_mbit:g}, but an uplink is imported as well: omit one")
 
 
-def _write(target: Path, contents: RateTrace | AvailabilityTrace | dict[str, Any]) -> None:
+def _write(target: Path, contents: RateTrace | AvailabilityTrace | TomlTable) -> None:
     if isinstance(contents, RateTrace):
         rate.write(target, contents)
     elif isinstance(contents, dict):
@@ -109,12 +109,12 @@ def _parts(found: FoundTrace, name: str, kind: TraceFormat, path: Path, choice: 
         yield ProfileFile(file=f"{name}.available.csv", contents=found.availability, means=means, key="availability")
 
 
-def _link(found: FoundTrace, name: str, choice: Choice) -> dict[str, dict[str, Any]]:
+def _link(found: FoundTrace, name: str, choice: Choice) -> dict[str, dict[str, float | str]]:
     """The tables of the two directions."""
     delay = choice.delay if choice.delay is not None else found.delay or 0.0
-    tables: dict[str, dict[str, Any]] = {}
+    tables = {}
     for direction, trace in (("down", found.down), ("up", found.up)):
-        rates: dict[str, Any] = dict(found.link.get(direction, {}))
+        rates: dict[str, float | str] = dict(found.link.get(direction, {}))
         if trace is not None:
             rates["trace"] = f"{name}.{direction}.csv"
         elif direction == "up" and choice.up_mbit is not None:

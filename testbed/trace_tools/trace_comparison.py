@@ -1,51 +1,68 @@
-"""The results of several runs, and whether all of them met the same delays, as plain values from their traces."""
+"""The results of several runs, and whether all of them met the same delays, from their traces."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from testbed.analysis import metrics, run_tables, trace_reading
-from testbed.analysis.totals import Totals
+import msgspec
+
+from testbed.analysis import run_tables
 from testbed.emulation import recorded
-from testbed.history import trace
-from testbed.history.trace import Event
-from testbed.replay import recording
-from testbed.trace_tools import job_pairs
-from testbed.trace_tools.job_pairs import TOLERANCE, JobDifference, Pairs
-from testbed.trace_tools.trace_text import torn_note
-from testbed.traces.availability import Absence
+from testbed.trace_tools import job_pairs, traced_run
+from testbed.trace_tools.job_pairs import TOLERANCE, DeviceDifferences, JobDifference, Pairs
+from testbed.trace_tools.traced_run import TracedRun
 
 _MOST_NAMED = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedRun:
-    """A run, with the jobs of each device in a separate file."""
+class TracedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of one run; None where no update arrived, or no version was scored."""
 
-    path: Path
-    header: trace.Header
-    total: Totals
-    files: dict[str, Path]
-    away: dict[str, list[Absence]]
-    """Device → its absences, by its availability trace or by the script."""
-    torn: list[int]
+    trace: str
+    name: str
+    strategy: str
+    seed: int
+    replay: str
+    """The mode, if the run is a replay."""
+    versions: int
+    seconds: float
+    arrivals: int
+    mean_staleness: float | None
+    max_staleness: int | None
+    accuracy: float | None
+    loss: float | None
+    seconds_to_target: float | None
 
 
-def compare(paths: Sequence[Path], use: str, target: float | None) -> dict[str, Any]:
-    """The whole comparison of runs, as the command prints it in JSON.
+class DelayComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Several runs, and whether all of them met the same delays."""
+
+    runs: list[TracedResult]
+    target_accuracy: float | None
+    devices: list[DeviceDifferences]
+    """The devices that all runs have."""
+    same_devices: bool
+    jobs: int
+    """Jobs that all runs did."""
+    tolerance_s: float
+    equal: bool
+    first_difference: JobDifference | None
+    verdict: str
+    notes: list[str]
+
+
+def compare(paths: Sequence[Path], use: str, target: float | None) -> DelayComparison:
+    """Compare runs. Raises UserError if a trace cannot be read.
 
     ``use`` chooses the seconds of computing, ``obtained`` or ``asked``, for runs that are no replays. For a replay they
     are always the asked ones, which repeat the recording; its certificate says how exactly. ``target`` is an accuracy.
     """
     # named like the private folders of runs: if this process is killed, the next run removes it
     with tempfile.TemporaryDirectory(prefix=f"edgebed-{os.getpid()}-") as folder:
-        runs = [_read(path, Path(folder) / str(number), use) for number, path in enumerate(paths)]
+        runs = [traced_run.read(path, Path(folder) / str(number), use) for number, path in enumerate(paths)]
         devices = [device for device in runs[0].files if all(device in run.files for run in runs)]
         rows = [
             job_pairs.compare(device, [recorded.read_jobs(run.files[device]) for run in runs]) for device in devices
@@ -53,42 +70,23 @@ def compare(paths: Sequence[Path], use: str, target: float | None) -> dict[str, 
     jobs, first = sum(row.jobs for row in rows), _first(rows)
     elsewhere = [device for device in devices if not _away_together(device, runs)]
     target = _reached_by_all(runs) if target is None else target
-    return {
-        "runs": [_run(run, target) for run in runs],
-        "target_accuracy": target,
-        "devices": [row.as_row() | {"same_absences": row.device not in elsewhere} for row in rows],
-        "same_devices": all(run.files.keys() == runs[0].files.keys() for run in runs),
-        "jobs": jobs,
-        "tolerance_s": TOLERANCE,
-        "equal": jobs > 0 and first is None and not elsewhere,
-        "first_difference": asdict(first) if first is not None else None,
-        "verdict": _verdict(rows, jobs, first, elsewhere),
-        "notes": list(_notes(runs, rows, use)),
-    }
-
-
-def _read(path: Path, folder: Path, use: str) -> TracedRun:
-    """Read a trace in two passes, so that only sums are in memory."""
-    torn: list[int] = []
-    away: dict[str, list[Absence]] = defaultdict(list)
-    header, total = trace_reading.read_totals(path, torn.append, lambda events: _noting_absences(events, away))
-    folder.mkdir()
-    names = {device: str(number) for number, device in enumerate(total.devices)}
-    recording.split(trace_reading.events(path), folder, names, use="asked" if header.replay else use)
-    files = {device: folder / name for device, name in names.items()}
-    return TracedRun(path=path, header=header, total=total, files=files, away=away, torn=torn)
-
-
-def _noting_absences(events: Iterator[Event], away: dict[str, list[Absence]]) -> Iterator[Event]:
-    for event in events:
-        if isinstance(event, trace.Suspended) and event.away:
-            away[event.device].append((event.since, event.back))
-        yield event
+    return DelayComparison(
+        runs=[_result(run, target) for run in runs],
+        target_accuracy=target,
+        devices=[row.differences(same_absences=row.device not in elsewhere) for row in rows],
+        same_devices=all(run.files.keys() == runs[0].files.keys() for run in runs),
+        jobs=jobs,
+        tolerance_s=TOLERANCE,
+        equal=jobs > 0 and first is None and not elsewhere,
+        first_difference=first,
+        verdict=_verdict(rows, jobs, first, elsewhere),
+        notes=list(_notes(runs, rows, use)),
+    )
 
 
 def _away_together(device: str, runs: Sequence[TracedRun]) -> bool:
     """Whether a device came back from the same absences in all runs, up to the end of the shortest."""
-    ended = min(run.total.seconds for run in runs) - TOLERANCE
+    ended = min(run.stored.totals.seconds for run in runs) - TOLERANCE
     backs = [[back for _, back in run.away[device] if back < ended] for run in runs]
     return all(
         len(own) == len(backs[0]) and all(abs(a - b) <= TOLERANCE for a, b in zip(own, backs[0], strict=True))
@@ -102,24 +100,32 @@ def _first(rows: Sequence[Pairs]) -> JobDifference | None:
 
 
 def _reached_by_all(runs: Sequence[TracedRun]) -> float | None:
-    best = [metrics.summary(run.total)["best_accuracy"] for run in runs]
-    return None if None in best else min(best)
+    """The best accuracy that all runs reached; None if one was not scored."""
+    best = [run.stored.computed_summary.best_accuracy for run in runs]
+    known = [accuracy for accuracy in best if accuracy is not None]
+    return min(known) if len(known) == len(best) else None
 
 
-def _run(run: TracedRun, target: float | None) -> dict[str, Any]:
-    summary, scores = metrics.summary(run.total), run_tables.metric_rows(run.total)
-    last = scores[-1] if scores else {}
-    return {
-        "trace": str(run.path),
-        **{key: summary[key] for key in ("name", "strategy", "seed")},
-        "replay": run.header.replay,
-        **{key: summary[key] for key in ("versions", "seconds")},
-        "arrivals": run.total.arrived,
-        **{key: summary[key] for key in ("mean_staleness", "max_staleness")},
-        "accuracy": last.get("accuracy"),
-        "loss": last.get("loss"),
-        "seconds_to_target": None if target is None else run_tables.seconds_to(run.total, target),
-    }
+def _result(run: TracedRun, target: float | None) -> TracedResult:
+    summary, total, header = run.stored.computed_summary, run.stored.totals, run.header
+    rows = run_tables.metric_rows(total)
+    last = rows[-1].scores if rows else {}
+    reached = None if target is None else run_tables.first_to_reach(rows, target)
+    return TracedResult(
+        trace=str(run.path),
+        name=header.name,
+        strategy=header.strategy,
+        seed=header.seed,
+        replay=header.replay,
+        versions=summary.versions,
+        seconds=summary.seconds,
+        arrivals=total.arrived,
+        mean_staleness=summary.mean_staleness,
+        max_staleness=summary.max_staleness,
+        accuracy=last.get("accuracy"),
+        loss=last.get("loss"),
+        seconds_to_target=None if reached is None else reached.time_s,
+    )
 
 
 # ---- verdict and notes
@@ -156,8 +162,8 @@ def _described(first: JobDifference) -> str:
 
 def _notes(runs: Sequence[TracedRun], rows: Sequence[Pairs], use: str) -> Iterator[str]:
     for run in runs:
-        yield from (torn_note(run.path, line) for line in run.torn)
-        if run.total.stopped is None:
+        yield from filter(None, [run.stored.torn_note()])
+        if run.stored.totals.stopped is None:
             yield f"{run.path}: has no end: the run continues or was killed"
     all_devices = dict.fromkeys(device for run in runs for device in run.files)
     for number, run in enumerate(runs, 1):

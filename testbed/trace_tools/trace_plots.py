@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from testbed.common.errors import UserError
 from testbed.trace_tools import incidents
@@ -16,12 +16,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+
+class LineStyle(TypedDict):
+    """Arguments of ``Axes.plot``."""
+
+    marker: str
+    markersize: NotRequired[float]
+    linewidth: float
+    alpha: float
+
+
 _MOST_NAMED = 12
 """Maximum number of devices in a legend."""
 _MOST_LINES = 50
 """Maximum number of devices with a line each; for more, only points are drawn."""
-_FEW: dict[str, Any] = {"marker": ".", "markersize": 3, "linewidth": 0.6, "alpha": 0.8}
-_MANY: dict[str, Any] = {"marker": ",", "linewidth": 0, "alpha": 0.3}
+_FEW: LineStyle = {"marker": ".", "markersize": 3, "linewidth": 0.6, "alpha": 0.8}
+_MANY: LineStyle = {"marker": ",", "linewidth": 0, "alpha": 0.3}
 _MOST_VALUES = 100
 """Maximum number of bars with their value beside them."""
 _LANE, _POINTS = 0.18, 20.0

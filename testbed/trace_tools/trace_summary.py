@@ -7,11 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
-import numpy as np
-import numpy.typing as npt
-
-from testbed.common.stats import rank
 from testbed.history import trace
 from testbed.history.trace import Event
 
@@ -129,51 +124,3 @@ class RunSummary:
     def _aggregated(self, event: trace.Aggregated) -> None:
         self.versions = event.version
         self.seconds = event.t
-
-
-def as_table(run: RunSummary) -> dict[str, Any]:
-    """The summary as plain values, with a row for each device and one for all of them."""
-    header, stopped = run.header, run.stopped
-    return {
-        "name": header.name if header else None,
-        "strategy": header.strategy if header else None,
-        "seed": header.seed if header else None,
-        "dilation": header.dilation if header else None,
-        "seconds": run.seconds,
-        "versions": run.versions,
-        "stopped": stopped.reason if stopped else None,
-        "events": run.events,
-        "scripted": [msgspec.to_builtins(event, str_keys=True) for event in run.scripted],
-        "devices": [{"device": name, **_row([device])} for name, device in run.devices.items()],
-        "all": _row(list(run.devices.values())),
-    }
-
-
-def _row(devices: list[DeviceSummary]) -> dict[str, Any]:
-    staleness = _joined([device.staleness for device in devices])
-    row: dict[str, Any] = {"jobs": sum(device.jobs for device in devices)}
-    for phase in PHASES:
-        seconds: list[Seconds] = [getattr(device, phase) for device in devices]
-        asked = _joined([each.asked for each in seconds])
-        # asked is 0 for a device that is not throttled
-        row[phase] = {
-            "asked": _quantiles(asked[asked > 0] if phase == "compute" else asked),
-            "obtained": _quantiles(_joined([each.obtained for each in seconds])),
-        }
-    return row | {
-        "drops": sum(device.drops for device in devices),
-        "suspensions": sum(device.suspensions for device in devices),
-        "suspended_s": sum(device.suspended_s for device in devices),
-        "staleness": {"mean": float(staleness.mean()), "max": int(staleness.max())} if len(staleness) else None,
-    }
-
-
-def _joined(parts: list[array[Any]]) -> npt.NDArray[Any]:
-    return np.concatenate([np.asarray(part) for part in parts]) if parts else np.empty(0)
-
-
-def _quantiles(values: npt.NDArray[Any]) -> dict[str, float] | None:
-    if not len(values):
-        return None
-    ordered = np.sort(values)
-    return {name: float(ordered[rank(len(ordered), q)]) for name, q in (("p50", 0.5), ("p99", 0.99))}

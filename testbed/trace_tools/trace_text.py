@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from testbed.analysis import trace_reading
 from testbed.common.console import say
-from testbed.common.stats import quantile
-from testbed.history.trace import Scripted
-from testbed.trace_tools import incidents, trace_plots
-from testbed.trace_tools.trace_summary import PHASES, RunSummary, as_table
+from testbed.common.json_text import json_text
+from testbed.runs.stored_run import StoredRun
+from testbed.trace_tools import incidents, trace_contents, trace_plots
+from testbed.trace_tools.trace_contents import (
+    AvailabilityContents,
+    JobFigures,
+    PhaseQuantiles,
+    RateContents,
+    RunContents,
+)
+from testbed.trace_tools.trace_summary import RunSummary
 from testbed.traces import availability, rate
 from testbed.traces.formats import own
 
-_MOST_WINDOWS = 100_000
-"""A rate is summarised by seconds; a trace longer than this, by this number of longer windows."""
 _WIDEST = 1000
 """Columns of a table, on a terminal of any width."""
 
@@ -30,47 +32,64 @@ def show(place: Path, *, png: Path | None, as_json: bool) -> int:
     """Print the contents of a trace and, if ``png`` is given, draw them. Returns the exit code."""
     if png is not None:
         trace_plots.check()
-    table = _run(place, png) if trace_reading.is_run(place) or not place.exists() else _trace(place, png)
+    contents = _read(place, png)
     if as_json:
-        print(json.dumps(table, indent=2))
+        print(json_text(contents))
         return 0
     console = Console()
-    if "devices" in table:
-        _show_run(console, table)
+    if isinstance(contents, RunContents):
+        _show_run(console, contents)
     else:
-        say(console, "  ".join(f"{key} {_short(value)}" for key, value in table.items() if key != "notes"))
-    for note in table["notes"]:
+        _show_recorded(console, contents)
+    for note in contents.notes:
         say(console, f"note: {note}")
     return 0
 
 
-def torn_note(path: Path, line: int) -> str:
-    return f"{path}, line {line}: is torn, as a crash leaves it; it is left out"
+# ---- reading
 
 
-# ---- a run
+def _read(place: Path, png: Path | None) -> RunContents | RateContents | AvailabilityContents:
+    if trace_reading.is_run(place) or not place.exists():
+        return _run(place, png)
+    return _availability(place, png) if own.is_availability(place) else _rate(place, png)
 
 
-def _run(place: Path, png: Path | None) -> dict[str, Any]:
-    path = trace_reading.file_of(place)
-    notes: list[str] = []
-    run = RunSummary(
-        trace_reading.events(path, lambda line: notes.append(torn_note(path, line))), times=png is not None
-    )
-    table = {"trace": str(path), **as_table(run)}
+def _run(place: Path, png: Path | None) -> RunContents:
+    stored = StoredRun.open(place)
+    run = RunSummary(stored.events(), times=png is not None)
+    notes = [*filter(None, [stored.torn_note()])]
     if run.stopped is None:
         notes.append("the trace has no end: the run continues or was killed")
+    contents = trace_contents.of_run(run, stored.trace, notes)
     if png is not None:
-        trace_plots.delays(run, png, f"{table['name']}: {table['strategy']}, {len(run.devices)} devices")
-    return table | {"notes": notes}
+        trace_plots.delays(run, png, f"{contents.name}: {contents.strategy}, {len(contents.devices)} devices")
+    return contents
 
 
-def _show_run(console: Console, table: dict[str, Any]) -> None:
+def _rate(path: Path, png: Path | None) -> RateContents:
+    link = rate.read(path)
+    if png is not None:
+        trace_plots.steps(link.pieces, link.period, png, path.name, "Mbit/s")
+    return trace_contents.of_rate(link, path)
+
+
+def _availability(path: Path, png: Path | None) -> AvailabilityContents:
+    presence = availability.read(path)
+    if png is not None:
+        trace_plots.steps(presence.pieces, presence.period, png, path.name, "available")
+    return trace_contents.of_availability(presence, path)
+
+
+# ---- text
+
+
+def _show_run(console: Console, run: RunContents) -> None:
     """Print the table of a run, in 80 columns if names and figures are not unusually long."""
     say(
         console,
-        f"{table['trace']}: {table['name']}, {table['strategy']}, seed {table['seed']}; {_short(table['seconds'])} s,"
-        f" {table['versions']} versions, {len(table['devices'])} devices, {table['events']} events",
+        f"{run.trace}: {run.name}, {run.strategy}, seed {run.seed}; {_short(run.seconds)} s,"
+        f" {run.versions} versions, {len(run.devices)} devices, {run.events} events",
     )
     rows = Table(box=None, padding=(0, 1, 0, 0))
     rows.add_column("\ndevice", no_wrap=True)
@@ -79,58 +98,34 @@ def _show_run(console: Console, table: dict[str, Any]) -> None:
     rows.add_column("\nseconds", no_wrap=True)
     for column in ("asked\np50", "\np99", "obtained\np50", "\np99"):
         rows.add_column(column, justify="right", no_wrap=True)
-    for row in table["devices"]:
-        _add(rows, row, Text(row["device"]))  # a name may look like markup
-    _add(rows, table["all"], Text("all"), style="bold")
+    for device in run.devices:
+        _add(rows, device, Text(device.device))  # a name may look like markup
+    _add(rows, run.all, Text("all"), style="bold")
     Console(width=_WIDEST).print(rows)  # a long line is better than a figure that is cut off
-    for line in incidents.lines([msgspec.convert(event, Scripted) for event in table["scripted"]]):
+    for line in incidents.lines(run.scripted):
         say(console, line)
 
 
-def _add(rows: Table, row: dict[str, Any], name: Text, style: str | None = None) -> None:
+def _add(rows: Table, figures: JobFigures, name: Text, style: str | None = None) -> None:
     """Add a line for each phase of a device; the first also has its counts."""
-    suspended = f"{row['suspensions']} ({row['suspended_s']:.3g} s)" if row["suspensions"] else "0"
-    staleness = _pair(row["staleness"], "mean", "max")
-    about: list[str | Text] = [name, str(row["jobs"]), str(row["drops"]), suspended, *staleness]
-    for phase in PHASES:
-        seconds = [_pair(row[phase][kind], "p50", "p99") for kind in ("asked", "obtained")]
-        rows.add_row(*about, phase, *seconds[0], *seconds[1], style=style)
+    suspended = f"{figures.suspensions} ({figures.suspended_s:.3g} s)" if figures.suspensions else "0"
+    late = figures.staleness
+    staleness = ["–", "–"] if late is None else [f"{late.mean:.3g}", f"{late.max:.3g}"]
+    about: list[str | Text] = [name, str(figures.jobs), str(figures.drops), suspended, *staleness]
+    phases = {"download": figures.download, "compute": figures.compute, "upload": figures.upload}
+    for phase, seconds in phases.items():
+        rows.add_row(*about, phase, *_pair(seconds.asked), *_pair(seconds.obtained), style=style)
         about = [""] * len(about)
 
 
-def _pair(table: dict[str, float] | None, first: str, second: str) -> list[str]:
-    return ["–", "–"] if table is None else [f"{table[key]:.3g}" for key in (first, second)]
+def _pair(quantiles: PhaseQuantiles | None) -> list[str]:
+    return ["–", "–"] if quantiles is None else [f"{quantiles.p50:.3g}", f"{quantiles.p99:.3g}"]
 
 
-# ---- a rate, or availability
-
-
-def _trace(path: Path, png: Path | None) -> dict[str, Any]:
-    if own.is_availability(path):
-        presence = availability.read(path)
-        rows = list(presence.pieces)
-        table = {"trace": str(path), "seconds": presence.period, "rows": len(rows), "available": presence.share}
-        end, unit = presence.period, "available"
-    else:
-        link = rate.read(path)
-        rows = list(link.pieces)
-        width = max(1.0, link.period / _MOST_WINDOWS)
-        starts = (place * width for place in range(max(1, int(link.period / width))))
-        each = [link.bytes_between(start, start + width) * 8e-6 / width for start in starts]
-        table = {
-            "trace": str(path),
-            "seconds": link.period,
-            "rows": len(rows),
-            "mean_mbps": link.mean / 1e6,
-            "p1_mbps": quantile(each, 0.01),
-            "p50_mbps": quantile(each, 0.5),
-            "p99_mbps": quantile(each, 0.99),
-            "outage": sum(rate == 0 for rate in each) / len(each),
-        }
-        end, unit = link.period, "Mbit/s"
-    if png is not None:
-        trace_plots.steps(rows, end, png, path.name, unit)
-    return table | {"notes": []}
+def _show_recorded(console: Console, contents: RateContents | AvailabilityContents) -> None:
+    """Print all fields but the notes in one line."""
+    fields = [name for name in contents.__struct_fields__ if name != "notes"]
+    say(console, "  ".join(f"{name} {_short(getattr(contents, name))}" for name in fields))
 
 
 def _short(value: object) -> str:

@@ -97,7 +97,7 @@ def _paired(folders: list[Path]) -> Result:
     found = trace_comparison.compare([trace_reading.file_of(folder) for folder in folders], "obtained", None)
     return Result(
         what="one recording and three strategies on it",
-        measured=found["verdict"],
+        measured=found.verdict,
         target="equal delays",
-        reached=found["equal"],
+        reached=found.equal,
     )

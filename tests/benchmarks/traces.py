@@ -16,7 +16,8 @@ import numpy as np
 from testbed.analysis import trace_reading
 from testbed.history import trace
 from testbed.history.trace import Event
-from testbed.trace_tools.trace_summary import RunSummary, as_table
+from testbed.trace_tools import trace_contents
+from testbed.trace_tools.trace_summary import RunSummary
 from tests.benchmarks.report import Result
 
 _DEVICES, _SECONDS = 500, 3600.0
@@ -40,7 +41,7 @@ def measure() -> Iterator[Result]:
             reached=seconds <= _AIM_SECONDS,
         )
         before, began = _peak_memory(), time.perf_counter()
-        as_table(RunSummary(trace_reading.events(path)))
+        trace_contents.of_run(RunSummary(trace_reading.events(path)), path, [])
         seconds = time.perf_counter() - began
         yield Result(what="… and summing it up (trace show)", measured=f"{seconds:.2f} s")
         yield Result(what="memory for that", measured=f"{(_peak_memory() - before) / 1e6:.0f} MB more")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from testbed.common.parameters import param
+from testbed.common.parameters import Named, param
 from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks import networks
 from testbed.learning.tasks.recipe import Recipe
@@ -30,7 +30,7 @@ class Digits(Recipe):
     """Handwritten digits, 10 classes, real data included in the package."""
 
     model: str = networks.one_of("small-cnn", "small-mlp", "cnn", "over-cnn", "lenet5", "eafl-cnn")
-    split: str | dict[str, Any] = param("dirichlet", "how training samples are assigned to devices; see list splits")
+    split: Named = param("dirichlet", "how training samples are assigned to devices; see list splits")
 
     def data(self, setting: Setting) -> DataSet:
         with np.load(_FILE) as stored:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from testbed.common.parameters import param
+from testbed.common.parameters import Named, param
 from testbed.learning.data.dataset import DataSet
 from testbed.learning.tasks import networks
 from testbed.learning.tasks.recipe import Recipe
@@ -63,4 +63,4 @@ class Femnist(_Images):
 
     stored: ClassVar[str] = "femnist"
     model: str = networks.one_of("femnist-cnn")
-    split: str | dict[str, Any] = param("natural", "how training samples are assigned to devices; see list splits")
+    split: Named = param("natural", "how training samples are assigned to devices; see list splits")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.common.parameters import param
+from testbed.common.parameters import Named, param
 from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks import networks
 from testbed.learning.tasks.recipe import Recipe
@@ -34,7 +34,7 @@ _BIAS, _NOISE = 5.0, 0.2
 @dataclass(kw_only=True)
 class _Linear(Recipe):
     model: str = networks.one_of("linear")
-    split: str | dict[str, Any] = param("dirichlet", "how training samples are assigned to devices; see list splits")
+    split: Named = param("dirichlet", "how training samples are assigned to devices; see list splits")
 
     def network(self, data: DataSet) -> nn.Module:
         from testbed.learning.models import building

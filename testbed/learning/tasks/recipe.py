@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from testbed.common.errors import UserError
-from testbed.common.parameters import ParameterError, build, param
+from testbed.common.parameters import Named, ParameterError, build, param
 from testbed.learning.data.dataset import DataSet, Indices
 from testbed.learning.splits import SPLITS, checked
 from testbed.learning.splits.split import Split
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Recipe(ABC):
     """A task before its data is loaded; its fields are its parameters."""
 
-    split: str | dict[str, Any] = param(
+    split: Named = param(
         "iid",
         "how training samples are assigned to devices: a name (see list splits), or a table with name and parameters",
     )

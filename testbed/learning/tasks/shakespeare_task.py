@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from testbed.common.parameters import param
+from testbed.common.parameters import Named, param
 from testbed.learning.data.dataset import DataSet
 from testbed.learning.data.windows import every
 from testbed.learning.tasks import networks
@@ -25,7 +25,7 @@ class Shakespeare(Recipe):
     stored: ClassVar[str] = "shakespeare"
 
     model: str = networks.one_of("char-lstm")
-    split: str | dict[str, Any] = param("natural", "how training samples are assigned to devices; see list splits")
+    split: Named = param("natural", "how training samples are assigned to devices; see list splits")
     stride: int = param(
         1,
         "distance between the first characters of two samples; 1: a sample at every character, as in LEAF",

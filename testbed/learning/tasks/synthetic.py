@@ -15,11 +15,11 @@ testing (Wang et al. 2022).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from testbed.common.parameters import param
+from testbed.common.parameters import Named, param
 from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks import networks
 from testbed.learning.tasks.recipe import Recipe
@@ -40,7 +40,7 @@ class Synthetic(Recipe):
     model: str = networks.one_of("mlp")
     alpha: float = param(1.0, "how much the devices' models differ", at_least=0)
     beta: float = param(1.0, "how much the devices' inputs differ", at_least=0)
-    split: str | dict[str, Any] = param("natural", "how training samples are assigned to devices; see list splits")
+    split: Named = param("natural", "how training samples are assigned to devices; see list splits")
 
     def data(self, setting: Setting) -> DataSet:
         rng = np.random.default_rng([setting.data_seed, 0])

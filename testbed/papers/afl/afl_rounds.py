@@ -77,10 +77,10 @@ Tracks = Mapping[Key, Track]
 
 
 def track(result: Result, target: float) -> Track:
-    rounds = result.rows("rounds.csv")
+    rounds = result.run.rounds
     times, losses = result.curve("loss")
     seconds, spread, waited, proxy = (
-        [float(row[column]) for row in rounds]
+        [float(value) for value in rounds[column]]
         for column in ("time_s", "delay_s", "cumulative_delay_s", "energy_proxy_j")
     )
     to_target_s = result.reached(target, "loss", "time_s", lower=True)

@@ -21,7 +21,7 @@ from testbed.papers.afl.afl_verdicts import finite_spread
 from testbed.papers.framework.chapter import Chapter, ChapterTable
 from testbed.papers.framework.number_text import spread
 from testbed.papers.framework.paper import Chosen, Paper
-from testbed.papers.framework.paper_run import PaperRun
+from testbed.papers.framework.paper_run import PaperRun, SettingValue
 from testbed.papers.framework.result import Results
 
 SEEDS = (1, 2, 3)
@@ -61,7 +61,7 @@ def paper_runs(_: Chosen) -> list[PaperRun]:
 
 def _run(key: Key, recorded: Key | None = None) -> PaperRun:
     per_round = round(key.fraction * _DEVICES) if key.strategy == AFL else 1
-    settings: dict[str, object] = {
+    settings: dict[str, SettingValue] = {
         "strategy.fraction": key.fraction,
         "stop.versions": _ROUNDS[key.strategy] * per_round,
     }

@@ -48,7 +48,7 @@ def _calibration_table(found: AsaflResults, chosen: Chosen) -> ChapterTable:
                 titles[what],
                 seconds_text([*times(runs).values()]),
                 spread([*levels(runs).values()]),
-                spread([float(run.summary["versions"]) for run in runs.values()], 0),
+                spread([float(run.summary.versions) for run in runs.values()], 0),
                 _longest(runs),
             )
             for where, what, runs in places
@@ -75,7 +75,7 @@ def _control_table(found: AsaflResults, chosen: Chosen) -> ChapterTable:
                 title,
                 seconds_text([*times(runs).values()]),
                 spread([*levels(runs).values()]),
-                spread([float(run.summary["versions"]) for run in runs.values()], 0),
+                spread([float(run.summary.versions) for run in runs.values()], 0),
                 _degrees(runs),
                 spread([usage(run) for run in runs.values()], 2),
                 _longest(runs),

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 from types import MappingProxyType
-from typing import Any
 
 from testbed.papers.framework.paper import Chosen
-from testbed.papers.framework.paper_run import PaperRun
+from testbed.papers.framework.paper_run import PaperRun, Settings, SettingValue
 from testbed.papers.framework.result import Result, Results
 from testbed.papers.framework.search import Search
 
@@ -47,7 +46,7 @@ BASELINES: Mapping[str, str] = MappingProxyType(
         "asynchronous": "asynchronous",
     }
 )
-_FIXED: Mapping[str, Mapping[str, Any]] = {
+_FIXED: Mapping[str, Settings] = {
     "calibrated": {},
     "safl": _PLAIN,
     "safl-sc-3": {**_PLAIN, "strategy.tau_0": 3},
@@ -127,7 +126,7 @@ def _fixed_run(place: str, labels: str, what: str, seed: int, lr: float) -> Pape
 
 def _controlled_run(place: str, control: str, seed: int, lr: float, mu: float) -> PaperRun:
     """T rounds, but at most 1.4 times the time budget, which limits greedy."""
-    settings: dict[str, Any] = {
+    settings: dict[str, SettingValue] = {
         "training.lr": lr,
         "strategy.control": control,
         "stop.versions": ROUNDS,
@@ -153,24 +152,26 @@ def level(result: Result, end: float | None = None) -> float:
 
 def lasted(result: Result) -> float:
     """Seconds of a run. Its last version and score may be much earlier: in a deep fade a round does not end."""
-    return float(result.summary["seconds"])
+    return result.summary.seconds
 
 
 def usage(result: Result) -> float:
     """Unified time usage at the end."""
-    return float(result.rows("versions.csv")[-1]["time_usage"])
+    last = result.run.versions.rows[-1].time_usage
+    assert last is not None, "the strategy plans rounds"
+    return last
 
 
 def longest_round(result: Result) -> float:
     """Seconds of the longest round; the unfinished one at the end of the run counts, too."""
-    rows = result.rows("versions.csv")
-    under_way = lasted(result) - float(rows[-1]["time_s"])
-    return max(under_way, *(float(row["latency_s"]) for row in rows))
+    rows = result.run.versions.rows
+    under_way = lasted(result) - rows[-1].time_s
+    return max(under_way, *(row.latency_s for row in rows))
 
 
 def by_part(result: Result, column: str, parts: int = 4) -> list[float]:
     """The mean of a column of versions.csv over equal parts of the rounds."""
-    values = [float(row[column]) for row in result.rows("versions.csv")]
+    values = [float(value) for value in result.run.versions[column]]
     cuts = [len(values) * i // parts for i in range(parts + 1)]
     return [fmean(values[first:last]) for first, last in pairwise(cuts) if first < last]
 

@@ -9,6 +9,7 @@ from testbed.papers.asyncfeded import verdicts
 from testbed.papers.asyncfeded.runs import (
     CONTENDERS,
     FIXED,
+    OUR_PARAMETERS,
     OURS,
     SEEDS,
     SUSPENSIONS,
@@ -40,11 +41,11 @@ def contest_of(results: Results, task: str, suspension: float = USUAL) -> dict[s
 
 
 def level(result: Result) -> float:
-    return verdicts.level(result.curve(), result.summary["seconds"])
+    return verdicts.level(result.curve(), result.summary.seconds)
 
 
 def falls(result: Result) -> float:
-    return verdicts.falls(result.curve(), result.summary["seconds"])
+    return verdicts.falls(result.curve(), result.summary.seconds)
 
 
 def own_time(result: Result) -> float:
@@ -90,6 +91,6 @@ def capped(results: Results) -> list[Result]:
 
 def gammas(result: Result) -> list[float]:
     """γ of each update in the second half of a run, computed from its weight η_g = λ/(γ + ε)."""
-    strategy = CONTENDERS[OURS].settings["synthetic"]
-    weights = [float(row["weight"]) for row in result.rows("versions.csv")]
+    strategy = OUR_PARAMETERS["synthetic"]
+    weights = [row.weight for row in result.run.versions.rows]
     return [strategy["lam"] / weight - strategy["eps"] for weight in weights[len(weights) // 2 :]]

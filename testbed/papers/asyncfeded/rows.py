@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 from testbed.papers.asyncfeded import measures, verdicts
 from testbed.papers.asyncfeded.reasons import HINGE, REASONS
-from testbed.papers.asyncfeded.runs import CAP, CONTENDERS, OURS, SEEDS, SUSPENSIONS, TASKS, USUAL
+from testbed.papers.asyncfeded.runs import CAP, CONTENDERS, OUR_PARAMETERS, OURS, SEEDS, SUSPENSIONS, TASKS, USUAL
 from testbed.papers.framework.chapter import ChapterTable, ClaimRow, ClaimVerdict
 from testbed.papers.framework.number_text import spread
 from testbed.papers.framework.result import Result, Results
@@ -69,7 +69,7 @@ def _speed_table(results: Results, task: str) -> ChapterTable:
     lines = []
     for strategy, contender in CONTENDERS.items():
         found = measures.runs_of(results, task, strategy)
-        versions = [float(result.rows("versions.csv")[-1]["version"]) for result in found]
+        versions = [float(result.run.versions.rows[-1].version) for result in found]
         lines.append(
             (
                 contender.title,
@@ -219,7 +219,7 @@ def _by_scheme(values: Sequence[dict[str, float]]) -> str:
 
 
 def _settled_row(results: Results) -> ClaimRow:
-    target = CONTENDERS[OURS].settings["synthetic"]["gamma_bar"]
+    target = OUR_PARAMETERS["synthetic"]["gamma_bar"]
     gammas = [gamma for result in measures.runs_of(results, "synthetic", OURS) for gamma in measures.gammas(result)]
     verdict = verdicts.settled(gammas, target)
     ours = "–"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.papers.framework.paper import Chosen
-from testbed.papers.framework.paper_run import PaperRun
+from testbed.papers.framework.paper_run import PaperRun, Settings
 
 SEEDS = (1, 2, 3)
 SEARCHED = 101
@@ -60,24 +59,22 @@ TASKS = {
 class Contender:
     title: str
     strategy: str
-    settings: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, Settings]
     """Task → parameters of the strategy, as the paper selected them."""
 
 
-def _feded(lam: float, eps: float, kappa: float) -> dict[str, Any]:
+def _feded(lam: float, eps: float, kappa: float) -> dict[str, float]:
     return {"lam": lam, "eps": eps, "gamma_bar": 3.0, "kappa": kappa}
 
 
-def _hinge(alpha: float, both: float) -> dict[str, Any]:
+def _hinge(alpha: float, both: float) -> Settings:
     return {"damping": "hinge", "alpha": alpha, "a": both, "b": both}
 
 
+OUR_PARAMETERS = {"synthetic": _feded(5, 5, 1), "femnist": _feded(1, 1, 0.05), "shakespeare": _feded(5, 10, 1)}
+"""Task → parameters of AsyncFedED: Table 4, which prints λ/ε and λ."""
 CONTENDERS = {
-    "asyncfeded": Contender(
-        title="AsyncFedED",
-        strategy="asyncfeded",  # Table 4; it prints λ/ε and λ
-        settings={"synthetic": _feded(5, 5, 1), "femnist": _feded(1, 1, 0.05), "shakespeare": _feded(5, 10, 1)},
-    ),
+    "asyncfeded": Contender(title="AsyncFedED", strategy="asyncfeded", settings=OUR_PARAMETERS),
     "constant": Contender(
         title="FedAsync+Constant",
         strategy="fedasync",  # Table 2
@@ -153,7 +150,7 @@ def _contest(task: str, seed: int, suspension: float, rates: Mapping[str, float]
 
 
 def _run(
-    name: str, task: str, strategy: str, seed: int, suspension: float, more: Mapping[str, Any], *, replays: str
+    name: str, task: str, strategy: str, seed: int, suspension: float, more: Settings, *, replays: str
 ) -> PaperRun:
     tuned = CONTENDERS[strategy].settings[TASKS[task].tuned or task]
     parameters = {f"strategy.{key}": value for key, value in tuned.items()}

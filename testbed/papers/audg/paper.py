@@ -12,7 +12,7 @@ from statistics import fmean
 from testbed.papers.audg import audg_chapter
 from testbed.papers.audg.audg_grid import LONG, SEEDS, TITLES, GridCell, phi, row, tried
 from testbed.papers.framework.paper import Chosen, Paper
-from testbed.papers.framework.paper_run import PaperRun
+from testbed.papers.framework.paper_run import PaperRun, SettingValue
 from testbed.papers.framework.result import Result
 from testbed.papers.framework.search import Search
 
@@ -24,7 +24,7 @@ _ETA = "both strategies"
 
 
 def _run(name: str, cell: GridCell, strategy: str, seed: int, eta: float, replays: str = "") -> PaperRun:
-    settings: dict[str, object] = {
+    settings: dict[str, SettingValue] = {
         "training.lr": eta,
         "devices[0].phi": phi(cell.delay),
         "strategy.interval": _INTERVAL,  # a strategy that is named has its default parameters

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from testbed.papers.audg.audg_grid import GridCell
 from testbed.papers.framework.result import Result, Results
-from testbed.theory import bounds, prediction
+from testbed.theory import bounds, predicted_run
 from testbed.theory.bounds import Constants, MeasuredBounds
 
 _FLAT = 1e-9
@@ -28,13 +28,13 @@ _SKEWS = (0.0, 1.5)
 
 
 def delays(run: Result) -> MeasuredBounds:
-    iterations = prediction.read(run.folder).iterations
+    iterations = predicted_run.read(run.folder).iterations
     return bounds.measured(iterations, bounds.weights(iterations, "samples"))
 
 
 def same_devices(one: Result, other: Result) -> bool:
     """Whether the same devices contributed in each iteration of two runs."""
-    first, second = (prediction.read(run.folder).iterations for run in (one, other))
+    first, second = (predicted_run.read(run.folder).iterations for run in (one, other))
     return all(first.devices[name].tau == each.tau for name, each in second.devices.items())
 
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from types import MappingProxyType
-from typing import Any
 
 from testbed.papers.framework.paper import Chosen
-from testbed.papers.framework.paper_run import PaperRun
+from testbed.papers.framework.paper_run import PaperRun, Settings, SettingValue
 from testbed.papers.framework.result import Result, Results
 from testbed.papers.framework.search import Search
 
@@ -109,7 +108,7 @@ def _run(
     where: str, strategy: str, seed: int, lr: float, labels: int, k: int, *, without: str = "", lasting: bool = False
 ) -> PaperRun:
     """``lasting``: a rival runs as long as EAFL, so that both can also be compared in time."""
-    settings: dict[str, Any] = {
+    settings: dict[str, SettingValue] = {
         "training.lr": lr,
         "task.split": f'{{ name = "labels", per_device = {labels} }}',
         **_strategy_settings(strategy, k, without),
@@ -124,7 +123,7 @@ def _run(
     return PaperRun(name=run.name, profile=run.profile, seed=seed, strategy=strategy, settings=settings | end)
 
 
-def _strategy_settings(strategy: str, k: int, without: str) -> dict[str, Any]:
+def _strategy_settings(strategy: str, k: int, without: str) -> Settings:
     if strategy == "gsgm":
         return {"strategy.s": k, "dilation": _CALM}
     if strategy != "eafl":

@@ -6,10 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from testbed.loading import profile_files, profile_loader
 from testbed.profile.schema import Experiment
+
+SettingValue: TypeAlias = bool | int | float | str
+"""A value of ``--set``. A string is passed on as it is, so that it may also be a TOML table."""
+Settings: TypeAlias = Mapping[str, SettingValue]
+"""Key of the profile → value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +26,7 @@ class PaperRun:
     seed: int
     strategy: str = ""
     """Empty: the profile's. A strategy that is named here has its default parameters."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Key of the profile → value."""
+    settings: Settings = field(default_factory=dict)
     replays: str = ""
     """Name of an earlier run whose recorded delays it replays."""
     data: str = ""
@@ -41,11 +45,11 @@ class PaperRun:
 
     def experiment(self) -> Experiment:
         """The experiment as its run will load it. Raises UserError."""
-        replaced: dict[str, Any] = {"seed": self.seed}
+        replaced: dict[str, int | str] = {"seed": self.seed}
         if self.strategy:
             replaced["strategy"] = self.strategy
         return profile_loader.load(profile_files.located(Path(self.profile)), self.overrides, replaced)
 
 
-def _written(value: Any) -> str:
+def _written(value: SettingValue) -> str:
     return value if isinstance(value, str) else json.dumps(value)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import functools
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from testbed.papers.framework.paper_run import PaperRun
+from testbed.runs.results.summary import Summary
+from testbed.runs.stored_run import StoredRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,24 +21,23 @@ class Result:
     attempts: int
 
     @functools.cached_property
-    def summary(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
-        return found
+    def run(self) -> StoredRun:
+        """Its trace and its results."""
+        return StoredRun.open(self.folder)
+
+    @property
+    def summary(self) -> Summary:
+        return self.run.summary
 
     @property
     def fidelity(self) -> str:
-        """PASS, WARN or FAIL."""
-        return str(self.summary["fidelity"]["verdict"])
-
-    def rows(self, name: str) -> list[dict[str, str]]:
-        """The rows of a table of the run, such as ``rounds.csv``."""
-        with (self.folder / name).open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
+        """PASS, WARN or FAIL; empty if the run has no certificate."""
+        return "" if self.summary.fidelity is None else str(self.summary.fidelity.verdict)
 
     def curve(self, metric: str = "accuracy", over: str = "time_s") -> tuple[list[float], list[float]]:
         """Where each score was reached (seconds, or the column ``over``: version, joules, bytes), and the scores."""
-        scored = [row for row in self._scores if row[metric] and row[over]]
-        return [float(row[over]) for row in scored], [float(row[metric]) for row in scored]
+        scored = [row for row in self.run.metrics.rows if metric in row.scores and getattr(row, over) is not None]
+        return [float(getattr(row, over)) for row in scored], [row.scores[metric] for row in scored]
 
     def final(self, metric: str = "accuracy") -> float:
         return self.curve(metric)[1][-1]
@@ -63,10 +61,6 @@ class Result:
             if value <= target if lower else value >= target:
                 return place
         return None
-
-    @functools.cached_property
-    def _scores(self) -> list[dict[str, str]]:
-        return self.rows("metrics.csv")
 
 
 Results = Mapping[str, Result]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from aggregator.strategies import STRATEGIES
 from testbed.analysis import run_tables
 from testbed.analysis.totals import Totals
 from testbed.common import plugins
-from testbed.common.errors import UserError
 from testbed.history import trace
 from testbed.history.event_pass import Checker
 from testbed.host.rapl import HostEnergy
@@ -22,9 +20,8 @@ from testbed.runs.results.replay_result import ReplayCertificate
 from testbed.runs.results.run_meta import Meta
 from testbed.runs.results.summary import Summary
 from testbed.runs.results.table_rows import DeviceRow, MetricRow, VersionRow
-from testbed.runs.stored_run import StoredRun
+from testbed.runs.stored_run import StoredRun, readable
 
-T = TypeVar("T")
 _MOST_NAMED = 8
 OWN_STRATEGY = "a strategy of the user's own"
 
@@ -117,8 +114,8 @@ def gather(run: StoredRun, collected: ReportCollector | None = None) -> RunData:
         run.scan(*collected.checkers, listeners=collected.listeners)
     total, header, notes = run.totals, run.header, list[str]()
     description, paper = _description(header.strategy)
-    stored = _readable(lambda: run.stored_summary, notes)
-    profile = _readable(lambda: run.profile_table, notes)
+    stored = readable(lambda: run.stored_summary, notes)
+    profile = readable(lambda: run.profile_table, notes)
     return RunData(
         path=run.trace,
         header=header,
@@ -136,24 +133,15 @@ def gather(run: StoredRun, collected: ReportCollector | None = None) -> RunData:
         },
         lanes=collected.timeline.lanes(list(total.devices), total.seconds),
         clusters=collected.clusters,
-        certificate=_readable(lambda: run.certificate, notes),
-        replay=_readable(lambda: run.replay_certificate, notes),
-        meta=_readable(lambda: run.meta, notes),
+        certificate=readable(lambda: run.certificate, notes),
+        replay=readable(lambda: run.replay_certificate, notes),
+        meta=readable(lambda: run.meta, notes),
         host_energy=stored.host_energy if stored is not None else None,
-        profile=_readable(lambda: run.profile_text, []) or "",
+        profile=readable(lambda: run.profile_text, []) or "",
         task=_task(profile or {}),
         missing=[*filter(None, [run.torn_note()]), *_unfinished(total)],
         notes=notes,
     )
-
-
-def _readable(read: Callable[[], T | None], notes: list[str]) -> T | None:
-    """What ``read`` returns; None if its file cannot be read, which is added to ``notes``."""
-    try:
-        return read()
-    except UserError as error:
-        notes.append(f"A file is left out: {error}.")
-        return None
 
 
 def _task(profile: Mapping[str, object]) -> str:

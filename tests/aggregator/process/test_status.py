@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+import msgspec
+import pytest
+
+from aggregator.engine.tickets import Tally
 from aggregator.process import status
 from aggregator.process.evaluation import EvaluationQueue
+from aggregator.process.status import DeviceStatus, Status
 from aggregator.strategies.eafl.eafl import EAFL
 from testbed.common.clock import WallClock
 from testbed.history import trace
@@ -25,5 +29,39 @@ def test_tickets_of_cluster_heads_are_counted_with_the_others(tmp_path: Path) ->
     hand.engine.head_ledgers.enter("a", group.ticket_range, [trace.as_table(sent), trace.as_table(lost)])
     path = tmp_path / "status.json"
     status.write(path, 1.0, WallClock.starting_now(), hand.engine, EvaluationQueue(1.0), {}, ["a"])
-    tally = json.loads(path.read_text(encoding="utf-8"))["tally"]
-    assert tally == {"dispatched": 3, "applied": 0, "rejected": 1, "lost": 1, "superseded": 0, "delivered": 0}
+    found = status.read(path)
+    assert found is not None
+    assert found.tally == Tally(dispatched=3, applied=0, rejected=1, lost=1, superseded=0, delivered=0)
+
+
+STATUS = Status(
+    t=2.5,
+    dilation=0.5,
+    origin=100.25,
+    version=7,
+    scored=6,
+    problem="disk full",
+    metrics={"loss": 0.5},
+    tally=Tally(dispatched=9, applied=7, lost=1),
+    devices={"a": DeviceStatus("training", 6, 1, 0.25), "b": DeviceStatus("gone", None, 0, None)},
+)
+WRITTEN = (
+    '{"t":2.5,"dilation":0.5,"origin":100.25,"version":7,"scored":6,"problem":"disk full","metrics":{"loss":0.5},'
+    '"tally":{"dispatched":9,"applied":7,"rejected":0,"lost":1,"superseded":0,"delivered":0},'
+    '"devices":{"a":["training",6,1,0.25],"b":["gone",null,0,null]}}'
+)
+
+
+def test_a_status_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "status.json"
+    path.write_text(WRITTEN, encoding="utf-8")
+    assert status.read(path) == STATUS
+    assert msgspec.json.encode(STATUS).decode() == WRITTEN
+
+
+@pytest.mark.parametrize("content", [b"", WRITTEN[:-9].encode(), b"\xff", b"[]", b'{"t": 1.0}', b'{"t": "soon"}'])
+def test_a_file_that_is_half_written_or_of_something_else_is_no_status(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "status.json"
+    assert status.read(path) is None
+    path.write_bytes(content)
+    assert status.read(path) is None

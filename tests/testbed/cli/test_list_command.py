@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,9 +14,12 @@ from rich.cells import cell_len
 
 from aggregator.strategies import STRATEGIES
 from testbed.cli import list_command, main
+from testbed.common.json_schema import JsonSchema
+from testbed.common.json_text import json_text
 from testbed.common.parameters import describe
 from testbed.learning.data import loader
 from testbed.learning.tasks import TASKS
+from testbed.loading.profile_schema import device_schema, experiment_schema, link_schema
 from testbed.profile.power import Power
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
@@ -119,6 +123,30 @@ def test_a_list_as_json_has_title_citation_and_parameters_of_every_strategy(
         }
         for strategy, cls in STRATEGIES.items()
     ]
+
+
+# ---- json schema
+
+
+@pytest.mark.parametrize(
+    ("what", "schema"), [("keys", experiment_schema), ("devices", device_schema), ("links", link_schema)]
+)
+def test_a_list_of_a_kind_of_file_has_a_json_schema(
+    what: str, schema: Callable[[], JsonSchema], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert printed(capsys, what, "--format", "json-schema") == json_text(schema()) + "\n"
+
+
+@pytest.mark.parametrize("what", ["strategies", "tasks", "splits"])
+def test_other_lists_have_no_json_schema_and_name_the_one_that_contains_them(
+    what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["list", what, "--format", "json-schema"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        f"error: --format json-schema describes a file, and {what} have none: use list keys --format json-schema,"
+        f" which contains all {what}\n",
+    )
 
 
 # ---- power models

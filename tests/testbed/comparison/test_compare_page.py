@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import compare_command
+from testbed.comparison import compare_page
 from tests.browser import open_page
-from tests.testbed.comparison.written import write
+from tests.testbed.comparison.written import comparison_of, write
 
 LEGIBLE = 9.0
 """Pixels: minimum height of text, which is in figures."""
@@ -93,3 +94,25 @@ def test_the_link_to_a_run_works_with_any_folder_name(tmp_path: Path) -> None:
     (run / "report.html").touch()
     page = compare_command.into(tmp_path / "out", [run])[1][0]
     assert 'href="../a%23b%2520%3Fc/report.html"' in page.read_text(encoding="utf-8")
+
+
+def test_a_fragment_has_the_headline_the_tables_and_the_notes_escaped(tmp_path: Path) -> None:
+    found = comparison_of(write(tmp_path / "one", "my<b>&strategy"), write(tmp_path / "two", "fedavg"))
+    text = compare_page.fragment(found)
+    assert text.count("<table>") == text.count("</table>") == len(found.tables) == 3
+    assert text.count("<tr>") == sum(1 + len(table.rows) for table in found.tables)
+    assert '<th scope="row">my&lt;b&gt;&amp;strategy</th><td data-column="runs">1</td>' in text
+    assert "<b>" not in text
+    assert all(line in text for line in ("2 runs in 2 groups; target: accuracy", *found.paired_by))
+    assert text.count("<li>") == len(found.paired_by) + len(found.notes)
+    assert not any(part in text for part in ("<html", "<style", "<script"))
+
+
+def test_the_page_has_the_tables_of_the_fragment(tmp_path: Path) -> None:
+    found, (page, *_) = compare_command.into(
+        tmp_path / "out", [write(tmp_path / "one"), write(tmp_path / "two", "fedasync")]
+    )
+    tables = [f"<table>{part.split('</table>')[0]}" for part in compare_page.fragment(found).split("<table>")[1:]]
+    text = page.read_text(encoding="utf-8")
+    assert len(tables) == 3
+    assert all(table in text for table in tables)

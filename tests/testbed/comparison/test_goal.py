@@ -55,7 +55,7 @@ def test_a_target_that_some_run_reached_may_be_given(tmp_path: Path) -> None:
 def test_less_of_a_loss_is_better(tmp_path: Path) -> None:
     goal = chosen(tmp_path, HIGH, LOW, metric="loss")
     assert (goal.lower, goal.target) == (True, 0.14)
-    assert [row["version"] for run in read(tmp_path / "0", tmp_path / "1") if (row := goal.reached(run))] == [2, 2]
+    assert [first.version for run in read(tmp_path / "0", tmp_path / "1") if (first := goal.reached(run))] == [2, 2]
     [run] = read(tmp_path / "0")
     assert goal.best(goal.values(run)) == 0.03
 

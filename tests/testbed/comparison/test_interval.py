@@ -38,15 +38,14 @@ def test_a_mean_by_hand() -> None:
     assert found is not None
     assert (found.count, found.mean) == (3, 2.0)
     assert found.half == pytest.approx(4.303 / math.sqrt(3))  # the standard deviation is 1
-    table = found.as_table()
-    assert table["low"] == pytest.approx(2 - 4.303 / math.sqrt(3))
-    assert table["high"] == pytest.approx(2 + 4.303 / math.sqrt(3))
+    assert found.low == pytest.approx(2 - 4.303 / math.sqrt(3))
+    assert found.high == pytest.approx(2 + 4.303 / math.sqrt(3))
 
 
 def test_one_run_has_no_interval_and_no_run_no_mean() -> None:
     found = mean([7.0])
     assert found is not None
-    assert (found.mean, found.half, found.as_table()["low"]) == (7.0, None, None)
+    assert (found.mean, found.half, found.low, found.high) == (7.0, None, None, None)
     assert mean([]) is None
 
 

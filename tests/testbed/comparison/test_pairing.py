@@ -5,9 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 
 from testbed.comparison.pairing import SEED, TRACE, Conditions, conditions_of, differences
+from testbed.comparison.quantities import ComparisonRow
 from tests.testbed.comparison.written import read, write
 
-VALUES = {"joules_to_target": None, "final": 0.5}
+
+def row(group: str, seconds: float | None) -> ComparisonRow:
+    """A run of which the differences use only the seconds and the final score."""
+    return ComparisonRow(
+        run="run",
+        group=group,
+        seed=1,
+        fidelity=None,
+        final=0.5,
+        best=0.5,
+        seconds_to_target=seconds,
+        joules_to_target=None,
+        bytes_to_target=None,
+        energy_j=None,
+        wasted_j=None,
+        versions=1,
+        updates_per_second=None,
+        mean_staleness=None,
+    )
 
 
 def of(*paths: Path) -> list[Conditions]:
@@ -53,20 +72,18 @@ def test_replays_of_one_run_with_several_seeds_are_several_pairs(tmp_path: Path)
 
 
 def test_differences_need_pairs_with_both_values() -> None:
-    groups = ["x", "x", "x", "y", "y", "y"]
     conditions: list[Conditions] = [(SEED, 1), (SEED, 2), (SEED, 3), (SEED, 1), (SEED, 2), (SEED, 4)]
     seconds = [1.0, 2.0, 9.0, 4.0, None, 1.0]
-    values = [VALUES | {"seconds_to_target": each} for each in seconds]
-    first, final = differences(groups, conditions, values)
+    rows = [row(group, each) for group, each in zip("xxxyyy", seconds, strict=True)]
+    first, final = differences(rows, conditions)
     assert (first.first, first.second, first.quantity, first.by) == ("x", "y", "seconds_to_target", SEED)
     assert (first.pairs, first.mean, first.p, first.smallest_p) == (1, -3.0, 1.0, 1.0)
     assert (final.quantity, final.pairs, final.mean, final.p, final.smallest_p) == ("final", 2, 0.0, 1.0, 0.5)
 
 
 def test_replicas_count_as_one_and_every_two_groups_are_compared() -> None:
-    groups = ["x", "x", "y", "z"]
-    values = [VALUES | {"seconds_to_target": each} for each in (1.0, 3.0, 1.0, 1.0)]
-    found = [each for each in differences(groups, [(TRACE, 1)] * 4, values) if each.quantity == "seconds_to_target"]
+    rows = [row("x", 1.0), row("x", 3.0), row("y", 1.0), row("z", 1.0)]
+    found = [each for each in differences(rows, [(TRACE, 1)] * 4) if each.quantity == "seconds_to_target"]
     assert [(each.first, each.second, each.mean, each.by) for each in found] == [
         ("x", "y", 1.0, TRACE),
         ("x", "z", 1.0, TRACE),
@@ -75,5 +92,4 @@ def test_replicas_count_as_one_and_every_two_groups_are_compared() -> None:
 
 
 def test_groups_without_common_conditions_have_no_differences() -> None:
-    values = [VALUES | {"seconds_to_target": 1.0}] * 2
-    assert list(differences(["x", "y"], [(SEED, 1), (SEED, 2)], values)) == []
+    assert list(differences([row("x", 1.0), row("y", 1.0)], [(SEED, 1), (SEED, 2)])) == []

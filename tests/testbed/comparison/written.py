@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import tomli_w
 
-from testbed.comparison import compared_runs
+from testbed.comparison import compared_runs, goal
 from testbed.comparison.compared_runs import ComparedRun
+from testbed.comparison.comparison import Comparison, compare
 from testbed.history import trace
 from testbed.history.trace import TraceWriter
 from testbed.profile.power import Watts
@@ -125,3 +126,8 @@ def compared(capsys: pytest.CaptureFixture[str], out: Path, *words: str | Path) 
 
 def read(*folders: Path) -> list[ComparedRun]:
     return compared_runs.read(folders)
+
+
+def comparison_of(*folders: Path, target: float | None = None) -> Comparison:
+    runs = read(*folders)
+    return compare(runs, goal.choose(runs, None, None, target))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
+from aggregator.engine.tickets import Tally
+from aggregator.process.status import DeviceStatus, Status
 from testbed.common.clock import ManualClock
 from testbed.execution import live_progress
 
@@ -18,44 +20,45 @@ def console(*, terminal: bool = False) -> tuple[Console, io.StringIO]:
     return Console(file=text, width=100, height=20, force_terminal=terminal), text
 
 
-def status(devices: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    tally = {"dispatched": 9, "applied": 6, "rejected": 2, "lost": 1, "superseded": 0}
-    return {
-        "t": 4.0,
-        "dilation": 1.0,
-        "version": 6,
-        "metrics": {"accuracy": 0.8125, "loss": 0.5},
-        "tally": tally,
-        "devices": devices if devices is not None else {"rpi4-1": ["training", 4, 3, 0.4]},
-        **changes,
-    }
+STATUS = Status(
+    t=4.0,
+    dilation=1.0,
+    origin=100.0,
+    version=6,
+    scored=5,
+    problem="",
+    metrics={"accuracy": 0.8125, "loss": 0.5},
+    tally=Tally(dispatched=9, applied=6, rejected=2, lost=1),
+    devices={"rpi4-1": DeviceStatus("training", 4, 3, 0.4)},
+)
 
 
-def table_lines(devices: dict[str, Any], rows: int) -> list[list[str]]:
+def table_lines(devices: dict[str, DeviceStatus], rows: int) -> list[list[str]]:
     screen, text = console()
-    screen.print(live_progress.fleet_table(status(devices), rows))
+    screen.print(live_progress.fleet_table(replace(STATUS, devices=devices), rows))
     return [line.split() for line in text.getvalue().splitlines()]
 
 
 def test_the_headline_has_time_version_scores_and_counts() -> None:
     expected = "  4.0 s  version 6  accuracy 0.812  loss 0.500  1.5 upd/s  rejected 2  lost 1"
-    assert live_progress.headline(status()) == expected
+    assert live_progress.headline(STATUS) == expected
 
 
 def test_the_headline_of_a_dilated_run_has_the_seconds_of_this_host_too() -> None:
-    line = live_progress.headline(status(dilation=2.5))
+    line = live_progress.headline(replace(STATUS, dilation=2.5))
     assert line.startswith("  4.0 s (10 s here)  version 6")
     assert "1.5 upd/s" in line  # per emulated second
 
 
 def test_the_headline_of_a_run_that_just_began_has_no_score_and_no_rate() -> None:
-    line = live_progress.headline(status(t=0.0, metrics={}))
+    line = live_progress.headline(replace(STATUS, t=0.0, metrics={}))
     assert "not scored yet" in line
     assert "0.0 upd/s" in line
 
 
 def test_the_fleet_is_shown_with_state_version_staleness_and_drops() -> None:
-    assert table_lines({"rpi4-1": ["training", 4, 3, 0.4], "rpi5-1": ["idle", None, 0, None]}, rows=4) == [
+    devices = {"rpi4-1": DeviceStatus("training", 4, 3, 0.4), "rpi5-1": DeviceStatus("idle", None, 0, None)}
+    assert table_lines(devices, rows=4) == [
         ["device", "state", "version", "staleness", "drops"],
         ["rpi4-1", "training", "40%", "4", "2", "3"],
         ["rpi5-1", "idle", "0"],
@@ -64,20 +67,20 @@ def test_the_fleet_is_shown_with_state_version_staleness_and_drops() -> None:
 
 @pytest.mark.parametrize(("count", "shown", "tail"), [(4, 4, None), (5, 3, "2"), (100, 3, "97")])
 def test_devices_that_do_not_fit_are_counted(count: int, shown: int, tail: str | None) -> None:
-    _, *lines = table_lines({f"d-{i}": ["idle", 6, 0, None] for i in range(count)}, rows=4)
+    _, *lines = table_lines({f"d-{i}": DeviceStatus("idle", 6, 0, None) for i in range(count)}, rows=4)
     assert [line[0] for line in lines[:shown]] == [f"d-{i}" for i in range(shown)]
     assert lines[shown:] == ([] if tail is None else [["…", "and", tail, "more"]])
 
 
 def test_a_state_that_is_not_known_here_is_shown_as_it_is() -> None:
-    assert table_lines({"d-1": ["[bold]odd", 6, 0, None]}, rows=4)[1][1] == "[bold]odd"
+    assert table_lines({"d-1": DeviceStatus("[bold]odd", 6, 0, None)}, rows=4)[1][1] == "[bold]odd"
 
 
 def test_a_quiet_view_shows_only_warnings() -> None:
     (screen, text), (errors, complaints) = console(), console()
     view = live_progress.view(screen, errors, quiet=True)
     view.starting(1, 8)
-    view.status(status())
+    view.status(STATUS)
     view.stopping()
     view.note("[bold] died")
     view.close()
@@ -94,7 +97,7 @@ def test_lines_come_every_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
         view.starting(ready, 3)
     for moment in (0.0, 1.0, 4.9, 5.0, 5.1):
         clock.advance_to(moment)
-        view.status(status(t=moment))
+        view.status(replace(STATUS, t=moment))
     view.stopping()
     view.close()
     first, *lines, last = text.getvalue().splitlines()
@@ -107,7 +110,7 @@ def test_a_terminal_shows_the_table_and_the_headline() -> None:
     screen, text = console(terminal=True)
     view = live_progress.view(screen, screen, quiet=False)
     view.starting(1, 8)
-    view.status(status())
+    view.status(STATUS)
     view.stopping()
     view.close()
     shown = text.getvalue()

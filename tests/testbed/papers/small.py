@@ -1,18 +1,59 @@
-"""A paper with two strategies on embedded data, and a runner that runs nothing, for tests of a programme."""
+"""A paper with two strategies on embedded data, a runner that runs nothing, and the run folders that papers read."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from msgspec.structs import replace
+
+from testbed.analysis.metrics import summary
+from testbed.common.json_text import json_text
+from testbed.history import trace
 from testbed.papers.framework.chapter import Chapter, ChapterTable, ClaimRow, ClaimVerdict, PaperFigure
 from testbed.papers.framework.paper import Chosen, Paper
 from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result, Results
 from testbed.papers.framework.search import Search
+from testbed.runs.results.certificate import Certificate, Verdict
+from testbed.runs.results.result_files import csv_text
+from testbed.runs.results.table_rows import MetricRow, RoundRow, VersionRow
+from testbed.runs.trace_scan import scan
 from testbed.sweeps.runner import Ended, Runner
+
+VERSION = VersionRow(
+    version=1,
+    time_s=1.0,
+    latency_s=1.0,
+    updates=1,
+    new_updates=1,
+    weight=1.0,
+    mean_staleness=0.0,
+    max_staleness=0,
+)
+ROUND = RoundRow(
+    round=1,
+    time_s=1.0,
+    devices=1,
+    fastest_s=1.0,
+    slowest_s=1.0,
+    delay_s=0.0,
+    cumulative_delay_s=0.0,
+    energy_proxy_j=None,
+)
+_HEADER = trace.Header(
+    t=0.0,
+    schema=trace.SCHEMA,
+    name="quickstart",
+    strategy="fedasync",
+    seed=1,
+    dilation=1.0,
+    demand=0.5,
+    pressure=None,
+    started="2026-01-01T00:00:00.000+00:00",
+    host="a host",
+)
 
 
 def _searched(value: float) -> list[PaperRun]:
@@ -77,14 +118,53 @@ PAPER = Paper(
 )
 
 
-def leave_run(folder: Path, accuracy: float = 0.5, verdict: str = "PASS") -> Path:
-    """Write the files of a run that papers read."""
-    run = folder / "quickstart-20260101-000000"
-    run.mkdir(parents=True)
-    (run / "summary.json").write_text(json.dumps({"fidelity": {"verdict": verdict}}), encoding="utf-8")
-    lines = ["time_s,version,accuracy,joules", "0,0,0.1,0", f"1,10,{accuracy},", f"2,20,{accuracy - 0.1:.3f},9"]
-    (run / "metrics.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return run
+def scored(time_s: float, version: int = 0, joules: float | None = None, **scores: float) -> MetricRow:
+    return MetricRow(time_s=time_s, host_s=time_s, version=version, joules=joules, bytes=0, scores=scores)
+
+
+def leave_run(
+    folder: Path,
+    metrics: Sequence[MetricRow],
+    *,
+    versions: Sequence[VersionRow] = (),
+    rounds: Sequence[RoundRow] = (),
+    seconds: float | None = None,
+    verdict: Verdict = Verdict.PASS,
+) -> Path:
+    """Write the files of a run that papers read, and return its folder. It ends with its last score, or at ``seconds``.
+
+    Its trace has a header only, so that no result can be computed from it.
+    """
+    folder.mkdir(parents=True)
+    writer = trace.TraceWriter(folder / "trace.jsonl")
+    writer.write(_HEADER)
+    writer.close()
+    found = replace(
+        summary(scan([_HEADER]).total, scored=metrics, rounds=rounds),
+        versions=len(versions),
+        seconds=metrics[-1].time_s if seconds is None else seconds,
+        fidelity=Certificate(verdict=verdict, invariants=()),
+    )
+    files = {
+        "metrics.csv": csv_text(MetricRow, metrics),
+        "versions.csv": csv_text(VersionRow, versions),
+        "summary.json": json_text(found),
+    }
+    if rounds:
+        files["rounds.csv"] = csv_text(RoundRow, rounds)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def _leave_small_run(folder: Path, accuracy: float, verdict: Verdict = Verdict.PASS) -> Path:
+    """Write a run with three scores, the second of which is ``accuracy`` and has no joules."""
+    metrics = [
+        scored(0.0, version=0, joules=0.0, accuracy=0.1),
+        scored(1.0, version=10, accuracy=accuracy),
+        scored(2.0, version=20, joules=9.0, accuracy=round(accuracy - 0.1, 3)),
+    ]
+    return leave_run(folder / "quickstart-20260101-000000", metrics, verdict=verdict)
 
 
 class Stand(Runner):
@@ -104,9 +184,9 @@ class Stand(Runner):
             self.interrupted_by = 2
         if became in ("interrupted", "failed"):
             return Ended(code=1, seconds=1.0, run_folder=None, accuracy=None, problem="exit code 1: no")
-        run = leave_run(out, accuracy=0.9 if out.name == "search-0.4" else 0.5, verdict=became)
+        run = _leave_small_run(out, accuracy=0.9 if out.name == "search-0.4" else 0.5, verdict=Verdict(became))
         return Ended(code=0, seconds=2.0, run_folder=run.resolve(), accuracy=0.5, problem="")
 
 
 def result(folder: Path, accuracy: float = 0.5) -> Result:
-    return Result(paper_run=paper_run("one"), folder=leave_run(folder, accuracy), took=1.0, attempts=1)
+    return Result(paper_run=paper_run("one"), folder=_leave_small_run(folder, accuracy), took=1.0, attempts=1)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from testbed.loading import profile_files, profile_loader
 from testbed.papers.afl import claims, costs
@@ -30,6 +29,7 @@ from testbed.papers.framework.chapter import ClaimVerdict
 from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result
 from tests.testbed.papers import parts
+from tests.testbed.papers.small import ROUND, leave_run, scored
 
 
 def run(loss: list[float], seconds: float = 1.0, spread: float = 0.1, to_target_s: float = 1.0) -> Track:
@@ -100,24 +100,20 @@ def test_the_papers_own_settings(task: str, rounds: int, epochs: int, lr: float)
 
 
 def test_the_loss_of_a_round_is_interpolated_between_scores(tmp_path: Path) -> None:
-    write(
-        tmp_path / "metrics.csv",
+    folder = leave_run(
+        tmp_path / "run",
         [
-            {"time_s": 0.0, "joules": 0.0, "loss": 100.0},
-            {"time_s": 2.0, "joules": 8.0, "loss": 1.0},
-            {"time_s": 4.0, "joules": 20.0, "loss": 0.04},
+            scored(0.0, joules=0.0, loss=100.0),
+            scored(2.0, joules=8.0, loss=1.0),
+            scored(4.0, joules=20.0, loss=0.04),
+        ],
+        rounds=[
+            replace(ROUND, round=1, time_s=1.0, delay_s=0.5, cumulative_delay_s=0.5, energy_proxy_j=3.0),
+            replace(ROUND, round=2, time_s=4.0, delay_s=0.25, cumulative_delay_s=0.75, energy_proxy_j=7.0),
         ],
     )
-    write(
-        tmp_path / "rounds.csv",
-        [
-            {"time_s": 1.0, "delay_s": 0.5, "cumulative_delay_s": 0.5, "energy_proxy_j": 3.0},
-            {"time_s": 4.0, "delay_s": 0.25, "cumulative_delay_s": 0.75, "energy_proxy_j": 7.0},
-        ],
-    )
-    (tmp_path / "summary.json").write_text(json.dumps({"fidelity": {"verdict": "PASS"}}), encoding="utf-8")
     paper_run = PaperRun(name="one", profile="afl/small-svm.toml", seed=1)
-    result = Result(paper_run=paper_run, folder=tmp_path, took=1.0, attempts=1)
+    result = Result(paper_run=paper_run, folder=folder, took=1.0, attempts=1)
     found = track(result, target=0.05)
     assert found.loss == pytest.approx([100.0, 10.0, 0.04])  # half way, in the logarithm
     assert (found.seconds, found.waited, found.proxy) == ([1.0, 4.0], [0.5, 0.75], [3.0, 7.0])
@@ -127,13 +123,6 @@ def test_the_loss_of_a_round_is_interpolated_between_scores(tmp_path: Path) -> N
     assert found.seconds_per_round == 2.0
     assert drift(found) == 0.5
     assert track(result, target=0.01).to_target_s == math.inf
-
-
-def write(path: Path, rows: list[dict[str, float]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def test_a_loss_that_falls_steadily_does_not_fluctuate() -> None:

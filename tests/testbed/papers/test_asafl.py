@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
+from msgspec.structs import replace
 
 from testbed.loading import profile_files, profile_loader
 from testbed.papers.asafl.paper import PAPER
@@ -32,6 +31,7 @@ from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result
 from testbed.profile.schema import DeviceProfile
 from tests.testbed.papers import parts
+from tests.testbed.papers.small import VERSION, leave_run, scored
 
 CHOSEN = {CALIBRATED: 0.08, SAFL: 0.2, MU: 0.03}
 
@@ -46,33 +46,26 @@ def result(
     waited: float = 0.0,
 ) -> Result:
     """A run with these scores at equal intervals, a round between each two, and an unfinished one."""
-    place = folder / paper_run.name
-    place.mkdir()
     moments = [seconds * i / (len(scores) - 1) for i in range(len(scores))]
-    _write(
-        place / "metrics.csv", [{"time_s": at, "accuracy": score} for at, score in zip(moments, scores, strict=True)]
-    )
     rounds = [
-        {
-            "time_s": at,
-            "latency_s": seconds / len(scores),
-            "mean_staleness": i % 3,
-            "new_updates": degree,
-            "time_usage": at / 30,
-        }
+        replace(
+            VERSION,
+            version=i + 1,
+            time_s=at,
+            latency_s=seconds / len(scores),
+            mean_staleness=float(i % 3),
+            new_updates=degree,
+            time_usage=at / 30,
+        )
         for i, at in enumerate(moments[1:])
     ]
-    _write(place / "versions.csv", rounds)
-    summary = {"versions": len(rounds), "seconds": seconds + waited, "fidelity": {"verdict": "PASS"}}
-    (place / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    place = leave_run(
+        folder / paper_run.name,
+        [scored(at, version=i, accuracy=score) for i, (at, score) in enumerate(zip(moments, scores, strict=True))],
+        versions=rounds,
+        seconds=seconds + waited,
+    )
     return Result(paper_run=paper_run, folder=place, took=1.0, attempts=1)
-
-
-def _write(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def rising(to: float, steps: int = 20) -> list[float]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
 import torch
 from matplotlib.figure import Figure
+from msgspec.structs import replace
 
 from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks.smaller_tasks import SmallFemnist, SmallShakespeare
@@ -18,6 +18,7 @@ from testbed.papers.framework.chapter import ClaimVerdict
 from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result
 from tests.testbed.papers.parts import check, chosen
+from tests.testbed.papers.small import VERSION, leave_run, scored
 
 CURVE = ([0.0, 1.0, 2.0, 4.0], [0.1, 0.5, 0.3, 0.9])
 
@@ -156,16 +157,11 @@ def _result(paper_run: PaperRun, folder: Path) -> Result:
     """AsyncFedED with adaptive K rises twice as fast as all others, and higher; γ is always γ̄."""
     ours = paper_run.strategy == "asyncfeded" and paper_run.settings["strategy.kappa"] > 0
     best, rate = (0.9, 2.0) if ours else (0.8, 1.0)
-    folder.mkdir()
-    with (folder / "metrics.csv").open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["time_s", "accuracy"])
-        table.writerows([moment / 10, min(best, 0.1 + rate * moment / 10 * best / 5)] for moment in range(51))
-    (folder / "summary.json").write_text('{"seconds": 5.0}', encoding="utf-8")
-    with (folder / "versions.csv").open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["version", "weight"])
-        table.writerows([number, 5 / (3 + 5)] for number in range(1, 5))
+    leave_run(
+        folder,
+        [scored(moment / 10, accuracy=min(best, 0.1 + rate * moment / 10 * best / 5)) for moment in range(51)],
+        versions=[replace(VERSION, version=number, weight=5 / (3 + 5)) for number in range(1, 5)],
+    )
     return Result(paper_run=paper_run, folder=folder, took=1.0, attempts=1)
 
 

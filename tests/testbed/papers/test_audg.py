@@ -18,6 +18,7 @@ from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result
 from testbed.theory.bounds import MeasuredBounds
 from tests.testbed.papers import parts
+from tests.testbed.papers.small import leave_run, scored
 
 ETA = {"both strategies": 0.05}
 
@@ -153,8 +154,7 @@ def test_missing_runs_leave_empty_cells(tmp_path: Path) -> None:
 
 def _result(paper_run: PaperRun, folder: Path) -> Result:
     """A run with one score."""
-    folder.mkdir()
-    (folder / "metrics.csv").write_text("time_s,version,accuracy,loss\n1,50,0.7,0.5\n", encoding="utf-8")
+    leave_run(folder, [scored(1.0, version=50, accuracy=0.7, loss=0.5)])
     return Result(paper_run=paper_run, folder=folder, took=1.0, attempts=1)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from testbed.papers.framework.chapter import ClaimRow, ClaimVerdict
 from testbed.papers.framework.paper_run import PaperRun
 from testbed.papers.framework.result import Result
 from tests.testbed.papers.parts import check, chosen
+from tests.testbed.papers.small import leave_run, scored
 
 HIGH, LOW = {1: 0.9, 2: 0.8, 3: 0.85}, {1: 0.5, 2: 0.6, 3: 0.55}
 
@@ -89,12 +89,9 @@ def test_without_runs_nothing_was_measured():
 
 def _leave(folder: Path, paper_run: PaperRun, accuracy: float) -> Result:
     """A run with this constant accuracy, and five iterations a second."""
-    run = folder / paper_run.name
-    run.mkdir()
-    (run / "summary.json").write_text(json.dumps({"fidelity": {"verdict": "PASS"}}), encoding="utf-8")
     each = runs.per_iteration(paper_run)
-    lines = [f"{number / 5},{number * each},{accuracy}" for number in range(runs.T + 1)]
-    (run / "metrics.csv").write_text("\n".join(["time_s,version,accuracy", *lines]) + "\n", encoding="utf-8")
+    metrics = [scored(number / 5, version=number * each, accuracy=accuracy) for number in range(runs.T + 1)]
+    run = leave_run(folder / paper_run.name, metrics)
     return Result(paper_run=paper_run, folder=run, took=1.0, attempts=1)
 
 

@@ -30,6 +30,7 @@ from testbed.partition import heatmap, partition_summary
 from testbed.partition.heatmap import HeatmapGrid
 from testbed.partition.heterogeneity import distance, distance_at_random
 from testbed.partition.partition import Partition
+from testbed.partition.partition_summary import DeviceLabels, DeviceValues, LabelSummary, Moments, ValueSummary
 from tests.testbed.learning.splits.parts import classes, part, rng, values
 
 HAND = part(np.array([0, 0, 1, 2, 2, 2, 0], np.uint8))
@@ -66,53 +67,63 @@ def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-# ---- plain values
+# ---- the summary
+
+
+def labels_of(given: Partition) -> LabelSummary:
+    summary = partition_summary.summary(given)
+    assert isinstance(summary, LabelSummary)
+    return summary
 
 
 def test_samples_are_counted_by_label_and_device() -> None:
-    table = partition_summary.as_table(BY_HAND)
-    assert table["labels"] == ["cat", "dog", "eel"]
-    assert table["counts"] == [[2, 0], [1, 0], [0, 2]]
-    assert table["total"] == [2, 1, 2]
-    assert table["test"] == [3, 1, 3]
-    assert table["devices"] == [
-        {"device": "a", "samples": 3, "classes": 2},
-        {"device": "b", "samples": 2, "classes": 1},
+    summary = labels_of(BY_HAND)
+    assert summary.labels == ["cat", "dog", "eel"]
+    assert summary.counts == [[2, 0], [1, 0], [0, 2]]
+    assert summary.total == [2, 1, 2]
+    assert summary.test == [3, 1, 3]
+    assert summary.devices == [
+        DeviceLabels(device="a", samples=3, classes=2),
+        DeviceLabels(device="b", samples=2, classes=1),
     ]
-    assert (table["smallest"], table["median"], table["largest"]) == (2, 2.5, 3)
-    assert (table["unassigned"], table["assigned_more_than_once"]) == (2, 0)
+    assert (summary.smallest, summary.median, summary.largest) == (2, 2.5, 3)
+    assert (summary.unassigned, summary.assigned_more_than_once) == (2, 0)
 
 
 def test_samples_that_several_devices_have_are_counted() -> None:
-    table = partition_summary.as_table(partition(HAND, [[0, 1, 2], [1, 2, 3]]))
-    assert (table["unassigned"], table["assigned_more_than_once"]) == (3, 2)
+    summary = partition_summary.summary(partition(HAND, [[0, 1, 2], [1, 2, 3]]))
+    assert (summary.unassigned, summary.assigned_more_than_once) == (3, 2)
 
 
 def test_classes_without_names_have_numbers() -> None:
-    assert partition_summary.as_table(partition(HAND, [[0]]))["labels"] == ["0", "1", "2"]
+    assert labels_of(partition(HAND, [[0]])).labels == ["0", "1", "2"]
 
 
 def test_only_the_test_samples_that_are_used_count() -> None:
     used = Partition(title="", data=BY_HAND.data, shards=BY_HAND.shards, names=BY_HAND.names, test=np.array([2, 3]))
-    table = partition_summary.as_table(used)
-    assert (table["test_samples"], table["test"]) == (2, [0, 1, 1])
+    summary = labels_of(used)
+    assert (summary.test_samples, summary.test) == (2, [0, 1, 1])
+
+
+VALUED = partition(part(np.array([1, 3, 5, 5], np.float32)), [[0, 1], [2]], test=part(np.array([], np.float32)))
 
 
 def test_values_have_moments() -> None:
-    train = part(np.array([1, 3, 5, 5], np.float32))
-    table = partition_summary.as_table(partition(train, [[0, 1], [2]], test=part(np.array([], np.float32))))
-    assert table["devices"][0] == {"device": "d0", "samples": 2, "mean": 2.0, "std": 1.0}
-    assert table["total"]["mean"] == 3.0
-    assert table["test"] == {"mean": None, "std": None}
-    assert "labels" not in table
+    summary = partition_summary.summary(VALUED)
+    assert isinstance(summary, ValueSummary)
+    assert summary.devices[0] == DeviceValues(device="d0", samples=2, mean=2.0, std=1.0)
+    assert summary.total.mean == 3.0
+    assert summary.test == Moments(mean=None, std=None)
+
+
+OWNED = part(np.array([0, 1, 1, 0]), owners=[1, 0, 1, 0])
 
 
 def test_owners_are_shown_if_no_device_has_two() -> None:
-    owned = part(np.array([0, 1, 1, 0]), owners=[1, 0, 1, 0])
-    natural = by(Natural(), owned, 2, owners=("ann", "bob"))
-    assert sorted(row["owner"] for row in partition_summary.as_table(natural)["devices"]) == ["ann", "bob"]
+    natural = by(Natural(), OWNED, 2, owners=("ann", "bob"))
+    assert sorted(str(row.owner) for row in partition_summary.summary(natural).devices) == ["ann", "bob"]
     assert "ann" in shown(natural)
-    assert "owner" not in partition_summary.as_table(partition(owned, [[0, 1], [2, 3]]))["devices"][0]
+    assert partition_summary.summary(partition(OWNED, [[0, 1], [2, 3]])).devices[0].owner is None
 
 
 # ---- how uneven
@@ -130,11 +141,9 @@ def test_devices_with_the_labels_of_all_have_distance_zero() -> None:
 
 @pytest.mark.parametrize("devices", [1, 2, 10, 100, 600])
 def test_the_distance_of_a_random_partition_is_as_predicted(devices: int) -> None:
-    tables = [
-        partition_summary.as_table(by(IID(), part(rng(seed).permutation(1200) % 10), devices)) for seed in range(20)
-    ]
-    expected = float(np.mean([table["distance"] for table in tables]))
-    assert tables[0]["distance_at_random"] == pytest.approx(expected, rel=0.06, abs=1e-12)
+    summaries = [labels_of(by(IID(), part(rng(seed).permutation(1200) % 10), devices)) for seed in range(20)]
+    expected = float(np.mean([summary.distance for summary in summaries]))
+    assert summaries[0].distance_at_random == pytest.approx(expected, rel=0.06, abs=1e-12)
 
 
 def test_devices_with_a_single_sample_are_distant_even_at_random() -> None:
@@ -224,6 +233,41 @@ def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert np.array(table["counts"]).shape == (10, 50)
     assert len(table["devices"]) == 50
     assert math.isfinite(table["distance_at_random"])
+
+
+SIZES = ["title", "training_samples", "test_samples", "smallest", "median", "largest", "unassigned"]
+SIZES += ["assigned_more_than_once", "devices"]
+
+
+@pytest.mark.parametrize(
+    ("given", "keys", "device"),
+    [
+        (
+            BY_HAND,
+            ["labels", "counts", "total", "test", "distance", "distance_at_random"],
+            {"device": "a", "samples": 3, "classes": 2},
+        ),
+        (VALUED, ["total", "test"], {"device": "d0", "samples": 2, "mean": 2.0, "std": 1.0}),
+        (
+            partition(VALUED.data.train, [[], [2]]),
+            ["total", "test"],
+            {"device": "d0", "samples": 0, "mean": None, "std": None},
+        ),
+        (
+            partition(OWNED, [[0, 2], [1, 3]], owners=("ann", "bob")),
+            ["labels", "counts", "total", "test", "distance", "distance_at_random"],
+            {"device": "d0", "samples": 2, "owner": "bob", "classes": 2},
+        ),
+    ],
+    ids=["labels", "values", "no samples", "owners"],
+)
+def test_json_has_only_the_keys_that_apply(
+    capsys: pytest.CaptureFixture[str], given: Partition, keys: list[str], device: dict[str, object]
+) -> None:
+    shown(given, "--format", "json")
+    table = json.loads(capsys.readouterr().out)
+    assert list(table) == SIZES + keys
+    assert list(table["devices"][0].items()) == list(device.items())
 
 
 # ---- a picture

@@ -1,4 +1,4 @@
-"""The plan as text and as plain values."""
+"""The plan as text and as JSON."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import io
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 from rich.console import Console
 
+from testbed.common.json_text import json_text
 from testbed.host.cores import CorePlan
 from testbed.host.survey import StepTime, Survey
-from testbed.planning import plan_text, planner
+from testbed.planning import plan_summary, plan_text, planner
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile
 
 CORES = CorePlan(aggregator=0, evaluator=0, devices=(1, 1))
@@ -80,9 +82,11 @@ def test_the_demand_of_a_run_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("speed", [0.01, 0.002, None])
-def test_a_plan_is_plain_json(speed: float | None) -> None:
+def test_a_plan_is_json(speed: float | None) -> None:
     plan = plan_of(speed)
-    table = json.loads(json.dumps(plan_text.as_table(plan), allow_nan=False))
+    summary = plan_summary.summary(plan)
+    table = json.loads(json_text(summary))
+    assert table == json.loads(json.dumps(msgspec.to_builtins(summary, str_keys=True), allow_nan=False))
     assert (table["fits"], table["dilation"], table["capacity"]) == (plan.fits, 1.0, planner.CAPACITY)
     assert table["smallest_dilation"] == plan.smallest_dilation
     assert [row["device"] for row in table["devices"]] == [step.device.name for step in plan.steps]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from aggregator.engine.tickets import Tally
+from aggregator.process.status import Status
 from testbed.common.clock import WallClock
 from testbed.common.errors import RunFailed
 from testbed.host import rapl
@@ -73,7 +75,7 @@ class Notes:
     def stopping(self) -> None:
         self.shown.append("stopping")
 
-    def status(self, status: dict[str, Any]) -> None:
+    def status(self, status: Status) -> None:
         self.statuses += 1
 
     def note(self, text: str) -> None:
@@ -318,8 +320,14 @@ def test_without_evaluators_a_run_that_only_a_score_can_end_fails(tmp_path: Path
 
 
 def show(scene: Scene, problem: str = "") -> None:
-    status = {"origin": 1.0, "dilation": 2.0, "scored": 3, "problem": problem}
-    scene.status_file.write_text(json.dumps(status), encoding="utf-8")
+    status = Status(
+        t=0.0, dilation=2.0, origin=1.0, version=4, scored=3, problem=problem, metrics={}, tally=Tally(), devices={}
+    )
+    show_file(scene, msgspec.json.encode(status))
+
+
+def show_file(scene: Scene, content: bytes) -> None:
+    scene.status_file.write_bytes(content)
     scene.watchdog._status_time = 0.0  # two quick writes may have the same modification time
     scene.watchdog._show_status()
 
@@ -330,6 +338,18 @@ def test_a_problem_of_the_aggregator_is_shown_once(tmp_path: Path) -> None:
         show(scene, problem)
     assert scene.notes.shown == ["disk full", "disk full"]
     assert (scene.watchdog._clock, scene.watchdog._scored, scene.notes.statuses) == (WallClock(1.0, 2.0), 3, 5)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"t": 1.0, "dila', b"\xff", b"[]", b'{"origin": 5.0}', b'{"origin": "now"}']
+)
+def test_a_file_that_is_no_status_is_not_shown_and_does_not_end_the_run(tmp_path: Path, content: bytes) -> None:
+    scene = Scene(tmp_path)
+    show(scene, "disk full")
+    show_file(scene, content)
+    assert (scene.watchdog._clock, scene.watchdog._scored, scene.notes.statuses) == (WallClock(1.0, 2.0), 3, 1)
+    show(scene, "disk full")
+    assert (scene.notes.shown, scene.notes.statuses) == (["disk full"], 2)
 
 
 def test_the_first_signal_terminates_the_aggregator_and_the_second_kills_it(tmp_path: Path) -> None:

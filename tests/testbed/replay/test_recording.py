@@ -99,6 +99,18 @@ def test_a_job_has_its_transfers_its_seconds_per_step_and_its_suspension(tmp_pat
     }
 
 
+def test_events_may_be_passed_one_after_another_and_devices_added_on_the_way(tmp_path: Path) -> None:
+    splitter = recording.RecordingSplitter(tmp_path, use="asked")
+    splitter.add("a", "a.jobs")
+    for event in (down(1, 0, 0.5), down(2, 0, 0.25, device="b"), trained(1)):
+        splitter.take(event)
+    splitter.add("b", "b.jobs")
+    splitter.take(up(2, 0, 0.75, device="b"))
+    assert splitter.close() == {"a": 1, "b": 1}
+    assert read_jobs(tmp_path / "a.jobs") == [RecordedJob(downloads=[RecordedTransfer(0.5, False)], step_seconds=0.5)]
+    assert read_jobs(tmp_path / "b.jobs") == [RecordedJob(uploads=[RecordedTransfer(0.75, False)])]
+
+
 def test_transfers_and_suspensions_are_recorded_as_they_were_due(tmp_path: Path) -> None:
     late, suspension = down(1, 0, 0.5), suspended(1, 2, 1.5)
     assert isinstance(suspension, trace.Suspended)

@@ -362,7 +362,9 @@ def test_a_trace_without_a_version_is_refused(tmp_path: Path, capsys: pytest.Cap
 def test_a_file_that_is_not_a_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run(tmp_path / "one", "audg")
     (tmp_path / "one" / "trace.jsonl").write_text("nonsense\n", encoding="utf-8")
-    assert f"{folder}/trace.jsonl: cannot be used" in refused(capsys, folder, *CONSTANTS)
+    line = refused(capsys, folder, *CONSTANTS)
+    assert f"{folder}/trace.jsonl, line 1: JSON is malformed" in line
+    assert "choose another run" in line
 
 
 def test_an_unknown_learning_rate_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from testbed.cli import main
 from testbed.emulation.recorded import RecordedJob, RecordedSuspension, RecordedTransfer, Recording
 from testbed.history import trace
 from testbed.history.trace import Event, TraceWriter
-from testbed.trace_tools.job_pairs import TOLERANCE, JobDifference, compare
+from testbed.trace_tools.job_pairs import TOLERANCE, DeviceDifferences, JobDifference, compare
 from tests.testbed.traces.files import printed
 
 # ---- jobs
@@ -52,15 +52,16 @@ def test_jobs_with_the_same_delays_are_equal() -> None:
     jobs = [job(), job(lost=True), job(suspended=0.25)]
     pairs = compare("a", [jobs, jobs, jobs])
     assert (pairs.jobs, pairs.first) == (3, None)
-    assert pairs.as_row() == {
-        "device": "a",
-        "jobs": 3,
-        "computing_s": 0.0,
-        "download_s": 0.0,
-        "upload_s": 0.0,
-        "same_drops": True,
-        "same_suspensions": True,
-    }
+    assert pairs.differences(same_absences=False) == DeviceDifferences(
+        device="a",
+        jobs=3,
+        computing_s=0.0,
+        download_s=0.0,
+        upload_s=0.0,
+        same_drops=True,
+        same_suspensions=True,
+        same_absences=False,
+    )
 
 
 def test_only_jobs_that_all_runs_did_count() -> None:
@@ -99,8 +100,9 @@ def test_the_first_difference_is_the_earliest_one() -> None:
 
 
 def test_a_row_has_the_greatest_differences() -> None:
-    row = compare("a", [[job(), job()], [job(up=1.0), job(up=2.0, lost=True, suspended=1.0)]]).as_row()
-    assert (row["upload_s"], row["same_drops"], row["same_suspensions"]) == (1.25, False, False)
+    pairs = compare("a", [[job(), job()], [job(up=1.0), job(up=2.0, lost=True, suspended=1.0)]])
+    row = pairs.differences(same_absences=True)
+    assert (row.upload_s, row.same_drops, row.same_suspensions, row.same_absences) == (1.25, False, False, True)
 
 
 def test_a_job_that_one_run_cut_off_is_compared_up_to_there() -> None:
@@ -124,7 +126,7 @@ def test_rounding_is_no_difference() -> None:
     near, far = job(step=0.125 + TOLERANCE / 2), job(step=0.125 + TOLERANCE * 2)
     pairs = compare("a", [[job()], [near]])
     assert pairs.first is None
-    assert 0 < pairs.as_row()["computing_s"] < TOLERANCE
+    assert 0 < pairs.differences(same_absences=True).computing_s < TOLERANCE
     assert first([job()], [far]).what == "computing"
 
 
@@ -301,6 +303,20 @@ def test_a_run_has_a_row_with_its_results(recorded: Path, replayed: Path, capsys
         "seconds_to_target": 4.0,
     }
     assert (second["strategy"], second["replay"], second["seconds_to_target"]) == ("fedbuff", "schedule", 2.0)
+
+
+def test_each_trace_is_read_once(
+    recorded: Path, replayed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, read = [], trace.read
+
+    def counting(path: Path, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
+        opened.append(path)
+        return read(path, torn)
+
+    monkeypatch.setattr(trace, "read", counting)
+    assert compared(capsys, recorded, replayed)[0] == 0
+    assert opened == [recorded / "trace.jsonl", replayed / "trace.jsonl"]
 
 
 def test_a_target_may_be_given(recorded: Path, replayed: Path, capsys: pytest.CaptureFixture[str]) -> None:

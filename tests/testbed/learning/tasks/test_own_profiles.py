@@ -18,7 +18,7 @@ from tests.testbed.examples import write_profile
 OWN = """
 from dataclasses import dataclass
 from typing import Any
-from testbed.common.parameters import param
+from testbed.common.parameters import Named, param
 from testbed.learning.tasks.recipe import Recipe
 
 @dataclass(kw_only=True)
@@ -33,6 +33,14 @@ class Narrow(Mine):
 @dataclass(kw_only=True)
 class Factory(Mine):
     split: str | dict[str, Any] = param(default_factory=lambda: {"name": "dirichlet", "alpha": 7.0})
+
+@dataclass(kw_only=True)
+class ByAlias(Mine):
+    split: Named = param("labels")
+
+@dataclass(kw_only=True)
+class NoDefault(Mine):
+    split: Named = param(meaning="how samples are assigned")
 """
 
 
@@ -59,6 +67,15 @@ def test_parameters_without_a_name_are_those_of_the_default_split(tmp_path: Path
     assert split(tmp_path, "Mine", "task.split.samples=5") == {"name": "iid", "identical": False, "samples": 5}
     found = split(tmp_path, "Factory", "task.split.least=3")
     assert found == {"name": "dirichlet", "alpha": 7.0, "least": 3, "short": "fill"}
+
+
+def test_a_split_may_be_declared_by_the_name_of_its_type(tmp_path: Path) -> None:
+    assert split(tmp_path, "ByAlias", "task.split.per_device=2") == {"name": "labels", "per_device": 2}
+
+
+def test_parameters_without_a_name_are_refused_if_there_is_no_default_split(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match=r"task\.split\.name is missing; it must name a split"):
+        split(tmp_path, "NoDefault", "task.split.alpha=1")
 
 
 def test_a_split_with_a_wrong_type_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""The experiment that a call of the API asks for: a file, a table or an ``Experiment``, and keyword arguments."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias, TypedDict
+
+from aggregator.strategies import STRATEGIES
+from aggregator.strategy import Strategy
+from testbed.api.own_classes import as_named, check_not_in_a_run
+from testbed.common import plugins
+from testbed.common.errors import UserError
+from testbed.common.parameters import as_table
+from testbed.learning.data import folders
+from testbed.learning.tasks import TASKS
+from testbed.learning.tasks.recipe import Recipe
+from testbed.loading import profile_files, profile_loader
+from testbed.loading.profile_loader import ProfileChange
+from testbed.loading.renamed_keys import current_key
+from testbed.profile.schema import Experiment
+from testbed.runs.stored_run import StoredRun
+
+Profile: TypeAlias = str | Path | Mapping[str, object] | Experiment
+"""A TOML file, the name of a shipped one, a table with the keys of such a file, or an experiment."""
+StrategyChoice: TypeAlias = str | Mapping[str, object] | type[Strategy] | Strategy
+TaskChoice: TypeAlias = str | Mapping[str, object] | type[Recipe] | Recipe
+"""A name, a table with ``name`` and parameters, a class, or an object of a class."""
+
+
+class Changes(TypedDict, total=False):
+    """Changes to a profile, as keyword arguments of ``run`` and ``plan``. None or absent: as the profile says."""
+
+    strategy: StrategyChoice | None
+    task: TaskChoice | None
+    seed: int | None
+    seconds: float | None
+    dilation: float | str | None
+    replay: str | Path | StoredRun | None
+    replay_mode: str | None
+    compress: bool | None
+    set: Mapping[str, object] | None
+
+
+def load(profile: Profile, changes: Changes, data_dir: str | Path | None = None) -> tuple[Experiment, Path | None]:
+    """Return the experiment, and its file if it has one. Raises UserError."""
+    check_not_in_a_run()
+    use_data_dir(data_dir)
+    listed = _changes(changes)
+    if isinstance(profile, str | Path):
+        path = profile_files.located(Path(profile))
+        plugins.make_importable(Path.cwd(), path.parent)
+        table = profile_files.read_toml(path)
+        return profile_loader.load_table(
+            table, listed, source=str(path), folder=path.parent, name=path.stem
+        ), path.resolve()
+    plugins.make_importable(Path.cwd())
+    if isinstance(profile, Experiment):
+        table = as_table(profile)
+    elif isinstance(profile, Mapping):
+        table = copy.deepcopy(dict(profile))
+    else:
+        raise UserError(f"profile: is {profile!r}; it must be a file, a table (dict) or an Experiment")
+    return profile_loader.load_table(table, listed, source="profile", folder=Path.cwd(), name="experiment"), None
+
+
+def use_data_dir(data_dir: str | Path | None) -> None:
+    """Make ``data_dir`` the folder of data sets in this process and in all that it starts. Raises UserError."""
+    if data_dir is not None:
+        os.environ[folders.FOLDER] = str(folders.given(Path(data_dir)))
+
+
+def _changes(given: Changes) -> list[ProfileChange]:
+    replay = given.get("replay")
+    strategy, task = given.get("strategy"), given.get("task")
+    named = {
+        "seed": ("seed", given.get("seed")),
+        "stop.seconds": ("seconds", given.get("seconds")),
+        "strategy": ("strategy", None if strategy is None else as_named(strategy, STRATEGIES, "strategy")),
+        "task": ("task", None if task is None else as_named(task, TASKS, "task")),
+        "dilation": ("dilation", given.get("dilation")),
+        "compress": ("compress", given.get("compress")),
+        "replay.trace": ("replay", str(replay.path if isinstance(replay, StoredRun) else replay) if replay else None),
+        "replay.mode": ("replay_mode", given.get("replay_mode")),
+    }
+    changes = [ProfileChange(key, value, f"{name}=") for key, (name, value) in named.items() if value is not None]
+    settings = given.get("set") or {}
+    return changes + [
+        ProfileChange(current_key(key), copy.deepcopy(value), f"set[{key!r}]") for key, value in settings.items()
+    ]

@@ -1,0 +1,25 @@
+"""The plan of an experiment on this host, measured without a run."""
+
+from __future__ import annotations
+
+from testbed.common.errors import RunFailed
+from testbed.host import cores
+from testbed.learning import setup
+from testbed.learning.data import progress_bar
+from testbed.planning import planner
+from testbed.planning.planner import Plan
+from testbed.processes import preparation
+from testbed.profile import fleet
+from testbed.profile.schema import Experiment
+
+
+def plan(experiment: Experiment) -> Plan:
+    """Load the task and time its steps. Raises UserError, or RunFailed if the task cannot be loaded."""
+    core_plan = cores.plan(cores.available_cores(), len(fleet.names(experiment)))
+    with progress_bar.ProgressBar() as progress:
+        setup.check(experiment, progress)
+    try:
+        survey = preparation.survey(experiment, core_plan)
+    except preparation.TemplateFailed as failure:
+        raise RunFailed(str(failure), details=failure.details) from None
+    return planner.settled(experiment, survey, core_plan)
