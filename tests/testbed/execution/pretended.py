@@ -31,17 +31,20 @@ class Pretended:
         failure: str | None = None,
         signal: int | None = None,
         torn: bool = False,
+        damaged: bool = False,
         silent: bool = False,
         checkpoint: bool = False,
     ) -> None:
         self._failure, self._signal = failure, signal
-        self._torn, self._silent, self._checkpoint = torn, silent, checkpoint
+        self._torn, self._damaged, self._silent, self._checkpoint = torn, damaged, silent, checkpoint
 
     def __call__(self, run: Any, core_plan: Any, folder: RunFolder, outcome: Outcome) -> tuple[Any, None]:
         if not self._silent:
             write_trace(folder.trace, EVENTS)
         if self._torn:
             folder.trace.write_bytes(folder.trace.read_bytes()[:-5])
+        if self._damaged:
+            folder.trace.write_bytes(b"garbage\n" + folder.trace.read_bytes())
         if self._checkpoint:
             notes = {"format": FORMAT, "t": "1.0", "version": "1", "trace_bytes": "0"}
             statefile.draft({}, ()).write(folder.path / CHECKPOINT, notes)

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from testbed.execution import report_writing
 from testbed.history import packing, trace
-from testbed.report.content import report_data
+from testbed.report.content.head_terms import Clusters
 from testbed.runs import resuming
 from tests.testbed.analysis.test_metrics import EVENTS
 from tests.testbed.examples import MINIMAL
 from tests.testbed.execution.pretended import FAILURE, Pretended, carried_out, traces
+from tests.testbed.report.examples import gathered
+from tests.testbed.runs.folders import counted_reads
 
 
 @pytest.fixture(autouse=True)
@@ -123,19 +126,6 @@ def test_a_complete_trace_is_not_called_torn(tmp_path: Path, monkeypatch: pytest
 # ---- one pass
 
 
-def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that ``trace.read`` is called with."""
-    found: list[Path] = []
-    read = trace.read
-
-    def counting(path: Path, *torn: object) -> object:
-        found.append(path)
-        return read(path, *torn)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(trace, "read", counting)
-    return found
-
-
 def test_results_and_report_of_a_run_read_its_trace_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = counted_reads(monkeypatch)
     _, run = carried_out(tmp_path, monkeypatch, Pretended())
@@ -146,11 +136,8 @@ def test_results_and_report_of_a_run_read_its_trace_once(tmp_path: Path, monkeyp
 def test_the_report_of_a_run_is_the_one_that_is_made_from_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from testbed.execution import report_writing
-    from testbed.runs.stored_run import StoredRun
-
     _, run = carried_out(tmp_path, monkeypatch, Pretended())
-    again = report_writing.page(report_data.gather(StoredRun.open(run)))
+    again = report_writing.page(gathered(run))
     assert (run / "report.html").read_text(encoding="utf-8") == again
 
 
@@ -160,7 +147,7 @@ def test_a_failure_to_collect_the_data_of_the_report_does_not_cost_the_results(
     def fail(self: object, event: object) -> None:
         raise ZeroDivisionError("unexpected")
 
-    monkeypatch.setattr(report_data.Clusters, "_joined", fail)
+    monkeypatch.setattr(Clusters, "_joined", fail)
     code, run = carried_out(tmp_path, monkeypatch, Pretended())
     assert code == 0
     assert json.loads((run / "summary.json").read_text(encoding="utf-8"))["applied"] == 3
@@ -173,14 +160,7 @@ def test_a_failure_to_collect_the_data_of_the_report_does_not_cost_the_results(
 def test_a_trace_that_cannot_be_read_gives_no_results_and_all_problems_are_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Damaging(Pretended):
-        def __call__(self, run: object, core_plan: object, folder: object, outcome: object) -> tuple[object, None]:
-            made = super().__call__(run, core_plan, folder, outcome)  # type: ignore[arg-type]
-            path = folder.trace  # type: ignore[attr-defined]
-            path.write_bytes(b"garbage\n" + path.read_bytes())
-            return made
-
-    code, run = carried_out(tmp_path, monkeypatch, Damaging(failure=FAILURE), "--quiet")
+    code, run = carried_out(tmp_path, monkeypatch, Pretended(failure=FAILURE, damaged=True), "--quiet")
     assert code == 1
     assert not (run / "summary.json").exists()
     error = capsys.readouterr().err

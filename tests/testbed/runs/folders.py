@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
+from testbed.history import trace
 from testbed.history.trace import Event, TraceWriter
 from testbed.host.rapl import HostEnergy
 from testbed.profile.fleet import DeviceSpec
@@ -47,6 +49,19 @@ def write_results(
     results = run_results.compute(folder.trace, devices, replayed, target=target, host_energy=host_energy)
     folder.write_results(results, tensorboard=tensorboard)
     return results.summary
+
+
+def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that are opened to decode events from now on, one entry for each time."""
+    found: list[Path] = []
+    read = trace.read
+
+    def counting(path: Path, torn: Callable[[int], None] = lambda line: None) -> Iterator[Event]:
+        found.append(path)
+        return read(path, torn)
+
+    monkeypatch.setattr(trace, "read", counting)
+    return found
 
 
 def plain(value: object) -> Any:
