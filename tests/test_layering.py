@@ -24,14 +24,14 @@ MAY_IMPORT = {
     # foundation: devices and aggregator stand on it
     "testbed": "testbed.common",
     "testbed.common": "",
+    "testbed.history.events": "testbed.common",
     "testbed.wire": "testbed.common",
     "testbed.host": "testbed.common",
     "testbed.traces": "testbed.common",
     "testbed.traces.formats": "testbed.common testbed.traces",
-    "testbed.profile": "testbed.common testbed.host testbed.traces testbed.wire",
-    "testbed.emulation": "testbed.profile testbed.wire",
-    "testbed.history": "testbed.common testbed.history.events testbed.profile",
-    "testbed.history.events": "testbed.profile testbed.wire",
+    "testbed.profile": "testbed.common testbed.history.events testbed.host testbed.traces testbed.wire",
+    "testbed.emulation": "testbed.common testbed.profile",
+    "testbed.history": "testbed.common testbed.history.events",
     "testbed.learning": "testbed.common testbed.learning.data testbed.learning.tasks testbed.profile",
     "testbed.learning.data": "testbed.common testbed.learning.data.readers",
     "testbed.learning.data.readers": "testbed.common",
@@ -59,15 +59,15 @@ MAY_IMPORT = {
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.profile testbed.traces"
     " testbed.wire",
     "devices.compute": "testbed.history testbed.host testbed.learning.tasks testbed.profile testbed.wire",
-    "devices.cluster": "aggregator.engine aggregator.strategies.eafl aggregator.strategy devices testbed.emulation"
-    " testbed.history testbed.profile testbed.wire",
+    "devices.cluster": "aggregator.engine aggregator.strategies.eafl aggregator.strategy devices testbed.common"
+    " testbed.emulation testbed.history testbed.profile testbed.wire",
     "devices.process": "devices devices.cluster devices.compute testbed.common testbed.emulation testbed.history"
     " testbed.host testbed.learning.tasks testbed.wire",
     # application: may import devices and aggregator
     "testbed.loading": "aggregator.strategies testbed.common testbed.learning.splits testbed.learning.tasks"
     " testbed.profile testbed.wire",
     "testbed.planning": "testbed.common testbed.host testbed.profile testbed.traces",
-    "testbed.analysis": "testbed.common testbed.history testbed.history.events testbed.profile testbed.wire",
+    "testbed.analysis": "testbed.common testbed.history testbed.history.events testbed.wire",
     "testbed.replay": "testbed.analysis testbed.common testbed.emulation testbed.history testbed.profile"
     " testbed.traces",
     "testbed.fidelity": "testbed.common testbed.emulation testbed.history testbed.planning testbed.profile"

@@ -28,10 +28,10 @@ from devices.cluster.head_link import HeadLink
 from devices.device import Device
 from devices.device_config import DeviceConfig
 from devices.work import State
+from testbed.common.fields import MOST_EVENTS
 from testbed.emulation.faults import timetable
 from testbed.history.trace import as_table
 from testbed.wire.codec import decode_or_log, encode, largest_frame
-from testbed.wire.fields import MOST_EVENTS
 from testbed.wire.messages import Ask, HeadReport, Heartbeat, JoinCluster, Train, Update
 from testbed.wire.sockets import Hub, Peer, PeerUnreachable
 from testbed.wire.ticket_ranges import range_of

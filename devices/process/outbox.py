@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from devices.cluster.membership import Membership
 from devices.device import Device
+from testbed.common.fields import MOST_EVENTS
 from testbed.wire.codec import encode
-from testbed.wire.fields import MOST_EVENTS
 from testbed.wire.messages import Ask, HeadReport, Heartbeat, Update
 from testbed.wire.sockets import Peer, PeerUnreachable
 

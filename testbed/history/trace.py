@@ -54,8 +54,8 @@ from testbed.history.events.ticket_events import (
     Superseded,
 )
 from testbed.history.events.version_events import Aggregated, Clustered, Grouped, Merged, Planned, Round
+from testbed.history.events.watts import Watts
 from testbed.history.upgrade import OLDEST, SCHEMA, upgraded
-from testbed.profile.power import Watts
 
 __all__ = [
     "KINDS",

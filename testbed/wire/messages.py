@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 
-from testbed.wire.fields import Count, Events, Moment, Number, PositiveInt, Rate, Samples, Text
+from testbed.common.fields import Count, Events, Moment, Number, PositiveInt, Rate, Samples, Text
 from testbed.wire.ticket_ranges import TicketRange
 from testbed.wire.training_job import Job
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from testbed.history import trace
-from testbed.profile import power
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Direction
 from testbed.wire import messages
@@ -109,7 +108,7 @@ EVENTS: tuple[trace.Event, ...] = (
         host="h",
         replay="strict",
     ),
-    trace.Joined(t=0.0, device="a", pid=11, cores=[1], samples=100, watts=power.Watts(idle=1.25, compute=5.0)),
+    trace.Joined(t=0.0, device="a", pid=11, cores=[1], samples=100, watts=trace.Watts(idle=1.25, compute=5.0)),
     trace.Left(t=9.0, device="a", reason="silent"),
     trace.Dispatched(t=0.5, device="a", ticket=1, version=0, steps=10),
     trace.Resent(t=1.0, device="a", ticket=1),

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.common.fields import MOST_EVENTS
 from testbed.history import trace
 from testbed.wire.authentication import CUT_OFF
 from testbed.wire.codec import BadMessage, decode, encode
-from testbed.wire.fields import MOST_EVENTS
 from testbed.wire.messages import Heartbeat, Hello, Refused, Train
 from tests.aggregator.process.test_main import World, folder, of, prepare, run, time
 from tests.devices.parts import Time

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from devices.process.outbox import Outbox
+from testbed.common.fields import MOST_EVENTS
 from testbed.wire.codec import Buffer, decode
-from testbed.wire.fields import MOST_EVENTS
 from testbed.wire.messages import STOPPED, Heartbeat
 
 

@@ -13,8 +13,8 @@ import tomli_w
 from testbed.comparison import compared_runs
 from testbed.comparison.compared_runs import ComparedRun
 from testbed.history import trace
+from testbed.history.events.watts import Watts
 from testbed.history.trace import TraceWriter
-from testbed.profile.power import Watts
 from tests.testbed.traces.files import printed
 
 BYTES = 1_000_000
