@@ -8,6 +8,7 @@ import pytest
 from testbed.analysis import metrics, run_tables
 from testbed.analysis.totals import totals
 from testbed.history import trace
+from testbed.history.events.watts import Watts
 from testbed.history.trace import (
     Abandoned,
     Aggregated,
@@ -33,7 +34,6 @@ from testbed.history.trace import (
     Uploaded,
     Use,
 )
-from testbed.profile.power import Watts
 from tests.testbed.analysis import histories
 
 

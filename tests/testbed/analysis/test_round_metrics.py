@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from testbed.analysis import round_metrics
+from testbed.history.events.watts import Watts
 from testbed.history.trace import Event, Joined, Round, Scored, TraceWriter
-from testbed.profile.power import Watts
 from testbed.runs.run_folder import RunFolder
 from tests.testbed.examples import device_spec
 
