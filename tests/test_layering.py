@@ -22,7 +22,7 @@ MOST_MODULES = 16
 
 MAY_IMPORT = {
     # foundation: devices and aggregator stand on it
-    "testbed": "testbed.common",
+    "testbed": "testbed.api testbed.common",
     "testbed.common": "",
     "testbed.history.events": "testbed.common",
     "testbed.wire": "testbed.common testbed.history.events",
@@ -67,43 +67,51 @@ MAY_IMPORT = {
     "testbed.loading": "aggregator.strategies testbed.common testbed.learning.splits testbed.learning.tasks"
     " testbed.profile testbed.wire",
     "testbed.planning": "testbed.common testbed.host testbed.profile testbed.traces",
-    "testbed.analysis": "testbed.common testbed.history testbed.history.events testbed.wire",
+    "testbed.runs.results": "testbed.common testbed.host",
+    "testbed.analysis": "testbed.common testbed.history testbed.history.events testbed.runs.results testbed.wire",
     "testbed.replay": "testbed.analysis testbed.common testbed.emulation testbed.history testbed.profile"
-    " testbed.traces",
+    " testbed.runs.results testbed.traces",
     "testbed.fidelity": "testbed.common testbed.emulation testbed.history testbed.planning testbed.profile"
-    " testbed.wire",
+    " testbed.runs.results testbed.wire",
     "testbed.processes": "aggregator.process aggregator.strategies aggregator.strategy devices devices.compute"
     " devices.process testbed.common testbed.emulation testbed.host testbed.learning testbed.learning.tasks"
     " testbed.planning testbed.profile testbed.replay testbed.traces testbed.wire",
     "testbed.doctor": "testbed.common testbed.host testbed.learning.data testbed.loading testbed.processes"
     " testbed.wire",
-    "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.fidelity testbed.history"
-    " testbed.host testbed.planning testbed.profile testbed.replay",
+    "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.fidelity testbed.history testbed.host"
+    " testbed.loading testbed.planning testbed.profile testbed.replay testbed.runs.results",
     "testbed.trace_tools": "testbed.analysis testbed.common testbed.emulation testbed.history testbed.loading"
-    " testbed.replay testbed.traces testbed.traces.formats testbed.wire",
+    " testbed.replay testbed.runs testbed.traces testbed.traces.formats testbed.wire",
     "testbed.report": "testbed.common testbed.report.content testbed.report.figures",
-    "testbed.report.content": "aggregator.strategies testbed.analysis testbed.common testbed.history testbed.runs"
-    " testbed.trace_tools testbed.wire",
+    "testbed.report.content": "aggregator.strategies testbed.analysis testbed.common testbed.history testbed.host"
+    " testbed.runs testbed.runs.results testbed.wire",
     "testbed.report.figures": "testbed.analysis testbed.report.content",
+    "testbed.execution": "aggregator.process testbed.analysis testbed.common testbed.history testbed.host"
+    " testbed.learning testbed.learning.data testbed.loading testbed.planning testbed.processes testbed.profile"
+    " testbed.replay testbed.report testbed.report.content testbed.report.figures testbed.runs testbed.runs.results",
     "testbed.partition": "testbed.common testbed.learning.data testbed.report.figures",
-    "testbed.comparison": "testbed.analysis testbed.common testbed.history testbed.loading testbed.report.figures"
-    " testbed.runs testbed.trace_tools",
+    "testbed.comparison": "testbed.analysis testbed.common testbed.history testbed.report.figures testbed.runs"
+    " testbed.runs.results",
     "testbed.sweeps": "testbed.common testbed.host testbed.loading testbed.profile testbed.runs",
-    "testbed.theory": "testbed.analysis testbed.common testbed.history testbed.loading testbed.wire",
+    "testbed.theory": "testbed.common testbed.history testbed.loading testbed.runs testbed.wire",
     "testbed.papers": "testbed.common testbed.learning.data testbed.papers.afl testbed.papers.asafl"
     " testbed.papers.asyncfeded testbed.papers.audg testbed.papers.eafl testbed.papers.framework"
     " testbed.report.figures testbed.runs testbed.sweeps",
-    "testbed.papers.framework": "testbed.loading testbed.profile testbed.report.figures",
+    "testbed.papers.framework": "testbed.loading testbed.profile testbed.report.figures testbed.runs"
+    " testbed.runs.results",
     "testbed.papers.afl": "testbed.papers.framework testbed.report.figures",
     "testbed.papers.asafl": "testbed.papers.framework",
     "testbed.papers.asyncfeded": "testbed.papers.framework",
     "testbed.papers.audg": "testbed.papers.framework testbed.theory",
     "testbed.papers.eafl": "testbed.papers.framework",
+    "testbed.api": "aggregator.strategies aggregator.strategy testbed.common testbed.comparison testbed.execution"
+    " testbed.learning.data testbed.learning.tasks testbed.loading testbed.planning testbed.processes testbed.profile"
+    " testbed.report.content testbed.runs testbed.sweeps",
     "testbed.cli": "aggregator.process aggregator.strategies testbed.analysis testbed.common testbed.comparison"
-    " testbed.doctor testbed.history testbed.host testbed.learning testbed.learning.data testbed.learning.splits"
-    " testbed.learning.tasks testbed.loading testbed.partition testbed.planning testbed.processes testbed.profile"
-    " testbed.replay testbed.report testbed.report.content testbed.report.figures testbed.runs testbed.sweeps"
-    " testbed.theory testbed.trace_tools testbed.traces.formats testbed.wire",
+    " testbed.doctor testbed.execution testbed.history testbed.learning testbed.learning.data testbed.learning.splits"
+    " testbed.learning.tasks testbed.loading testbed.partition testbed.planning testbed.profile testbed.report.content"
+    " testbed.runs testbed.runs.results testbed.sweeps testbed.theory testbed.trace_tools testbed.traces.formats"
+    " testbed.wire",
 }
 """Room → the other rooms that its modules may import."""
 
@@ -283,7 +291,7 @@ CLOCKS = (
     "testbed/common/clock.py",
     "testbed/processes/forkserver.py",
     "testbed/doctor/benchmark.py",
-    "testbed/cli/live_progress.py",
+    "testbed/execution/live_progress.py",
     "testbed/processes/pool.py",
     "testbed/sweeps/runner.py",
     "testbed/processes/watchdog.py",

@@ -148,7 +148,8 @@ def _write_results(
     try:
         results, collected = _compute(run, folder, plan, host_energy)
     except TraceError as error:
-        outcome.failure = f"the trace cannot be read, so there are no results: {error}"
+        unreadable = f"the trace cannot be read, so there are no results: {error}"
+        outcome.failure = unreadable if outcome.failure is None else f"{outcome.failure}; {unreadable}"
         return
     folder.write_results(results, tensorboard=run.tensorboard)
     outcome.summary, outcome.unwritten = results.summary, folder.unwritten
@@ -157,7 +158,7 @@ def _write_results(
     if experiment.compress:
         _pack(run, folder.trace, outcome)  # also if the run failed
     if run.report:
-        report_writing.after_run(folder.path, outcome, results.scanned, collected, run.console, quiet=run.quiet)
+        report_writing.after_run(folder.path, outcome, results, collected, run.console, quiet=run.quiet)
     replay = results.summary.replay
     if replay is not None and experiment.replay.mode == "strict":
         outcome.departure = _departure(replay)

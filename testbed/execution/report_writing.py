@@ -20,8 +20,8 @@ from testbed.execution import live_progress
 from testbed.execution.outcome import Outcome
 from testbed.report.content import report_data
 from testbed.report.content.report_data import ReportCollector, RunData
+from testbed.runs.run_results import RunResults
 from testbed.runs.stored_run import StoredRun
-from testbed.runs.trace_scan import TraceScan
 
 if TYPE_CHECKING:
     from testbed.report.sections import Section
@@ -32,7 +32,7 @@ DRAWING = "drawing the report …"
 def after_run(
     folder: Path,
     outcome: Outcome,
-    scanned: TraceScan,
+    results: RunResults,
     collected: ReportCollector | None,
     console: Console,
     *,
@@ -44,7 +44,7 @@ def after_run(
     try:
         with contextlib.nullcontext() if quiet else live_progress.status(console, DRAWING):
             run = StoredRun.open(folder)
-            run.keep(scanned)
+            run.keep(results.scanned, results.summary.torn_line)
             [outcome.report] = write(report_data.gather(run, collected), place_of(run.trace))
     except UserError as error:
         outcome.warnings.append(f"no report: {error}")

@@ -109,6 +109,8 @@ __all__ = [
 _EVENTS_IN_MEMORY = 4096
 _BLOCK = 1 << 20
 """Bytes that are read at once."""
+_HEADER_WORD = b'"header"'
+"""Is in each header; the schema of another header must be checked, too."""
 _MOST_KEPT_BYTES = 64 << 20
 """Bytes of lines that could not be written yet."""
 
@@ -212,13 +214,13 @@ class _LineReader:
             self._torn(self._lines + 1)
 
     def _decoded(self, lines: bytes) -> Iterable[Event]:
-        if not self._has_header or self._is_older:
+        if not self._has_header or self._is_older or _HEADER_WORD in lines:
             return self._one_by_one(lines)
         try:
             events: list[Event] = _decoder.decode_lines(lines)
         except (msgspec.MsgspecError, RecursionError):
             return self._one_by_one(lines)
-        if len(events) != lines.count(b"\n"):  # an empty line is no event
+        if not lines.count(b"\n") == lines.count(b"}\n{") + 1 == len(events):  # a line is not exactly one event
             return self._one_by_one(lines)
         self._lines += len(events)
         return events

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from msgspec.structs import replace
+
 from testbed.analysis import metrics, run_tables, trace_reading
 from testbed.analysis.timeline import Span
 from testbed.analysis.totals import Totals
@@ -27,7 +29,7 @@ from testbed.runs import sweep_state
 from testbed.runs.results.certificate import Certificate
 from testbed.runs.results.columns import Columns, Row
 from testbed.runs.results.replay_result import ReplayCertificate
-from testbed.runs.results.result_files import T, read_rows, read_struct
+from testbed.runs.results.result_files import REMEDY, T, read_rows, read_struct
 from testbed.runs.results.run_meta import Meta
 from testbed.runs.results.summary import Summary
 from testbed.runs.results.table_rows import DeviceRow, MetricRow, RoundRow, VersionRow
@@ -95,14 +97,15 @@ class StoredRun:
             raise UserError(f"{self.trace}: its events are inconsistent ({error}); choose another run") from None
         if found.total.header is None:
             raise UserError(f"{self.trace}: has no header, so that its strategy is unknown; choose another run")
-        self.keep(found)
+        self.keep(found, self.torn_line)
         return found
 
-    def keep(self, scanned: TraceScan) -> None:
-        """Use the totals of a pass over this trace that was made elsewhere."""
+    def keep(self, scanned: TraceScan, torn_line: int | None) -> None:
+        """Use a pass over this trace that was made elsewhere: its totals, and the number of a torn last line."""
         self.__dict__["_scanned"] = scanned  # as functools.cached_property stores it
         if scanned.total.header is not None:
             self.__dict__["header"] = scanned.total.header
+        self.torn_line = torn_line
 
     @functools.cached_property
     def _scanned(self) -> TraceScan:
@@ -133,7 +136,8 @@ class StoredRun:
     def computed_summary(self) -> Summary:
         """The summary by the trace alone: without what only a file has, such as the certificate."""
         scanned = self._scanned
-        return metrics.summary(scanned.total, self.target_accuracy, rounds=scanned.rounds)
+        summary = metrics.summary(scanned.total, self.target_accuracy, rounds=scanned.rounds)
+        return replace(summary, torn_line=self.torn_line)
 
     @functools.cached_property
     def metrics(self) -> Columns[MetricRow]:
@@ -183,7 +187,10 @@ class StoredRun:
 
         path = self.path / "checkpoints" / "final.safetensors"
         if not self._has("checkpoints/final.safetensors"):
-            raise UserError(f"{self.path}: has no final model (checkpoints/final.safetensors); the run did not end")
+            raise UserError(
+                f"{self.path}: has no final model (checkpoints/final.safetensors), because the run did not end; resume"
+                " it, or choose another run"
+            )
         try:
             return load_file(path)
         except (SafetensorError, OSError) as error:
@@ -200,7 +207,7 @@ class StoredRun:
         try:
             return path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UnreadableFile(f"{path}: cannot be read: {error}") from None
+            raise UnreadableFile(f"{path}: cannot be read: {error}; {REMEDY}") from None
 
     @functools.cached_property
     def profile_table(self) -> dict[str, object] | None:
@@ -210,7 +217,7 @@ class StoredRun:
         try:
             table = tomllib.loads(self.profile_text)
         except (ValueError, RecursionError) as error:
-            raise UnreadableFile(f"{self.path / 'profile.toml'}: not valid TOML: {error}") from None
+            raise UnreadableFile(f"{self.path / 'profile.toml'}: not valid TOML: {error}; {REMEDY}") from None
         upgrade(table)
         return table
 

@@ -37,6 +37,7 @@ from tests.chaos.mutation import Mutator
 from tests.devices.parts import Time
 from tests.devices.tiny import TinyTask
 from tests.live.runs import Outcome
+from tests.testbed.runs.folders import write_results
 
 SIZE = TinyTask.SIZE
 AT_ONCE = 500
@@ -200,8 +201,8 @@ def _check(run: RunFolder, devices: list[DeviceSpec], fed: Fed) -> None:
     settled = sum(number for name, number in count.items() if name != "dispatched")
     if settled != count["dispatched"]:
         raise Wrong(f"{count} does not add up")
-    summary = run.write_results(devices)
-    if any(summary[name] != number for name, number in count.items()):
+    summary = write_results(run, devices)
+    if any(getattr(summary, name) != number for name, number in count.items()):
         raise Wrong(f"the summary has {summary}, the trace {count}")
     for event in trace.read(run.trace):
         if isinstance(event, trace.Refusal):

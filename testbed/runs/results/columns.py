@@ -70,7 +70,8 @@ def as_cells(row: msgspec.Struct) -> dict[str, object]:
 
 def from_cells(kind: type[Row], cells: dict[str, str]) -> Row:
     """The row in the cells of a CSV file. Raises msgspec.ValidationError if they are not such a row."""
-    known: dict[str, object] = {name: text or None for name, text in cells.items() if name in kind.__struct_fields__}
+    fields = set(kind.__struct_fields__) - {_SCORES}
+    known: dict[str, object] = {name: text or None for name, text in cells.items() if name in fields}
     if kind is MetricRow:
         known[_SCORES] = {
             name.removeprefix(_PREFIX) if name.removeprefix(_PREFIX) in known else name: text

@@ -15,7 +15,7 @@ from testbed.runs.results.columns import Row, as_cells, column_names, from_cells
 from testbed.runs.results.summary import SCHEMA
 
 T = TypeVar("T", bound=msgspec.Struct)
-_REMEDY = "restore it, or delete it to do without it"
+REMEDY = "restore it, or delete it to do without it"
 
 
 class _Numbered(msgspec.Struct):
@@ -31,7 +31,7 @@ def read_struct(path: Path, kind: type[T]) -> T | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from None
+        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}; {REMEDY}") from None
     try:
         number = msgspec.json.decode(data, type=_Numbered).schema
         if number > SCHEMA:
@@ -40,23 +40,33 @@ def read_struct(path: Path, kind: type[T]) -> T | None:
             )
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
-        raise UnreadableFile(f"{path}: is not a {path.name} of a run: {error}; {_REMEDY}") from None
+        raise UnreadableFile(f"{path}: is not a {path.name} of a run: {error}; {REMEDY}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableFile(f"{path}: is not complete, or damaged: {error}; {_REMEDY}") from None
+        raise UnreadableFile(f"{path}: is not complete, or damaged: {error}; {REMEDY}") from None
 
 
 def read_rows(path: Path, kind: type[Row]) -> list[Row] | None:
     """The rows of a CSV file; None if there is no such file. Raises UnreadableFile."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, restval="", strict=True)
-            return [from_cells(kind, cells) for cells in reader]
+            text = file.read()
+        if not text.endswith("\n"):
+            raise csv.Error("its last line has no end")
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        return [from_cells(kind, _complete(cells)) for cells in reader]
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from None
-    except (msgspec.ValidationError, csv.Error, UnicodeDecodeError, AttributeError) as error:
-        raise UnreadableFile(f"{path}: is not complete, or not a {path.name} of a run: {error}; {_REMEDY}") from None
+        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}; {REMEDY}") from None
+    except (msgspec.ValidationError, csv.Error, UnicodeDecodeError) as error:
+        raise UnreadableFile(f"{path}: is not complete, or not a {path.name} of a run: {error}; {REMEDY}") from None
+
+
+def _complete(cells: dict[str, str]) -> dict[str, str]:
+    """The cells of a line; DictReader marks missing and surplus ones by None. Raises csv.Error if there are any."""
+    if None in cells or None in cells.values():
+        raise csv.Error("a line has not as many cells as the first line")
+    return cells
 
 
 def csv_text(kind: type[Row], rows: Sequence[Row]) -> str:

@@ -89,7 +89,7 @@ def test_updates_merged_by_a_head_are_applied_with_their_weight_in_the_version()
 
 
 def test_updates_that_reached_the_aggregator_itself_are_counted_by_device() -> None:
-    rows = {row["device"]: row["to_aggregator"] for row in run_tables.device_rows(totals(EVENTS))}
+    rows = {row.device: row.to_aggregator for row in run_tables.device_rows(totals(EVENTS))}
     assert rows == {"h": 1, "m": 0}
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +20,8 @@ from testbed.analysis.timeline import STATES, Span
 from testbed.analysis.totals import Totals, totals
 from testbed.history.events.watts import Watts
 from testbed.history.trace import Delivered, Event, Lost, Rejected, Superseded
+from testbed.runs.results.summary import FleetEnergy
+from testbed.runs.results.table_rows import DeviceRow
 from tests.testbed.analysis.histories import (
     WATTS,
     abandoned,
@@ -38,7 +40,7 @@ JOB: list[Event] = [joined(), sent(1), download(1, 0.0, 1.0), trained(1, 3.0, 2.
 """One job, until 3.5. It cost 1·1 to receive, 10·2 to compute and 4·0.5 to send: 23 J."""
 
 
-def of(*events: Event) -> dict[str, Any]:
+def of(*events: Event) -> FleetEnergy:
     found = metrics.joules(totals(events))
     assert found is not None
     return found
@@ -53,7 +55,7 @@ def spent(total: Totals, *moments: float) -> list[float]:
 
 def test_a_job_costs_its_seconds_in_each_state() -> None:
     found = of(*JOB, made(1, 3.5, 1), stopped(8.0))
-    assert found == {
+    assert msgspec.to_builtins(found) == {
         "model": energy.MODEL,
         "total_j": 35.0,
         "by_phase_j": {"idle": 12.0, "suspended": 0.0, "compute": 20.0, "transmit": 2.0, "receive": 1.0},  # 2·6 idle
@@ -67,44 +69,44 @@ def test_a_job_costs_its_seconds_in_each_state() -> None:
 
 def test_an_absent_device_uses_the_suspended_watts_of_its_profile() -> None:
     found = of(joined(), suspended(0, 1.0, 3.0, away=True), stopped(4.0))
-    assert found["by_phase_j"] == {"idle": 4.0, "suspended": 1.0, "compute": 0.0, "transmit": 0.0, "receive": 0.0}
+    assert found.by_phase_j == {"idle": 4.0, "suspended": 1.0, "compute": 0.0, "transmit": 0.0, "receive": 0.0}
 
 
 def test_without_suspended_watts_an_absent_device_uses_idle_watts() -> None:
     older = joined(watts=Watts(idle=2.0, compute=10.0))
-    assert of(older, suspended(0, 1.0, 3.0), stopped(4.0))["total_j"] == 8.0
-    assert of(older, *JOB[1:], stopped(8.0))["total_j"] == 32.0  # and its radio costs nothing
+    assert of(older, suspended(0, 1.0, 3.0), stopped(4.0)).total_j == 8.0
+    assert of(older, *JOB[1:], stopped(8.0)).total_j == 32.0  # and its radio costs nothing
 
 
 def test_a_device_that_joins_late_used_no_energy_before() -> None:
-    assert of(joined(at=3.0), stopped(4.0))["total_j"] == 2.0
+    assert of(joined(at=3.0), stopped(4.0)).total_j == 2.0
 
 
 def test_a_dead_device_uses_no_energy_until_it_rejoins() -> None:
     life = [joined(), scripted("kill", 1.0), scripted("rejoin", 3.0), joined(at=3.5), scripted("kill", 7.0)]
     total = totals([*life, stopped(8.0)])
     assert metrics.joules(total) == of(*life, stopped(8.0))
-    assert of(*life, stopped(8.0))["by_phase_j"]["idle"] == 10.0  # 1 s, and from 3 to 7
+    assert of(*life, stopped(8.0)).by_phase_j["idle"] == 10.0  # 1 s, and from 3 to 7
     assert spent(total, 1.0, 2.0, 3.0, 5.0, 7.0, 8.0) == [2.0, 2.0, 2.0, 6.0, 10.0, 10.0]
 
 
 def test_a_transfer_during_computing_costs_the_same_as_in_idle_time() -> None:
     """A restarted device downloads from 1 to 3 beside its old work, which ends with it."""
     found = of(joined(), sent(1), sent(2), download(2, 1.0, 3.0), abandoned(1, 3.0, 2.0), stopped(4.0))
-    assert found["by_phase_j"] == {"idle": 4.0, "suspended": 0.0, "compute": 20.0, "transmit": 0.0, "receive": 2.0}
+    assert found.by_phase_j == {"idle": 4.0, "suspended": 0.0, "compute": 20.0, "transmit": 0.0, "receive": 2.0}
 
 
 def test_lost_transfers_cost_the_same_and_are_counted_separately() -> None:
     lost = [download(1, 0.0, 0.5, dropped=True), download(1, 0.5, 1.0), upload(1, 3.0, 3.5, dropped=True)]
     found = of(joined(), sent(1), *lost, upload(1, 3.5, 4.0), stopped(4.0))
-    assert found["lost_transfers_j"] == 2.5  # 1·0.5 + 4·0.5
-    assert (found["by_phase_j"]["receive"], found["by_phase_j"]["transmit"]) == (1.0, 4.0)
+    assert found.lost_transfers_j == 2.5  # 1·0.5 + 4·0.5
+    assert (found.by_phase_j["receive"], found.by_phase_j["transmit"]) == (1.0, 4.0)
 
 
 def test_joules_per_update_are_those_of_the_fleet_divided_by_the_applied_updates() -> None:
     fleet = [*JOB, joined("b")]
-    assert of(*fleet, made(1, 3.5, 1), stopped(8.0))["joules_per_update"] == 51.0  # 35 and 2·8 of an idle one
-    assert of(*fleet, stopped(8.0))["joules_per_update"] is None
+    assert of(*fleet, made(1, 3.5, 1), stopped(8.0)).joules_per_update == 51.0  # 35 and 2·8 of an idle one
+    assert of(*fleet, stopped(8.0)).joules_per_update is None
 
 
 # ---- what was wasted
@@ -123,33 +125,33 @@ def test_joules_per_update_are_those_of_the_fleet_divided_by_the_applied_updates
 )
 def test_the_energy_of_a_ticket_is_wasted_or_not_by_how_it_ended(end: list[Event], wasted: dict[str, float]) -> None:
     found = of(*JOB, *end, stopped(8.0))
-    assert found["wasted_by_fate_j"] == wasted
-    assert found["wasted_j"] == sum(wasted.values())
+    assert found.wasted_by_fate_j == wasted
+    assert found.wasted_j == sum(wasted.values())
     [row] = run_tables.device_rows(totals([*JOB, *end, stopped(8.0)]))
-    assert row["wasted_j"] == sum(wasted.values())
+    assert row.wasted_j == sum(wasted.values())
 
 
 def test_work_discarded_for_a_newer_model_is_wasted_and_the_newer_work_is_not() -> None:
     restarted = [Superseded(t=1.0, device="a", ticket=1), sent(2, 1.0), download(2, 1.0, 3.0), abandoned(1, 3.0, 2.0)]
     found = of(joined(), sent(1), *restarted, trained(2, 4.0, 1.0), made(1, 4.0, 2), stopped(4.0))
-    assert found["wasted_by_fate_j"] == {"superseded": 20.0}
+    assert found.wasted_by_fate_j == {"superseded": 20.0}
 
 
 def test_lost_transfers_of_an_applied_update_are_not_wasted() -> None:
     events = [*JOB[:-1], upload(1, 3.0, 3.5, dropped=True), upload(1, 3.5, 4.0), made(1, 4.0, 1), stopped(4.0)]
     found = of(*events)
-    assert (found["lost_transfers_j"], found["wasted_j"]) == (2.0, 0.0)
+    assert (found.lost_transfers_j, found.wasted_j) == (2.0, 0.0)
 
 
 def test_the_final_model_asks_for_no_update_and_is_not_wasted() -> None:
     handed = [sent(1, steps=0), download(1, 0.0, 1.0)]
-    assert of(joined(), *handed, Delivered(t=2.0, device="a", ticket=1), stopped(4.0))["wasted_j"] == 0.0
-    assert of(joined(), *handed, stopped(4.0))["wasted_j"] == 0.0  # the heartbeat that says so came too late
+    assert of(joined(), *handed, Delivered(t=2.0, device="a", ticket=1), stopped(4.0)).wasted_j == 0.0
+    assert of(joined(), *handed, stopped(4.0)).wasted_j == 0.0  # the heartbeat that says so came too late
 
 
 def test_a_final_model_that_never_arrived_is_wasted() -> None:
     lost = [download(1, 0.0, 1.0, dropped=True), Lost(t=3.0, device="a", ticket=1, reason="left")]
-    assert of(joined(), sent(1, steps=0), *lost, stopped(4.0))["wasted_by_fate_j"] == {"lost": 1.0}
+    assert of(joined(), sent(1, steps=0), *lost, stopped(4.0)).wasted_by_fate_j == {"lost": 1.0}
 
 
 def test_the_fates_of_several_tickets_are_counted_separately() -> None:
@@ -164,8 +166,8 @@ def test_the_fates_of_several_tickets_are_counted_separately() -> None:
     ends: list[Event] = [made(1, 4.0, 1), Lost(t=5.0, device="a", ticket=2, reason="gave up")]
     ends.append(Rejected(t=6.0, device="a", ticket=3, reason="stale"))
     found = of(*JOB, *more, *ends, stopped(8.0))
-    assert found["wasted_by_fate_j"] == {"lost": 10.0, "rejected": 5.0, "unfinished": 20.0}
-    assert found["wasted_j"] == 35.0 <= found["total_j"]
+    assert found.wasted_by_fate_j == {"lost": 10.0, "rejected": 5.0, "unfinished": 20.0}
+    assert found.wasted_j == 35.0 <= found.total_j
 
 
 # ---- over time
@@ -213,13 +215,14 @@ def test_without_a_power_model_there_are_no_joules_anywhere_and_never_0() -> Non
     total = totals([*JOB, *job, made(1, 3.5, 1, 2), stopped(8.0)])
     assert metrics.joules(total) is None
     summary = metrics.summary(total)
-    assert [summary[key] for key in ("energy_j", "wasted_j", "energy")] == [None] * 3
+    assert [getattr(summary, key) for key in ("energy_j", "wasted_j", "energy")] == [None] * 3
     own, other = run_tables.device_rows(total)
-    columns = [column for column in run_tables.DEVICE_COLUMNS if column.endswith("_j") or column == "joules_per_update"]
+    names = DeviceRow.__struct_fields__
+    columns = [column for column in names if column.endswith("_j") or column == "joules_per_update"]
     assert len(columns) == 8
-    assert [other[column] for column in columns] == [None] * 8
-    assert None not in [own[column] for column in columns]
-    assert other["busy_s"] == 2.0  # its seconds are known all the same
+    assert [getattr(other, column) for column in columns] == [None] * 8
+    assert None not in [getattr(own, column) for column in columns]
+    assert other.busy_s == 2.0  # its seconds are known all the same
     assert total.energy.devices["b"].joules(8.0) is None
 
 

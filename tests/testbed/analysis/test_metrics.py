@@ -34,6 +34,9 @@ from testbed.history.trace import (
     Uploaded,
     Use,
 )
+from testbed.runs.results import columns
+from testbed.runs.results.summary import ContributionFairness, CostToReach, FinalModelDelivery
+from testbed.runs.results.table_rows import DeviceRow, MetricRow, VersionRow
 from tests.testbed.analysis import histories
 
 
@@ -152,7 +155,8 @@ EVENTS: list[Event] = [
 
 
 def test_the_summary_has_each_figure_right() -> None:
-    assert metrics.summary(totals(EVENTS)) == {
+    assert msgspec.to_builtins(metrics.summary(totals(EVENTS))) == {
+        "schema": 1,
         "name": "demo",
         "strategy": "fedavg",
         "seed": 7,
@@ -199,6 +203,11 @@ def test_the_summary_has_each_figure_right() -> None:
         "energy": None,
         "contribution": {"jain": 0.9615, "gini": 0.1},  # weights 1 and 0.5 + 0.5 + 0.5
         "final_model": None,
+        "host_energy": None,  # the trace alone does not have the rest
+        "rounds": None,
+        "fidelity": None,
+        "replay": None,
+        "torn_line": None,
     }
 
 
@@ -208,7 +217,7 @@ NO_JOULES = dict.fromkeys(
 
 
 def test_the_rows_of_devices_have_each_figure_right() -> None:
-    assert run_tables.device_rows(totals(EVENTS)) == [
+    assert [msgspec.to_builtins(row) for row in run_tables.device_rows(totals(EVENTS))] == [
         {
             "device": "a",
             "pid": 11,
@@ -279,7 +288,7 @@ def test_the_rows_of_devices_have_each_figure_right() -> None:
 
 
 def test_the_rows_of_metrics_are_in_the_order_and_at_the_time_of_their_versions() -> None:
-    assert run_tables.metric_rows(totals(EVENTS)) == [
+    assert [columns.as_cells(row) for row in run_tables.metric_rows(totals(EVENTS))] == [
         {"time_s": 3.2, "host_s": 8.0, "version": 1, "joules": None, "bytes": 2460, "accuracy": 0.8},
         {"time_s": 5.0, "host_s": 12.5, "version": 2, "joules": None, "bytes": 2460, "accuracy": 0.5, "loss": 1.25},
     ]
@@ -299,14 +308,12 @@ def test_the_rows_of_versions_have_each_figure_right() -> None:
         "queue_s",
         "time_usage",
     )
-    assert [tuple(row.values()) for row in run_tables.version_rows(totals(EVENTS))] == [
+    assert [msgspec.structs.astuple(row) for row in run_tables.version_rows(totals(EVENTS))] == [
         (1, 3.2, 3.2, 1, 1, 1.0, 0.0, 0, None, None, None),
         (2, 5.0, 1.8, 1, 1, 0.5, 1.0, 1, None, None, None),
         (3, 7.0, 2.0, 2, 1, 1.0, 0.0, 0, None, None, None),  # of two, one is new and has a staleness
     ]
-    assert keys == run_tables.VERSION_COLUMNS
-    for row in run_tables.version_rows(totals(EVENTS)):
-        assert tuple(row) == keys
+    assert keys == VersionRow.__struct_fields__ == tuple(columns.column_names(VersionRow))
 
 
 def test_a_version_has_the_planned_seconds_of_its_round_and_the_time_usage() -> None:
@@ -335,7 +342,7 @@ def test_a_version_has_the_planned_seconds_of_its_round_and_the_time_usage() -> 
         histories.stopped(6.0),
     ]
     rows = run_tables.version_rows(totals(events))
-    assert [(row["latency_s"], row["planned_s"], row["queue_s"], row["time_usage"]) for row in rows] == [
+    assert [(row.latency_s, row.planned_s, row.queue_s, row.time_usage) for row in rows] == [
         (2.0, 1.5, 0.0, 0.25),
         (4.0, 2.5, 1.0, 0.75),
     ]
@@ -356,9 +363,9 @@ def test_no_dispatch_is_ever_unaccounted_for(length: int) -> None:
 
 def test_a_trace_without_an_end_lasts_until_its_last_event_and_says_so() -> None:
     summary = metrics.summary(totals(EVENTS[:-1]))
-    assert summary["stopped"] == "the aggregator ended early"
-    assert summary["seconds"] == 7.5  # the late score, at 9.5, is no event of the run
-    assert summary["updates_per_second"] == 0.4
+    assert summary.stopped == "the aggregator ended early"
+    assert summary.seconds == 7.5  # the late score, at 9.5, is no event of the run
+    assert summary.updates_per_second == 0.4
 
 
 def test_arrivals_are_counted() -> None:
@@ -366,32 +373,34 @@ def test_arrivals_are_counted() -> None:
 
 
 def test_an_accuracy_is_reached_when_its_version_was_made() -> None:
-    total = totals(EVENTS)
-    assert [run_tables.seconds_to(total, accuracy) for accuracy in (0.5, 0.8, 0.9)] == [3.2, 3.2, None]
-    assert run_tables.seconds_to(totals([]), 0.0) is None
+    first, second = run_tables.metric_rows(totals(EVENTS))
+    assert [run_tables.first_to_reach([first, second], level) for level in (0.5, 0.8, 0.9)] == [first, first, None]
+    assert (first.time_s, run_tables.first_to_reach([second], 0.5)) == (3.2, second)
+    assert run_tables.first_to_reach([], 0.0) is None
+    assert run_tables.first_to_reach([first, second], 1.0, "loss") == second  # the first has no such score
 
 
 def test_an_empty_trace_has_a_summary() -> None:
     summary = metrics.summary(totals([]))
-    assert (summary["devices"], summary["dispatched"], summary["in_flight"], summary["seconds"]) == (0, 0, 0, 0.0)
+    assert (summary.devices, summary.dispatched, summary.in_flight, summary.seconds) == (0, 0, 0, 0.0)
     unknown = ("name", "strategy", "seed", "final_accuracy", "mean_staleness", "max_staleness", "updates_per_second")
-    assert [summary[key] for key in unknown] == [None] * 7
+    assert [getattr(summary, key) for key in unknown] == [None] * 7
 
 
 def test_a_device_that_comes_back_keeps_its_figures() -> None:
     back = Joined(t=4.0, device="a", pid=99, cores=[1], samples=100)
     (row,) = run_tables.device_rows(totals([joined("a", 1), sent(0.0, "a", 1, 0), back]))
-    assert (row["pid"], row["jobs"]) == (99, 1)
+    assert (row.pid, row.jobs) == (99, 1)
 
 
 def test_a_device_that_reports_no_core_has_none() -> None:
     (row,) = run_tables.device_rows(totals([joined("a")]))
-    assert row["core"] is None
+    assert row.core is None
 
 
 def test_every_column_is_in_every_row() -> None:
     for row in run_tables.device_rows(totals(EVENTS)):
-        assert tuple(row) == run_tables.DEVICE_COLUMNS
+        assert list(columns.as_cells(row)) == columns.column_names(DeviceRow)
 
 
 def test_a_stopped_trace_ends_when_it_was_stopped_although_devices_report_later() -> None:
@@ -419,7 +428,7 @@ def test_only_work_for_a_superseded_ticket_is_abandoned() -> None:
     total = totals([*begun, *replaced, *at_the_end])
     assert {name: device.abandoned_s for name, device in total.devices.items()} == {"a": 1.25, "b": 0.0}
     assert {name: device.busy_s for name, device in total.devices.items()} == {"a": 1.75, "b": 4.0}
-    assert metrics.summary(total)["abandoned_s"] == 1.25
+    assert metrics.summary(total).abandoned_s == 1.25
 
 
 def test_work_discarded_during_its_upload_is_abandoned_and_counts_as_busy_once() -> None:
@@ -466,9 +475,9 @@ WORK = [
 
 def test_a_device_uses_power_during_the_whole_run() -> None:
     total = totals([POWERED, OTHER, *WORK])
-    rows = {row["device"]: row["energy_j"] for row in run_tables.device_rows(total)}
+    rows = {row.device: row.energy_j for row in run_tables.device_rows(total)}
     assert rows == {"p": 18.25, "q": 4.0}  # 4·2.5 + 1.5·5.5, and 0.5·8
-    assert metrics.summary(total)["energy_j"] == 22.25
+    assert metrics.summary(total).energy_j == 22.25
 
 
 def test_a_killed_device_is_not_idle_and_uses_no_power() -> None:
@@ -479,14 +488,14 @@ def test_a_killed_device_is_not_idle_and_uses_no_power() -> None:
     worked = msgspec.structs.replace(trained("a", 2.0), t=6.0)
     total = totals([there, *scripted, worked, Stopped(t=8.0, reason="over", version=0, in_flight=0)])
     [row] = run_tables.device_rows(total)
-    assert (row["dead_s"], row["idle_s"], row["energy_j"]) == (3.0, 3.0, 23.0)
-    assert metrics.summary(total)["scripted"] == 3
+    assert (row.dead_s, row.idle_s, row.energy_j) == (3.0, 3.0, 23.0)
+    assert metrics.summary(total).scripted == 3
 
 
 def test_a_fleet_with_one_device_without_a_power_model_has_no_joules() -> None:
     total = totals([POWERED, joined("a", 1), *WORK])
-    assert {row["device"]: row["energy_j"] for row in run_tables.device_rows(total)} == {"p": 18.25, "a": None}
-    assert metrics.summary(total)["energy_j"] is None
+    assert {row.device: row.energy_j for row in run_tables.device_rows(total)} == {"p": 18.25, "a": None}
+    assert metrics.summary(total).energy_j is None
 
 
 # ---- what it took
@@ -516,13 +525,13 @@ def rising() -> list[Event]:
 
 def test_joules_and_bytes_are_those_until_a_version_was_made() -> None:
     rows = run_tables.metric_rows(totals(rising()))
-    assert [(row["time_s"], row["joules"], row["bytes"]) for row in rows] == [(3.5, 26.0, 1100), (6.0, 32.0, 2100)]
+    assert [(row.time_s, row.joules, row.bytes) for row in rows] == [(3.5, 26.0, 1100), (6.0, 32.0, 2100)]
 
 
 def test_a_transfer_counts_from_its_end_on_lost_or_not() -> None:
     ends = [histories.scored(number, moment, 0.1) for number, moment in enumerate((0.5, 1.0, 3.25, 6.75, 7.0))]
     rows = run_tables.metric_rows(totals([*rising()[:-1], *ends]))
-    assert {row["time_s"]: row["bytes"] for row in rows if row["accuracy"] == 0.1} == {
+    assert {row.time_s: row.bytes for row in rows if row.scores["accuracy"] == 0.1} == {
         0.5: 0,
         1.0: 1000,
         3.25: 1000,
@@ -532,9 +541,12 @@ def test_a_transfer_counts_from_its_end_on_lost_or_not() -> None:
 
 
 def test_reached_levels_have_their_seconds_joules_and_bytes() -> None:
-    first, second = ({"seconds": 3.5, "joules": 26.0, "bytes": 1100}, {"seconds": 6.0, "joules": 32.0, "bytes": 2100})
+    first, second = (
+        CostToReach(seconds=3.5, joules=26.0, bytes=1100),
+        CostToReach(seconds=6.0, joules=32.0, bytes=2100),
+    )
     summary = metrics.summary(totals(rising()))
-    assert summary["to_accuracy"] == {"0.5": first, "0.6": second, "0.7": second, "0.8": second}
+    assert summary.to_accuracy == {"0.5": first, "0.6": second, "0.7": second, "0.8": second}
 
 
 @pytest.mark.parametrize(
@@ -542,8 +554,8 @@ def test_reached_levels_have_their_seconds_joules_and_bytes() -> None:
 )
 def test_the_target_of_the_run_is_a_level_too(target: float | None, reached: bool) -> None:
     summary = metrics.summary(totals(rising()), target)
-    levels = list(summary["to_accuracy"])
-    assert summary["target_accuracy"] == target
+    levels = list(summary.to_accuracy)
+    assert summary.target_accuracy == target
     assert (f"{target:g}" in levels if target is not None else False) == reached
     assert levels == sorted(levels)
     assert len(levels) == 4 + (reached and target != 0.8)
@@ -552,8 +564,8 @@ def test_the_target_of_the_run_is_a_level_too(target: float | None, reached: boo
 def test_an_accuracy_that_was_reached_and_lost_again_counts_from_when_it_was_reached() -> None:
     worse = [histories.made(3, 7.0), histories.scored(3, 7.0, 0.4)]
     summary = metrics.summary(totals([*rising()[:-1], *worse]))
-    assert (summary["final_accuracy"], summary["best_accuracy"]) == (0.4, 0.85)
-    assert summary["to_accuracy"]["0.8"]["seconds"] == 6.0
+    assert (summary.final_accuracy, summary.best_accuracy) == (0.4, 0.85)
+    assert summary.to_accuracy["0.8"].seconds == 6.0
 
 
 # ---- contributions
@@ -574,8 +586,8 @@ def test_a_ticket_that_is_used_again_contributes_again() -> None:
     assert shares(*events) == {"a": 0.75, "b": 0.25, "c": 0.0}
     total = totals([joined("a", 1), joined("b", 2), *events])
     assert (total.applied, [made.weight for made in total.made]) == (2, [1.0, 1.0])
-    assert metrics.contribution(total) == {"jain": 0.8, "gini": 0.25}
-    assert [row["contribution"] for row in run_tables.device_rows(total)] == [0.75, 0.25]
+    assert metrics.contribution(total) == ContributionFairness(jain=0.8, gini=0.25)
+    assert [row.contribution for row in run_tables.device_rows(total)] == [0.75, 0.25]
 
 
 def test_a_weight_that_was_not_finite_contributes_nothing() -> None:
@@ -588,7 +600,7 @@ def test_a_weight_that_was_not_finite_contributes_nothing() -> None:
 
 def test_without_contributions_there_is_no_fairness() -> None:
     assert set(shares().values()) == {0.0}
-    assert metrics.summary(totals([joined("a", 1)]))["contribution"] is None
+    assert metrics.summary(totals([joined("a", 1)])).contribution is None
 
 
 def test_the_losses_of_a_device_are_those_of_its_first_and_its_last_update() -> None:
@@ -597,8 +609,8 @@ def test_the_losses_of_a_device_are_those_of_its_first_and_its_last_update() -> 
         for t, loss in ((1.0, 2.5), (2.0, 1.5), (3.0, None), (4.0, 0.75), (5.0, None))
     ]
     row, other = run_tables.device_rows(totals([joined("a", 1), joined("b", 1), *arrived]))
-    assert (row["first_loss"], row["last_loss"]) == (2.5, 0.75)
-    assert (other["first_loss"], other["last_loss"]) == (None, None)
+    assert (row.first_loss, row.last_loss) == (2.5, 0.75)
+    assert (other.first_loss, other.last_loss) == (None, None)
 
 
 # ---- the final model
@@ -646,44 +658,48 @@ def test_the_final_model_is_on_a_device_when_its_download_ended() -> None:
     arrived = [Delivered(t=6.0, device="a", ticket=3), final("b", 4, sent=6.5, obtained=0.25)]
     delivered = [Delivered(t=7.5, device="b", ticket=4)]  # the aggregator learned of it with the next heartbeat
     total = totals([*BROADCAST, *arrived, *delivered])
-    assert metrics.final_model(total) == {"on": 2, "of": 2, "seconds": 1.75}
+    assert metrics.final_model(total) == FinalModelDelivery(on=2, of=2, seconds=1.75)
     assert (total.delivered, total.superseded, total.in_flight) == (2, 2, 0)
 
 
 def test_a_final_model_whose_transfer_was_lost_is_not_on_the_device() -> None:
     total = totals([*BROADCAST, final("b", 4, sent=5.0, obtained=0.5, dropped=True)])
-    assert metrics.final_model(total) == {"on": 1, "of": 2, "seconds": 0.25}
+    assert metrics.final_model(total) == FinalModelDelivery(on=1, of=2, seconds=0.25)
 
 
 def test_a_final_model_that_no_device_received_took_until_the_end() -> None:
     stopped = Stopped(t=8.0, reason="over", version=1, in_flight=2)
-    assert metrics.final_model(totals([*BROADCAST[:-1], stopped])) == {"on": 0, "of": 2, "seconds": 3.0}
+    assert metrics.final_model(totals([*BROADCAST[:-1], stopped])) == FinalModelDelivery(on=0, of=2, seconds=3.0)
 
 
 def test_a_device_that_got_the_final_model_twice_counts_once() -> None:
     back = [Lost(t=6.0, device="a", ticket=3, reason="restarted"), joined("a", 1), broadcast(6.0, "a", 5)]
     there = [final("a", 5, sent=6.0, obtained=0.5), final("b", 4, sent=5.0, obtained=0.25)]
-    assert metrics.final_model(totals([*BROADCAST, *back, *there])) == {"on": 2, "of": 2, "seconds": 1.5}
+    assert metrics.final_model(totals([*BROADCAST, *back, *there])) == FinalModelDelivery(on=2, of=2, seconds=1.5)
 
 
 def test_the_final_model_is_no_job() -> None:
-    rows = {row["device"]: row for row in run_tables.device_rows(totals(BROADCAST))}
-    assert [rows[name]["jobs"] for name in "ab"] == [1, 1]
-    assert rows["a"]["bytes_down"] == 800  # but it was sent
+    rows = {row.device: row for row in run_tables.device_rows(totals(BROADCAST))}
+    assert [rows[name].jobs for name in "ab"] == [1, 1]
+    assert rows["a"].bytes_down == 800  # but it was sent
 
 
 def test_the_summary_counts_the_tickets_of_the_final_model() -> None:
     total = totals([*BROADCAST, Delivered(t=6.0, device="a", ticket=3)])
     summary = metrics.summary(total)
-    assert (summary["dispatched"], summary["superseded"], summary["delivered"], summary["in_flight"]) == (4, 2, 1, 1)
-    assert summary["final_model"] == {"on": 1, "of": 2, "seconds": 0.25}
+    assert (summary.dispatched, summary.superseded, summary.delivered, summary.in_flight) == (4, 2, 1, 1)
+    assert summary.final_model == FinalModelDelivery(on=1, of=2, seconds=0.25)
 
 
 def test_every_metric_has_a_column_and_none_replaces_our_own() -> None:
     scored = trace.Scored(t=4.0, version=1, made=3.0, metrics={"perplexity": 12.5, "bytes": 7.0})
-    [row] = rows = run_tables.metric_rows(totals([joined("a", 1), scored]))
-    assert (row["perplexity"], row["bytes"], row["metric_bytes"], row["time_s"]) == (12.5, 0, 7.0, 3.0)
-    assert run_tables.metric_columns(rows) == [*run_tables.METRIC_COLUMNS, "perplexity", "metric_bytes"]
+    [row] = run_tables.metric_rows(totals([joined("a", 1), scored]))
+    assert (row.scores, row.bytes, row.time_s) == ({"perplexity": 12.5, "bytes": 7.0}, 0, 3.0)
+    cells = columns.as_cells(row)
+    assert (cells["perplexity"], cells["bytes"], cells["metric_bytes"], cells["time_s"]) == (12.5, 0, 7.0, 3.0)
+    always = ["time_s", "host_s", "version", "joules", "bytes", "accuracy", "loss"]
+    assert columns.column_names(MetricRow) == always
+    assert list(columns.Columns(MetricRow, [row])) == [*always, "perplexity", "metric_bytes"]
 
 
 def test_host_seconds_of_a_run_resumed_at_another_dilation_are_summed() -> None:
@@ -702,4 +718,4 @@ def test_host_seconds_of_a_run_resumed_at_another_dilation_are_summed() -> None:
     resumed = [Resumed(t=t, version=0, undone=0, dilation=k, started="") for t, k in ((4.0, 1.0), (6.0, 3.0))]
     total = totals([header, *resumed, Stopped(t=10.0, reason="over", version=0, in_flight=0)])
     assert [total.host_seconds(moment) for moment in (0.0, 3.0, 5.0, 10.0)] == [0.0, 6.0, 9.0, 22.0]
-    assert metrics.summary(total)["host_seconds"] == 22.0
+    assert metrics.summary(total).host_seconds == 22.0

@@ -5,20 +5,23 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from testbed.common.documented import meanings
 from testbed.history import trace
-from testbed.history.trace import Round, TraceWriter
+from testbed.history.trace import Round
 from testbed.host.rapl import HostEnergy
 from testbed.profile.schema import Replay
-from testbed.runs.run_folder import RunFolder
+from testbed.runs.results.summary import Summary
+from testbed.runs.results.table_rows import DeviceRow, MetricRow, RoundRow, VersionRow
 from tests.testbed.analysis import histories
 from tests.testbed.examples import device_spec
 from tests.testbed.replay.test_replay_setup import recorded
+from tests.testbed.runs.folders import new_folder, write_results
 from tests.testbed.runs.test_tensorboard import HEADER
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text(encoding="utf-8")
@@ -32,6 +35,7 @@ FREE = {
     "host_energy.joules": "<package>",
 }
 """Tables whose keys are not fixed names."""
+ROW = r"^\| `([^`]+)` \|(.*?)\| (.*) \|$"
 ELSEWHERE = ("fidelity", "replay")
 """Tables that are also separate files."""
 EVENTS: list[trace.Event] = [
@@ -73,20 +77,17 @@ def keys(table: Mapping[str, Any], above: str = "") -> Iterator[str]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A folder with every possible result file, and the summary."""
     tmp_path = tmp_path_factory.mktemp("run")
-    folder = RunFolder.new(tmp_path / "runs", "demo", datetime(2024, 1, 2, 3, 4, 5))
-    writer = TraceWriter(folder.trace)
-    for event in EVENTS:
-        writer.write(event)
-    writer.close()
+    folder = new_folder(tmp_path / "runs", EVENTS)
     with folder.trace.open("ab") as file:
         file.write(b"torn")
-    summary = folder.write_results(
+    summary = write_results(
+        folder,
         [device_spec("a")],
         Replay(trace=str(recorded(tmp_path, EVENTS))),
         target=0.75,
         host_energy=HostEnergy(joules={"intel-rapl:0": 1.0}, seconds=1.0, what="measured"),
     )
-    return folder.path, summary
+    return folder.path, msgspec.to_builtins(summary)
 
 
 @pytest.mark.parametrize("name", ["metrics.csv", "versions.csv", "devices.csv", "rounds.csv"])
@@ -112,6 +113,24 @@ def test_every_key_of_the_summary_is_documented(run: tuple[Path, dict[str, Any]]
         "energy.wasted_by_fate_j.<fate>",
         "host_energy.joules.<package>",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("metrics.csv", MetricRow),
+        ("versions.csv", VersionRow),
+        ("devices.csv", DeviceRow),
+        ("rounds.csv", RoundRow),
+        ("summary.json", Summary),
+    ],
+)
+def test_units_and_meanings_are_those_of_the_definition(name: str, kind: type[msgspec.Struct]) -> None:
+    section = DOCUMENT.split(f"## `{name}`\n", 1)[1].split("\n## ", 1)[0]
+    rows = {place: (unit.strip(), text) for place, unit, text in re.findall(ROW, section, flags=re.MULTILINE)}
+    for place, unit, meaning in meanings(kind):
+        if place != "scores.<metric>":  # its columns are documented one by one
+            assert rows[place] == (unit, meaning)
 
 
 def test_every_file_is_documented(run: tuple[Path, dict[str, Any]]) -> None:

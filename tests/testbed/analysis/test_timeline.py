@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.analysis.timeline import Span, spans
-from testbed.history.trace import Asked, Event, Granted
+from testbed.analysis.timeline import Span, Timeline
+from testbed.history.event_pass import pass_events
+from testbed.history.trace import Asked, Event, Granted, Scored, Stopped
 from tests.testbed.analysis.histories import abandoned, download, scripted, stopped, suspended, trained, upload
+
+
+def spans(events: Sequence[Event]) -> list[Span]:
+    """The spans of a trace. It ends when it was stopped or, without that, at its last event that is no score."""
+    found: list[Span] = []
+    timeline = Timeline(found.append)
+    pass_events(events, timeline)
+    stopped_at = [event.t for event in events if isinstance(event, Stopped)]
+    moments = [event.t for event in events if not isinstance(event, Scored)]
+    timeline.end(stopped_at[-1] if stopped_at else max(moments, default=0.0))
+    return found
 
 
 def drawn(*events: Event) -> list[tuple[str, float, float, int]]:
@@ -17,7 +30,7 @@ def drawn(*events: Event) -> list[tuple[str, float, float, int]]:
 
 
 def test_a_job_is_a_download_computing_and_an_upload() -> None:
-    assert list(spans([download(1, 0.0, 1.0), trained(1, 3.0, 2.0), upload(1, 3.0, 3.5)])) == [
+    assert spans([download(1, 0.0, 1.0), trained(1, 3.0, 2.0), upload(1, 3.0, 3.5)]) == [
         Span("a", "download", 0.0, 1.0, 1),
         Span("a", "computing", 1.0, 3.0, 1),
         Span("a", "upload", 3.0, 3.5, 1),
@@ -132,7 +145,7 @@ def test_the_pieces_of_a_job_have_its_length_are_in_order_and_avoid_suspensions(
         now, computed = now + computing + hanging, computed + computing
     computed, end = computed + last, now + last + late
     found = [span for span in spans([*events, trained(1, end, computed)]) if span.state == "computing"]
-    suspensions = list(spans(events))
+    suspensions = spans(events)
     assert sum(span.seconds for span in found) == computed
     assert found[-1].end == end
     assert all(before.end <= after.start for before, after in itertools.pairwise(found))

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from testbed.common.errors import UserError
+from testbed.common.errors import RunFailed, UserError
 from testbed.common.signals import STOP_SIGNALS
 from testbed.host.cores import CorePlan
 from testbed.loading.profile_loader import load
 from testbed.processes import launcher
 from testbed.processes.launcher import Launcher
-from testbed.processes.pool import RunFailed
 from testbed.processes.preparation import TemplateFailed
 from tests.testbed.examples import MINIMAL, write_profile
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,16 @@ import msgspec
 import pytest
 
 from testbed.history import trace
-from testbed.history.trace import TraceWriter
+from testbed.history.event_pass import pass_events
 from testbed.profile.schema import Direction, Replay
 from testbed.replay import replay_certificate
-from testbed.replay.replay_certificate import Observed, compare, in_order, observe
+from testbed.replay.replay_certificate import Observed, ReplayObserver, in_order
+from testbed.runs.results.replay_result import DelayErrors, ReplayCertificate
 from testbed.runs.run_folder import RunFolder
 from tests.testbed.examples import device_spec
 from tests.testbed.replay.test_recording import abandoned, down, suspended, trained, up
 from tests.testbed.replay.test_replay_setup import HEADER, arrived, joined, recorded, stopped
+from tests.testbed.runs.folders import new_folder, write_results
 from tests.testbed.runs.test_summary_text import lines_of
 
 # ---- order
@@ -61,6 +63,13 @@ def test_without_common_arrivals_there_is_no_share(before: str, after: str) -> N
 
 
 # ---- delays and losses of jobs
+
+
+def observe(events: Iterable[trace.Event], name_of: Mapping[str, str] | None = None) -> Observed:
+    observer = ReplayObserver(name_of)
+    pass_events(events, observer)
+    return observer.observed
+
 
 RECORDED = (
     HEADER,
@@ -126,8 +135,12 @@ def test_the_final_model_is_no_job_and_is_not_compared() -> None:
 # ---- figures
 
 
-def figures(count: int, p50: float, p99: float, most: float) -> dict[str, Any]:
-    return {"count": count, "p50_s": p50, "p99_s": p99, "max_s": most}
+def figures(count: int, p50: float, p99: float, most: float) -> DelayErrors:
+    return DelayErrors(count=count, p50_s=p50, p99_s=p99, max_s=most)
+
+
+def compare(recorded: Observed, replayed: Observed) -> ReplayCertificate:
+    return replay_certificate.compare(recorded, replayed, ReplayCertificate(trace="t", mode="schedule"))
 
 
 def test_the_figures_of_a_certificate_are_right() -> None:
@@ -163,35 +176,37 @@ def test_the_figures_of_a_certificate_are_right() -> None:
         versions=4,
         lost={("upload", "a", 0, 0): False, ("download", "a", 0, 0): False, ("upload", "a", 0, 1): True},
     )
-    assert compare(recorded, replayed) == {
-        "delays": {
+    assert compare(recorded, replayed) == ReplayCertificate(
+        trace="t",
+        mode="schedule",
+        delays={
             "computing": figures(1, 1.0, 1.0, 1.0),  # eight steps, each an eighth of a second off
             "download": figures(3, 0.125, 0.25, 0.25),
             "upload": figures(1, 0.5, 0.5, 0.5),
             "suspension": None,
             "all": figures(5, 0.25, 1.0, 1.0),
         },
-        "beyond_the_recording": 2,
-        "arrivals": 3,
-        "arrivals_recorded": 3,
-        "arrivals_common": 3,
-        "arrivals_in_order": pytest.approx(2 / 3),
-        "transfers_common": 2,
-        "losses_differ": 1,
-        "same_staleness": False,
-        "same_losses": True,
-        "same_versions": False,
-        "same_arrivals": False,
-        "same_model": False,
-        "model": "beef",
-    }
+        beyond_the_recording=2,
+        arrivals=3,
+        arrivals_recorded=3,
+        arrivals_common=3,
+        arrivals_in_order=2 / 3,
+        transfers_common=2,
+        losses_differ=1,
+        same_staleness=False,
+        same_losses=True,
+        same_versions=False,
+        same_arrivals=False,
+        same_model=False,
+        model="beef",
+    )
 
 
 def test_an_exact_replay_has_no_errors() -> None:
     found = compare(observe(RECORDED, {"a": "a", "b": "b"}), observe(RECORDED, {"a": "a", "b": "b"}))
-    assert found["delays"]["all"] == figures(8, 0.0, 0.0, 0.0)
-    assert (found["beyond_the_recording"], found["arrivals"], found["arrivals_in_order"]) == (0, 2, 1.0)
-    assert (found["same_staleness"], found["same_arrivals"], found["same_model"]) == (True, True, True)
+    assert found.delays["all"] == figures(8, 0.0, 0.0, 0.0)
+    assert (found.beyond_the_recording, found.arrivals, found.arrivals_in_order) == (0, 2, 1.0)
+    assert (found.same_staleness, found.same_arrivals, found.same_model) == (True, True, True)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +214,7 @@ def test_an_exact_replay_has_no_errors() -> None:
     [("cafe", "cafe", True), ("cafe", "beef", False), ("", "cafe", None), ("cafe", "", None), ("", "", None)],
 )
 def test_models_are_the_same_or_not_or_one_is_not_known(before: str, after: str, same: bool | None) -> None:
-    assert compare(Observed(model=before), Observed(model=after))["same_model"] is same
+    assert compare(Observed(model=before), Observed(model=after)).same_model is same
 
 
 @pytest.mark.parametrize(
@@ -213,13 +228,13 @@ def test_models_are_the_same_or_not_or_one_is_not_known(before: str, after: str,
     ],
 )
 def test_sequences_of_staleness_are_compared_as_a_whole(before: list[int], after: list[int], same: bool) -> None:
-    assert compare(Observed(staleness=before), Observed(staleness=after))["same_staleness"] is same
+    assert compare(Observed(staleness=before), Observed(staleness=after)).same_staleness is same
 
 
 def test_a_replay_of_nothing_has_a_certificate_too() -> None:
     found = compare(Observed(), Observed())
-    assert set(found["delays"].values()) == {None}
-    assert (found["arrivals"], found["arrivals_in_order"], found["same_model"]) == (0, None, None)
+    assert set(found.delays.values()) == {None}
+    assert (found.arrivals, found.arrivals_in_order, found.same_model) == (0, None, None)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +253,8 @@ def test_a_strict_replay_equals_the_recorded_run_or_its_differences_are_named(
     changes: dict[str, Any], departure: str | None
 ) -> None:
     same = dict.fromkeys(("same_arrivals", "same_staleness", "same_losses", "same_versions", "same_model"), True)
-    found: dict[str, Any] = same | {"losses_differ": 0} | changes
+    values: dict[str, Any] = same | {"losses_differ": 0} | changes
+    found = ReplayCertificate(trace="t", mode="strict", **values)
     assert replay_certificate.departure(found) == departure
 
 
@@ -257,8 +273,8 @@ def test_a_certificate_names_trace_and_mode_and_follows_from_the_two_traces(tmp_
         up(1, 0, 0.75, device="x"),
         stopped(9.0, model="cafe"),
     ]
-    certificate = replay_certificate.certify(replayed, ["x", "y"], again)
-    assert {key: certificate[key] for key in ("trace", "mode", "end", "use", "same_model")} == {
+    certificate = replay_certificate.certify(replayed, ["x", "y"], observe(again))
+    assert {key: getattr(certificate, key) for key in ("trace", "mode", "end", "use", "same_model")} == {
         "trace": str(run / "trace.jsonl"),
         "mode": "strict",
         "end": "stop",
@@ -266,8 +282,8 @@ def test_a_certificate_names_trace_and_mode_and_follows_from_the_two_traces(tmp_
         "same_model": True,
     }
     # 0.25 + 0.25 is what was due; 1.75 for two steps are 0.25 more than 2 × 0.75
-    assert certificate["delays"]["download"] == figures(1, 0.0, 0.0, 0.0)
-    assert certificate["delays"]["computing"] == figures(1, 0.25, 0.25, 0.25)
+    assert certificate.delays["download"] == figures(1, 0.0, 0.0, 0.0)
+    assert certificate.delays["computing"] == figures(1, 0.25, 0.25, 0.25)
 
 
 def test_computing_is_compared_with_the_seconds_that_the_replay_uses(tmp_path: Path) -> None:
@@ -275,51 +291,49 @@ def test_computing_is_compared_with_the_seconds_that_the_replay_uses(tmp_path: P
     run = recorded(tmp_path, [HEADER, joined("a"), down(1, 0, 0.5), trained(1, steps=4, asked=2.0, obtained=3.0)])
     again = [HEADER, joined("a"), down(1, 0, 0.5), trained(1, steps=4, asked=2.0, obtained=2.0)]
     off = {
-        use: replay_certificate.certify(Replay(trace=str(run), use=use), ["a"], again)["delays"]["computing"]
+        use: replay_certificate.certify(Replay(trace=str(run), use=use), ["a"], observe(again)).delays["computing"]
         for use in ("asked", "obtained")
     }
     assert off == {"asked": figures(1, 0.0, 0.0, 0.0), "obtained": figures(1, 1.0, 1.0, 1.0)}
 
 
 def test_without_its_recording_a_replay_only_lacks_the_certificate(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "runs", RECORDED)
-    summary = folder.write_results([device_spec("a"), device_spec("b")], Replay(trace=str(tmp_path / "gone")))
-    assert "there is no such run folder" in summary["replay"]["problem"]
-    assert json.loads((folder.path / "summary.json").read_text(encoding="utf-8"))["replay"] == summary["replay"]
-    assert lines_of(replay=summary["replay"])[0].startswith("replay (schedule): not certified: ")
-
-
-def folder_of(out: Path, events: Sequence[trace.Event]) -> RunFolder:
-    folder = RunFolder.new(out, "again", datetime(2024, 1, 2, 3, 4, 5))
-    writer = TraceWriter(folder.trace)
-    for event in events:
-        writer.write(event)
-    writer.close()
-    return folder
+    folder = new_folder(tmp_path / "runs", RECORDED)
+    summary = write_results(folder, [device_spec("a"), device_spec("b")], Replay(trace=str(tmp_path / "gone")))
+    assert summary.replay is not None
+    assert summary.replay.problem is not None
+    assert "there is no such run folder" in summary.replay.problem
+    stored = json.loads((folder.path / "summary.json").read_text(encoding="utf-8"))["replay"]
+    assert stored == msgspec.to_builtins(summary.replay)
+    known = {"trace": str(tmp_path / "gone"), "mode": "schedule", "problem": summary.replay.problem, "delays": {}}
+    assert stored == dict.fromkeys(ReplayCertificate.__struct_fields__) | known
+    assert lines_of(replay=summary.replay)[0].startswith("replay (schedule): not certified: ")
 
 
 def test_the_certificate_is_in_a_file_of_its_own_and_in_the_summary(tmp_path: Path) -> None:
     run = recorded(tmp_path, RECORDED)
-    folder = folder_of(tmp_path / "runs", RECORDED)
-    summary = folder.write_results([device_spec("a"), device_spec("b")], Replay(trace=str(run)))
+    folder = new_folder(tmp_path / "runs", RECORDED)
+    summary = write_results(folder, [device_spec("a"), device_spec("b")], Replay(trace=str(run)))
     written = json.loads((folder.path / "replay.json").read_text(encoding="utf-8"))
-    assert summary["replay"] == written
+    assert msgspec.to_builtins(summary.replay) == written
     assert json.loads((folder.path / "summary.json").read_text(encoding="utf-8"))["replay"] == written
     assert (written["mode"], written["same_arrivals"], written["model"]) == ("schedule", True, "cafe")
 
 
 @pytest.mark.parametrize("replayed", [None, Replay()])
 def test_a_run_that_replays_nothing_has_no_such_certificate(tmp_path: Path, replayed: Replay | None) -> None:
-    folder = folder_of(tmp_path / "runs", RECORDED)
-    assert "replay" not in folder.write_results([device_spec("a"), device_spec("b")], replayed)
+    folder = new_folder(tmp_path / "runs", RECORDED)
+    assert write_results(folder, [device_spec("a"), device_spec("b")], replayed).replay is None
     assert not (folder.path / "replay.json").exists()
 
 
 def test_a_replay_that_did_not_begin_has_results_too(tmp_path: Path) -> None:
     folder = RunFolder.new(tmp_path / "runs", "again", datetime(2024, 1, 2, 3, 4, 5))
     run = recorded(tmp_path, RECORDED)
-    assert "replay" not in folder.write_results((), Replay(trace=str(run)))  # it was interrupted before it was planned
-    assert folder.write_results([device_spec("a")], Replay(trace=str(run)))["replay"]["arrivals"] == 0
+    assert write_results(folder, (), Replay(trace=str(run))).replay is None  # it was interrupted before it was planned
+    certificate = write_results(folder, [device_spec("a")], Replay(trace=str(run))).replay
+    assert certificate is not None
+    assert certificate.arrivals == 0
 
 
 @pytest.mark.parametrize(("mode", "loss", "causality"), [("", "FAIL", "FAIL"), ("strict", "not measured", "PASS")])
@@ -329,36 +343,38 @@ def test_a_replay_is_not_judged_by_the_loss_and_the_delay_of_the_profile(
     """Every recorded transfer was lost and took less than the delay of the profile."""
     header = msgspec.structs.replace(HEADER, replay=mode)
     lost = [down(1, 0, 0.5, attempt=attempt, dropped=True) for attempt in range(40)]
-    folder = folder_of(tmp_path, [header, joined("a"), *lost, stopped(9.0)])
+    folder = new_folder(tmp_path, [header, joined("a"), *lost, stopped(9.0)])
     device = dataclasses.replace(device_spec("a"), down=Direction(delay=1.0))
-    lines = folder.write_results([device])["fidelity"]["invariants"]
-    verdicts = {line["name"]: line["verdict"] for line in lines}
+    certificate = write_results(folder, [device]).fidelity
+    assert certificate is not None
+    verdicts = {line.name: line.verdict for line in certificate.invariants}
     assert (verdicts["loss"], verdicts["causality"]) == (loss, causality)
 
 
 # ---- on the terminal
 
 
-def certificate(**changes: Any) -> dict[str, Any]:
-    delays = {"count": 12, "p50_s": 0.0, "p99_s": 0.0125, "max_s": 0.5}
-    return {
-        "trace": "runs/first/trace.jsonl",
-        "mode": "strict",
-        "end": "loop",
-        "use": "obtained",
-        "delays": {"computing": delays, "download": None, "upload": None, "suspension": None, "all": delays},
-        "beyond_the_recording": 3,
-        "arrivals": 9,
-        "arrivals_recorded": 10,
-        "arrivals_common": 8,
-        "arrivals_in_order": 0.875,
-        "same_staleness": True,
-        "same_arrivals": False,
-        "same_model": True,
-        "model": "cafe",
-        "losses_differ": 0,
-        "transfers_common": 9,
-    } | changes
+def certificate(**changes: Any) -> ReplayCertificate:
+    delays = figures(12, 0.0, 0.0125, 0.5)
+    plain = ReplayCertificate(
+        trace="runs/first/trace.jsonl",
+        mode="strict",
+        end="loop",
+        use="obtained",
+        delays={"computing": delays, "download": None, "upload": None, "suspension": None, "all": delays},
+        beyond_the_recording=3,
+        arrivals=9,
+        arrivals_recorded=10,
+        arrivals_common=8,
+        arrivals_in_order=0.875,
+        same_staleness=True,
+        same_arrivals=False,
+        same_model=True,
+        model="cafe",
+        losses_differ=0,
+        transfers_common=9,
+    )
+    return msgspec.structs.replace(plain, **changes)
 
 
 def test_a_replay_shows_how_exact_it_was() -> None:
@@ -390,5 +406,7 @@ def test_a_replay_without_common_delays_shows_none() -> None:
 
 def test_arrivals_that_were_not_recorded_do_not_count_as_in_order() -> None:
     """Two of the four came after the end of the recording: their order is unknown."""
-    found = compare(Observed(arrivals=arrivals("ab")), Observed(arrivals=arrivals("abab")))
-    assert "100.0% of 2 in the recorded order" in lines_of(replay=certificate() | found)[-1]
+    found = replay_certificate.compare(
+        Observed(arrivals=arrivals("ab")), Observed(arrivals=arrivals("abab")), certificate()
+    )
+    assert "100.0% of 2 in the recorded order" in lines_of(replay=found)[-1]

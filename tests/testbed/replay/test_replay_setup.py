@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import itertools
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +13,6 @@ import msgspec
 import pytest
 
 from testbed.analysis import trace_reading
-from testbed.cli import execution, main
 from testbed.common.errors import ProfileError, UserError
 from testbed.emulation.recorded import (
     PreparedReplay,
@@ -420,40 +418,3 @@ def test_an_unknown_word_for_a_replay_is_refused_with_the_known_ones(tmp_path: P
     line = wrong(tmp_path, f"replay.trace={recorded(tmp_path)}", f"replay.{key}=sometimes")
     assert f"replay.{key} is 'sometimes'" in line
     assert known in line
-
-
-# ---- the command line
-
-
-@pytest.fixture
-def own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", sys.path.copy())
-
-
-@pytest.mark.usefixtures("own_import_path")
-def test_a_wrong_trace_on_the_command_line_is_one_line_that_names_the_option(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["run", str(write_profile(tmp_path, PROFILE)), "--out", str(tmp_path / "out"), "--replay", "nowhere"]
-    assert main.main(words) == 2
-    output = capsys.readouterr()
-    assert output.err == "error: --replay: replay.trace is 'nowhere'; there is no such run folder or trace\n"
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.usefixtures("own_import_path")
-def test_a_mode_without_a_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run", str(write_profile(tmp_path, PROFILE)), "--out", str(tmp_path / "out"), "--replay-mode", "strict"]
-    assert main.main(words) == 2
-    problem = "error: --replay-mode: replay.mode is 'strict', but nothing is replayed; add --replay RUN\n"
-    assert capsys.readouterr().err == problem
-
-
-@pytest.mark.usefixtures("own_import_path")
-def test_trace_and_mode_may_be_given_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Experiment] = []
-    monkeypatch.setattr(execution, "execute", lambda this: asked.append(this.experiment) or 0)
-    run = recorded(tmp_path)
-    words = ["run", str(write_profile(tmp_path, PROFILE)), "--replay", str(run), "--replay-mode", "strict"]
-    assert main.main(words) == 0
-    assert asked[0].replay == Replay(trace=str(run), mode="strict")

@@ -11,6 +11,8 @@ import msgspec
 
 from testbed.history import trace
 from testbed.history.trace import Event
+from testbed.report.content.report_data import RunData, gather
+from testbed.runs.stored_run import StoredRun
 from tests.benchmarks.traces import synthetic
 from tests.testbed.analysis import histories
 
@@ -127,6 +129,11 @@ def write(folder: Path, events: Iterable[Event] = SMALL, *, beside: bool = False
             (folder / f"{file}.json").write_text(json.dumps(table), encoding="utf-8")
         (folder / "profile.toml").write_text(PROFILE, encoding="utf-8")
     return folder / name
+
+
+def gathered(path: Path) -> RunData:
+    """Return the data of a report of the run at ``path``."""
+    return gather(StoredRun.open(path))
 
 
 def renamed(events: Iterable[Event], **names: str) -> list[Event]:

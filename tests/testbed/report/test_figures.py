@@ -14,11 +14,10 @@ import pytest
 from testbed.history import trace
 from testbed.history.trace import Event
 from testbed.report import sections
-from testbed.report.content.report_data import gather
 from testbed.report.figures import inline_svg, style
 from testbed.report.figures.style import INK, ReportFigure
 from tests.testbed.analysis import histories
-from tests.testbed.report.examples import HEADER, NASTY, SMALL, large, renamed, without_power, write
+from tests.testbed.report.examples import HEADER, NASTY, SMALL, gathered, large, renamed, without_power, write
 
 EVERY = [
     "accuracy",
@@ -49,7 +48,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[ReportFig
 
 
 def drawn(folder: Path, events: list[Event]) -> dict[str, ReportFigure]:
-    found = sections.draw(gather(write(folder, events)))
+    found = sections.draw(gathered(write(folder, events)))
     return {picture.name: picture for section in found for picture in section.pictures}
 
 
@@ -98,7 +97,7 @@ def test_a_run_in_which_nothing_was_scored_has_all_but_learning(tmp_path: Path) 
 
 
 def test_a_run_that_only_began_has_no_figures_and_notes_instead(tmp_path: Path) -> None:
-    found = sections.draw(gather(write(tmp_path, [HEADER])))
+    found = sections.draw(gathered(write(tmp_path, [HEADER])))
     assert not [picture for section in found for picture in section.pictures]
     assert {section.title: section.note for section in found} == {
         "Learning": "No version was scored.",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.cli import report_command
+from testbed.execution import report_writing
 from tests.browser import Page, open_page
-from tests.testbed.report.examples import NASTY, SMALL, large, renamed, write
+from tests.testbed.report.examples import NASTY, SMALL, gathered, large, renamed, write
 
 _LETTERS = """Math.min(...[...document.querySelectorAll("figure svg text")].map(text =>
     parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a))"""
@@ -20,7 +20,7 @@ _WIDTH = "document.documentElement.scrollWidth"
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     names = {"a": "rpi4-10", "b": "rpi4-9"}
-    [out] = report_command.write(write(folder, renamed(SMALL, **names), beside=True), folder / "report.html")
+    [out] = report_writing.write(gathered(write(folder, renamed(SMALL, **names), beside=True)), folder / "report.html")
     return out
 
 
@@ -104,13 +104,13 @@ def pressed(title: str, times: int) -> list[str]:
 def test_a_nasty_name_does_not_run(tmp_path: Path) -> None:
     names = {"a": NASTY.replace("alert(1)", "document.title=1"), "b": '"><img src=x onerror=document.title=1>'}
     (tmp_path / "profile.toml").write_text(f'task = "</pre>{NASTY}"', encoding="utf-8")
-    [out] = report_command.write(write(tmp_path, renamed(SMALL, **names)), tmp_path / "report.html")
+    [out] = report_writing.write(gathered(write(tmp_path, renamed(SMALL, **names))), tmp_path / "report.html")
     page = clean(open_page(out, expressions=["document.title", "document.scripts.length", "document.images.length"]))
     assert page.answers == ["demo: fedasync, seed 7", 1, 0]
 
 
 def test_100_devices_have_a_lane_each(tmp_path: Path) -> None:
-    [out] = report_command.write(write(tmp_path, large(100, 60.0)), tmp_path / "report.html")
+    [out] = report_writing.write(gathered(write(tmp_path, large(100, 60.0))), tmp_path / "report.html")
     lanes = "document.querySelectorAll('#timeline .hint').length"
     page = clean(
         open_page(out, width=390, expressions=[lanes, _WIDTH, "document.querySelectorAll('#fleet tbody tr').length"])

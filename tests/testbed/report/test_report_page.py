@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,10 +13,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from testbed.cli import report_command
+from testbed.execution import report_writing
 from testbed.history import trace
 from testbed.history.trace import Event
-from tests.testbed.report.examples import HEADER, NASTY, SMALL, large, renamed, without_power, write
+from tests.testbed.report.examples import HEADER, NASTY, SMALL, gathered, large, renamed, without_power, write
 
 _VOID = ("meta", "link", "br", "hr", "img", "input")
 
@@ -60,7 +61,7 @@ class Read(HTMLParser):
 
 def page(folder: Path, events: list[Event] | None = None, *, beside: bool = False) -> str:
     path = write(folder, SMALL if events is None else events, beside=beside)
-    [out] = report_command.write(path, folder / "report.html")
+    [out] = report_writing.write(gathered(path), folder / "report.html")
     return out.read_text(encoding="utf-8")
 
 
@@ -162,7 +163,7 @@ def test_a_replay_without_its_certificate_says_so(tmp_path: Path) -> None:
 def test_a_killed_run_has_a_banner_and_all_known_figures(tmp_path: Path) -> None:
     path = write(tmp_path, SMALL[:-1])
     path.write_bytes(path.read_bytes() + b'{"kind":"arri')
-    [out] = report_command.write(path, tmp_path / "report.html")
+    [out] = report_writing.write(gathered(path), tmp_path / "report.html")
     text = said(out.read_text(encoding="utf-8"))
     assert "This run is incomplete." in text
     assert f"line {len(SMALL)}: is torn, as a crash leaves it" in text
@@ -208,7 +209,10 @@ def test_a_nasty_name_is_text_wherever_it_stands(tmp_path: Path) -> None:
     scored = trace.Scored(t=7.5, version=2, made=7.0, metrics={NASTY: 0.5})
     events = renamed([header, *SMALL[1:-1], scored, stopped], a=NASTY, b='"><img src=x onerror=alert(1)>')
     (tmp_path / "profile.toml").write_text(f'task = "{NASTY}"\n# </pre></details>{NASTY}', encoding="utf-8")
-    (tmp_path / "fidelity.json").write_text(f'{{"verdict": "{NASTY}", "invariants": []}}', encoding="utf-8")
+    line = dict.fromkeys(("name", "found", "limits", "worst"), NASTY) | {"verdict": "FAIL"}
+    certificate = {"verdict": "FAIL", "invariants": [line]}
+    (tmp_path / "fidelity.json").write_text(json.dumps(certificate), encoding="utf-8")
+    (tmp_path / "replay.json").write_text(json.dumps({"trace": NASTY, "mode": 5}), encoding="utf-8")
     (tmp_path / "meta.json").write_text(f'{{"packages": {{"{NASTY}": "{NASTY}"}}}}', encoding="utf-8")
     read = Read(page(tmp_path, events))
     assert read.tags.count("script") == 1

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from rich.console import Console
 
-from testbed.cli import execution
+from testbed.cli import outcome_text
 from testbed.common.errors import UserError
+from testbed.execution.outcome import Outcome
 from testbed.history import trace
 from testbed.history.events.run_events import PROCESS_ENDED
-from testbed.history.trace import TraceWriter
 from testbed.host.cores import plan
 from testbed.host.survey import StepTime, Survey
 from testbed.loading import profile_loader
@@ -24,6 +25,7 @@ from testbed.runs.run_folder import RunFolder
 from tests.testbed.analysis.histories import joined, scripted
 from tests.testbed.analysis.test_metrics import EVENTS
 from tests.testbed.examples import MINIMAL, device_spec, write_profile
+from tests.testbed.runs.folders import new_folder, plain, write_results
 
 MOMENT = datetime(2024, 1, 2, 3, 4, 5)
 
@@ -58,12 +60,7 @@ def test_a_run_that_did_not_begin_leaves_nothing(tmp_path: Path) -> None:
 
 
 def filled(out: Path) -> RunFolder:
-    folder = RunFolder.new(out, "demo", MOMENT)
-    writer = TraceWriter(folder.trace)
-    for event in EVENTS:
-        writer.write(event)
-    writer.close()
-    return folder
+    return new_folder(out, EVENTS)
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -73,9 +70,9 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_results_follow_from_the_trace(tmp_path: Path) -> None:
     folder = filled(tmp_path)
-    summary = folder.write_results([device_spec("a"), device_spec("b")])
-    assert (summary["applied"], summary["in_flight"]) == (3, 2)
-    assert json.loads((folder.path / "summary.json").read_text(encoding="utf-8")) == summary
+    summary = write_results(folder, [device_spec("a"), device_spec("b")])
+    assert (summary.applied, summary.in_flight) == (3, 2)
+    assert json.loads((folder.path / "summary.json").read_text(encoding="utf-8")) == plain(summary)
     assert rows(folder.path / "metrics.csv") == [
         {
             "time_s": "3.2",
@@ -103,9 +100,9 @@ def test_results_follow_from_the_trace(tmp_path: Path) -> None:
 
 def test_the_certificate_is_in_a_file_of_its_own_and_in_the_summary(tmp_path: Path) -> None:
     folder = filled(tmp_path)
-    summary = folder.write_results([device_spec("a"), device_spec("b")])
+    summary = write_results(folder, [device_spec("a"), device_spec("b")])
     certificate = json.loads((folder.path / "fidelity.json").read_text(encoding="utf-8"))
-    assert summary["fidelity"] == certificate
+    assert plain(summary.fidelity) == certificate
     assert certificate["dilation"] == 2.5
     verdicts = {line["name"]: line["verdict"] for line in certificate["invariants"]}
     assert verdicts["conservation"] == "PASS"
@@ -115,8 +112,9 @@ def test_the_certificate_is_in_a_file_of_its_own_and_in_the_summary(tmp_path: Pa
 
 def test_a_run_without_a_trace_has_results_too(tmp_path: Path) -> None:
     folder = RunFolder.new(tmp_path, "demo", MOMENT)
-    summary = folder.write_results(())
-    assert (summary["dispatched"], summary["fidelity"]["verdict"]) == (0, "not measured")
+    summary = write_results(folder, ())
+    assert summary.fidelity is not None
+    assert (summary.dispatched, summary.fidelity.verdict) == (0, "not measured")
     assert rows(folder.path / "metrics.csv") == []
 
 
@@ -124,7 +122,7 @@ def test_empty_logs_are_removed(tmp_path: Path) -> None:
     folder = RunFolder.new(tmp_path, "demo", MOMENT)
     for name, text in (("quiet", ""), ("loud", "a problem")):
         (folder.path / "logs" / f"{name}.log").write_text(text)
-    folder.write_results(())
+    write_results(folder, ())
     assert os.listdir(folder.path / "logs") == ["loud.log"]
 
 
@@ -156,12 +154,13 @@ def test_results_that_cannot_be_written_are_named_and_the_others_are_there(
     folder = filled(tmp_path)
     for name in ("versions.csv.new", "summary.json.new"):  # root may write anywhere, but not over a folder
         (folder.path / name).mkdir()
-    summary = folder.write_results([device_spec("a"), device_spec("b")])
-    assert summary["applied"] == 3
+    summary = write_results(folder, [device_spec("a"), device_spec("b")])
+    assert summary.applied == 3
     assert folder.unwritten == dict.fromkeys(("versions.csv", "summary.json"), "Is a directory")
     assert (folder.path / "devices.csv").is_file()
     assert not (folder.path / "summary.json").exists()
-    assert execution.report_unwritten(folder) == 1
+    outcome = Outcome(folder=folder.path, unwritten=folder.unwritten)
+    assert outcome_text.show(outcome, Console(), quiet=False, as_json=False) == 1
     error = capsys.readouterr().err
     assert error.startswith(
         f"error: {folder.path}: versions.csv, summary.json cannot be written: Is a directory; free disk space"
@@ -178,9 +177,7 @@ def test_a_profile_that_cannot_be_written_is_refused_before_a_process_starts(tmp
 
 
 def test_an_unplanned_new_process_is_a_restart_and_a_scripted_rejoin_is_not(tmp_path: Path) -> None:
-    folder = RunFolder.new(tmp_path, "demo", MOMENT)
-    writer = TraceWriter(folder.trace)
-    for event in (
+    events = (
         joined(),
         joined(at=2.0),
         scripted("kill", 3.0),
@@ -188,18 +185,12 @@ def test_an_unplanned_new_process_is_a_restart_and_a_scripted_rejoin_is_not(tmp_
         replace(joined(at=4.0), pid=2),
         replace(joined(at=5.0), pid=3),
         replace(joined(at=6.0), pid=3),
-    ):
-        writer.write(event)
-    writer.close()
-    assert folder.write_results([device_spec("a")])["restarts"] == 1
+    )
+    assert write_results(new_folder(tmp_path, events), [device_spec("a")]).restarts == 1
 
 
 @pytest.mark.parametrize(("reason", "restarts"), [("it was silent for too long", 0), (PROCESS_ENDED, 1)])
 def test_new_processes_of_a_resumed_run_are_no_restarts(tmp_path: Path, reason: str, restarts: int) -> None:
-    folder = RunFolder.new(tmp_path, "demo", MOMENT)
-    writer = TraceWriter(folder.trace)
     resumed = trace.Resumed(t=3.0, version=0, undone=0, dilation=1.0, started="")
-    for event in (joined(), resumed, trace.Left(t=4.0, device="a", reason=reason), replace(joined(at=5.0), pid=2)):
-        writer.write(event)
-    writer.close()
-    assert folder.write_results([device_spec("a")])["restarts"] == restarts
+    events = (joined(), resumed, trace.Left(t=4.0, device="a", reason=reason), replace(joined(at=5.0), pid=2))
+    assert write_results(new_folder(tmp_path, events), [device_spec("a")]).restarts == restarts

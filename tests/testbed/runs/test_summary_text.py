@@ -6,15 +6,26 @@ import io
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from testbed.analysis import metrics
 from testbed.analysis.totals import totals
-from testbed.runs.results.certificate import Certificate, Invariant, Verdict
+from testbed.host.rapl import HostEnergy
 from testbed.runs import summary_text
+from testbed.runs.results.certificate import Certificate, Invariant, Verdict
+from testbed.runs.results.summary import (
+    ComputingSeconds,
+    CostToReach,
+    FinalModelDelivery,
+    FleetEnergy,
+    MetricRange,
+    RoundSums,
+    Summary,
+)
 
 
-def shown(summary: dict[str, Any], path: Path = Path("runs/x")) -> str:
+def shown(summary: Summary, path: Path = Path("runs/x")) -> str:
     file = io.StringIO()
     summary_text.show(Console(file=file, width=200), summary, path)
     return file.getvalue()
@@ -33,10 +44,9 @@ LINES = (
 )
 
 
-def summary(*lines: Invariant, verdict: Verdict = Verdict.FAIL, **changes: Any) -> dict[str, Any]:
+def summary(*lines: Invariant, verdict: Verdict = Verdict.FAIL, **changes: Any) -> Summary:
     certificate = Certificate(verdict=verdict, dilation=1.0, invariants=lines or LINES)
-    plain = {"host_energy": None, "rounds": None, "fidelity": certificate.as_table()}
-    return metrics.summary(totals([])) | plain | changes
+    return replace(metrics.summary(totals([])), fidelity=certificate, **changes)
 
 
 def test_a_certificate_shows_its_verdict_and_every_invariant_that_did_not_pass() -> None:
@@ -67,7 +77,8 @@ def test_an_invariant_that_did_not_pass_names_the_worst_device() -> None:
 
 
 def test_a_summary_of_a_task_without_accuracy_has_its_other_metrics() -> None:
-    scores = {name: {"last": last, "lowest": 0.0, "highest": 9.0} for name, last in (("mse", 3.16312), ("loss", 1.5))}
+    last = {"mse": 3.16312, "loss": 1.5}
+    scores = {name: MetricRange(last=value, lowest=0.0, highest=9.0) for name, value in last.items()}
     assert "mse 3.163, loss 1.5 after 0 versions" in shown(summary(scores=scores))
     assert "accuracy not measured after 0 versions" in shown(summary())
 
@@ -93,7 +104,7 @@ def test_a_summary_shows_how_the_run_ended_and_where_its_results_are() -> None:
         "superseded": 1,
         "in_flight": 2,
         "reasons": {"lost: gave up": 1},
-        "computing": {"asked_s": 4.0, "obtained_s": 5.0, "slowest": "a", "slowest_ratio": 1.25},
+        "computing": ComputingSeconds(asked_s=4.0, obtained_s=5.0, slowest="a", slowest_ratio=1.25),
     }
     lines = shown(summary(**changes)).splitlines()
     assert lines[:6] == [
@@ -121,28 +132,28 @@ def test_abandoned_computing_is_shown() -> None:
     assert lines_of(superseded=3, abandoned_s=0.0) == []
 
 
-ENERGY = {
-    "model": "proxy",
-    "total_j": 812.4,
-    "by_phase_j": {},
-    "wasted_j": 95.0,
-    "lost_transfers_j": 3.0,
-    "wasted_by_fate_j": {"lost": 20.0, "rejected": 15.0, "superseded": 60.0},
-    "joules_per_update": 1.9,
-}
+ENERGY = FleetEnergy(
+    model="proxy",
+    total_j=812.4,
+    by_phase_j={},
+    wasted_j=95.0,
+    lost_transfers_j=3.0,
+    wasted_by_fate_j={"lost": 20.0, "rejected": 15.0, "superseded": 60.0},
+    joules_per_update=1.9,
+)
 
 
 def test_a_run_with_power_models_shows_energy_used_and_wasted() -> None:
     assert lines_of(energy=ENERGY) == [
         "energy (proxy): 812 J, of which 95 J (11.7%) wasted: superseded 60, lost 20, rejected 15; 1.9 J per update"
     ]
-    nothing = ENERGY | {"wasted_j": 0.0, "wasted_by_fate_j": {}, "joules_per_update": None, "total_j": 0.0}
+    nothing = replace(ENERGY, wasted_j=0.0, wasted_by_fate_j={}, joules_per_update=None, total_j=0.0)
     assert lines_of(energy=nothing) == ["energy (proxy): 0 J"]
 
 
 def test_the_costs_up_to_the_highest_level_and_the_target_are_shown() -> None:
-    took = {"seconds": 12.34, "joules": 240.2, "bytes": 18_240_000}
-    levels = {"0.8": took, "0.85": took | {"seconds": 13.0}, "0.9": took | {"joules": None}}
+    took = CostToReach(seconds=12.34, joules=240.2, bytes=18_240_000)
+    levels = {"0.8": took, "0.85": replace(took, seconds=13.0), "0.9": replace(took, joules=None)}
     assert lines_of(to_accuracy=levels) == ["to accuracy 0.9: 12.3 s, 18.2 MB"]
     assert lines_of(to_accuracy=levels, target_accuracy=0.85) == [
         "to accuracy 0.85: 13.0 s, 240 J (proxy), 18.2 MB",
@@ -153,16 +164,16 @@ def test_the_costs_up_to_the_highest_level_and_the_target_are_shown() -> None:
 
 
 def test_the_joules_of_the_host_are_shown_if_they_were_measured() -> None:
-    measured = {"joules": {"intel-rapl:0": 1000.25, "intel-rapl:1": 234.5}, "seconds": 41.26, "what": "measured"}
+    measured = HostEnergy(joules={"intel-rapl:0": 1000.25, "intel-rapl:1": 234.5}, seconds=41.26, what="measured")
     assert lines_of(host_energy=measured) == ["host: 1235 J in 41.3 s (RAPL, measured; whole packages)"]
 
 
 def test_rounds_are_shown_beside_the_seconds_and_joules_of_the_run() -> None:
-    rounds = {"count": 7, "cumulative_delay_s": 3.5, "energy_proxy_j": 27.5}
+    rounds = RoundSums(count=7, cumulative_delay_s=3.5, energy_proxy_j=27.5)
     assert lines_of(rounds=rounds, seconds=60.0, energy_j=421.25) == [
         "rounds: 7, Σ(max − min) 3.5 s of 60.0 s, Σ P·τ 27.5 J (proxy); the whole fleet: 421.25 J (proxy)"
     ]
-    (line,) = lines_of(rounds=rounds | {"energy_proxy_j": None}, seconds=60.0)
+    (line,) = lines_of(rounds=replace(rounds, energy_proxy_j=None), seconds=60.0)
     assert line.endswith("Σ P·τ no joules without power models; the whole fleet: no joules without power models")
 
 
@@ -173,7 +184,7 @@ def test_a_broadcast_final_model_is_shown_and_counted() -> None:
         "superseded": 2,
         "delivered": 3,
         "in_flight": 1,
-        "final_model": {"on": 3, "of": 4, "seconds": 2.5},
+        "final_model": FinalModelDelivery(on=3, of=4, seconds=2.5),
     }
     assert lines_of(**changes) == ["final model: on 3 of 4 devices, 2.5 s after the end"]
     text = shown(summary(**changes))
@@ -188,7 +199,7 @@ def test_host_seconds_are_shown_where_they_differ_from_emulated_seconds() -> Non
 
 
 def test_a_run_that_computed_for_less_than_a_millisecond_has_a_summary() -> None:
-    tiny = {"asked_s": 0.0, "obtained_s": 0.001, "slowest": "a", "slowest_ratio": 2.0}
+    tiny = ComputingSeconds(asked_s=0.0, obtained_s=0.001, slowest="a", slowest_ratio=2.0)
     assert "computing" in shown(summary(computing=tiny))
 
 

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from testbed.analysis.totals import Totals, totals
-from testbed.cli import main
 from testbed.common.errors import UserError
 from testbed.history import trace
-from testbed.history.trace import Scored, TraceWriter
-from testbed.runs import tensorboard
+from testbed.history.trace import Scored
+from testbed.runs import run_results, tensorboard
+from testbed.runs.run_results import RunResults
 from tests.testbed.analysis import histories
-from tests.testbed.examples import MINIMAL, device_spec, write_profile
-from tests.testbed.history.test_packing import Pretended, carried_out
-from tests.testbed.runs.test_run_folder import filled
+from tests.testbed.examples import device_spec
+from tests.testbed.execution.pretended import Pretended, carried_out
+from tests.testbed.runs.folders import new_folder, write_results, write_trace
 
 STARTED = datetime(2024, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)
 HEADER = trace.Header(
@@ -50,10 +49,16 @@ EVENTS: list[trace.Event] = [
 """Version 1 is not scored, and version 0 is not made."""
 
 
-def written(total: Totals, folder: Path) -> dict[str, list[tuple[int, float, float]]]:
+def results(folder: Path, events: list[trace.Event]) -> RunResults:
+    """The results of a trace with these events; there is no file if there are none."""
+    path = folder / "trace.jsonl"
+    return run_results.compute(write_trace(path, events) if events else path, [device_spec("a")])
+
+
+def written(results: RunResults, folder: Path) -> dict[str, list[tuple[int, float, float]]]:
     """Tag → step, wall time and value, as TensorBoard reads them."""
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator").EventAccumulator
-    tensorboard.write(total, folder)
+    tensorboard.write(results, folder)
     found = accumulator(str(folder))
     found.Reload()
     return {
@@ -65,7 +70,7 @@ def written(total: Totals, folder: Path) -> dict[str, list[tuple[int, float, flo
 def test_scores_and_versions_are_read_back_at_their_version_and_at_the_hosts_time(tmp_path: Path) -> None:
     start = STARTED.timestamp()
     first, second = start + 8.0, start + 12.0  # dilation 2
-    assert written(totals(EVENTS), tmp_path / "tensorboard") == {
+    assert written(results(tmp_path, EVENTS), tmp_path / "tensorboard") == {
         "scores/accuracy": [(0, start, 0.125), (2, second, 0.75)],
         "scores/loss": [(0, start, 2.5), (2, second, 1.25)],
         "fleet/joules": [(0, start, 0.0), (2, second, 31.0)],  # as in test_energy: 26 until 3.5, then 2 W
@@ -80,21 +85,23 @@ def test_scores_and_versions_are_read_back_at_their_version_and_at_the_hosts_tim
 
 def test_unknown_values_are_left_out(tmp_path: Path) -> None:
     joined = histories.joined(watts=None)
-    found = written(totals([HEADER, joined, *EVENTS[2:4], histories.stopped(8.0)]), tmp_path / "tensorboard")
+    events = [HEADER, joined, *EVENTS[2:4], histories.stopped(8.0)]
+    found = written(results(tmp_path, events), tmp_path / "tensorboard")
     assert set(found) == {"scores/accuracy", "scores/loss", "fleet/bytes"}
 
 
 def test_the_same_trace_gives_the_same_file_again(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    tensorboard.write(totals(EVENTS), tmp_path)
-    [file] = tmp_path.iterdir()
+    computed, folder = results(tmp_path, EVENTS), tmp_path / "tensorboard"
+    tensorboard.write(computed, folder)
+    [file] = folder.iterdir()
     before = file.read_bytes()
-    tensorboard.write(totals(EVENTS), tmp_path)
-    assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
+    tensorboard.write(computed, folder)
+    assert [path.read_bytes() for path in folder.iterdir()] == [before]
 
 
 def test_a_run_that_has_not_begun_has_no_file(tmp_path: Path) -> None:
-    tensorboard.write(totals([]), tmp_path / "tensorboard")
+    tensorboard.write(results(tmp_path, []), tmp_path / "tensorboard")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -104,27 +111,15 @@ def test_a_run_that_has_not_begun_has_no_file(tmp_path: Path) -> None:
 def test_a_run_has_the_folder_on_request_only(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     for wanted in (False, True):
-        folder = filled(tmp_path / str(wanted))
-        folder.trace.unlink()
-        writer = TraceWriter(folder.trace)
-        for event in EVENTS:
-            writer.write(event)
-        writer.close()
-        folder.write_results([device_spec("a")], tensorboard=wanted)
+        folder = new_folder(tmp_path / str(wanted), EVENTS)
+        write_results(folder, [device_spec("a")], tensorboard=wanted)
         assert (folder.path / "tensorboard").is_dir() == wanted
 
 
-def test_without_tensorboard_a_run_that_wants_it_does_not_begin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_tensorboard_there_is_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto.event_pb2", None)
     with pytest.raises(UserError, match=r"pip install tensorboard, or 'edgebed\[tensorboard\]'"):
         tensorboard.check()
-    monkeypatch.setattr(sys, "path", sys.path.copy())
-    path = write_profile(tmp_path, MINIMAL)
-    assert main.main(["run", str(path), "--out", str(tmp_path / "runs"), "--tensorboard"]) == 2
-    assert "--tensorboard: needs tensorboard" in capsys.readouterr().err
-    assert not (tmp_path / "runs").exists()
 
 
 def test_a_run_that_does_not_want_it_does_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

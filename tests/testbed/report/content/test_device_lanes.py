@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from testbed.analysis.timeline import Timeline
+from testbed.history.event_pass import pass_events
 from testbed.history.trace import Event
 from testbed.report.content.device_lanes import COLUMNS, IDLE, LANE_STATES, Lanes, TimelineBuilder
 from tests.testbed.analysis.histories import abandoned, download, scripted, suspended, trained, upload
@@ -15,7 +17,9 @@ from tests.testbed.report.examples import SMALL
 
 def paint(events: Iterable[Event], devices: list[str], seconds: float, columns: int = COLUMNS) -> Lanes:
     builder = TimelineBuilder()
-    assert list(builder.watch(events)) == list(events)
+    timeline = Timeline(builder.add)
+    pass_events(events, timeline, builder)
+    timeline.end(seconds)
     return builder.lanes(devices, seconds, columns)
 
 

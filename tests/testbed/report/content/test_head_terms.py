@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from testbed.history import trace
+from testbed.history.event_pass import pass_events
 from testbed.history.trace import Event
 from testbed.report import sections
 from testbed.report.content.head_terms import NO_ANSWER, Clusters
-from testbed.report.content.report_data import gather
 from testbed.report.figures import style
 from testbed.report.sections import Section
 from testbed.wire.ticket_ranges import first_ticket
 from tests.testbed.analysis import histories
-from tests.testbed.report.examples import HEADER, SMALL, arrived, write
+from tests.testbed.report.examples import HEADER, SMALL, arrived, gathered, write
 
 MEMBERS = ["a", "b", "c"]
 
@@ -61,8 +61,7 @@ EVENTS: list[Event] = [
 
 def watched() -> Clusters:
     found = Clusters()
-    for event in EVENTS:
-        found.take(event)
+    pass_events(EVENTS, found)
     return found
 
 
@@ -92,7 +91,7 @@ def test_updates_at_the_aggregator_are_from_heads_or_for_a_clustering() -> None:
 
 def section(folder: Path, events: list[Event]) -> Section | None:
     with style.style():
-        drawn = sections.draw(gather(write(folder, events)))
+        drawn = sections.draw(gathered(write(folder, events)))
     return next((each for each in drawn if each.title == "Clusters and their heads"), None)
 
 

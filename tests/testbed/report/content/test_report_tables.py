@@ -10,19 +10,20 @@ import pytest
 
 from testbed.history import trace
 from testbed.history.trace import Event
+from testbed.host.rapl import HostEnergy
 from testbed.report.content import report_tables
-from testbed.report.content.report_data import RunData, gather
+from testbed.report.content.report_data import RunData
 from tests.testbed.analysis import histories
-from tests.testbed.report.examples import HEADER, REPLAY, SMALL, without_power, write
+from tests.testbed.report.examples import HEADER, REPLAY, SMALL, gathered, without_power, write
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> RunData:
-    return gather(write(tmp_path, beside=True))
+    return gathered(write(tmp_path, beside=True))
 
 
-def gathered(folder: Path, events: list[Event]) -> RunData:
-    return gather(write(folder, events))
+def run_of(folder: Path, events: list[Event]) -> RunData:
+    return gathered(write(folder, events))
 
 
 def test_what_was_run(small: RunData) -> None:
@@ -35,7 +36,7 @@ def test_what_was_run(small: RunData) -> None:
 
 
 def test_facts_of_a_bare_trace_name_what_is_unknown(tmp_path: Path) -> None:
-    facts = dict(report_tables.facts(gathered(tmp_path, SMALL[:-1])))
+    facts = dict(report_tables.facts(run_of(tmp_path, SMALL[:-1])))
     assert facts["task"] == "unknown: there is no profile.toml beside the trace"
     assert facts["stopped"] == "the trace has no end"
 
@@ -43,7 +44,7 @@ def test_facts_of_a_bare_trace_name_what_is_unknown(tmp_path: Path) -> None:
 def test_resumptions_and_restarts_are_shown_only_if_there_were_any(tmp_path: Path, small: RunData) -> None:
     (tmp_path / "other").mkdir()
     resumed = trace.Resumed(t=7.5, version=0, undone=2, dilation=4.0, started="")
-    facts = dict(report_tables.facts(gathered(tmp_path / "other", [*SMALL[:-1], resumed, SMALL[-1]])))
+    facts = dict(report_tables.facts(run_of(tmp_path / "other", [*SMALL[:-1], resumed, SMALL[-1]])))
     assert facts["resumed"] == "from a checkpoint, at 7.5 s"
     assert "dilation 4" in facts["time"]
     assert not {"resumed", "restarted devices"} & dict(report_tables.facts(small)).keys()
@@ -68,14 +69,14 @@ ROUNDS: list[Event] = [
 
 
 def test_rounds_are_key_figures_with_the_measures_of_their_paper(tmp_path: Path) -> None:
-    run = gathered(tmp_path, [*SMALL[:-1], *ROUNDS, SMALL[-1]])
+    run = run_of(tmp_path, [*SMALL[:-1], *ROUNDS, SMALL[-1]])
     cards = {card.name: (card.value, card.more) for card in report_tables.key_figures(run)}
     assert cards["rounds"] == ("2", "Σ(max − min) 1.5 s")
     assert cards["E_proxy"] == (f"{histories.WATTS.compute * 7.5:.0f} J", "Σ P·τ of the rounds")
 
 
 def test_rounds_without_power_models_have_no_joules(tmp_path: Path) -> None:
-    run = gathered(tmp_path, without_power([*SMALL[:-1], *ROUNDS, SMALL[-1]], "b"))
+    run = run_of(tmp_path, without_power([*SMALL[:-1], *ROUNDS, SMALL[-1]], "b"))
     assert [card.value for card in report_tables.key_figures(run) if "E_proxy" in card.name] == ["no power model"]
 
 
@@ -94,7 +95,7 @@ def test_joules_are_always_called_a_proxy(small: RunData) -> None:
 
 
 def test_without_power_models_there_are_no_joules_and_not_0(tmp_path: Path) -> None:
-    run = gathered(tmp_path, without_power(SMALL, "a", "b"))
+    run = run_of(tmp_path, without_power(SMALL, "a", "b"))
     [energy] = [card for card in report_tables.key_figures(run) if "energy" in card.name]
     assert (energy.value, energy.more) == ("no power model", "so there are no joules")
     assert {row[2] for row in report_tables.levels(run)} == {"no power model"}
@@ -103,7 +104,7 @@ def test_without_power_models_there_are_no_joules_and_not_0(tmp_path: Path) -> N
 
 
 def test_devices_without_a_power_model_are_counted(tmp_path: Path) -> None:
-    run = gathered(tmp_path, without_power(SMALL, "b"))
+    run = run_of(tmp_path, without_power(SMALL, "b"))
     [energy] = [card for card in report_tables.key_figures(run) if "energy" in card.name]
     assert (energy.value, energy.more) == ("no power model", "for 1 device: no joules of the fleet")
     assert report_tables.energy_note(run).endswith("Without a power model, and left out: 1 device.")
@@ -113,7 +114,7 @@ def test_devices_without_a_power_model_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_run_in_which_nothing_was_scored(tmp_path: Path) -> None:
-    run = gathered(tmp_path, [event for event in SMALL if not isinstance(event, trace.Scored)])
+    run = run_of(tmp_path, [event for event in SMALL if not isinstance(event, trace.Scored)])
     assert report_tables.key_figures(run)[0] == ("final accuracy", "–", "no version was scored")
     assert report_tables.levels(run) == []
 
@@ -137,7 +138,7 @@ def test_a_replay(small: RunData, tmp_path: Path) -> None:
         ("computing", "2", "1 ms", "2 ms", "3 ms"),
         ("all", "2", "1 ms", "2 ms", "3 ms"),
     ]
-    other = gathered(tmp_path / "other", SMALL)
+    other = run_of(tmp_path / "other", SMALL)
     assert (report_tables.replay(other), report_tables.replay_rows(other)) == ("", [])
 
 
@@ -148,7 +149,7 @@ def test_a_replay_with_a_final_model(tmp_path: Path, same: bool, model: str) -> 
     path = write(tmp_path, beside=True)
     changes = {"same_model": same, "arrivals_in_order": None, "same_staleness": False}
     (tmp_path / "replay.json").write_text(json.dumps(REPLAY | changes), encoding="utf-8")
-    text = report_tables.replay(gather(path))
+    text = report_tables.replay(gathered(path))
     assert f"no arrivals to compare; another sequence of staleness; {model};" in text
 
 
@@ -170,22 +171,23 @@ def test_a_replay_with_a_final_model(tmp_path: Path, same: bool, model: str) -> 
 def test_what_a_newer_certificate_compares(tmp_path: Path, changes: dict[str, object], text: str) -> None:
     path = write(tmp_path, beside=True)
     (tmp_path / "replay.json").write_text(json.dumps(REPLAY | changes), encoding="utf-8")
-    assert f"the same sequence of staleness; {text}" in report_tables.replay(gather(path))
+    assert f"the same sequence of staleness; {text}" in report_tables.replay(gathered(path))
 
 
 def test_a_replay_without_its_recording_shows_the_problem(tmp_path: Path) -> None:
     path = write(tmp_path)
     table = {"trace": "runs/old", "mode": "strict", "problem": "runs/old: does not exist"}
     (tmp_path / "replay.json").write_text(json.dumps(table), encoding="utf-8")
-    run = gather(path)
+    run = gathered(path)
     assert report_tables.replay(run) == "strict replay of runs/old: not certified: runs/old: does not exist."
     assert (report_tables.replay_rows(run), run.notes) == ([], [])
 
 
 def test_the_joules_of_the_host_are_called_measured(small: RunData) -> None:
-    text = '{"host_energy": {"joules": {"0": 100.0, "1": 20.0}, "seconds": 16.0, "what": "measured by RAPL"}}'
-    (small.path.parent / "summary.json").write_text(text, encoding="utf-8")
-    assert dict(report_tables.facts(gather(small.path)))["energy of the host"] == "120 J in 16.0 s, measured by RAPL"
+    measured = HostEnergy(joules={"0": 100.0, "1": 20.0}, seconds=16.0, what="measured by RAPL")
+    stored = msgspec.json.encode(msgspec.structs.replace(small.summary, host_energy=measured))
+    (small.path.parent / "summary.json").write_bytes(stored)
+    assert dict(report_tables.facts(gathered(small.path)))["energy of the host"] == "120 J in 16.0 s, measured by RAPL"
 
 
 def test_columns_without_values_are_left_out(small: RunData) -> None:
@@ -200,6 +202,6 @@ def test_every_column_has_a_cell_for_every_device(small: RunData) -> None:
 
 
 def test_a_run_without_devices_has_tables(tmp_path: Path) -> None:
-    run = gathered(tmp_path, [msgspec.structs.replace(HEADER, parameters={})])
+    run = run_of(tmp_path, [msgspec.structs.replace(HEADER, parameters={})])
     assert [column.title for column in report_tables.device_columns(run)] == ["device"]
     assert dict(report_tables.facts(run))["strategy"] == "fedasync"

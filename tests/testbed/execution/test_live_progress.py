@@ -11,8 +11,8 @@ from rich.console import Console
 
 from aggregator.engine.tickets import Tally
 from aggregator.process.status import DeviceStatus, Status
-from testbed.cli import live_progress
 from testbed.common.clock import ManualClock
+from testbed.execution import live_progress
 
 
 def console(*, terminal: bool = False) -> tuple[Console, io.StringIO]:
@@ -90,7 +90,7 @@ def test_a_quiet_view_shows_only_warnings() -> None:
 
 def test_lines_come_every_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
-    monkeypatch.setattr("testbed.cli.live_progress.time", SimpleNamespace(monotonic=clock.now))
+    monkeypatch.setattr("testbed.execution.live_progress.time", SimpleNamespace(monotonic=clock.now))
     screen, text = console()
     view = live_progress.view(screen, screen, quiet=False)
     for ready in (1, 2, 3):
@@ -128,7 +128,7 @@ def shown_progress(
 ) -> str:
     """Return what is shown if a tenth more is done at each of these moments."""
     clock = ManualClock()
-    monkeypatch.setattr("testbed.cli.live_progress.time", SimpleNamespace(monotonic=clock.now))
+    monkeypatch.setattr("testbed.execution.live_progress.time", SimpleNamespace(monotonic=clock.now))
     screen, text = console(terminal=terminal)
     with live_progress.progress(screen, "packing [bold]", quiet=quiet) as show:
         for number, moment in enumerate(moments, 1):
