@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import aggregator
-from testbed.common import statefile
 from testbed.common.errors import UserError
-from testbed.common.statefile import StateError
+from testbed.common.files import statefile
+from testbed.common.files.statefile import StateError
 from testbed.history import events
 from testbed.history.rollback import TRACE, unpacked
 from testbed.profile import schema

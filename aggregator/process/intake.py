@@ -36,7 +36,7 @@ from aggregator.process.load import LoadMeter
 from aggregator.process.recorded_order import RecordedOrder
 from aggregator.strategy import DeviceInfo
 from testbed.common.clock import WallClock
-from testbed.common.statefile import SavedState, pick, put
+from testbed.common.files.statefile import SavedState, pick, put
 from testbed.history import trace
 from testbed.host.kernel import UsageMeter, pressure_seconds
 from testbed.wire.codec import BadMessage

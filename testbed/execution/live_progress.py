@@ -109,7 +109,7 @@ class Screen(Quiet):
         return max(4, min(_MOST_ROWS, self._console.size.height - 8))
 
 
-class Cell(Quiet):
+class NotebookView(Quiet):
     """The fleet as a table that refreshes in a notebook's cell; it needs no package besides the notebook's own."""
 
     def __init__(self, errors: Console) -> None:
@@ -177,7 +177,7 @@ def view(console: Console, errors: Console, *, quiet: bool) -> Quiet:
     if quiet:
         return Quiet(errors)
     if console.is_jupyter:
-        return Cell(errors)
+        return NotebookView(errors)
     return Screen(console) if console.is_terminal else Lines(console, errors)
 
 

@@ -13,8 +13,8 @@ from aggregator.process import checkpoint
 from aggregator.process.checkpoint import CHECKPOINT, MODULES, Checkpoints
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
-from testbed.common import statefile
-from testbed.common.statefile import StateError
+from testbed.common.files import statefile
+from testbed.common.files.statefile import StateError
 from testbed.history import trace
 from testbed.profile.schema import Checkpoint
 from testbed.wire.messages import Base, Train, Update
