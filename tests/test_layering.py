@@ -24,17 +24,18 @@ MAY_IMPORT = {
     # foundation: devices and aggregator stand on it
     "testbed": "testbed.api testbed.common",
     "testbed.common": "",
-    "testbed.wire": "testbed.common",
+    "testbed.history.events": "testbed.common",
+    "testbed.common.files": "testbed.common",
+    "testbed.wire": "testbed.common testbed.history.events",
     "testbed.host": "testbed.common",
     "testbed.traces": "testbed.common",
-    "testbed.traces.formats": "testbed.common testbed.traces",
-    "testbed.profile": "testbed.common testbed.host testbed.traces testbed.wire",
-    "testbed.emulation": "testbed.profile testbed.wire",
-    "testbed.history": "testbed.common testbed.history.events testbed.profile",
-    "testbed.history.events": "testbed.profile testbed.wire",
+    "testbed.traces.formats": "testbed.common testbed.common.files testbed.traces",
+    "testbed.profile": "testbed.common testbed.history.events testbed.host testbed.traces testbed.wire",
+    "testbed.emulation": "testbed.common testbed.profile",
+    "testbed.history": "testbed.common testbed.history.events",
     "testbed.learning": "testbed.common testbed.learning.data testbed.learning.tasks testbed.profile",
     "testbed.learning.data": "testbed.common testbed.learning.data.readers",
-    "testbed.learning.data.readers": "testbed.common",
+    "testbed.learning.data.readers": "testbed.common testbed.common.files",
     "testbed.learning.models": "",
     "testbed.learning.splits": "testbed.common testbed.learning.data",
     "testbed.learning.tasks": "testbed.common testbed.learning.data testbed.learning.models testbed.learning.splits"
@@ -48,13 +49,13 @@ MAY_IMPORT = {
     "aggregator.strategies.asafl": "aggregator.pacing aggregator.strategy testbed.common testbed.history.events"
     " testbed.wire",
     "aggregator.strategies.eafl": "aggregator.strategy testbed.common testbed.history.events testbed.wire",
-    "aggregator.engine": "aggregator.strategy testbed.common testbed.emulation testbed.history testbed.history.events"
-    " testbed.profile testbed.wire",
+    "aggregator.engine": "aggregator.strategy testbed.common.files testbed.emulation testbed.history"
+    " testbed.history.events testbed.profile testbed.wire",
     "aggregator.connections": "testbed.common testbed.history testbed.history.events testbed.host testbed.profile"
     " testbed.wire",
     "aggregator.process": "aggregator aggregator.connections aggregator.engine aggregator.strategies"
-    " aggregator.strategy testbed.common testbed.emulation testbed.history testbed.host testbed.learning.tasks"
-    " testbed.profile testbed.wire",
+    " aggregator.strategy testbed.common testbed.common.files testbed.emulation testbed.history testbed.history.events"
+    " testbed.host testbed.learning.tasks testbed.profile testbed.wire",
     # one device; a cluster head is a small aggregator
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.profile testbed.traces"
     " testbed.wire",
@@ -68,8 +69,7 @@ MAY_IMPORT = {
     " testbed.profile testbed.wire",
     "testbed.planning": "testbed.common testbed.host testbed.profile testbed.traces",
     "testbed.runs.results": "testbed.common testbed.host",
-    "testbed.analysis": "testbed.common testbed.history testbed.history.events testbed.profile testbed.runs.results"
-    " testbed.wire",
+    "testbed.analysis": "testbed.common testbed.history testbed.history.events testbed.runs.results testbed.wire",
     "testbed.replay": "testbed.analysis testbed.common testbed.emulation testbed.history testbed.profile"
     " testbed.runs.results testbed.traces",
     "testbed.fidelity": "testbed.common testbed.emulation testbed.history testbed.planning testbed.profile"
@@ -81,8 +81,8 @@ MAY_IMPORT = {
     " testbed.wire",
     "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.fidelity testbed.history testbed.host"
     " testbed.loading testbed.planning testbed.profile testbed.replay testbed.runs.results",
-    "testbed.trace_tools": "testbed.analysis testbed.common testbed.emulation testbed.history testbed.loading"
-    " testbed.replay testbed.runs testbed.traces testbed.traces.formats testbed.wire",
+    "testbed.trace_tools": "testbed.analysis testbed.common testbed.common.files testbed.emulation testbed.history"
+    " testbed.loading testbed.replay testbed.runs testbed.traces testbed.traces.formats testbed.wire",
     "testbed.report": "testbed.common testbed.report.content testbed.report.figures",
     "testbed.report.content": "aggregator.strategies testbed.analysis testbed.common testbed.history testbed.host"
     " testbed.runs testbed.runs.results testbed.wire",
@@ -91,9 +91,9 @@ MAY_IMPORT = {
     " testbed.learning testbed.learning.data testbed.loading testbed.planning testbed.processes testbed.profile"
     " testbed.replay testbed.report testbed.report.content testbed.report.figures testbed.runs testbed.runs.results",
     "testbed.partition": "testbed.common testbed.learning.data testbed.report.figures",
-    "testbed.comparison": "testbed.analysis testbed.common testbed.history testbed.report.figures testbed.runs"
-    " testbed.runs.results",
-    "testbed.sweeps": "testbed.common testbed.host testbed.loading testbed.profile testbed.runs",
+    "testbed.comparison": "testbed.analysis testbed.common testbed.common.files testbed.history testbed.report.figures"
+    " testbed.runs testbed.runs.results",
+    "testbed.sweeps": "testbed.common testbed.common.files testbed.host testbed.loading testbed.profile testbed.runs",
     "testbed.theory": "testbed.common testbed.history testbed.loading testbed.runs testbed.wire",
     "testbed.papers": "testbed.common testbed.learning.data testbed.papers.afl testbed.papers.asafl"
     " testbed.papers.asyncfeded testbed.papers.audg testbed.papers.eafl testbed.papers.framework"
@@ -243,8 +243,8 @@ def test_no_public_class_name_stands_twice() -> None:
     assert not {name: files for name, files in where.items() if len(files) > 1}, "one word, one thing: rename one"
 
 
-PARALLEL = {"main", "paper", "reasons", "rows", "runs", "verdicts"}
-"""The same thing in each place: the entry point of a process, the parts of a paper's package."""
+PARALLEL = {"errors", "main", "paper", "reasons", "rows", "runs", "verdicts"}
+"""The same thing in each place: exceptions, the entry point of a process, the parts of a paper's package."""
 
 
 def test_no_module_name_stands_for_two_things() -> None:
@@ -301,6 +301,7 @@ CLOCKS = (
 
 
 FIGURES = (
+    "testbed/api/comparing.py",  # names the type only
     "testbed/partition/heatmap.py",
     "testbed/papers/*",
     "testbed/report/figures/*",
@@ -313,10 +314,10 @@ FIGURES = (
     ("module", "allowed"),
     [
         ("zmq", ["testbed/wire/sockets.py", "testbed/wire/frames.py", "testbed/wire/authentication.py"]),
-        ("msgpack", ["testbed/wire/codec.py"]),
+        ("msgpack", []),  # msgspec writes and reads the wire; the tests check with this package that it is msgpack
         ("time", CLOCKS),
         ("random", []),
-        ("pickle", ["testbed/common/unpickle.py"]),
+        ("pickle", ["testbed/common/files/unpickle.py"]),
         ("tensorboard", ["testbed/runs/tensorboard.py"]),
         ("matplotlib", FIGURES),
         ("sklearn", ["aggregator/strategies/eafl/*"]),
@@ -378,6 +379,6 @@ def test_calls_are_found() -> None:
 
 @pytest.mark.parametrize("file", IMPORTS)
 def test_nothing_runs_what_it_reads(file: str) -> None:
-    """No message and no file is ever a program. (``testbed.common.unpickle`` can name numbers only.)"""
+    """No message and no file is ever a program. (``testbed.common.files.unpickle`` can name numbers only.)"""
     assert not [module for module in IMPORTS[file] if below(module, *READERS_OF_PROGRAMS)]
     assert not said(TEXTS[file]) & PROGRAMS

@@ -33,7 +33,7 @@ from aggregator.engine.tickets import PresentDevice, Ticket
 from aggregator.engine.update_checks import problem_of
 from aggregator.engine.view import BadDecision
 from aggregator.strategy import Decision, DeviceInfo, Forecast, Strategy
-from testbed.common.statefile import SavedState
+from testbed.common.files.statefile import SavedState
 from testbed.history import trace
 from testbed.history.events.run_events import UNREACHABLE
 from testbed.wire.messages import Ask, Base, Heartbeat, Update, Vector

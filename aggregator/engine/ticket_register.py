@@ -13,7 +13,7 @@ from collections.abc import Callable
 from aggregator.engine.head_ledgers import HeadLedgers
 from aggregator.engine.past_models import PastModels
 from aggregator.engine.tickets import PresentDevice, Tally, Ticket
-from testbed.common.statefile import SavedState, pick, put
+from testbed.common.files.statefile import SavedState, pick, put
 from testbed.history import trace
 from testbed.wire.messages import Train, Vector
 from testbed.wire.ticket_ranges import CLUSTER_JOBS, first_ticket

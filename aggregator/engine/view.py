@@ -12,7 +12,7 @@ from aggregator.engine.head_ledgers import HeadLedgers
 from aggregator.engine.ticket_register import TicketRegister
 from aggregator.engine.tickets import PresentDevice, Tally
 from aggregator.strategy import DeviceInfo, Forecast, Strategy
-from testbed.common.statefile import SavedState, pick, put
+from testbed.common.files.statefile import SavedState, pick, put
 from testbed.wire.messages import Update, Vector
 from testbed.wire.training_job import Job
 
@@ -131,7 +131,7 @@ class ServerView:
     _KEPT: ClassVar[tuple[str, ...]] = ("_present", "known", "random", "now", "made", "wake_at", "wakes")
 
     def state(self) -> SavedState:
-        """Return what a checkpoint keeps, the strategy's own state included (``testbed.common.statefile``)."""
+        """Return what a checkpoint keeps, the strategy's own state included (``testbed.common.files.statefile``)."""
         own = pick(self, self._KEPT)
         return own | {"register": self._register.state(), "strategy": dict(vars(self._strategy))}
 

@@ -24,7 +24,7 @@ from aggregator.process.intake import Intake
 from aggregator.process.output_files import OutputFiles
 from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
-from testbed.common.statefile import StateError
+from testbed.common.files.statefile import StateError
 from testbed.history import trace
 from testbed.history.rollback import roll_back
 from testbed.host.cores import Priority, keep_freed_memory, settle

@@ -23,7 +23,7 @@ import numpy as np
 
 from testbed.analysis import timeline
 from testbed.analysis.timeline import ABANDONED, COMPUTING, DEAD, DOWNLOAD, SUSPENDED, UPLOAD, Span
-from testbed.profile.power import Watts
+from testbed.history.events.watts import Watts
 
 MODEL = "proxy: watts by state × emulated seconds"
 PHASES = ("idle", "suspended", "compute", "transmit", "receive")

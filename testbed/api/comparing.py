@@ -53,6 +53,9 @@ class RunComparison:
         """Write the files that the command writes: page, Markdown, LaTeX, CSV, figures. Returns their paths."""
         return compare_files.write(Path(out), self.values, self._runs)
 
+    def __repr__(self) -> str:
+        return f"<comparison: {self.values.headline}>"
+
     def __str__(self) -> str:
         console = Console(width=_WIDTH, no_color=True, force_jupyter=False)
         with console.capture() as captured:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from testbed.common.file_names import file_name
+from testbed.common.files.file_names import file_name
 from testbed.comparison.compared_runs import ComparedRun
 from testbed.comparison.comparison import Comparison
 from testbed.comparison.curves import AXES, Axis, MetricCurve, curves

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from testbed.wire.fields import Number
+from testbed.common.fields import Number
 
 
 class RecordedTransfer(msgspec.Struct, frozen=True, array_like=True):

@@ -109,7 +109,7 @@ class Screen(Quiet):
         return max(4, min(_MOST_ROWS, self._console.size.height - 8))
 
 
-class Cell(Quiet):
+class NotebookView(Quiet):
     """The fleet as a table that refreshes in a notebook's cell; it needs no package besides the notebook's own."""
 
     def __init__(self, errors: Console) -> None:
@@ -117,7 +117,7 @@ class Cell(Quiet):
 
         super().__init__(errors)
         self._handle = display(Text(_WARMING), display_id=True)
-        self._next = 0.0
+        self._next, self._last = 0.0, ""
 
     def starting(self, ready: int, total: int) -> None:
         self._handle.update(Text(f"starting devices: {ready} of {total}"))
@@ -126,14 +126,14 @@ class Cell(Quiet):
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _CELL_SECONDS
             table = fleet_table(status, _CELL_ROWS)
-            table.caption = headline(status)
+            table.caption = self._last = headline(status)
             self._handle.update(table)
 
     def stopping(self) -> None:
         self._handle.update(Text(_STOPPING))
 
     def close(self) -> None:
-        self._handle.update(Text("the processes of the run have ended"))
+        self._handle.update(Text(self._last))
 
 
 def headline(status: Status) -> str:
@@ -177,7 +177,7 @@ def view(console: Console, errors: Console, *, quiet: bool) -> Quiet:
     if quiet:
         return Quiet(errors)
     if console.is_jupyter:
-        return Cell(errors)
+        return NotebookView(errors)
     return Screen(console) if console.is_terminal else Lines(console, errors)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from testbed.history.events.watts import Watts
 from testbed.host.survey import Survey
 from testbed.profile import script, speed
-from testbed.profile.power import Watts, watts_of
+from testbed.profile.power import watts_of
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Direction, Experiment, LinkProfile, Phase, ScriptedEvent
 from testbed.traces import availability, offsets, rate
 from testbed.traces.availability import Absence

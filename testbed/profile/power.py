@@ -1,13 +1,11 @@
-"""Power in watts of a device and of its radio, in profiles and in the trace."""
+"""Power in watts of a device and of its radio, in profiles."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
 from testbed.common.parameters import param
-from testbed.wire.fields import Number
+from testbed.history.events.watts import Watts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,25 +27,6 @@ class Power:
     transmit: float | None = param(None, "additional watts while sending; default: those of the link", at_least=0)
     receive: float | None = param(None, "additional watts while receiving; default: those of the link", at_least=0)
     source: str = param("", "origin of the figures")
-
-
-class Watts(msgspec.Struct, frozen=True, kw_only=True):
-    """Power of a device, as recorded in the trace."""
-
-    idle: Number
-    compute: Number
-    suspended: Number | None = None
-    """None, as in older traces: the same as idle."""
-    transmit: Number = 0.0
-    """In addition to the rest, while sending."""
-    receive: Number = 0.0
-    """In addition to the rest, while receiving."""
-    source: str = ""
-
-    @property
-    def away(self) -> float:
-        """Watts while the device is suspended or away."""
-        return self.idle if self.suspended is None else self.suspended
 
 
 def watts_of(power: Power | None, radio: Radio | None) -> Watts | None:

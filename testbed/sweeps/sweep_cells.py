@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from testbed.common import plugins
 from testbed.common.errors import ProfileError, UserError
-from testbed.common.file_names import file_name
+from testbed.common.files.file_names import file_name
 from testbed.common.parameters import as_table
 from testbed.loading import profile_files, profile_loader
 from testbed.loading.profile_loader import COMMAND_LINE

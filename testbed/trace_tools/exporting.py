@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from testbed.common.errors import UserError
-from testbed.common.file_names import file_name
+from testbed.common.files.file_names import file_name
 from testbed.common.version import __version__
 from testbed.history import trace
 from testbed.history.trace import Event

@@ -9,7 +9,7 @@ from pathlib import Path
 import tomli_w
 
 from testbed.common.errors import UserError
-from testbed.common.file_names import file_name
+from testbed.common.files.file_names import file_name
 from testbed.common.parameters import TomlTable
 from testbed.trace_tools.importing import Choice, describe, describe_keys, describe_rate
 from testbed.traces import availability, rate

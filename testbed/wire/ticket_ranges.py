@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from testbed.wire.fields import LARGEST_COUNT
+from testbed.common.fields import LARGEST_COUNT
 
 _TICKET_BITS = 24
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from testbed.common.fields import Count, Epochs, Factor, PositiveInt, Share
 from testbed.common.parameters import param
-from testbed.wire.fields import Count, Epochs, Factor, PositiveInt, Share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

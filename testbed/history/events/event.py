@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from testbed.wire.fields import Number, Positive
+from testbed.common.fields import Number, Positive
 
 
 class Miss(msgspec.Struct, frozen=True, array_like=True):

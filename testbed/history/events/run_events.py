@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from testbed.common.fields import Number, Positive
 from testbed.history.events.event import Event
-from testbed.profile.power import Watts
-from testbed.wire.fields import Number, Positive
+from testbed.history.events.watts import Watts
 
 UNITS = "seconds, bytes, versions"
 

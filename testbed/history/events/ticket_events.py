@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from testbed.common.fields import Number
 from testbed.history.events.event import TicketEvent
-from testbed.wire.fields import Number
 
 
 class Dispatched(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from testbed.common.fields import Number
 from testbed.history.events.event import Event, TicketEvent
-from testbed.wire.fields import Number
 
 
 class Planned(Event, frozen=True, kw_only=True):

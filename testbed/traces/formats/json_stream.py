@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from testbed.common.compressed import opened
 from testbed.common.errors import UserError
+from testbed.common.files.compressed import opened
 
 _CHUNK = 1 << 20
 _LOOKAHEAD = 16

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from testbed.common import unpickle
-from testbed.common.compressed import opened
 from testbed.common.errors import UserError
+from testbed.common.files import unpickle
+from testbed.common.files.compressed import opened
 from testbed.traces.formats import json_stream
 from testbed.traces.formats.found_trace import shown
 

@@ -7,8 +7,8 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from testbed.common.compressed import opened
 from testbed.common.errors import UserError
+from testbed.common.files.compressed import opened
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -6,7 +6,7 @@ All moments and seconds should be sums of powers of two, so that results are exa
 from __future__ import annotations
 
 from testbed.history import trace
-from testbed.profile.power import Watts
+from testbed.history.events.watts import Watts
 
 WATTS = Watts(idle=2.0, compute=10.0, suspended=0.5, transmit=4.0, receive=1.0, source="by hand")
 

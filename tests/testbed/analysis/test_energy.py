@@ -18,8 +18,8 @@ from testbed.analysis import energy, metrics, run_tables
 from testbed.analysis.energy import EnergyAccount
 from testbed.analysis.timeline import STATES, Span
 from testbed.analysis.totals import Totals, totals
+from testbed.history.events.watts import Watts
 from testbed.history.trace import Delivered, Event, Lost, Rejected, Superseded
-from testbed.profile.power import Watts
 from testbed.runs.results.summary import FleetEnergy
 from testbed.runs.results.table_rows import DeviceRow
 from tests.testbed.analysis.histories import (

@@ -8,6 +8,7 @@ import pytest
 from testbed.analysis import metrics, run_tables
 from testbed.analysis.totals import totals
 from testbed.history import trace
+from testbed.history.events.watts import Watts
 from testbed.history.trace import (
     Abandoned,
     Aggregated,
@@ -33,7 +34,6 @@ from testbed.history.trace import (
     Uploaded,
     Use,
 )
-from testbed.profile.power import Watts
 from testbed.runs.results import columns
 from testbed.runs.results.summary import ContributionFairness, CostToReach, FinalModelDelivery
 from testbed.runs.results.table_rows import DeviceRow, MetricRow, VersionRow

@@ -13,8 +13,8 @@ import pytest
 from testbed.analysis import round_metrics
 from testbed.analysis.round_metrics import RoundCounter
 from testbed.history.event_pass import pass_events
+from testbed.history.events.watts import Watts
 from testbed.history.trace import Event, Joined, Round, Scored
-from testbed.profile.power import Watts
 from testbed.runs.results import columns
 from testbed.runs.results.summary import RoundSums
 from testbed.runs.results.table_rows import RoundRow

@@ -14,8 +14,8 @@ from testbed.comparison import compared_runs, goal
 from testbed.comparison.compared_runs import ComparedRun
 from testbed.comparison.comparison import Comparison, compare
 from testbed.history import trace
+from testbed.history.events.watts import Watts
 from testbed.history.trace import TraceWriter
-from testbed.profile.power import Watts
 from tests.testbed.traces.files import printed
 
 BYTES = 1_000_000

@@ -11,7 +11,7 @@ import pytest
 
 from aggregator.process.checkpoint import CHECKPOINT, FORMAT
 from testbed.cli import run_command
-from testbed.common import statefile
+from testbed.common.files import statefile
 from testbed.execution import execution
 from testbed.execution.outcome import Outcome
 from testbed.runs.run_folder import RunFolder

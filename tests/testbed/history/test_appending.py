@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from testbed.common import statefile
+from testbed.common.files import statefile
 from testbed.history import trace
 from testbed.history.appending import Appender
 from testbed.history.trace import TraceWriter

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from testbed.history.events.watts import Watts
 from testbed.host.survey import Survey
 from testbed.loading import profile_loader
 from testbed.profile import fleet
-from testbed.profile.power import Watts
 from testbed.profile.schema import Experiment, Phase
 from tests.testbed.examples import write_profile
 

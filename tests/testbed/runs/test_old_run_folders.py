@@ -20,7 +20,7 @@ import msgspec
 import pytest
 
 from testbed.cli.main import main
-from testbed.common import statefile
+from testbed.common.files import statefile
 from testbed.fidelity.certify import certify
 from testbed.history import trace
 from testbed.host.survey import Survey

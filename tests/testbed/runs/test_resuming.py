@@ -12,8 +12,8 @@ import pytest
 
 from aggregator.process import checkpoint
 from testbed.cli.main import main
-from testbed.common import statefile
 from testbed.common.errors import UserError
+from testbed.common.files import statefile
 from testbed.history import rollback
 from testbed.loading import profile_loader
 from testbed.profile import fleet

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.common.compressed import opened
 from testbed.common.errors import UserError
+from testbed.common.files.compressed import opened
 
 Known = Mapping[str, tuple[str, ...]]
 """File name → valid checksums (md5)."""

@@ -1,4 +1,4 @@
-"""Safe reading of CIFAR-10's pickles: extends testbed/common/unpickle.py by arrays of bytes."""
+"""Safe reading of CIFAR-10's pickles: extends testbed/common/files/unpickle.py by arrays of bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.common import unpickle
+from testbed.common.files import unpickle
 from testbed.learning.data.readers import data_file
 
 _BYTES = 2**28

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from testbed.common import unpickle
 from testbed.common.errors import UserError
+from testbed.common.files import unpickle
 from tests.testbed.traces.files import write
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)

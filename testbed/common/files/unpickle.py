@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 import psutil
 
-from testbed.common.compressed import opened
 from testbed.common.errors import UserError
+from testbed.common.files.compressed import opened
 
 _FORMATS = {
     "f8": "d",

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from testbed.common import statefile
-from testbed.common.statefile import StateError
+from testbed.common.files import statefile
+from testbed.common.files.statefile import StateError
 from testbed.wire.messages import Train, Vector
 from testbed.wire.training_job import Job
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.common.compressed import opened
 from testbed.common.errors import UserError
+from testbed.common.files.compressed import opened
 
 CONTENT = b"some bytes, \x1f\x8b among them" * 100
 

@@ -1,0 +1,26 @@
+"""Power of a device in watts, as recorded in the trace."""
+
+from __future__ import annotations
+
+import msgspec
+
+from testbed.common.fields import Number
+
+
+class Watts(msgspec.Struct, frozen=True, kw_only=True):
+    """Power of a device in each of its states."""
+
+    idle: Number
+    compute: Number
+    suspended: Number | None = None
+    """None, as in older traces: the same as idle."""
+    transmit: Number = 0.0
+    """In addition to the rest, while sending."""
+    receive: Number = 0.0
+    """In addition to the rest, while receiving."""
+    source: str = ""
+
+    @property
+    def away(self) -> float:
+        """Watts while the device is suspended or away."""
+        return self.idle if self.suspended is None else self.suspended

@@ -1,0 +1,150 @@
+"""The Python API with real runs: scripts, own classes, Ctrl-C, sweeps, and the notebooks of the documentation."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+from nbclient import NotebookClient
+
+from testbed import Run, plan, run, sweep
+from testbed.errors import HostTooSmall
+from tests.live.runs import PATIENCE, ROOT, SMALL
+
+pytestmark = pytest.mark.live
+NOTEBOOKS = sorted((ROOT / "docs" / "examples").glob("*.ipynb"))
+
+OWN = '''
+from dataclasses import dataclass
+
+from aggregator import EveryUpdate, Server, Update
+
+
+@dataclass(kw_only=True)
+class Half(EveryUpdate):
+    """Applies half of each update."""
+
+    def weight(self, update: Update, server: Server) -> float:
+        return 0.5
+'''
+COMPARED = """
+from testbed import compare, run
+
+runs = [run({profile!r}, strategy=name, seconds=3, out="runs", quiet=True) for name in ("fedasync", "fedbuff")]
+print(compare(runs, metric="loss"))
+"""
+
+
+def script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a folder, as a user does."""
+    (folder / "script.py").write_text(text, encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+def test_a_run_from_a_table_has_results_and_a_report(tmp_path: Path) -> None:
+    found = run(SMALL, seconds=3, strategy="fedbuff", set={"training.lr": 0.05}, out=tmp_path, quiet=True)
+    assert found.summary.strategy == "fedbuff"
+    assert found.profile is not None
+    assert found.profile.training.lr == 0.05
+    assert found.certificate == found.summary.fidelity
+    assert found.metrics["version"][0] == 0
+    assert {row.device for row in found.devices.rows} == {"rpi4-1", "rpi4-2", "rpi4-3"}
+    assert found.meta is not None
+    assert found.meta.profile is None, "the profile is not a file"
+    assert sum(values.size for values in found.model().values()) == found.meta.calibration.parameters  # type: ignore[union-attr]
+    assert (found.path / "report.html").is_file()
+    assert "<h1>small</h1>" in found.report().html
+    assert Run.open(found.path).summary == found.summary
+    assert Run.open(found.path).computed_summary.dispatched == found.summary.dispatched
+
+
+def test_a_script_compares_two_strategies_without_a_guard(tmp_path: Path) -> None:
+    ended = script(tmp_path, COMPARED.format(profile=SMALL))
+    assert ended.returncode == 0, ended.stderr
+    assert "fedasync" in ended.stdout
+    assert "final loss" in ended.stdout
+
+
+def test_a_class_of_a_script_is_a_strategy(tmp_path: Path) -> None:
+    call = f"print(run({SMALL!r}, strategy=Half, seconds=2, quiet=True).summary.strategy)"
+    guarded = f'{OWN}\nif __name__ == "__main__":\n    from testbed import run\n\n    {call}\n'
+    ended = script(tmp_path, guarded)
+    assert (ended.returncode, ended.stdout) == (0, "script:Half\n"), ended.stderr
+
+
+def test_a_script_that_starts_runs_when_it_is_imported_is_refused(tmp_path: Path) -> None:
+    call = f"from testbed import run\n\nrun({SMALL!r}, strategy=Half, seconds=2, quiet=True)"
+    ended = script(tmp_path, f"{OWN}\n{call}\n")
+    assert ended.returncode == 1
+    assert 'put the code that starts runs under if __name__ == "__main__":' in ended.stderr
+    assert not list(tmp_path.glob("runs/*")), "the run did not begin"
+
+
+def test_ctrl_c_keeps_the_results_and_leaves_no_process(tmp_path: Path) -> None:
+    text = f"""
+from testbed import Run, run
+from testbed.errors import RunInterrupted
+
+try:
+    run({SMALL!r}, out="runs", quiet=True)
+except RunInterrupted as error:
+    print(Run.open(error.folder).summary.stopped, flush=True)
+"""
+    (tmp_path / "script.py").write_text(text, encoding="utf-8")
+    with subprocess.Popen(
+        [sys.executable, "script.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True, process_group=0
+    ) as process:
+        deadline = time.monotonic() + PATIENCE
+        while not any(path.stat().st_size for path in tmp_path.glob("runs/*/trace.jsonl")):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.1)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        printed, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, printed) == (0, "interrupted\n")
+    gone, alive = psutil.wait_procs(children, timeout=PATIENCE)
+    assert len(gone) > 3
+    assert not alive
+
+
+def test_a_plan_says_whether_it_fits() -> None:
+    assert plan(SMALL).fits
+    assert not plan(SMALL, dilation=1e-4).fits
+
+
+def test_a_host_that_is_too_small_is_an_exception_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(HostTooSmall, match="dilation"):
+        run(SMALL, dilation=1e-4, out=tmp_path / "runs", quiet=True)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_sweep_of_a_table_continues_and_compares(tmp_path: Path) -> None:
+    settings = {"strategies": ["fedasync", "fedbuff"], "seconds": 2, "out": tmp_path / "sweep", "quiet": True}
+    found = sweep(SMALL, vary={"training.lr": [0.1]}, report=False, **settings)  # type: ignore[arg-type]
+    assert [each.summary.strategy for each in found.runs] == ["fedasync", "fedbuff"]
+    assert not found.failed
+    assert len(found.compare(metric="loss").values.groups) == 2
+    times = [each.trace.stat().st_mtime_ns for each in found.runs]
+    again = sweep(SMALL, vary={"training.lr": [0.1]}, report=False, **settings)  # type: ignore[arg-type]
+    assert [each.trace.stat().st_mtime_ns for each in again.runs] == times, "finished runs are not repeated"
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_of_the_documentation_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    book = nbformat.read(path, as_version=4)
+    assert not any(cell.outputs for cell in book.cells if cell.cell_type == "code"), "store it without outputs"
+    NotebookClient(book, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    kinds = {kind for cell in book.cells for output in cell.get("outputs", ()) for kind in output.get("data", {})}
+    assert {"text/html", "image/png"} <= kinds, "tables and a figure are shown"
