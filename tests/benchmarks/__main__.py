@@ -24,6 +24,7 @@ def main(names: list[str]) -> int:
         race,
         replay,
         reporting,
+        results,
         startup,
         strategies,
         throughput,
@@ -45,6 +46,7 @@ def main(names: list[str]) -> int:
         "memory": memory,
         "traces": traces,
         "replay": replay,
+        "results": results,
         "report": reporting,
         "central": central,
     }

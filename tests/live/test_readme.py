@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.live.runs import ROOT, complete, write_profile
+from tests.live.runs import PATIENCE, ROOT, complete, write_profile
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 pytestmark = pytest.mark.live
@@ -48,3 +50,15 @@ def test_the_experiment_in_the_readme_runs(tmp_path: Path) -> None:
     outcome = complete(profile, "--set", "stop.versions=3", "--dilation", "auto")
     assert outcome.code == 0
     assert outcome.summary["versions"] == 3
+
+
+def test_the_script_in_the_readme_runs(tmp_path: Path) -> None:
+    text = block("python", "from testbed import compare, run")
+    assert text.count("seconds=20") == 2
+    (tmp_path / "script.py").write_text(text.replace("seconds=20", "seconds=4"), encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert all(f"\n{name} " in f"\n{ended.stdout}" for name in ("fedasync", "fedbuff", "asyncfeded"))
+    assert "mean ± half of the 95 % interval" in ended.stdout
