@@ -23,18 +23,20 @@ class DeviceCounter:
         }
 
     def _downloaded(self, event: trace.Downloaded) -> None:
-        device = self._transfer(event)
-        device.bytes_down += event.bytes
-
-    def _uploaded(self, event: trace.Uploaded) -> None:
-        device = self._transfer(event)
-        device.bytes_up += event.bytes
-
-    def _transfer(self, event: trace.TransferEvent) -> DeviceTotals:
         device = self._total.devices[event.device]
         device.drops += event.dropped
-        self._total.moved.append((event.sent + event.obtained, event.bytes))
-        return device
+        device.bytes_down += event.bytes
+        self._note_transfer(event.sent + event.obtained, event.bytes)
+
+    def _uploaded(self, event: trace.Uploaded) -> None:
+        device = self._total.devices[event.device]
+        device.drops += event.dropped
+        device.bytes_up += event.bytes
+        self._note_transfer(event.sent + event.obtained, event.bytes)
+
+    def _note_transfer(self, end: float, size: int) -> None:
+        self._total.transfer_ends.append(end)
+        self._total.transfer_bytes.append(size)
 
     def _trained(self, event: trace.Trained) -> None:
         device = self._computed(event)

@@ -96,7 +96,8 @@ class EnergyAccount:
     def spend(self, span: Span) -> None:
         device = self.devices[span.device]
         device.latest.append(span)
-        device.bounds.extend((span.start, span.end))
+        device.bounds.append(span.start)
+        device.bounds.append(span.end)
         self._charge(device, span, 1.0)
 
     def end(self, moment: float) -> None:

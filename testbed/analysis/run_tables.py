@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import math
 from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from testbed.analysis.totals import DeviceTotals, Totals, VersionTotals
 from testbed.runs.results.table_rows import DeviceRow, MetricRow, VersionRow
@@ -40,10 +40,10 @@ def _joules(total: Totals, moments: Sequence[float]) -> list[float | None]:
 
 def _moved(total: Totals, moments: Sequence[float]) -> list[int]:
     """Bytes of all transfers that ended before each moment."""
-    transfers = sorted(total.moved)
-    ends = [end for end, _ in transfers]
-    sums = [0, *itertools.accumulate(size for _, size in transfers)]
-    return [sums[bisect.bisect_right(ends, moment)] for moment in moments]
+    ends, sizes = np.asarray(total.transfer_ends), np.asarray(total.transfer_bytes)
+    order = np.argsort(ends)
+    sums = np.concatenate([[0], np.cumsum(sizes[order])])
+    return [int(size) for size in sums[np.searchsorted(ends[order], moments, side="right")]]
 
 
 def first_to_reach(rows: Iterable[MetricRow], level: float, metric: str = "accuracy") -> MetricRow | None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field
+
+import msgspec
 
 from testbed.analysis.device_totals import DeviceTotals
 from testbed.analysis.energy import EnergyAccount
 from testbed.history import trace
 
 
-@dataclass(slots=True, kw_only=True)
-class VersionTotals:
-    """One version, and the updates in it."""
+class VersionTotals(msgspec.Struct, kw_only=True, gc=False):
+    """One version, and the updates in it. A struct: a long run has hundreds of thousands."""
 
     t: float
     version: int
@@ -40,8 +42,9 @@ class Totals:
 
     devices: dict[str, DeviceTotals] = field(default_factory=dict)
     energy: EnergyAccount = field(default_factory=EnergyAccount)
-    moved: list[tuple[float, int]] = field(default_factory=list)
-    """When each transfer ended, lost or not, and its bytes."""
+    transfer_ends: array[float] = field(default_factory=lambda: array("d"))
+    transfer_bytes: array[int] = field(default_factory=lambda: array("q"))
+    """When each transfer ended, lost or not, and its bytes: arrays, since a long run has millions."""
     scripted: int = 0
     """Scripted events that took effect, counted for each device."""
     restarts: int = 0

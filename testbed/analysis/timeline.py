@@ -93,7 +93,9 @@ class Timeline:
         end = sent + event.obtained
         if not absent:
             if end > sent:
-                self._emit(Span(event.device, state, sent, end, event.ticket, event.dropped))
+                span = Span(event.device, state, sent, end, event.ticket, event.dropped)
+                for listener in self.listeners:  # not by _emit: most spans are such transfers
+                    listener(span)
             return
         since = itertools.takewhile(lambda suspension: suspension.t > sent, self._latest(event.device))
         for start, until in _pieces(end, event.obtained - absent, (each for each in since if each.away)):

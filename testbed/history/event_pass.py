@@ -30,15 +30,15 @@ def pass_events(events: Iterable[Event], *checkers: Checker) -> None:
     for checker in checkers:
         for kind, handle in checker.handlers().items():
             table[kind].append(handle)
-    with _no_collection():
+    with no_collection():
         for event in events:
             for handle in table[type(event)]:
                 handle(event)
 
 
 @contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Pause the search for reference cycles: events have none, and it would visit everything that checkers keep."""
+def no_collection() -> Iterator[None]:
+    """Pause the search for reference cycles: events and results have none, and it would visit each of them."""
     enabled = gc.isenabled()
     gc.disable()
     try:

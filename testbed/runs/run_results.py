@@ -13,7 +13,7 @@ from testbed.analysis.timeline import Span
 from testbed.fidelity.certify import judged
 from testbed.fidelity.evidence import EvidenceGatherer
 from testbed.history import trace
-from testbed.history.event_pass import Checker
+from testbed.history.event_pass import Checker, no_collection
 from testbed.host.rapl import HostEnergy
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Replay
@@ -35,6 +35,7 @@ class RunResults:
     devices: Sequence[DeviceRow]
 
 
+@no_collection()
 def compute(
     trace_file: Path,
     devices: Sequence[DeviceSpec],

@@ -32,7 +32,7 @@ class MetricRow(msgspec.Struct, frozen=True, kw_only=True):
     ] = {}
 
 
-class VersionRow(msgspec.Struct, frozen=True, kw_only=True):
+class VersionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A version."""
 
     version: Annotated[int, doc("its number, from 1")]
@@ -57,7 +57,7 @@ class VersionRow(msgspec.Struct, frozen=True, kw_only=True):
     time_usage: Annotated[float | None, doc("unified time usage: seconds of all rounds so far ÷ T_max")] = None
 
 
-class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A device over the whole run."""
 
     device: Annotated[str, doc("its name")]
@@ -131,7 +131,7 @@ class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
     mean_staleness: Annotated[float | None, doc("of its updates that became part of a version", "versions")]
 
 
-class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
+class RoundRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A round, as Forootani and Iervolino 2025 measure them."""
 
     round: Annotated[int, doc("its number")]
