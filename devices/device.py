@@ -38,7 +38,7 @@ from devices.suspensions import Suspensions
 from devices.upload_retry import Uploads
 from devices.work import State, Work
 from testbed.emulation.faults import Timetable
-from testbed.history.trace import Event, Scripted, Suspended, as_table
+from testbed.history.trace import DeviceEvent, Scripted, Suspended
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.script import Script
 from testbed.wire.messages import Ask, Base, Grant, Heartbeat, Train, Update
@@ -73,7 +73,7 @@ class Device:
         self.spec = spec
         self._lead = lead
         self._script, self._dead = Script(spec.script, begins), False
-        self._events: list[Event] = []
+        self._events: list[DeviceEvent] = []
         self._route = Route(spec, timetable)
         self._downloads = Downloads(spec.name, self._route, self._events.append, begins)
         self._jobs = Jobs(
@@ -302,9 +302,9 @@ class Device:
             drops=self._downloads.drops + self._uploads.drops,
         )
 
-    def take_events(self) -> tuple[dict[str, object], ...]:
+    def take_events(self) -> tuple[DeviceEvent, ...]:
         """Return the events since the last call."""
-        events = tuple(as_table(event) for event in self._events)
+        events = tuple(self._events)
         self._events.clear()
         return events
 

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from devices.link import Transfer
 from devices.route import Route
 from devices.work import Suspension
-from testbed.history.trace import Downloaded, Event
+from testbed.history.trace import DeviceEvent, Downloaded
 from testbed.wire.messages import Train
 
 
 class Downloads:
     """Begins and ends downloads, and counts the attempts of a ticket. Each attempt that ends is passed to ``note``."""
 
-    def __init__(self, device: str, route: Route, note: Callable[[Event], None], begins: float) -> None:
+    def __init__(self, device: str, route: Route, note: Callable[[DeviceEvent], None], begins: float) -> None:
         self._device, self._route, self._note = device, route, note
         self._current: tuple[Train, Transfer] | None = None
         self._received = begins

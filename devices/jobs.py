@@ -11,7 +11,7 @@ from devices.compute.pace import Pace
 from devices.compute.trainer import Trainer
 from devices.work import Work
 from testbed.emulation.faults import Timetable
-from testbed.history.trace import Abandoned, Event, Trained
+from testbed.history.trace import Abandoned, DeviceEvent, Trained
 from testbed.host.kernel import Usage
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.speed import SteppedCurve
@@ -35,7 +35,7 @@ class Jobs:
         samples: int,
         trainer: Trainer,
         meter: Meter,
-        note: Callable[[Event], None],
+        note: Callable[[DeviceEvent], None],
         *,
         lead: float,
         ahead: float,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from devices.link import Transfer, next_tick
 from devices.route import Route
-from testbed.history.trace import Event, Uploaded
+from testbed.history.trace import DeviceEvent, Uploaded
 from testbed.profile.fleet import DeviceSpec
 from testbed.wire.messages import Grant, Update
 
@@ -52,7 +52,7 @@ class PendingUpload:
 class Uploads:
     """Begins and ends the attempts of one device. Each attempt that ends is passed to ``note``."""
 
-    def __init__(self, spec: DeviceSpec, route: Route, note: Callable[[Event], None]) -> None:
+    def __init__(self, spec: DeviceSpec, route: Route, note: Callable[[DeviceEvent], None]) -> None:
         self._spec, self._route, self._note = spec, route, note
         self.drops = 0
 

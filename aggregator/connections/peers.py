@@ -6,9 +6,8 @@ import contextlib
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from testbed.history import trace
 from testbed.host.kernel import is_computing
 from testbed.profile.fleet import DeviceSpec
 from testbed.wire.authentication import CUT_OFF, IMPOSTOR, RejectionCounts
@@ -20,6 +19,7 @@ from testbed.wire.messages import (
     STOPPED,
     Ask,
     Base,
+    CanaryReport,
     Grant,
     HeadReport,
     Heartbeat,
@@ -34,8 +34,6 @@ from testbed.wire.messages import (
 from testbed.wire.sockets import Hub, Incoming, PeerUnreachable
 
 _LONGEST_REASON = 300
-
-Events = Sequence[trace.Event]
 
 
 class Peers:
@@ -104,16 +102,15 @@ class Peers:
         """Return the next message and its peer, or None if none comes within ``timeout`` host seconds."""
         return self._hub.receive(timeout)
 
-    def read(self, peer: str, frames: list[Buffer]) -> tuple[Message, Events]:
-        """Return a message and the events in it. Raises BadMessage or TraceError if this peer may not send it."""
+    def read(self, peer: str, frames: list[Buffer]) -> Message:
+        """Return a message. Raises BadMessage if this peer may not send it."""
         if peer.startswith(IMPOSTOR):
             raise BadMessage("the key of another device")
         message = decode(frames, self._size)
-        events: Events = ()
         if peer in self.fleet:
-            events = _read_device(peer, message)
+            _check_device(peer, message)
         elif peer in self.canaries:
-            events = _read_canary(message)
+            _check_canary(message)
         elif peer != EVALUATOR:
             raise BadMessage("unknown device")
         elif not isinstance(message, (Hello, Heartbeat, Score)):
@@ -125,7 +122,7 @@ class Peers:
             raise BadMessage("it has not said hello")
         elif isinstance(message, Heartbeat):
             self.heartbeats[peer] = message
-        return message, events
+        return message
 
     def _greet(self, peer: str, hello: Hello) -> None:
         known = self.hellos.get(peer)
@@ -180,22 +177,20 @@ class Peers:
             raise ConnectionError(device)
 
 
-def _read_device(peer: str, message: Message) -> Events:
+def _check_device(peer: str, message: Message) -> None:
+    """Raise BadMessage if this device may not send the message. ``engine.head_ledgers`` checks a HeadReport."""
     if not isinstance(message, (Hello, Update, Ask, Heartbeat, HeadReport)) or message.device != peer:
         raise BadMessage(f"{type(message).__name__}, which this device may not send")
     if isinstance(message, Hello):
         if not message.samples or not message.cores:
             raise BadMessage("a Hello without samples or cores")
-        return ()
-    if isinstance(message, HeadReport):
-        return ()  # its events are about other devices: aggregator.engine.head_ledgers checks them
-    events = [trace.device_event(table) for table in message.events]
-    if any(event.device != peer for event in events):
+    elif not isinstance(message, HeadReport) and any(event.device != peer for event in message.events):
         raise BadMessage("it reports events of another device")
-    return events
 
 
-def _read_canary(message: Message) -> Events:
-    if not isinstance(message, (Hello, Heartbeat)):
+def _check_canary(message: Message) -> None:
+    """Raise BadMessage if a canary may not send the message."""
+    if not isinstance(message, (Hello, Heartbeat, CanaryReport)):
         raise BadMessage(f"{type(message).__name__}, which a canary may not send")
-    return [trace.canary_event(table) for table in message.events] if isinstance(message, Heartbeat) else ()
+    if isinstance(message, Heartbeat) and message.events:
+        raise BadMessage("it reports events of a device")

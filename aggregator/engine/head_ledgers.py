@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from aggregator.engine.tickets import Tally
 from testbed.history import trace
@@ -96,11 +95,10 @@ class HeadLedgers:
         self.head_of_range.append("")
         return len(self.head_of_range) - 1
 
-    def enter(self, device: str, number: int, tables: Sequence[Mapping[str, Any]]) -> None:
+    def enter(self, device: str, number: int, events: Sequence[trace.HeadEvent]) -> None:
         """Enter the events of a head report. Raises TraceError if the head may not report one; then none is entered."""
         if not 0 < number < len(self.head_of_range) or self.head_of_range[number] != device:
             raise trace.TraceError("a HeadReport of a cluster that this device does not head")
-        events = [trace.head_event(table) for table in tables]
         ledger = next((ledger for ledger in self.ledgers.values() if ledger.number == number), None)
         if ledger is None:
             return

@@ -19,15 +19,16 @@ import aggregator
 from testbed.common import statefile
 from testbed.common.errors import UserError
 from testbed.common.statefile import StateError
+from testbed.history import events
 from testbed.history.rollback import TRACE, unpacked
 from testbed.profile import schema
 from testbed.profile.schema import Checkpoint
 from testbed.wire import messages, training_job
 
 CHECKPOINT = "checkpoints/latest.safetensors"
-FORMAT = "2"
+FORMAT = "3"
 """Changes when the classes of a run's state move or change. A checkpoint of another format is refused."""
-MODULES = (aggregator.__name__, messages.__name__, training_job.__name__, schema.__name__)
+MODULES = (aggregator.__name__, messages.__name__, events.__name__, training_job.__name__, schema.__name__)
 """Modules whose classes a checkpoint may contain, besides the module of a user's own strategy."""
 _SHARE = 0.1
 """Largest share of the time for writing: checkpoints of a large model are less frequent than configured."""

@@ -24,7 +24,7 @@ from typing import Any
 
 from aggregator.connections.limits import Limits
 from aggregator.connections.lost_devices import LostDevices
-from aggregator.connections.peers import Events, Peers
+from aggregator.connections.peers import Peers
 from aggregator.connections.presence import PresenceTracker
 from aggregator.connections.refusals import Refusals
 from aggregator.connections.scripted_deaths import ScriptedDeaths
@@ -45,6 +45,7 @@ from testbed.wire.messages import (
     EVALUATOR,
     KILLED,
     Ask,
+    CanaryReport,
     HeadReport,
     Heartbeat,
     Hello,
@@ -163,8 +164,7 @@ class Intake:
             return
         self._catch_up()
         try:
-            message, events = self._peers.read(peer, frames)
-            self._take(peer, message, events)
+            self._take(peer, self._peers.read(peer, frames))
         except (BadMessage, trace.TraceError) as problem:
             self._limits.charge(peer)
             self._refusals.add(peer, str(problem), self.moment, now)
@@ -176,18 +176,19 @@ class Intake:
             self._refusals.add(peer, reason, now, self.host_now, count)
         self._refusals.flush(now, self.host_now, last=last)
 
-    def _take(self, peer: str, message: Message, events: Events) -> None:
+    def _take(self, peer: str, message: Message) -> None:
         now = self.moment
         if peer not in self._peers.fleet:
-            self._record_all(events)
-            if isinstance(message, Score):
+            if isinstance(message, CanaryReport):
+                self._record(message.event)
+            elif isinstance(message, Score):
                 self._take_score(message, now)
             elif isinstance(message, Hello) and peer == EVALUATOR and self.running:
                 self._ask_new_evaluator()
         elif not self.running:
             return
         elif isinstance(message, (Update, Ask, Heartbeat)):
-            self._take_from_device(message, events, now)
+            self._take_from_device(message, now)
         elif isinstance(message, HeadReport):
             self._engine.head_ledgers.enter(message.device, message.ticket_range, message.events)
         elif isinstance(message, Hello) and self._ending.over:
@@ -198,9 +199,10 @@ class Intake:
                 self._engine.leave(peer, "it was restarted", self._due.counts_from(now))
             self.join(message, now)
 
-    def _take_from_device(self, message: Update | Ask | Heartbeat, events: Events, now: float) -> None:
+    def _take_from_device(self, message: Update | Ask | Heartbeat, now: float) -> None:
         self._check_message(message, now)
-        self._record_all(events)
+        for event in message.events:
+            self._record(event)
         if self._ending.over or (isinstance(message, Heartbeat) and message.state == KILLED):
             return
         if not self._lost_devices.has_ended(message.device):
@@ -253,10 +255,6 @@ class Intake:
         owed = self._evaluation.owed
         if owed is not None:
             self._peers.send(EVALUATOR, owed)
-
-    def _record_all(self, events: Events) -> None:
-        for event in events:
-            self._record(event)
 
     # ---- devices that join and leave
 

@@ -62,7 +62,7 @@ class Head:
         """Updates that are in no result yet."""
         self._merged: dict[int, str] = {}
         """Ticket → device of each update in the last result."""
-        self.unreported: list[dict[str, object]] = []
+        self.unreported: list[trace.HeadEvent] = []
         """What became of tickets, for the next HeadReport."""
         self.hub = Hub(endpoint, max_bytes=largest_frame(size))
         self.regroup(group, 0.0)
@@ -185,7 +185,7 @@ class Head:
         if isinstance(event, trace.Arrived):
             self._arrived[event.ticket] = event
         if isinstance(event, trace.HeadEvent):
-            self.unreported.append(trace.as_table(event))
+            self.unreported.append(event)
 
     def _pass_up(self, delta: Vector, merged: Merged) -> None:
         assert self._engine is not None

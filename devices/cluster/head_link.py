@@ -16,7 +16,7 @@ from devices.downloads import Downloads
 from devices.route import Route
 from devices.upload_retry import PendingUpload, Uploads
 from testbed.emulation.faults import Timetable
-from testbed.history.trace import Event
+from testbed.history.trace import DeviceEvent
 from testbed.profile.fleet import DeviceSpec
 from testbed.wire.messages import Train, Update
 
@@ -40,7 +40,7 @@ class HeadLink:
         dies_at: float = math.inf,
     ) -> None:
         self._lost, self._lead, self._dies_at = lost, lead, dies_at
-        self.events: list[Event] = []
+        self.events: list[DeviceEvent] = []
         self.outbox: list[Update] = []
         """Results for the aggregator."""
         route = Route(spec, timetable)

@@ -28,11 +28,9 @@ from devices.cluster.head_link import HeadLink
 from devices.device import Device
 from devices.device_config import DeviceConfig
 from devices.work import State
-from testbed.common.fields import MOST_EVENTS
 from testbed.emulation.faults import timetable
-from testbed.history.trace import as_table
 from testbed.wire.codec import decode_or_log, encode, largest_frame
-from testbed.wire.messages import Ask, HeadReport, Heartbeat, JoinCluster, Train, Update
+from testbed.wire.messages import MOST_EVENTS, Ask, HeadReport, Heartbeat, JoinCluster, Train, Update
 from testbed.wire.sockets import Hub, Peer, PeerUnreachable
 from testbed.wire.ticket_ranges import range_of
 
@@ -151,7 +149,7 @@ class Membership:
 
     def for_aggregator(self, heartbeat: Heartbeat) -> Heartbeat:
         """Return a heartbeat with the events of the head's link, and with tickets of the aggregator only."""
-        link, events = self._link, tuple(as_table(event) for event in self._link.events)
+        link, events = self._link, tuple(self._link.events)
         link.events.clear()
         heartbeat = replace(heartbeat, events=heartbeat.events + events, drops=heartbeat.drops + link.drops)
         if self._group is None:

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from devices.device_config import CanaryConfig
 from testbed.common.clock import WallClock
-from testbed.history.trace import Canary, as_table
+from testbed.history.trace import Canary
 from testbed.host.cores import Priority, settle
 from testbed.learning.tasks.task import Task
 from testbed.wire.codec import decode_or_log, encode, largest_frame
-from testbed.wire.messages import STOPPED, Heartbeat, Hello, Stop, Welcome
+from testbed.wire.messages import STOPPED, CanaryReport, Heartbeat, Hello, Stop, Welcome
 from testbed.wire.sockets import Peer, PeerUnreachable, closing_peer
 
 _CONNECT_SECONDS = 60.0
@@ -60,7 +60,7 @@ def _measure(config: CanaryConfig, peer: Peer, size: int, probe: _Probe, alone: 
         due += config.every * max(1, -(-(host.now() - due) // config.every))
         event = Canary(t=clock.now(), core=config.core, asked=probe.seconds, alone=alone, obtained=obtained)
         try:
-            peer.send(encode(Heartbeat(device=config.name, state="measuring", events=(as_table(event),))))
+            peer.send(encode(CanaryReport(event=event)))
         except PeerUnreachable:
             continue  # the aggregator is overloaded; skip this sample
 

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from devices.cluster.membership import Membership
 from devices.device import Device
-from testbed.common.fields import MOST_EVENTS
+from testbed.history.trace import DeviceEvent
 from testbed.wire.codec import encode
-from testbed.wire.messages import Ask, HeadReport, Heartbeat, Update
+from testbed.wire.messages import MOST_EVENTS, Ask, HeadReport, Heartbeat, Update
 from testbed.wire.sockets import Peer, PeerUnreachable
 
 
@@ -17,7 +17,7 @@ class Outbox:
 
     def __init__(self, peer: Peer, device: Device, cluster: Membership) -> None:
         self._peer, self._device, self._cluster = peer, device, cluster
-        self._events: tuple[dict[str, object], ...] = ()
+        self._events: tuple[DeviceEvent, ...] = ()
         """The events that no message has carried yet."""
         self._head_reports: list[HeadReport] = []
         self.trains = 0

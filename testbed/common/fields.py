@@ -1,8 +1,8 @@
-"""The types of message fields: numbers with the bounds that msgspec checks when a message is decoded."""
+"""The types of fields of messages and events: numbers and texts with bounds, which msgspec checks when it decodes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -26,6 +26,3 @@ Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Moment: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 """A time of the host's clock, bounded so that system calls accept a wait until then."""
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
-MOST_EVENTS = 1000
-Events: TypeAlias = Annotated[tuple[dict[Text, Any], ...], msgspec.Meta(max_length=MOST_EVENTS)]
-"""Events as dictionaries (see testbed.history.trace). Events beyond the limit go with the next message."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import contextlib
 import gzip
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Union, get_args
+from typing import Any, Union
 
 import msgspec
 
@@ -103,10 +103,6 @@ __all__ = [
     "Uploaded",
     "Use",
     "Watts",
-    "as_table",
-    "canary_event",
-    "device_event",
-    "head_event",
     "read",
 ]
 
@@ -121,8 +117,6 @@ def _leaves(cls: type[Event]) -> list[type[Event]]:
 
 
 KINDS: dict[str, type[Event]] = {cls.__name__.lower(): cls for cls in _leaves(Event)}
-_OF_DEVICES = {cls.__name__.lower(): cls for cls in get_args(DeviceEvent)}
-_OF_HEADS = {cls.__name__.lower(): cls for cls in get_args(HeadEvent)}
 
 _ANY: Any = Union[tuple(KINDS.values())]  # noqa: UP007  built from a table
 _encoder = msgspec.json.Encoder()
@@ -130,44 +124,7 @@ _decoder = msgspec.json.Decoder(_ANY)
 
 
 class TraceError(ValueError):
-    """A line or table that is not an event of this schema."""
-
-
-def as_table(event: Event) -> dict[str, Any]:
-    """The event as plain values, for a message."""
-    table: dict[str, Any] = msgspec.to_builtins(event)
-    return table
-
-
-def device_event(table: Mapping[str, Any]) -> DeviceEvent:
-    """The event in a table that a device sent. Raises TraceError if it is none that devices report."""
-    try:
-        # one type, not the union: msgspec caches the type and would analyse the union again each time
-        event: DeviceEvent = msgspec.convert(table, type=_OF_DEVICES[table["kind"]])
-    except KeyError:
-        raise TraceError("a kind of event that a device does not report") from None
-    except (msgspec.ValidationError, TypeError) as error:
-        raise TraceError(str(error)) from None
-    return event
-
-
-def head_event(table: Mapping[str, Any]) -> HeadEvent:
-    """The event in a table of a head report. Raises TraceError if it is none that heads report."""
-    try:
-        event: HeadEvent = msgspec.convert(table, type=_OF_HEADS[table["kind"]])
-    except KeyError:
-        raise TraceError("a kind of event that a cluster head does not report") from None
-    except (msgspec.ValidationError, TypeError) as error:
-        raise TraceError(str(error)) from None
-    return event
-
-
-def canary_event(table: Mapping[str, Any]) -> Canary:
-    """The event in a table that a canary sent. Raises TraceError if it is another event."""
-    try:
-        return msgspec.convert(table, type=Canary)
-    except msgspec.ValidationError as error:
-        raise TraceError(str(error)) from None
+    """A line that is not an event of this schema."""
 
 
 class TraceWriter:

@@ -1,27 +1,26 @@
-"""Encodes messages as frames and decodes them: a msgpack header, and the vector (if any) as a raw frame of its own.
+"""Encodes messages as frames and decodes them: a header, and the vector (if any) as a raw frame of its own (ADR 22).
 
-msgpack always copies when it unpacks, so tensors never go through it. Decoding is strict: schema number, kind, field
-names, types and ranges, dtype and byte count are checked before any memory is interpreted. Frames that are not a valid
-message raise :class:`BadMessage`, never anything else. This is the only file that imports msgpack; msgspec checks the
-types of the fields.
+The header is the schema number, one byte, followed by the message as a msgpack map with its class name under ``kind``.
+Both parts are plain msgpack. A vector is never in the header, which has only its dtype and size: msgpack always copies.
+
+Decoding is strict. The schema number is checked before the rest is interpreted. msgspec checks kind, field names, types
+and ranges of the message and of the events in it; this file checks frames and vectors. Frames that are not a valid
+message raise :class:`BadMessage`, never anything else.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Union
 
-import msgpack
 import msgspec
 import numpy as np
 
-from testbed.wire.messages import Base, Message, Snapshot, Train, Update, Vector
+from testbed.wire.messages import DTYPE, Base, Message, Snapshot, Train, Update, Vector, VectorShape
 
-SCHEMA = 1
+SCHEMA = 2
 MAX_HEADER = 1 << 20
-_DTYPE = "<f4"
-_KINDS: dict[str, type[Message]] = {cls.__name__: cls for cls in Message.__subclasses__()}
 _VECTOR_FIELDS: dict[type[Message], str] = {Train: "model", Base: "model", Update: "delta", Snapshot: "model"}
 """Message type → the field that travels as a frame."""
 
@@ -32,6 +31,31 @@ class BadMessage(ValueError):
     """A peer sent frames that are not a message; the text says what is wrong."""
 
 
+class _Claim(msgspec.Struct):
+    """The one field that is read of a header that is not a message."""
+
+    kind: str
+
+
+def _encodable(value: object) -> object:
+    """A value that msgspec cannot encode itself, as one that it can. Raises TypeError if no message may contain it."""
+    if isinstance(value, np.ndarray):
+        return VectorShape(DTYPE, value.size)
+    if isinstance(value, float):  # np.float64, from the arithmetic of a strategy
+        return float(value)
+    raise TypeError(f"a message cannot contain a {type(value).__name__}")
+
+
+_KINDS = {cls.__name__: cls for cls in Message.__subclasses__()}
+_ANY: Any = Union[tuple(_KINDS.values())]  # noqa: UP007  built from a table
+_MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are not msgpack; a ValidationError, which is a DecodeError, is caught before."""
+_SCHEMA_BYTE = bytes([SCHEMA])
+_encoder = msgspec.msgpack.Encoder(enc_hook=_encodable)
+_decoder = msgspec.msgpack.Decoder(_ANY)
+_claims = msgspec.msgpack.Decoder(_Claim)
+
+
 def largest_frame(size: int) -> int:
     """The most bytes that the transport accepts in one frame: twice the model, or a header."""
     return max(2 * 4 * size, 2 * MAX_HEADER)
@@ -39,17 +63,13 @@ def largest_frame(size: int) -> int:
 
 def encode(message: Message) -> list[Buffer]:
     """The frames of ``message``. The vector frame is a view: do not change the vector while it is being sent."""
-    header = msgspec.structs.asdict(message)
-    header["schema"], header["kind"] = SCHEMA, type(message).__name__
-    if isinstance(message, Train):
-        header["job"] = msgspec.to_builtins(message.job)
+    header = _SCHEMA_BYTE + _encoder.encode(message)
     field = _VECTOR_FIELDS.get(type(message))
     if field is None:
-        return [msgpack.packb(header)]
-    vector = header.pop(field)
-    header["dtype"], header["size"] = _DTYPE, vector.size
+        return [header]
+    vector = getattr(message, field)
     # a zero-length memoryview cannot be cast to bytes
-    return [msgpack.packb(header), memoryview(vector).cast("B") if vector.size else b""]
+    return [header, memoryview(vector).cast("B") if vector.size else b""]
 
 
 def decode(frames: Sequence[Buffer], size: int) -> Message:
@@ -57,24 +77,13 @@ def decode(frames: Sequence[Buffer], size: int) -> Message:
     if not 1 <= len(frames) <= 2:
         more = " or more" if frames else ""  # the sockets drop frames beyond the limit
         raise BadMessage(f"{len(frames)} frames{more}; a message has one or two")
-    header = _header(frames[0])
-    schema, name = header.pop("schema", None), header.pop("kind", None)
-    if type(schema) is not int or schema != SCHEMA:  # True and 1.0 are equal to 1
-        raise BadMessage(f"unknown schema; this side uses {SCHEMA}")
-    kind = _KINDS.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise BadMessage("unknown kind of message")
-    field = _VECTOR_FIELDS.get(kind)
+    message = _message(frames[0])
+    field = _VECTOR_FIELDS.get(type(message))
     if field is not None:
-        if field in header:
-            raise BadMessage(f"{field} must be a frame of its own")
-        header[field] = _pop_vector(header, frames, size)
+        msgspec.structs.force_setattr(message, field, _vector(getattr(message, field), frames, size))
     elif len(frames) == 2:
-        raise BadMessage(f"{name} carries no vector, but one was sent")
-    try:
-        return msgspec.convert(header, type=kind)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise BadMessage(f"{name}: {error}") from None
+        raise BadMessage(f"{type(message).__name__} carries no vector, but one was sent")
+    return message
 
 
 def decode_or_log(frames: Sequence[Buffer] | None, size: int) -> Message | None:
@@ -91,25 +100,43 @@ def decode_or_log(frames: Sequence[Buffer] | None, size: int) -> Message | None:
         return None
 
 
-def _header(frame: Buffer) -> dict[str, Any]:
-    if len(frame) > MAX_HEADER:
-        raise BadMessage(f"header of {len(frame)} bytes; at most {MAX_HEADER} are allowed")
+def _message(header: Buffer) -> Message:
+    """The message in a header. The field of its vector is a :class:`VectorShape`."""
+    if len(header) > MAX_HEADER:
+        raise BadMessage(f"header of {len(header)} bytes; at most {MAX_HEADER} are allowed")
+    if not header or header[0] != SCHEMA:
+        raise BadMessage(f"unknown schema; this side uses {SCHEMA}")
     try:
-        header = msgpack.unpackb(frame, raw=False, strict_map_key=True)
-    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
-        raise BadMessage(f"the header is not msgpack: {type(error).__name__}") from None
-    if not isinstance(header, dict):
-        raise BadMessage("the header is not a map")
-    return header
+        message: Message = _decoder.decode(header[1:])
+    except msgspec.ValidationError as error:
+        raise BadMessage(_refusal(header[1:], error)) from None
+    except _MALFORMED as error:
+        raise BadMessage(_not_msgpack(error)) from None
+    return message
 
 
-def _pop_vector(header: dict[str, Any], frames: Sequence[Buffer], size: int) -> Vector:
-    dtype, declared = header.pop("dtype", None), header.pop("size", None)
+def _refusal(header: Buffer, error: msgspec.ValidationError) -> str:
+    """Why a header is not a message, after the kind of message that it claims to be.
+
+    The header is read again, to its end: a damaged one may have its first wrong value before the damage.
+    """
+    try:
+        kind = _claims.decode(header).kind
+    except msgspec.ValidationError as problem:
+        return f"the header is not a message: {problem}"
+    except _MALFORMED as problem:
+        return _not_msgpack(problem)
+    return f"{kind}: {error}" if kind in _KINDS else "unknown kind of message"
+
+
+def _not_msgpack(problem: Exception) -> str:
+    return f"the header is not msgpack: {type(problem).__name__}"
+
+
+def _vector(announced: VectorShape, frames: Sequence[Buffer], size: int) -> Vector:
     if len(frames) != 2:
         raise BadMessage("the vector frame is missing")
-    if dtype != _DTYPE:
-        raise BadMessage(f"dtype must be {_DTYPE}")
-    if type(declared) is not int or declared != size:
+    if announced.size != size:
         raise BadMessage(f"wrong shape: the model has {size} numbers")
     if len(frames[1]) != 4 * size:
         raise BadMessage(f"vector frame of {len(frames[1])} bytes; the header announces {4 * size}")

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
-from testbed.common.fields import Count, Events, Moment, Number, PositiveInt, Rate, Samples, Text
+from testbed.common.fields import Count, Moment, Number, PositiveInt, Rate, Samples, Text
+from testbed.history.events.device_events import DeviceEvent
+from testbed.history.events.run_events import Canary
+from testbed.history.events.ticket_events import HeadEvent
 from testbed.wire.ticket_ranges import TicketRange
 from testbed.wire.training_job import Job
+
+DTYPE: Literal["<f4"] = "<f4"
+"""Little-endian float32, as numpy writes it: the type of the numbers in all vectors."""
+
+
+class VectorShape(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Stands for a vector in the header of a message; the vector itself is in a frame of its own."""
+
+    dtype: Literal["<f4"]
+    size: Count
+
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +31,12 @@ if TYPE_CHECKING:
     Vector: TypeAlias = npt.NDArray[np.float32]
     """A model, a delta or a gradient: one flat float32 array."""
 else:
-    Vector = Any  # a vector travels in a frame of its own; the codec checks it
+    Vector = VectorShape  # what msgspec decodes; the codec puts the array in its place
+
+MOST_EVENTS = 1000
+"""Events of one message. Those beyond the limit go with the next message."""
+DeviceEvents: TypeAlias = Annotated[tuple[DeviceEvent, ...], msgspec.Meta(max_length=MOST_EVENTS)]
+HeadEvents: TypeAlias = Annotated[tuple[HeadEvent, ...], msgspec.Meta(max_length=MOST_EVENTS)]
 
 EVALUATOR = "evaluator"
 """The name of the evaluator process. No device has this name: those end in a number."""
@@ -29,8 +48,8 @@ KILLED = "killed"
 """State in the last heartbeat of a device that the script kills. It carries the last events and is no sign of life."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base class of all messages."""
+class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=True):
+    """Base class of all messages. On the wire, ``kind`` is the name of the class."""
 
 
 class Hello(Message, frozen=True, kw_only=True):
@@ -100,7 +119,7 @@ class Update(Message, frozen=True, kw_only=True):
     """As in Heartbeat."""
     merged: tuple[tuple[Count, Number, Count], ...] = ()
     """From a cluster head: ticket, weight and staleness of each aggregated update."""
-    events: Events = ()
+    events: DeviceEvents = ()
 
 
 class Ask(Message, frozen=True, kw_only=True):
@@ -115,7 +134,7 @@ class Ask(Message, frozen=True, kw_only=True):
     due: Number
     trains: Count = 0
     """As in Heartbeat."""
-    events: Events = ()
+    events: DeviceEvents = ()
 
 
 class Grant(Message, frozen=True, kw_only=True):
@@ -142,7 +161,7 @@ class Heartbeat(Message, frozen=True, kw_only=True):
     trains: Count = 0
     progress: Number = 0.0
     drops: Count = 0
-    events: Events = ()
+    events: DeviceEvents = ()
 
 
 class JoinCluster(Message, frozen=True, kw_only=True):
@@ -164,7 +183,13 @@ class HeadReport(Message, frozen=True, kw_only=True):
 
     device: Text
     ticket_range: TicketRange
-    events: Events
+    events: HeadEvents
+
+
+class CanaryReport(Message, frozen=True, kw_only=True):
+    """Canary → aggregator: one measured step."""
+
+    event: Canary
 
 
 class Snapshot(Message, frozen=True, kw_only=True):

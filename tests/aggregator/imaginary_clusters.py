@@ -211,9 +211,9 @@ class ClusteredFleet(Fleet):
         ]
 
     def _report(self, device: ImaginaryDevice, place: Place) -> None:
-        events, place.unreported[:] = list(place.unreported), []
-        tables = [trace.as_table(event) for event in events if isinstance(event, trace.HeadEvent)]
-        self.engine.head_ledgers.enter(device.name, place.group.ticket_range, tables)
+        events = [event for event in place.unreported if isinstance(event, trace.HeadEvent)]
+        place.unreported.clear()
+        self.engine.head_ledgers.enter(device.name, place.group.ticket_range, events)
 
     # ---- overridden: devices without clusters
 

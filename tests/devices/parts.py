@@ -13,6 +13,7 @@ from devices.compute.trainer import Steps, Stepwise, Trainer
 from devices.device import Device
 from devices.jobs import Meter
 from testbed.emulation.faults import PlannedSuspension, Timetable, TransferFate
+from testbed.history.trace import DeviceEvent, Event
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Direction
 from testbed.wire.messages import Ask, Grant, Train, Update, Vector
@@ -36,6 +37,11 @@ SPEC = DeviceSpec(
     on_drop="retry",
     tick=2.0,
 )
+
+
+def kind_of(event: Event) -> str:
+    """The kind of an event, as in the trace."""
+    return type(event).__name__.lower()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +142,7 @@ class Bench:
         self.now = 0.0
         self.delivered: list[tuple[float, Update]] = []
         self.asked: list[tuple[float, Ask]] = []
-        self.events: list[dict[str, Any]] = []
+        self.events: list[DeviceEvent] = []
         self._cost, self._late = cost, late
         self.jobs_before, self._numbers = 0, dict[int, int]()
 
@@ -210,12 +216,12 @@ class Bench:
                 break
         self.now = max(self.now, moment)
 
-    def of_kind(self, kind: str) -> list[dict[str, Any]]:
-        return [event for event in self.events if event["kind"] == kind]
+    def of_kind(self, kind: str) -> list[Any]:
+        return [event for event in self.events if kind_of(event) == kind]
 
     @property
     def times(self) -> list[tuple[str, float]]:
-        return [(event["kind"], event["t"]) for event in self.events]
+        return [(kind_of(event), event.t) for event in self.events]
 
     @property
     def deliveries(self) -> list[tuple[int, float]]:

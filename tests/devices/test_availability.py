@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from devices.work import State
 from testbed.emulation.faults import SeededTimetable
+from testbed.history.trace import Miss, Suspended, Trained, TransferEvent
 from testbed.profile.schema import Direction
 from testbed.traces import availability
 from testbed.traces.availability import AvailabilityTrace
-from tests.devices.parts import LOST, Bench, FixedTimetable
+from tests.devices.parts import LOST, Bench, FixedTimetable, kind_of
 from tests.devices.test_device import SUSPENSION, Remote
 from tests.devices.test_device_properties import TIMETABLES, TRAINS, WAITS
 
@@ -42,7 +43,7 @@ def away(tmp_path: Path) -> Away:
 
 
 def suspensions(bench: Bench) -> list[tuple[float, int, float, float]]:
-    return [(event["t"], event["ticket"], event["asked"], event["obtained"]) for event in bench.of_kind("suspended")]
+    return [(event.t, event.ticket, event.asked, event.obtained) for event in bench.of_kind("suspended")]
 
 
 # ---- in each part of a job
@@ -58,7 +59,7 @@ def test_an_absence_in_the_training_stops_computing_and_moves_the_rest(away: Awa
     assert bench.times == [("downloaded", 1.25), ("suspended", 5.0), ("trained", 6.25), ("uploaded", 6.75)]
     assert suspensions(bench) == [(5.0, 1, 3.0, 3.0)]
     [trained] = bench.of_kind("trained")
-    assert (trained["asked"], trained["obtained"], trained["misses"]) == (2.0, 2.0, [])
+    assert (trained.asked, trained.obtained, trained.misses) == (2.0, 2.0, [])
     assert bench.dues == [(1, 6.75)]
 
 
@@ -67,7 +68,7 @@ def test_an_absence_in_the_download_moves_the_rest_of_it(away: Away) -> None:
     bench.train(1, at=1.875)
     bench.run_until(20.0)
     [down] = bench.of_kind("downloaded")
-    assert (down["sent"], down["asked"], down["obtained"], down["absent"]) == (1.875, 3.25, 3.25, 3.0)
+    assert (down.sent, down.asked, down.obtained, down.absent) == (1.875, 3.25, 3.25, 3.0)
     assert suspensions(bench) == [(5.0, 0, 3.0, 3.0)]
     assert bench.dues == [(1, 7.625)]
 
@@ -77,7 +78,7 @@ def test_an_absence_in_the_upload_moves_the_rest_of_it(away: Away) -> None:
     bench.train(1, at=0.0)  # trained at 2.25
     bench.run_until(20.0)
     [up] = bench.of_kind("uploaded")
-    assert (up["sent"], up["asked"], up["obtained"], up["absent"], up["t"]) == (2.25, 3.5, 3.5, 3.0, 5.75)
+    assert (up.sent, up.asked, up.obtained, up.absent, up.t) == (2.25, 3.5, 3.5, 3.0, 5.75)
     assert suspensions(bench) == [(5.5, 0, 3.0, 3.0)]
     assert bench.dues == [(1, 5.75)]
 
@@ -89,7 +90,7 @@ def test_a_train_that_is_sent_in_an_absence_is_downloaded_after_it(away: Away) -
     assert (heartbeat.state, heartbeat.ticket, heartbeat.trains) == ("suspended", 1, 1)
     bench.run_until(20.0)
     [down] = bench.of_kind("downloaded")
-    assert (down["sent"], down["asked"], down["t"], "absent" in down) == (5.0, 0.25, 5.25, False)
+    assert (down.sent, down.asked, down.t, down.absent) == (5.0, 0.25, 5.25, None)
     assert suspensions(bench) == [(5.0, 0, 3.0, 3.0)]
     assert bench.dues == [(1, 7.75)]
 
@@ -115,7 +116,7 @@ def test_several_absences_in_one_job_add_up(away: Away) -> None:
     bench.train(1, at=0.0)  # download until 1.125; trained 0.375, 0.25, 1 and the rest; upload
     bench.run_until(20.0)
     assert [ticket for _, ticket, _, _ in suspensions(bench)] == [0, 1, 1, 1]
-    assert bench.of_kind("trained")[0]["obtained"] == 2.0
+    assert bench.of_kind("trained")[0].obtained == 2.0
     assert bench.dues == [(1, 6.875)]
 
 
@@ -123,10 +124,10 @@ def test_a_transfer_that_ends_when_an_absence_begins_has_arrived(away: Away) -> 
     bench = Bench(availability=away((1.25, 2.0), (4.0, 5.0), (5.5, 6.0)))
     bench.train(1, at=1.0)  # downloaded at 1.25, trained at 4, uploaded at 5.5
     bench.run_until(20.0)
-    assert bench.of_kind("downloaded")[0]["obtained"] == 0.25
-    assert bench.of_kind("trained")[0]["obtained"] == 2.0
+    assert bench.of_kind("downloaded")[0].obtained == 0.25
+    assert bench.of_kind("trained")[0].obtained == 2.0
     [up] = bench.of_kind("uploaded")
-    assert (up["sent"], up["asked"], up["absent"]) == (4.0, 1.5, 1.0)
+    assert (up.sent, up.asked, up.absent) == (4.0, 1.5, 1.0)
     assert bench.dues == [(1, 5.5)]
 
 
@@ -137,7 +138,7 @@ def test_steps_computed_ahead_do_not_end_a_job_whose_end_falls_into_an_absence(a
     bench = Bench(availability=away((3.1875, 5.0)), ahead=10.0, lead=0.125)
     bench.train(1, at=1.0)  # would be trained at 3.25, and could be finished from 3.125 on
     bench.run_until(20.0)
-    assert bench.of_kind("trained")[0]["t"] == 5.0625
+    assert bench.of_kind("trained")[0].t == 5.0625
     assert bench.dues == [(1, 5.5625)]
 
 
@@ -158,7 +159,7 @@ def test_a_step_that_is_nearly_done_when_an_absence_begins_is_computed_before_it
     bench = Bench(availability=away((1.7421875, 5.0)), cost=0.0625)  # the first step has until 1.75
     bench.train(1, at=1.0)
     bench.run_until(20.0)
-    assert bench.of_kind("trained")[0]["misses"] == []
+    assert bench.of_kind("trained")[0].misses == []
 
 
 def test_a_device_on_a_slow_host_catches_up_during_its_absence(away: Away) -> None:
@@ -166,7 +167,7 @@ def test_a_device_on_a_slow_host_catches_up_during_its_absence(away: Away) -> No
     bench.train(1, at=0.0)  # four steps of a second instead of a half: computed at 4.25, and trained when it is back
     bench.run_until(30.0)
     [trained] = bench.of_kind("trained")
-    assert (len(trained["misses"]), trained["misses"][-1]) == (4, [4, 0.5, 2.0])
+    assert (len(trained.misses), trained.misses[-1]) == (4, Miss(4, 0.5, 2.0))
     assert bench.dues == [(1, 20.5)]
 
 
@@ -215,7 +216,7 @@ def test_a_train_that_arrives_in_a_suspension_waits_for_the_end_of_the_absence_a
     bench.train(1, at=1.0)
     bench.train(2, at=3.0)
     bench.run_until(20.0)
-    assert [event["sent"] for event in bench.of_kind("downloaded")] == [1.0, 7.0]
+    assert [event.sent for event in bench.of_kind("downloaded")] == [1.0, 7.0]
     assert bench.dues == [(2, 9.75)]
 
 
@@ -225,7 +226,7 @@ def test_a_new_model_that_is_sent_in_an_absence_replaces_the_work_after_it(away:
     bench.train(2, at=3.0)
     bench.run_until(20.0)
     assert bench.times[1:4] == [("suspended", 5.0), ("downloaded", 5.25), ("abandoned", 5.25)]
-    assert bench.of_kind("abandoned")[0]["seconds"] == 1.0
+    assert bench.of_kind("abandoned")[0].seconds == 1.0
     assert bench.dues == [(2, 7.75)]
 
 
@@ -233,7 +234,7 @@ def test_a_model_that_was_due_before_an_absence_and_is_received_during_it_waits(
     bench = Bench(availability=away((2.0, 5.0)))
     bench.train(1, at=2.125, sent=1.5)
     bench.run_until(20.0)
-    assert bench.of_kind("downloaded")[0]["sent"] == 5.0
+    assert bench.of_kind("downloaded")[0].sent == 5.0
     assert bench.dues == [(1, 7.75)]
 
 
@@ -260,8 +261,8 @@ def test_a_device_that_is_away_at_the_end_of_the_run_reports_its_absence(away: A
     bench.run_until(4.0)
     bench.device.stop(4.0)
     suspension, abandoned = bench.device.take_events()
-    assert (suspension["kind"], suspension["asked"], suspension["obtained"]) == ("suspended", 48.0, 2.0)
-    assert (abandoned["kind"], abandoned["seconds"]) == ("abandoned", 0.75)
+    assert (kind_of(suspension), suspension.asked, suspension.obtained) == ("suspended", 48.0, 2.0)
+    assert (kind_of(abandoned), abandoned.seconds) == ("abandoned", 0.75)
 
 
 # ---- a process that wakes late, and random scenarios
@@ -347,9 +348,10 @@ def test_a_device_with_absences_delivers_each_ticket_at_most_once_and_never_duri
         gone, back = next(trace.absences(due), (due, due))
         assert not gone + 1e-9 < due < back - 1e-9
     for event in bench.events:
-        if "obtained" in event:
-            assert event["obtained"] >= event["asked"] - 1e-9
-        assert event.get("absent", 0.0) <= event.get("asked", 0.0) + 1e-9
+        if isinstance(event, (TransferEvent, Suspended, Trained)):
+            assert event.obtained >= event.asked - 1e-9
+        if isinstance(event, TransferEvent):
+            assert (event.absent or 0.0) <= event.asked + 1e-9
 
 
 @settings(max_examples=200, **PROPERTY)  # type: ignore[arg-type]
@@ -375,12 +377,12 @@ def test_a_process_that_wakes_late_changes_no_due_moment_and_a_round_trip_is_the
             bench.train(ticket, steps=steps, at=100.0 * ticket, sent=100.0 * ticket)
         bench.run_until(100.0 * len(jobs) + 100.0)
         transfers = bench.of_kind("downloaded") + bench.of_kind("uploaded")
-        asked = [(event["sent"], event["asked"]) for event in transfers]
-        seen.append((bench.dues, asked, [event["asked"] for event in bench.of_kind("trained")]))
+        asked = [(event.sent, event.asked) for event in transfers]
+        seen.append((bench.dues, asked, [event.asked for event in bench.of_kind("trained")]))
         parts: dict[int, float] = {}
         for event in bench.events:
-            parts[event["ticket"]] = parts.get(event["ticket"], 0.0) + event["asked"]
-        begun = {event["ticket"]: event["sent"] for event in bench.of_kind("downloaded")}
+            parts[event.ticket] = parts.get(event.ticket, 0.0) + event.asked
+        begun = {event.ticket: event.sent for event in bench.of_kind("downloaded")}
         if lateness == 0:
             for ticket, due in bench.dues:
                 assert due - begun[ticket] == pytest.approx(parts[ticket])

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from devices.work import State
 from testbed.emulation.faults import PlannedSuspension, TransferFate
+from testbed.history.trace import Abandoned, Downloaded, Miss, Trained, Uploaded, Use
 from testbed.host.kernel import Usage
 from testbed.profile.schema import Direction, Phase
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
-from tests.devices.parts import LOST, Bench, FixedTimetable
+from tests.devices.parts import LOST, Bench, FixedTimetable, kind_of
 
 SUSPENSION = PlannedSuspension(at=0.5, seconds=3.0)
 
@@ -54,26 +57,21 @@ def test_events_report_the_seconds_asked_and_obtained() -> None:
     bench.run_until(10.0)
     # steps end at 0.875, 1.5, 2.125, 2.75; the last deadline was 2.25
     assert bench.of_kind("trained") == [
-        {
-            "kind": "trained",
-            "t": 2.75,
-            "device": "rpi-1",
-            "ticket": 1,
-            "steps": 4,
-            "asked": 2.0,
-            "obtained": 2.5,
-            "checks": 4,
-            "misses": [[1, 0.5, 0.125], [2, 0.5, 0.25], [3, 0.5, 0.375], [4, 0.5, 0.5]],
-            "use": None,
-        }
+        Trained(
+            t=2.75,
+            device="rpi-1",
+            ticket=1,
+            steps=4,
+            asked=2.0,
+            obtained=2.5,
+            checks=4,
+            misses=[Miss(1, 0.5, 0.125), Miss(2, 0.5, 0.25), Miss(3, 0.5, 0.375), Miss(4, 0.5, 0.5)],
+            use=None,
+        )
     ]
-    transfer = {"device": "rpi-1", "ticket": 1, "job": 0, "attempt": 0, "bytes": 16, "dropped": False}
-    assert bench.of_kind("downloaded") == [
-        {"kind": "downloaded", "t": 0.25, "sent": 0.0, "asked": 0.25, "obtained": 0.25, **transfer}
-    ]
-    assert bench.of_kind("uploaded") == [
-        {"kind": "uploaded", "t": 3.25, "sent": 2.75, "asked": 0.5, "obtained": 0.5, **transfer}
-    ]
+    transfer: dict[str, Any] = {"device": "rpi-1", "ticket": 1, "job": 0, "attempt": 0, "bytes": 16, "dropped": False}
+    assert bench.of_kind("downloaded") == [Downloaded(t=0.25, sent=0.0, asked=0.25, obtained=0.25, **transfer)]
+    assert bench.of_kind("uploaded") == [Uploaded(t=3.25, sent=2.75, asked=0.5, obtained=0.5, **transfer)]
 
 
 def test_a_job_reports_the_kernel_counters_of_its_process() -> None:
@@ -81,7 +79,7 @@ def test_a_job_reports_the_kernel_counters_of_its_process() -> None:
     bench = Bench(cost=0.25, meter=lambda: next(usages))
     bench.train(1)
     bench.run_until(10.0)
-    assert bench.of_kind("trained")[0]["use"] == {"cpu": 1.0, "waited": 1.0, "stolen": 0.0}
+    assert bench.of_kind("trained")[0].use == Use(cpu=1.0, waited=1.0, stolen=0.0)
 
 
 def test_a_schedule_slows_the_steps_of_its_phase() -> None:
@@ -89,7 +87,7 @@ def test_a_schedule_slows_the_steps_of_its_phase() -> None:
     bench.train(1)  # work begins at 0.25: two steps of half a second, two of a second
     bench.run_until(10.0)
     [trained] = bench.of_kind("trained")
-    assert (trained["t"], trained["asked"], trained["obtained"]) == (3.25, 3.0, 3.0)
+    assert (trained.t, trained.asked, trained.obtained) == (3.25, 3.0, 3.0)
     assert bench.deliveries == [(1, 3.75)]
 
 
@@ -98,7 +96,7 @@ def test_a_step_is_paced_by_the_samples_in_it(samples: int, step: int) -> None:
     bench = Bench(samples=samples, seconds_per_sample=1 / 400)
     bench.train(1, steps=2)
     bench.run_until(10.0)
-    assert bench.of_kind("trained")[0]["asked"] == pytest.approx(2 * step / 400)
+    assert bench.of_kind("trained")[0].asked == pytest.approx(2 * step / 400)
 
 
 def test_each_job_has_the_next_number() -> None:
@@ -122,7 +120,7 @@ def test_a_heartbeat_carries_each_event_once() -> None:
         0,
         1,
     )
-    assert [event["kind"] for event in heartbeat.events] == ["downloaded"]
+    assert [kind_of(event) for event in heartbeat.events] == ["downloaded"]
     assert bench.device.heartbeat().events == ()
 
 
@@ -137,7 +135,7 @@ def test_a_lost_download_leaves_the_device_idle_and_the_heartbeat_shows_it() -> 
     heartbeat = bench.device.heartbeat()
     assert (heartbeat.ticket, heartbeat.finished, heartbeat.trains, heartbeat.drops) == (0, 0, 1, 1)
     [event] = bench.of_kind("downloaded")
-    assert (event["t"], event["attempt"], event["dropped"], event["bytes"]) == (1.25, 0, True, 16)
+    assert (event.t, event.attempt, event.dropped, event.bytes) == (1.25, 0, True, 16)
 
 
 def test_the_same_ticket_again_is_the_next_attempt_at_the_same_job() -> None:
@@ -147,7 +145,7 @@ def test_the_same_ticket_again_is_the_next_attempt_at_the_same_job() -> None:
     for moment in (1.0, 2.0, 3.0):
         bench.train(3, at=moment)
     bench.run_until(20.0)
-    transfers = [(event["t"], event["attempt"], event["dropped"]) for event in bench.of_kind("downloaded")]
+    transfers = [(event.t, event.attempt, event.dropped) for event in bench.of_kind("downloaded")]
     assert transfers == [(1.25, 0, True), (2.25, 1, True), (4.25, 2, False)]
     assert bench.training.begun == [(0, 4)]
     assert bench.deliveries == [(3, 6.75)]
@@ -165,8 +163,8 @@ def test_a_lost_upload_is_tried_again(policy: str, delivered: float) -> None:
     bench.train(1, at=1.0)
     bench.run_until(20.0)
     assert bench.deliveries == [(1, delivered)]
-    assert [event["attempt"] for event in bench.of_kind("uploaded")] == [0, 1, 2]
-    assert [event["dropped"] for event in bench.of_kind("uploaded")] == [True, True, False]
+    assert [event.attempt for event in bench.of_kind("uploaded")] == [0, 1, 2]
+    assert [event.dropped for event in bench.of_kind("uploaded")] == [True, True, False]
     assert bench.device.heartbeat().drops == 2
 
 
@@ -203,8 +201,8 @@ def test_a_suspension_comes_in_mid_job_and_moves_the_rest() -> None:
     bench.run_until(20.0)
     assert bench.times == [("downloaded", 1.25), ("suspended", 5.25), ("trained", 6.25), ("uploaded", 6.75)]
     [suspension], [trained] = bench.of_kind("suspended"), bench.of_kind("trained")
-    assert (suspension["ticket"], suspension["asked"], suspension["obtained"]) == (1, 3.0, 3.0)
-    assert (trained["asked"], trained["obtained"], trained["misses"]) == (2.0, 2.0, [])
+    assert (suspension.ticket, suspension.asked, suspension.obtained) == (1, 3.0, 3.0)
+    assert (trained.asked, trained.obtained, trained.misses) == (2.0, 2.0, [])
 
 
 def test_a_suspension_at_the_very_start_delays_the_first_step() -> None:
@@ -221,7 +219,7 @@ def test_only_the_jobs_of_the_timetable_are_suspended() -> None:
     for ticket, moment in ((1, 0.0), (2, 10.0), (3, 20.0)):
         bench.train(ticket, at=moment)
     bench.run_until(40.0)
-    assert [event["ticket"] for event in bench.of_kind("suspended")] == [2]
+    assert [event.ticket for event in bench.of_kind("suspended")] == [2]
     assert bench.deliveries == [(1, 2.75), (2, 15.75), (3, 22.75)]
 
 
@@ -234,7 +232,7 @@ def test_a_train_that_arrives_during_a_suspension_waits_for_its_end() -> None:
     bench.run_until(20.0)
     # awake at 5.25, downloaded at 5.5; 4.25 s after the start, three of them suspended
     assert bench.times[1:4] == [("suspended", 5.25), ("downloaded", 5.5), ("abandoned", 5.5)]
-    assert bench.of_kind("abandoned")[0]["seconds"] == 1.25
+    assert bench.of_kind("abandoned")[0].seconds == 1.25
     assert bench.deliveries == [(2, 8.0)]
 
 
@@ -268,17 +266,9 @@ def test_the_old_work_continues_until_the_new_model_is_downloaded() -> None:
     assert bench.device.heartbeat().progress == 0.75
     bench.run_until(20.0)
     [abandoned] = bench.of_kind("abandoned")
-    assert abandoned == {
-        "kind": "abandoned",
-        "t": 2.375,
-        "device": "rpi-1",
-        "ticket": 1,
-        "steps": 3,
-        "seconds": 1.125,
-        "checks": 3,
-        "misses": [],
-        "use": None,
-    }
+    assert abandoned == Abandoned(
+        t=2.375, device="rpi-1", ticket=1, steps=3, seconds=1.125, checks=3, misses=[], use=None
+    )
     assert bench.training.closed == [0]
     assert bench.deliveries == [(2, 4.875)]
 
@@ -295,7 +285,7 @@ def test_the_old_work_continues_if_the_download_of_the_new_model_is_lost() -> No
     bench.train(2)
     bench.run_until(20.0)
     assert bench.deliveries == [(1, 3.75), (2, 12.75)]
-    assert [event["attempt"] for event in bench.of_kind("downloaded")] == [0, 0, 1]
+    assert [event.attempt for event in bench.of_kind("downloaded")] == [0, 0, 1]
     assert bench.of_kind("abandoned") == []
 
 
@@ -305,7 +295,7 @@ def test_a_new_model_during_the_upload_replaces_the_finished_work() -> None:
     bench.train(2, at=6.375)  # trained at 6.25 after 2 s of computing and 3 s of suspension; upload until 6.75
     bench.run_until(20.0)
     [abandoned] = bench.of_kind("abandoned")
-    assert (abandoned["t"], abandoned["ticket"], abandoned["seconds"]) == (6.625, 1, 2.0)
+    assert (abandoned.t, abandoned.ticket, abandoned.seconds) == (6.625, 1, 2.0)
     assert bench.deliveries == [(2, 9.125)]
 
 
@@ -323,7 +313,7 @@ def test_a_newer_train_replaces_a_download() -> None:
     bench.train(1, at=1.0)
     bench.train(2, at=1.125)
     bench.run_until(20.0)
-    assert [(event["ticket"], event["t"]) for event in bench.of_kind("downloaded")] == [(2, 1.375)]
+    assert [(event.ticket, event.t) for event in bench.of_kind("downloaded")] == [(2, 1.375)]
     assert bench.deliveries == [(2, 3.875)]
 
 
@@ -334,9 +324,9 @@ def test_the_work_of_an_unpaced_device_can_be_replaced_too() -> None:
     bench.train(2, steps=4)
     bench.run_until(20.0)
     [abandoned] = bench.of_kind("abandoned")
-    assert (abandoned["ticket"], abandoned["t"], abandoned["seconds"]) == (1, 1.25, 1.0)
+    assert (abandoned.ticket, abandoned.t, abandoned.seconds) == (1, 1.25, 1.0)
     [trained] = bench.of_kind("trained")
-    assert (trained["ticket"], trained["asked"], trained["obtained"], trained["checks"]) == (2, 0.0, 0.25, 0)
+    assert (trained.ticket, trained.asked, trained.obtained, trained.checks) == (2, 0.0, 0.25, 0)
     assert bench.deliveries == [(2, 2.0)]
 
 
@@ -380,9 +370,9 @@ def test_a_device_whose_process_wakes_late_keeps_the_moments_of_its_schedule() -
     [(_, update)] = bench.delivered
     assert (update.started, update.finished, update.due) == (1.25, 3.25, 3.75)
     [down], [trained], [up] = (bench.of_kind(kind) for kind in ("downloaded", "trained", "uploaded"))
-    assert (down["t"], down["obtained"]) == (1.25 + LATE, 0.25)
-    assert (trained["obtained"], trained["misses"]) == (2.0, [])
-    assert (up["sent"], up["obtained"], up["t"]) == (3.25, 0.5, 3.75 + LATE)
+    assert (down.t, down.obtained) == (1.25 + LATE, 0.25)
+    assert (trained.obtained, trained.misses) == (2.0, [])
+    assert (up.sent, up.obtained, up.t) == (3.25, 0.5, 3.75 + LATE)
 
 
 def test_lateness_does_not_add_up_over_jobs() -> None:
@@ -403,7 +393,7 @@ def test_only_a_step_that_was_computed_too_late_moves_what_comes_after_it() -> N
     bench.train(1)
     bench.run_until(10.0)
     [trained] = bench.of_kind("trained")
-    assert (trained["asked"], trained["obtained"], trained["misses"][-1]) == (2.0, 2.125, [4, 0.5, 0.125])
+    assert (trained.asked, trained.obtained, trained.misses[-1]) == (2.0, 2.125, Miss(4, 0.5, 0.125))
     assert bench.dues == [(1, 2.875)]
 
 
@@ -412,14 +402,14 @@ def test_a_download_begins_when_the_model_was_sent_and_not_when_it_was_received(
     bench.train(1, at=1.125, sent=1.0)
     bench.run_until(10.0)
     assert bench.dues == [(1, 3.75)]
-    assert (bench.of_kind("downloaded")[0]["sent"], bench.of_kind("downloaded")[0]["obtained"]) == (1.0, 0.25)
+    assert (bench.of_kind("downloaded")[0].sent, bench.of_kind("downloaded")[0].obtained) == (1.0, 0.25)
 
 
 def test_a_model_that_is_received_too_late_is_reported_late_and_its_work_counts_from_its_due_moment() -> None:
     bench = Bench()
     bench.train(1, at=1.5, sent=1.0)
     bench.run_until(10.0)
-    assert (bench.of_kind("downloaded")[0]["asked"], bench.of_kind("downloaded")[0]["obtained"]) == (0.25, 0.5)
+    assert (bench.of_kind("downloaded")[0].asked, bench.of_kind("downloaded")[0].obtained) == (0.25, 0.5)
     [(_, update)] = bench.delivered
     assert (update.started, update.due) == (1.25, 3.75)
 
@@ -429,7 +419,7 @@ def test_a_retry_counts_from_when_the_lost_upload_was_due() -> None:
     bench.train(1, at=1.0)
     bench.run_until(10.0)
     assert bench.dues == [(1, 4.75)]
-    assert [event["sent"] for event in bench.of_kind("uploaded")] == [3.25, 3.75, 4.25]
+    assert [event.sent for event in bench.of_kind("uploaded")] == [3.25, 3.75, 4.25]
 
 
 def test_a_device_that_wakes_late_from_a_suspension_continues_as_if_it_had_woken_in_time() -> None:
@@ -437,7 +427,7 @@ def test_a_device_that_wakes_late_from_a_suspension_continues_as_if_it_had_woken
     bench.train(1, at=1.0)
     bench.run_until(10.0)
     assert bench.dues == [(1, 6.75)]
-    assert bench.of_kind("suspended")[0]["obtained"] == 3.0 + LATE
+    assert bench.of_kind("suspended")[0].obtained == 3.0 + LATE
 
 
 def test_the_download_of_a_model_that_waited_for_the_end_of_a_suspension_begins_at_that_end() -> None:
@@ -445,7 +435,7 @@ def test_the_download_of_a_model_that_waited_for_the_end_of_a_suspension_begins_
     bench.train(1, at=1.0)
     bench.train(2, at=3.0)
     bench.run_until(10.0)
-    assert [event["sent"] for event in bench.of_kind("downloaded")] == [1.0, 5.25]
+    assert [event.sent for event in bench.of_kind("downloaded")] == [1.0, 5.25]
     assert bench.dues == [(2, 8.0)]
 
 
@@ -461,7 +451,7 @@ def test_an_update_is_sent_before_it_is_due_and_names_that_moment() -> None:
     bench.run_until(10.0)
     [(moment, update)] = bench.delivered
     assert (moment, update.due, update.finished) == (3.75 - LEAD, 3.75, 3.25)
-    assert bench.of_kind("uploaded")[0]["t"] == 3.75
+    assert bench.of_kind("uploaded")[0].t == 3.75
 
 
 def test_an_update_over_a_link_shorter_than_the_lead_is_sent_before_its_training_is_due_to_end() -> None:
@@ -470,7 +460,7 @@ def test_an_update_over_a_link_shorter_than_the_lead_is_sent_before_its_training
     bench.run_until(10.0)
     [(moment, update)] = bench.delivered
     assert (moment, update.finished, update.due) == (3.1875, 3.25, 3.3125)
-    assert bench.of_kind("trained")[0]["t"] == 3.25
+    assert bench.of_kind("trained")[0].t == 3.25
 
 
 def test_a_device_keeps_its_ticket_until_the_update_is_due() -> None:
@@ -513,7 +503,7 @@ def test_steps_computed_ahead_end_when_they_should() -> None:
     assert bench.device.heartbeat().progress == 0.5
     bench.run_until(10.0)
     [trained] = bench.of_kind("trained")
-    assert (trained["t"], trained["obtained"], trained["misses"]) == (2.25, 2.0, [])
+    assert (trained.t, trained.obtained, trained.misses) == (2.25, 2.0, [])
     assert bench.dues == [(1, 2.75)]
 
 
@@ -529,7 +519,7 @@ def test_a_step_that_takes_longer_than_its_time_is_absorbed_by_computing_ahead()
             bench.device.step()
             bench.device.stepped(now)
         bench.run_until(10.0)
-        return len(bench.of_kind("trained")[0]["misses"])
+        return len(bench.of_kind("trained")[0].misses)
 
     assert (misses(0.0), misses(0.5)) == (1, 0)
 
@@ -542,7 +532,7 @@ def test_computing_ahead_stops_at_a_suspension() -> None:
     bench.run_until(5.0)  # suspended from 2.25 to 5.25, as if nothing had been computed ahead
     assert (bench.device.state, bench.device.heartbeat().progress) == (State.SUSPENDED, 0.5)
     bench.run_until(10.0)
-    assert bench.of_kind("suspended")[0]["obtained"] == 3.0
+    assert bench.of_kind("suspended")[0].obtained == 3.0
     assert bench.dues == [(1, 6.75)]
 
 
@@ -558,14 +548,14 @@ def test_a_missed_deadline_is_reported_with_its_check_the_seconds_asked_and_the_
         bench.device.stepped(moment)
     bench.run_until(10.0)
     [trained] = bench.of_kind("trained")
-    assert (trained["checks"], trained["misses"], trained["obtained"]) == (4, [[2, 0.5, 0.125]], 2.0)
+    assert (trained.checks, trained.misses, trained.obtained) == (4, [Miss(2, 0.5, 0.125)], 2.0)
 
 
 def test_short_steps_are_checked_together() -> None:
     bench = Bench(grain=1.0)
     bench.train(1)
     bench.run_until(10.0)
-    assert bench.of_kind("trained")[0]["checks"] == 2
+    assert bench.of_kind("trained")[0].checks == 2
 
 
 # ---- computing in a worker process
@@ -618,7 +608,7 @@ def test_a_device_under_a_quota_waits_for_its_steps_and_computes_none_itself(thr
         bench.device.progressed(float(number), moment)
     bench.run_until(10.0)
     [trained] = bench.of_kind("trained")
-    assert (trained["asked"], trained["obtained"], trained["checks"]) == (2.0, 2.75, 0)
+    assert (trained.asked, trained.obtained, trained.checks) == (2.0, 2.75, 0)
     [(_, update)] = bench.delivered
     assert (update.due, update.loss, float(update.delta[0])) == (3.5, 2.5, 3.0)
 
@@ -663,7 +653,7 @@ def test_a_device_stopped_in_its_training_reports_its_steps_and_seconds() -> Non
     bench.run_until(1.5)
     bench.device.stop(1.5)
     [event] = bench.device.take_events()
-    assert (event["kind"], event["steps"], event["seconds"]) == ("abandoned", 3, 1.25)
+    assert (kind_of(event), event.steps, event.seconds) == ("abandoned", 3, 1.25)
     assert bench.training.closed == [0]
 
 
@@ -675,8 +665,8 @@ def test_a_device_stopped_in_a_suspension_reports_how_long_it_lasted(how: str) -
     bench.run_until(4.0)
     bench.device.stop(4.0)
     suspension, abandoned = bench.device.take_events()
-    assert (suspension["kind"], suspension["asked"], suspension["obtained"]) == ("suspended", 3.0, 1.75)
-    assert (abandoned["kind"], abandoned["ticket"], abandoned["seconds"]) == ("abandoned", 1, 1.0)
+    assert (kind_of(suspension), suspension.asked, suspension.obtained) == ("suspended", 3.0, 1.75)
+    assert (kind_of(abandoned), abandoned.ticket, abandoned.seconds) == ("abandoned", 1, 1.0)
 
 
 def test_a_device_stopped_in_its_upload_has_nothing_left_to_report() -> None:
@@ -694,7 +684,7 @@ def test_a_device_that_is_stopped_after_its_upload_was_due_reports_that_it_arriv
     bench.run_until(2.5)
     bench.device.stop(3.0)  # it was due at 2.75, and the aggregator has applied it
     [event] = bench.device.take_events()
-    assert (event["kind"], event["ticket"], event["dropped"]) == ("uploaded", 1, False)
+    assert (kind_of(event), event.ticket, event.dropped) == ("uploaded", 1, False)
 
 
 # ---- things that are due together
@@ -705,8 +695,8 @@ def test_a_model_that_is_downloaded_in_a_suspension_is_trained_from_its_end_on()
     bench.train(1, at=1.0)
     bench.train(2, at=2.125)  # downloaded at 2.375; the device is suspended from 2.25 to 5.25
     bench.run_until(10.0)
-    assert bench.of_kind("downloaded")[1]["obtained"] == 0.25  # its link was not slower for that
-    assert bench.of_kind("trained")[0]["misses"] == []
+    assert bench.of_kind("downloaded")[1].obtained == 0.25  # its link was not slower for that
+    assert bench.of_kind("trained")[0].misses == []
     assert bench.dues == [(2, 7.75)]
 
 
@@ -726,7 +716,7 @@ def test_a_suspension_that_is_due_before_a_new_model_begins_first_however_late_t
     bench.train(1, at=1.0)
     bench.train(2, at=1.9375, sent=2.0625)  # downloaded at 2.3125; suspended from 2.25 on
     bench.run_until(10.0)
-    assert [event["ticket"] for event in bench.of_kind("suspended")] == [1]
+    assert [event.ticket for event in bench.of_kind("suspended")] == [1]
     assert bench.dues == [(2, 7.75)]
 
 
@@ -737,5 +727,5 @@ def test_the_computing_of_a_job_that_is_replaced_in_its_upload_is_reported_once(
     bench.train(2, at=2.875)  # uploading from 2.75 to 3.25
     bench.run_until(10.0)
     [first, _], [abandoned] = bench.of_kind("trained"), bench.of_kind("abandoned")
-    assert (first["ticket"], first["checks"], len(first["misses"]), first["use"]["cpu"]) == (1, 4, 4, 4.0)
-    assert (abandoned["ticket"], abandoned["checks"], abandoned["misses"], abandoned["use"]) == (1, 0, [], None)
+    assert (first.ticket, first.checks, len(first.misses), first.use.cpu) == (1, 4, 4, 4.0)
+    assert (abandoned.ticket, abandoned.checks, abandoned.misses, abandoned.use) == (1, 0, [], None)

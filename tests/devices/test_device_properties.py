@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from devices.work import State
 from testbed.emulation.faults import SeededTimetable
+from testbed.history.trace import Suspended, Trained, TransferEvent
 from tests.devices.parts import Bench
 
 TIMETABLES = st.builds(
@@ -68,24 +69,22 @@ def test_a_device_delivers_each_ticket_at_most_once_and_is_idle_in_the_end(
     assert bench.device.due() == float("inf")
     delivered = Counter(ticket for ticket, _ in bench.deliveries)
     assert all(count == 1 for count in delivered.values())
-    trained = {event["ticket"]: event for event in bench.of_kind("trained")}
-    abandoned = {event["ticket"] for event in bench.of_kind("abandoned")}
+    trained = {event.ticket: event for event in bench.of_kind("trained")}
+    abandoned = {event.ticket for event in bench.of_kind("abandoned")}
     for moment, update in bench.delivered:
-        assert trained[update.ticket]["steps"] == update.steps
-        assert trained[update.ticket]["t"] == update.finished or (
-            late and trained[update.ticket]["t"] > update.finished
-        )
+        assert trained[update.ticket].steps == update.steps
+        assert trained[update.ticket].t == update.finished or (late and trained[update.ticket].t > update.finished)
         assert moment >= update.due - lead - 1e-9
     # each update that was sent arrived, unless the work was replaced before the update was due
-    arrived = [event["ticket"] for event in bench.of_kind("uploaded") if not event["dropped"]]
+    arrived = [event.ticket for event in bench.of_kind("uploaded") if not event.dropped]
     assert arrived == [ticket for ticket, _ in bench.deliveries if ticket in arrived or not lead]
     assert delivered.keys() - set(arrived) <= abandoned
     # each model that reached the device was trained to the end or abandoned
-    begun = Counter(event["ticket"] for event in bench.of_kind("downloaded") if not event["dropped"])
+    begun = Counter(event.ticket for event in bench.of_kind("downloaded") if not event.dropped)
     assert begun.keys() == abandoned | trained.keys()
     for event in bench.events:
-        if "obtained" in event:
-            assert event["obtained"] >= event["asked"] - 1e-9
+        if isinstance(event, (TransferEvent, Suspended, Trained)):
+            assert event.obtained >= event.asked - 1e-9
 
 
 @settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=200)
@@ -106,9 +105,9 @@ def test_a_process_that_wakes_late_by_less_than_a_step_changes_no_due_moment(
         for ticket, steps in enumerate(jobs, 1):
             bench.train(ticket, steps=steps, at=200.0 * ticket, sent=200.0 * ticket)
         bench.run_until(200.0 * len(jobs) + 200.0)
-        computed = [(event["asked"], event["obtained"], event["misses"]) for event in bench.of_kind("trained")]
+        computed = [(event.asked, event.obtained, event.misses) for event in bench.of_kind("trained")]
         transfers = [
-            (event["sent"], event["asked"], event["obtained"], event["dropped"])
+            (event.sent, event.asked, event.obtained, event.dropped)
             for kind in ("downloaded", "uploaded")
             for event in bench.of_kind(kind)
         ]

@@ -20,8 +20,8 @@ def test_an_idle_device_downloads_it_and_the_next_heartbeat_reports_it() -> None
     bench.run_until(1.25)
     assert status(bench.device.heartbeat()) == ("idle", 0, 5)
     [event] = bench.of_kind("downloaded")
-    assert (event["ticket"], event["bytes"], event["dropped"]) == (5, 16, False)
-    assert (event["sent"], event["obtained"]) == (1.0, 0.25)
+    assert (event.ticket, event.bytes, event.dropped) == (5, 16, False)
+    assert (event.sent, event.obtained) == (1.0, 0.25)
     assert (bench.training.begun, bench.device.due()) == ([], float("inf"))
 
 
@@ -33,7 +33,7 @@ def test_a_busy_device_abandons_its_work_when_it_is_downloaded() -> None:
     assert status(bench.device.heartbeat()) == ("training", 2, 0)  # the old work continues until then
     bench.run_until(20.0)
     [abandoned] = bench.of_kind("abandoned")
-    assert (abandoned["t"], abandoned["ticket"], abandoned["seconds"]) == (2.25, 1, 1.0)
+    assert (abandoned.t, abandoned.ticket, abandoned.seconds) == (2.25, 1, 1.0)
     assert bench.training.closed == [0]
     assert status(bench.device.heartbeat()) == ("idle", 0, 2)
     assert (bench.delivered, bench.device.due()) == ([], float("inf"))
@@ -45,7 +45,7 @@ def test_a_device_in_its_upload_abandons_the_upload() -> None:
     bench.final(2, at=3.375)  # downloaded at 3.625; the upload would end at 3.75
     bench.run_until(20.0)
     [abandoned] = bench.of_kind("abandoned")
-    assert (abandoned["t"], abandoned["ticket"], abandoned["seconds"]) == (3.625, 1, 2.0)
+    assert (abandoned.t, abandoned.ticket, abandoned.seconds) == (3.625, 1, 2.0)
     assert (bench.delivered, bench.of_kind("uploaded")) == ([], [])
     assert status(bench.device.heartbeat()) == ("idle", 0, 2)
 
@@ -65,7 +65,7 @@ def test_an_upload_that_waits_for_its_tick_is_abandoned_too() -> None:
     bench.train(1, at=1.0)  # its upload is lost at 3.75 and would be tried again at 4.0
     bench.final(2, at=3.6875)
     bench.run_until(20.0)
-    assert [event["ticket"] for event in bench.of_kind("abandoned")] == [1]
+    assert [event.ticket for event in bench.of_kind("abandoned")] == [1]
     assert (bench.delivered, len(bench.of_kind("uploaded"))) == ([], 1)
     assert status(bench.device.heartbeat()) == ("idle", 0, 2)
 
@@ -80,7 +80,7 @@ def test_a_device_whose_download_of_it_is_dropped_has_not_finished(how: str) -> 
     bench.final(2)  # a resend
     bench.run_until(7.0)
     assert status(bench.device.heartbeat()) == ("idle", 0, 2)
-    transfers = [(event["ticket"], event["attempt"], event["dropped"]) for event in bench.of_kind("downloaded")]
+    transfers = [(event.ticket, event.attempt, event.dropped) for event in bench.of_kind("downloaded")]
     assert transfers == [(1, 0, False), (2, 0, True), (2, 1, False)]
 
 
@@ -102,8 +102,8 @@ def test_a_suspended_device_downloads_it_after_the_suspension() -> None:
     bench.run_until(5.0)
     assert status(bench.device.heartbeat()) == ("suspended", 2, 0)
     bench.run_until(20.0)
-    assert [event["t"] for event in bench.of_kind("downloaded")] == [1.25, 5.5]
-    assert [(event["t"], event["ticket"]) for event in bench.of_kind("abandoned")] == [(5.5, 1)]
+    assert [event.t for event in bench.of_kind("downloaded")] == [1.25, 5.5]
+    assert [(event.t, event.ticket) for event in bench.of_kind("abandoned")] == [(5.5, 1)]
     assert status(bench.device.heartbeat()) == ("idle", 0, 2)
 
 

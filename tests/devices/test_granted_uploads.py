@@ -44,7 +44,7 @@ def test_it_uploads_from_the_grant_on_at_the_granted_rate() -> None:
     bench.run_until(10.0)
     assert bench.dues == [(1, 6.0)]
     [event] = bench.of_kind("uploaded")
-    assert (event["sent"], event["asked"], event["waited"]) == (4.0, 2.0, 1.75)
+    assert (event.sent, event.asked, event.waited) == (4.0, 2.0, 1.75)
     assert bench.device.state is State.IDLE
 
 
@@ -63,7 +63,7 @@ def test_a_device_with_a_grant_before_its_training_ends_does_not_ask(at: float) 
     bench.grant(1, 64.0, at=at)
     bench.run_until(10.0)
     assert (bench.asked, bench.dues) == ([], [(1, 4.25)])
-    assert "waited" not in bench.of_kind("uploaded")[0]
+    assert bench.of_kind("uploaded")[0].waited is None
 
 
 def test_a_grant_that_crosses_the_request_lets_the_upload_begin_when_the_training_ends() -> None:
@@ -94,7 +94,7 @@ def test_a_lost_upload_is_tried_again_at_the_rate_that_was_granted() -> None:
     bench = waiting(timetable=FixedTimetable(uploads={(0, 0): LOST}))
     bench.grant(1, 64.0, at=4.0)
     bench.run_until(10.0)
-    assert [(event["sent"], event["asked"], event.get("waited")) for event in bench.of_kind("uploaded")] == [
+    assert [(event.sent, event.asked, event.waited) for event in bench.of_kind("uploaded")] == [
         (4.0, 2.0, 1.75),
         (6.0, 2.0, None),
     ]
@@ -106,7 +106,7 @@ def test_a_recorded_upload_repeats_its_loss_but_not_its_seconds() -> None:
     bench = waiting(timetable=FixedTimetable(uploads={(0, 0): recorded}))
     bench.grant(1, 64.0, at=4.0)
     bench.run_until(10.0)
-    assert [event["asked"] for event in bench.of_kind("uploaded")] == [2.0, 2.0]
+    assert [event.asked for event in bench.of_kind("uploaded")] == [2.0, 2.0]
 
 
 def test_the_delay_of_the_link_comes_on_top() -> None:
@@ -123,14 +123,14 @@ def test_a_device_that_is_granted_a_rate_in_an_absence_uploads_after_it() -> Non
     bench.run_until(12.0)
     assert bench.dues == [(1, 7.5)]
     [event] = bench.of_kind("uploaded")
-    assert (event["sent"], event["asked"], event["absent"]) == (4.0, 3.5, 1.5)
+    assert (event.sent, event.asked, event.absent) == (4.0, 3.5, 1.5)
 
 
 def test_a_newer_model_ends_the_waiting() -> None:
     bench = waiting()
     bench.train(2, at=4.0)
     bench.run_until(10.0)
-    assert [event["ticket"] for event in bench.of_kind("abandoned")] == [1]
+    assert [event.ticket for event in bench.of_kind("abandoned")] == [1]
     assert bench.deliveries == [(2, 6.25)]
 
 
@@ -214,8 +214,8 @@ def test_no_upload_begins_before_its_grant_and_a_device_ends_idle_or_waiting(
     tickets = [ticket for ticket, _ in bench.deliveries]
     assert len(tickets) == len(set(tickets))
     for event in bench.of_kind("uploaded"):
-        assert event["sent"] >= granted[event["ticket"]] - 1e-9
-    trained = {event["ticket"]: event for event in bench.of_kind("trained")}
+        assert event.sent >= granted[event.ticket] - 1e-9
+    trained = {event.ticket: event for event in bench.of_kind("trained")}
     for moment, ask in bench.asked:
         assert ask.ticket in trained
         assert moment >= ask.due - lead - 1e-9

@@ -31,8 +31,8 @@ def test_after_a_lost_download_an_idle_device_trains_its_last_model_under_the_ne
     _, update = bench.delivered[1]
     assert (update.ticket, update.version) == (2, 3)
     assert (update.started, update.due) == (5.25, 7.75)  # from the moment at which the model was due
-    assert [event["dropped"] for event in bench.of_kind("downloaded")] == [False, True]
-    assert [event["ticket"] for event in bench.of_kind("trained")] == [1, 2]
+    assert [event.dropped for event in bench.of_kind("downloaded")] == [False, True]
+    assert [event.ticket for event in bench.of_kind("trained")] == [1, 2]
 
 
 def test_it_does_as_many_steps_as_the_new_ticket_wants() -> None:
@@ -101,7 +101,7 @@ def test_a_new_model_replaces_the_work_on_the_old_one() -> None:
     bench.train(3, version=5, model=3.5, at=6.0)
     bench.run_until(20.0)
     [abandoned] = bench.of_kind("abandoned")
-    assert (abandoned["t"], abandoned["ticket"]) == (6.25, 2)
+    assert (abandoned.t, abandoned.ticket) == (6.25, 2)
     assert updates(bench) == [(1, 3), (3, 5)]
     assert bench.training.bases[-1] == [3.5] * 4
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from devices.work import State
 from testbed.emulation.faults import PlannedSuspension
 from testbed.profile.schema import ScriptedEvent
-from tests.devices.parts import LOST, SMOOTH, Bench, FixedTimetable
+from tests.devices.parts import LOST, SMOOTH, Bench, FixedTimetable, kind_of
 from tests.devices.reference_device import ReferenceDevice
 from tests.devices.test_device import Remote
 
@@ -140,12 +140,12 @@ def test_a_step_that_began_before_an_absence_is_computed_before_the_absence_and_
     bench.device.advance(4.0)
     assert bench.device.wants_step(4.0)
     assert bench.device.state is State.TRAINING
-    assert [event["kind"] for event in bench.device.take_events()] == ["scripted"]
+    assert [kind_of(event) for event in bench.device.take_events()] == ["scripted"]
     bench.run_until(20.0)
     assert [kind for kind, _ in bench.times] == [
         *("downloaded", "suspended", "downloaded", "abandoned", "trained", "uploaded")
     ]
     [suspended], [abandoned] = bench.of_kind("suspended"), bench.of_kind("abandoned")
-    assert (suspended["ticket"], suspended["steps"], suspended["asked"]) == (1, 4, 1.0)
-    assert (abandoned["ticket"], abandoned["steps"]) == (1, 4)
+    assert (suspended.ticket, suspended.steps, suspended.asked) == (1, 4, 1.0)
+    assert (abandoned.ticket, abandoned.steps) == (1, 4)
     assert bench.dues == [(2, 5.625)]

@@ -21,7 +21,7 @@ from testbed.loading.profile_loader import load
 from testbed.profile.schema import Direction, Phase
 from testbed.replay import recording, replay_setup
 from testbed.wire.messages import Stop, Update, Welcome
-from tests.devices.parts import LOST, SMOOTH, Bench, FixedTimetable, Time
+from tests.devices.parts import LOST, SMOOTH, Bench, FixedTimetable, Time, kind_of
 from tests.devices.process.test_main import CONFIG, ScriptedPeer, job
 from tests.devices.tiny import TinyTask
 from tests.testbed.examples import write_profile
@@ -66,10 +66,10 @@ def test_a_job_takes_exactly_what_was_recorded() -> None:
     ]
     assert bench.dues == [(1, 4.75)]
     [suspended] = bench.of_kind("suspended")
-    assert (suspended["ticket"], suspended["steps"], suspended["asked"], suspended["obtained"]) == (1, 2, 1.5, 1.5)
+    assert (suspended.ticket, suspended.steps, suspended.asked, suspended.obtained) == (1, 2, 1.5, 1.5)
     [trained] = bench.of_kind("trained")
-    assert (trained["asked"], trained["obtained"]) == (1.0, 1.0)
-    assert [(event["asked"], event["dropped"]) for event in bench.of_kind("uploaded")] == [(1.0, True), (0.5, False)]
+    assert (trained.asked, trained.obtained) == (1.0, 1.0)
+    assert [(event.asked, event.dropped) for event in bench.of_kind("uploaded")] == [(1.0, True), (0.5, False)]
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_with_another_number_of_local_steps_the_seconds_per_step_stay(
     bench = Bench(timetable(smooth(0.25, RecordedSuspension(2, 1.5))))
     bench.train(1, steps=steps)
     bench.run_until(10.0)
-    assert [event["steps"] for event in bench.of_kind("suspended")] == [suspended_after]
-    assert [event["t"] for event in bench.of_kind("trained")] == [trained]
+    assert [event.steps for event in bench.of_kind("suspended")] == [suspended_after]
+    assert [event.t for event in bench.of_kind("trained")] == [trained]
     assert bench.dues == [(1, trained + 1.0)]
 
 
@@ -120,7 +120,7 @@ def test_a_short_batch_takes_less_than_a_full_one_and_the_job_takes_the_recorded
     bench.train(1, steps=3)
     bench.run_until(10.0)
     assert done_at == pytest.approx([0.75, 0.75 + 0.6, 0.75 + 1.2])
-    assert [event["t"] for event in bench.of_kind("trained")] == pytest.approx([0.75 + 1.5])
+    assert [event.t for event in bench.of_kind("trained")] == pytest.approx([0.75 + 1.5])
 
 
 def test_a_lost_download_is_lost_again_and_its_resend_takes_its_own_time() -> None:
@@ -134,7 +134,7 @@ def test_a_lost_download_is_lost_again_and_its_resend_takes_its_own_time() -> No
     bench.train(1, steps=4, at=1.0)
     bench.run_until(10.0)
     assert bench.times == [("downloaded", 0.5), ("downloaded", 3.0), ("trained", 4.0), ("uploaded", 5.0)]
-    assert [event["dropped"] for event in bench.of_kind("downloaded")] == [True, False]
+    assert [event.dropped for event in bench.of_kind("downloaded")] == [True, False]
 
 
 def test_each_job_has_its_own_recording_and_after_the_last_the_first_follows() -> None:
@@ -142,7 +142,7 @@ def test_each_job_has_its_own_recording_and_after_the_last_the_first_follows() -
     for number in range(5):
         bench.train(number + 1, steps=4, at=number * SLOT)
     bench.run_until(5 * SLOT)
-    assert [event["obtained"] for event in bench.of_kind("trained")] == [1.0, 2.0, 1.0, 2.0, 1.0]
+    assert [event.obtained for event in bench.of_kind("trained")] == [1.0, 2.0, 1.0, 2.0, 1.0]
 
 
 def test_a_step_that_is_computed_too_late_is_late_in_a_replay_too() -> None:
@@ -150,15 +150,14 @@ def test_a_step_that_is_computed_too_late_is_late_in_a_replay_too() -> None:
     bench.train(1, steps=2)
     bench.run_until(10.0)
     [trained] = bench.of_kind("trained")
-    assert (trained["t"], trained["asked"], trained["obtained"]) == (1.75, 0.5, 1.0)
+    assert (trained.t, trained.asked, trained.obtained) == (1.75, 0.5, 1.0)
 
 
 # ---- recording and replaying
 
 
 def recorded_by(bench: Bench, folder: Path) -> Recording:
-    events = [trace.device_event(table) for table in bench.events]
-    recording.split(events, folder, {"rpi-1": "jobs"}, use="obtained")
+    recording.split(bench.events, folder, {"rpi-1": "jobs"}, use="obtained")
     return recorded.read_jobs(folder / "jobs")
 
 
@@ -170,21 +169,21 @@ def live(bench: Bench, jobs: int, steps: int = 4) -> Bench:
             bench.train(ticket, steps=steps, at=slot * SLOT)
             slot += 1
             bench.run_until(slot * SLOT)
-            if not bench.of_kind("downloaded")[-1]["dropped"]:
+            if not bench.of_kind("downloaded")[-1].dropped:
                 break
     return bench
 
 
 def approximate_events(bench: Bench) -> list[tuple[str, Any, Any]]:
     """Return kind, moment and seconds of each event."""
-    return [
-        (event["kind"], pytest.approx(event["t"]), pytest.approx(event.get("asked", event.get("seconds"))))
-        for event in bench.events
-    ]
+    return [(kind, pytest.approx(moment), pytest.approx(seconds)) for kind, moment, seconds in events_of(bench)]
 
 
 def events_of(bench: Bench) -> list[tuple[str, float, float]]:
-    return [(event["kind"], event["t"], event.get("asked", event.get("seconds"))) for event in bench.events]
+    """Return kind, moment and seconds of each event."""
+    return [
+        (kind_of(event), event.t, getattr(event, "asked", getattr(event, "seconds", None))) for event in bench.events
+    ]
 
 
 def fates(chances: Mapping[tuple[int, int], bool]) -> dict[tuple[int, int], TransferFate]:
@@ -254,7 +253,7 @@ def availability(folder: Path, *rows: str) -> str:
 def away_again(folder: Path, first: Bench) -> dict[str, str]:
     """Return the availability that a replay of the device's trace has."""
     writer = trace.TraceWriter(folder / "trace.jsonl")
-    for event in (HEADER, joined("rpi-1"), *map(trace.device_event, first.events)):
+    for event in (HEADER, joined("rpi-1"), *first.events):
         writer.write(event)
     writer.close()
     profile = write_profile(folder, 'strategy = "fedasync"\ndevices = [{ profile = "host", name = "rpi" }]\n')

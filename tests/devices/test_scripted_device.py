@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from devices.link import transfer
 from devices.work import State
 from testbed.emulation.faults import SeededTimetable, TransferFate
+from testbed.history.trace import TransferEvent
 from testbed.profile.schema import Direction, Phase, ScriptedEvent
 from testbed.traces import rate
 from testbed.traces.rate import RateTrace
@@ -37,7 +38,7 @@ def scripted(*events: ScriptedEvent, timetable: Any = None, **changes: Any) -> B
 
 def scripted_events(bench: Bench) -> list[tuple[float, str, float | None, float | None]]:
     keys = ("t", "do", "seconds", "value")
-    return [tuple(event[key] for key in keys) for event in bench.of_kind("scripted")]  # type: ignore[misc]
+    return [tuple(getattr(event, key) for key in keys) for event in bench.of_kind("scripted")]  # type: ignore[misc]
 
 
 # ---- suspend
@@ -63,9 +64,9 @@ def test_a_device_is_suspended_in_any_part_of_its_job(at: float, due: float) -> 
     assert bench.dues == [(1, due)]
     assert scripted_events(bench) == [(at, "suspend", seconds, None)]
     [suspension] = bench.of_kind("suspended")
-    assert (suspension["t"], suspension["asked"], suspension["obtained"]) == (at + seconds, seconds, seconds)
+    assert (suspension.t, suspension.asked, suspension.obtained) == (at + seconds, seconds, seconds)
     [trained] = bench.of_kind("trained")
-    assert (trained["asked"], trained["obtained"], trained["misses"]) == (2.0, 2.0, [])
+    assert (trained.asked, trained.obtained, trained.misses) == (2.0, 2.0, [])
 
 
 def test_an_idle_device_is_suspended_too() -> None:
@@ -112,7 +113,7 @@ def test_the_deadlines_of_the_present_job_move_with_the_speed(events: list[Scrip
     bench.train(1)  # work begins at 0.25
     bench.run_until(10.0)
     [trained] = bench.of_kind("trained")
-    assert (trained["t"], trained["asked"], trained["obtained"]) == (ended, ended - 0.25, ended - 0.25)
+    assert (trained.t, trained.asked, trained.obtained) == (ended, ended - 0.25, ended - 0.25)
     assert bench.dues == [(1, ended + 0.5)]
     assert scripted_events(bench) == [(each.at, "speed", each.seconds, each.value) for each in events]
 
@@ -121,7 +122,7 @@ def test_a_schedule_and_a_script_multiply() -> None:
     bench = scripted(event(1.25, "speed", value=0.5), schedule=(Phase(at=2.25, speed=0.5),))
     bench.train(1)  # two steps of half a second, one of a second, one of two
     bench.run_until(10.0)
-    assert bench.of_kind("trained")[0]["t"] == 4.25
+    assert bench.of_kind("trained")[0].t == 4.25
 
 
 # ---- rate
@@ -150,7 +151,7 @@ def test_a_transfer_under_way_moves_at_the_rate_of_the_moment(
     bench.train(1, at=9.0 if up else 10.0, steps=4)  # a second of training
     bench.run_until(40.0)
     [event] = bench.of_kind("uploaded" if up else "downloaded")
-    assert (event["sent"], event["asked"], event["obtained"]) == (10.0, pytest.approx(asked), pytest.approx(asked))
+    assert (event.sent, event.asked, event.obtained) == (10.0, pytest.approx(asked), pytest.approx(asked))
 
 
 def test_a_rate_is_a_multiple_of_the_rate_of_a_trace(tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ def test_a_change_of_the_loss_keeps_the_draw() -> None:
     for ticket, moment in ((1, 0.0), (2, 10.0), (3, 20.0), (4, 30.0)):
         bench.train(ticket, at=moment)
     bench.run_until(40.0)
-    transfers = [(event["ticket"], event["dropped"]) for event in bench.of_kind("downloaded")]
+    transfers = [(event.ticket, event.dropped) for event in bench.of_kind("downloaded")]
     assert transfers == [(1, False), (2, False), (3, False), (4, True)]
     assert [ticket for ticket, _ in bench.dues] == [1, 2, 3]
 
@@ -186,14 +187,14 @@ def test_a_change_of_the_loss_affects_transfers_that_begin_while_it_lasts() -> N
     bench = scripted(event(2.25, "drop", 0.75, 0.5), timetable=script)
     bench.train(1)  # uploads at 2.25 and 2.75 are lost, that at 3.25 is not
     bench.run_until(10.0)
-    assert [event["dropped"] for event in bench.of_kind("uploaded")] == [True, True, False]
+    assert [event.dropped for event in bench.of_kind("uploaded")] == [True, True, False]
 
 
 def test_a_recorded_loss_is_repeated_whatever_the_script_says() -> None:
     bench = scripted(event(0.0, "drop", value=0.0), timetable=FixedTimetable(uploads={(0, 0): LOST}))
     bench.train(1)
     bench.run_until(10.0)
-    assert [event["dropped"] for event in bench.of_kind("uploaded")] == [True, False]
+    assert [event.dropped for event in bench.of_kind("uploaded")] == [True, False]
 
 
 # ---- kill
@@ -204,7 +205,7 @@ def test_a_device_that_is_killed_in_its_training_does_nothing_more() -> None:
     bench.train(1, at=1.0)
     bench.run_until(20.0)
     assert bench.times == [("downloaded", 1.25), ("abandoned", 2.0)]
-    assert (bench.of_kind("abandoned")[0]["seconds"], bench.training.closed) == (0.75, [0])
+    assert (bench.of_kind("abandoned")[0].seconds, bench.training.closed) == (0.75, [0])
     assert (bench.device.state, bench.device.due(), bench.delivered) == (State.KILLED, float("inf"), [])
     bench.train(2)
     bench.run_until(30.0)
@@ -221,7 +222,7 @@ def test_only_an_update_that_was_due_before_the_death_is_sent_ahead(
     bench.train(1, at=1.0, sent=1.0)
     bench.run_until(20.0)
     assert bench.dues == delivered
-    assert all(event["t"] <= died + late for event in bench.events)
+    assert all(event.t <= died + late for event in bench.events)
 
 
 def test_a_device_that_is_killed_in_a_suspension_reports_how_long_it_lasted() -> None:
@@ -229,7 +230,7 @@ def test_a_device_that_is_killed_in_a_suspension_reports_how_long_it_lasted() ->
     bench.train(1, at=1.0)
     bench.run_until(20.0)
     assert bench.times == [("downloaded", 1.25), ("scripted", 2.0), ("suspended", 5.0), ("abandoned", 5.0)]
-    assert bench.of_kind("abandoned")[0]["seconds"] == 0.75
+    assert bench.of_kind("abandoned")[0].seconds == 0.75
 
 
 def test_the_job_of_a_worker_is_closed_at_the_death() -> None:
@@ -250,7 +251,7 @@ def test_a_device_that_rejoins_counts_its_jobs_from_the_number_in_the_train() ->
     bench.train(5)
     bench.run_until(20.0)
     assert bench.training.begun == [(7, 4)]
-    assert [event["job"] for event in bench.events if "job" in event] == [7, 7]
+    assert [event.job for event in bench.events if isinstance(event, TransferEvent)] == [7, 7]
     assert bench.dues == [(5, 12.75)]
 
 

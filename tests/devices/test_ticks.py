@@ -28,7 +28,7 @@ def attempts(tick: float, at: float, up: Direction, **changes: float) -> list[fl
     bench.train(1, steps=1, at=at)
     bench.run_until(at + 10 * ATTEMPTS * tick)
     assert len(bench.delivered) == 1
-    return [event["sent"] for event in bench.of_kind("uploaded")]
+    return [event.sent for event in bench.of_kind("uploaded")]
 
 
 @pytest.mark.parametrize("above", [0, 1000, 1_000_000])

@@ -72,7 +72,7 @@ def test_a_download_that_begins_before_an_outage_ends_after_it(trace: str) -> No
     bench.train(1, at=1.5)
     bench.run_until(20.0)
     [down] = bench.of_kind("downloaded")
-    assert (down["sent"], down["t"], down["asked"], down["obtained"]) == pytest.approx((1.5, 10.75, 9.25, 9.25))
+    assert (down.sent, down.t, down.asked, down.obtained) == pytest.approx((1.5, 10.75, 9.25, 9.25))
     assert bench.dues[0][1] == pytest.approx(13.25)  # two seconds of training, half a second of upload
 
 
@@ -83,14 +83,14 @@ def test_an_upload_knows_when_it_is_due_before_the_outage_is_over(trace: str) ->
     [(moment, update)] = bench.delivered
     assert (moment, update.due) == pytest.approx((10.375, 10.5))
     [up] = bench.of_kind("uploaded")
-    assert (up["sent"], up["asked"], up["obtained"]) == pytest.approx((1.5, 9.0, 9.0))
+    assert (up.sent, up.asked, up.obtained) == pytest.approx((1.5, 9.0, 9.0))
 
 
 def test_a_retry_has_the_rate_of_its_own_time(trace: str) -> None:
     bench = Bench(FixedTimetable(uploads={(0, 0): LOST}), up=Direction(trace=trace), down=Direction())
     bench.train(1, at=0.0, steps=1)  # trained at 0.5, lost at 1.5
     bench.run_until(20.0)
-    assert [event["asked"] for event in bench.of_kind("uploaded")] == pytest.approx([1.0, 9.0])
+    assert [event.asked for event in bench.of_kind("uploaded")] == pytest.approx([1.0, 9.0])
     assert bench.dues == [(1, pytest.approx(10.5))]
 
 

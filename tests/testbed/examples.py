@@ -51,49 +51,6 @@ def vector(*numbers: float) -> messages.Vector:
     return np.array(numbers, dtype=np.float32)
 
 
-MESSAGES: tuple[messages.Message, ...] = (
-    messages.Hello(device="rpi4-1", pid=4711, cores=(1, 3), samples=120),
-    messages.Welcome(origin=12.5),
-    messages.Train(
-        ticket=7,
-        version=3,
-        sent=1.25,
-        job=Job(steps=4, lr=0.25, proximal=0.5),
-        model=vector(1.0, -2.0, 0.5),
-        grant=True,
-        baseline=4,
-    ),
-    messages.Base(version=2, model=vector(0.5, 1.0, -1.0)),
-    messages.Update(
-        device="rpi4-1",
-        ticket=7,
-        version=3,
-        delta=vector(0.0, 1e-30, 3.0),
-        samples=120,
-        steps=4,
-        started=1.5,
-        finished=2.75,
-        due=3.5,
-        loss=0.125,
-        merged=((6, 0.5, 1),),
-        events=({"kind": "trained", "t": 2.75, "asked": 1.25},),
-    ),
-    messages.Ask(device="rpi4-1", ticket=7, due=2.75, trains=3, events=({"kind": "trained", "t": 2.75},)),
-    messages.Grant(ticket=7, rate=1.5e6, sent=2.5),
-    messages.Heartbeat(device="rpi4-1", state="training", ticket=7, finished=6, trains=8, progress=0.5, drops=2),
-    messages.JoinCluster(
-        ticket_range=5, head="rpi4-1", quorum=2, damped=False, members=(("rpi4-1", 120, 3), ("rpi4-2", 60, 4))
-    ),
-    messages.HeadReport(
-        device="rpi4-1", ticket_range=5, events=({"kind": "resent", "t": 2.75, "device": "rpi4-2", "ticket": 9},)
-    ),
-    messages.Snapshot(version=3, made=9.5, model=vector(1.0, 2.0, 3.0)),
-    messages.Score(version=3, made=9.5, metrics={"accuracy": 0.75, "loss": 0.5}),
-    messages.Refused(reason="unknown device"),
-    messages.Stop(reason="40 seconds are over"),
-)
-"""One of each."""
-
 EVENTS: tuple[trace.Event, ...] = (
     trace.Header(
         t=0.0,
@@ -156,5 +113,66 @@ EVENTS: tuple[trace.Event, ...] = (
     trace.Canary(t=6.8, core=1, asked=0.02, alone=0.0201, obtained=0.0205),
     trace.Scored(t=7.0, version=3, made=5.0, metrics={"accuracy": 0.5}),
     trace.Stopped(t=8.0, reason="over", version=3, in_flight=1, model="cafe"),
+)
+"""One of each."""
+
+DOWNLOADED = trace.Downloaded(
+    t=1.5, device="rpi4-1", ticket=7, job=2, attempt=0, sent=1.25, asked=0.25, obtained=0.25, bytes=12, dropped=False
+)
+TRAINED = trace.Trained(
+    t=2.75,
+    device="rpi4-1",
+    ticket=7,
+    steps=4,
+    asked=1.25,
+    obtained=1.25,
+    checks=4,
+    misses=[trace.Miss(3, 0.25, 0.002)],
+    use=trace.Use(cpu=0.25, waited=0.125, stolen=0.0625),
+)
+UPLOADED = trace.Uploaded(
+    t=3.5, device="rpi4-1", ticket=7, job=2, attempt=0, sent=2.75, asked=0.75, obtained=0.75, bytes=12, dropped=False
+)
+"""The usual events of an update."""
+
+MESSAGES: tuple[messages.Message, ...] = (
+    messages.Hello(device="rpi4-1", pid=4711, cores=(1, 3), samples=120),
+    messages.Welcome(origin=12.5),
+    messages.Train(
+        ticket=7,
+        version=3,
+        sent=1.25,
+        job=Job(steps=4, lr=0.25, proximal=0.5),
+        model=vector(1.0, -2.0, 0.5),
+        grant=True,
+        baseline=4,
+    ),
+    messages.Base(version=2, model=vector(0.5, 1.0, -1.0)),
+    messages.Update(
+        device="rpi4-1",
+        ticket=7,
+        version=3,
+        delta=vector(0.0, 1e-30, 3.0),
+        samples=120,
+        steps=4,
+        started=1.5,
+        finished=2.75,
+        due=3.5,
+        loss=0.125,
+        merged=((6, 0.5, 1),),
+        events=(DOWNLOADED, TRAINED, UPLOADED),
+    ),
+    messages.Ask(device="rpi4-1", ticket=7, due=2.75, trains=3, events=(TRAINED,)),
+    messages.Grant(ticket=7, rate=1.5e6, sent=2.5),
+    messages.Heartbeat(device="rpi4-1", state="training", ticket=7, finished=6, trains=8, progress=0.5, drops=2),
+    messages.JoinCluster(
+        ticket_range=5, head="rpi4-1", quorum=2, damped=False, members=(("rpi4-1", 120, 3), ("rpi4-2", 60, 4))
+    ),
+    messages.HeadReport(device="rpi4-1", ticket_range=5, events=(trace.Resent(t=2.75, device="rpi4-2", ticket=9),)),
+    messages.CanaryReport(event=trace.Canary(t=6.8, core=1, asked=0.02, alone=0.0201, obtained=0.0205)),
+    messages.Snapshot(version=3, made=9.5, model=vector(1.0, 2.0, 3.0)),
+    messages.Score(version=3, made=9.5, metrics={"accuracy": 0.75, "loss": 0.5}),
+    messages.Refused(reason="unknown device"),
+    messages.Stop(reason="40 seconds are over"),
 )
 """One of each."""

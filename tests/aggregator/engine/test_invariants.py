@@ -44,7 +44,7 @@ class Accounts:
             trace.Dispatched(t=0.0, device="m", ticket=ticket, version=1, steps=1, for_cluster=False)
             for ticket in (self.first, self.first + 1)
         ]
-        self.ledgers.enter("h", 1, [trace.as_table(event) for event in sent])
+        self.ledgers.enter("h", 1, sent)
         strategy.answer = lambda server: Decision()
         train = self.hand.train("h")
         self.engine.update(result(train.ticket, train.version, self.first + 1), 0.0)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.common.fields import MOST_EVENTS
 from testbed.history import trace
 from testbed.wire.authentication import CUT_OFF
 from testbed.wire.codec import BadMessage, decode, encode
-from testbed.wire.messages import Heartbeat, Hello, Refused, Train
+from testbed.wire.messages import MOST_EVENTS, Heartbeat, Hello, Refused, Train
 from tests.aggregator.process.test_main import World, folder, of, prepare, run, time
 from tests.devices.parts import Time
 
@@ -87,8 +86,8 @@ def test_connections_are_counted_and_those_of_processes_that_have_ended_are_not(
 
 
 def test_a_message_with_more_events_than_a_device_sends_at_once_is_refused() -> None:
-    table: dict[str, object] = {"kind": "suspended"}
-    fits = Heartbeat(device="a", state="idle", events=(table,) * MOST_EVENTS)
+    event = trace.Suspended(t=1.0, device="a", ticket=1, asked=0.5, obtained=0.5)
+    fits = Heartbeat(device="a", state="idle", events=(event,) * MOST_EVENTS)
     assert decode(encode(fits), 0) == fits
     with pytest.raises(BadMessage, match="Expected `array` of length <= 1000"):
-        decode(encode(Heartbeat(device="a", state="idle", events=(table,) * (MOST_EVENTS + 1))), 0)
+        decode(encode(Heartbeat(device="a", state="idle", events=(event,) * (MOST_EVENTS + 1))), 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -16,9 +17,10 @@ from testbed.common import statefile
 from testbed.common.statefile import StateError
 from testbed.history import trace
 from testbed.profile.schema import Checkpoint
-from testbed.wire.messages import Base, Train
+from testbed.wire.messages import Base, Train, Update
 from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vector
+from tests.testbed.examples import MESSAGES
 
 FLEET = {"a": 10, "b": 20, "c": 30, "d": 5}
 MODEL = (0.5, -1.0, 2.0)
@@ -197,6 +199,14 @@ def test_a_checkpoint_contains_moment_and_version_and_the_trace_is_synced_first(
     assert (notes["t"], notes["version"], notes["trace_bytes"]) == ("12.5", "7", "4711")
     assert checkpoint.read(scribe.path, "aggregator") == {"engine": [1, 2]}
     assert scribe.synced == 1
+
+
+def test_an_update_that_a_strategy_collects_is_saved_with_its_events(tmp_path: Path) -> None:
+    collected = [msgspec.structs.replace(message, delta=None) for message in MESSAGES if isinstance(message, Update)]
+    assert any(update.events for update in collected)
+    scribe = Scribe(tmp_path)
+    scribe.checkpoints.take_last(12.5, 7, 4711, lambda: {"collected": collected})
+    assert checkpoint.read(scribe.path, "aggregator") == {"collected": collected}
 
 
 def test_writing_takes_a_tenth_of_the_time_at_most(tmp_path: Path) -> None:

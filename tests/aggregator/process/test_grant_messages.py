@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return World(own)
 
 
+GRANTED: Any = trace.Granted(t=0.0, device="host-1", ticket=1, rate=1e9, share=1.0)
+
+
 def says(world: World, message: Message, at: float = 0.25) -> None:
     world.at(at, "host-1", message)
 
@@ -31,8 +35,8 @@ def says(world: World, message: Message, at: float = 0.25) -> None:
         (Ask(device="host-2", ticket=2, due=0.25), "Ask, which this device may not send"),
         (Ask(device="host-1", ticket=1, due=9.0), "a request that is due long after it was sent"),
         (
-            Ask(device="host-1", ticket=1, due=0.25, events=({"kind": "granted", "t": 0.0},)),
-            "a kind of event that a device does not report",
+            Ask(device="host-1", ticket=1, due=0.25, events=(GRANTED,)),
+            "Ask: Invalid value 'granted' - at `$.events[0].kind`",
         ),
     ],
 )

@@ -19,7 +19,6 @@ from aggregator.process.aggregator_config import AggregatorConfig, Resumption
 from aggregator.process.main import AggregatorProcess
 from aggregator.strategy import Decision, Server, Strategy
 from testbed.history import trace
-from testbed.history.trace import as_table
 from testbed.host import cores
 from testbed.host.survey import Survey
 from testbed.loading.profile_loader import load
@@ -29,6 +28,7 @@ from testbed.wire.messages import (
     EVALUATOR,
     STOPPED,
     Ask,
+    CanaryReport,
     HeadReport,
     Heartbeat,
     Hello,
@@ -289,7 +289,8 @@ def test_a_request_under_a_strategy_without_grants_is_refused(
     ]
 
 
-FORGED = {
+LEFT: Any = trace.Left(t=0.0, device="host-2", reason="")
+FORGED: dict[str, Message] = {
     "JoinCluster, which this device may not send": JoinCluster(
         ticket_range=1, head="host-1", members=(("host-1", 1, 0),)
     ),
@@ -298,6 +299,18 @@ FORGED = {
     ),
     "HeadReport, which this device may not send": HeadReport(device="host-2", ticket_range=1, events=()),
     "a HeadReport of a cluster that this device does not head": HeadReport(device="host-1", ticket_range=1, events=()),
+    "HeadReport: Invalid value 'left' - at `$.events[0].kind`": HeadReport(
+        device="host-1", ticket_range=1, events=(LEFT,)
+    ),
+    "Heartbeat: Invalid value 'left' - at `$.events[0].kind`": Heartbeat(device="host-1", state="idle", events=(LEFT,)),
+    "it reports events of another device": Heartbeat(
+        device="host-1",
+        state="idle",
+        events=(trace.Suspended(t=0.25, device="host-2", ticket=1, asked=0.5, obtained=0.5),),
+    ),
+    "CanaryReport, which this device may not send": CanaryReport(
+        event=trace.Canary(t=0.25, core=1, asked=0.02, alone=0.02, obtained=0.021)
+    ),
 }
 
 
@@ -319,7 +332,7 @@ def test_a_message_that_only_an_aggregator_or_a_head_may_send_is_refused(
     assert [event.reason for event in of(trace.Refusal, events)] == [reason]
     assert (Refused(reason=reason)) in [message for _, message in world.said]
     assert len(of(trace.Arrived, events)) == 1  # and the device continues
-    assert of(trace.Grouped, events) == []
+    assert of(trace.Grouped, events) == of(trace.Left, events) == of(trace.Canary, events) == []
 
 
 def test_an_update_that_is_due_after_the_end_is_in_flight(
@@ -511,14 +524,15 @@ def test_the_aggregator_records_its_load_about_once_a_host_second(
 # ---- canaries
 
 
-SAMPLE = trace.Canary(t=1.0, core=1, asked=0.02, alone=0.02, obtained=0.021)
+SAMPLE: Any = trace.Canary(t=1.0, core=1, asked=0.02, alone=0.02, obtained=0.021)
+DEVICE_EVENT: Any = trace.Suspended(t=1.0, device="host-1", ticket=1, asked=0.5, obtained=0.5)
 
 
 def test_the_samples_of_a_canary_are_traced_and_it_is_no_device(
     time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(time, canary=True)
-    world.at(1.0, "canary@1", Heartbeat(device="canary@1", state="measuring", events=(as_table(SAMPLE),)))
+    world.at(1.0, "canary@1", CanaryReport(event=SAMPLE))
     events = run(world, folder, monkeypatch)
     assert of(trace.Canary, events) == [SAMPLE]
     assert [event.device for event in of(trace.Joined, events)] == ["host-1", "host-2"]
@@ -528,8 +542,10 @@ def test_the_samples_of_a_canary_are_traced_and_it_is_no_device(
 @pytest.mark.parametrize(
     "message",
     [
-        Heartbeat(device="canary@1", state="", events=(as_table(trace.Resent(t=1.0, device="host-1", ticket=1)),)),
-        Heartbeat(device="canary@1", state="", events=(as_table(SAMPLE) | {"obtained": float("nan")},)),
+        Heartbeat(device="canary@1", state="", events=(DEVICE_EVENT,)),
+        Heartbeat(device="canary@1", state="", events=(SAMPLE,)),
+        CanaryReport(event=DEVICE_EVENT),
+        CanaryReport(event=msgspec.structs.replace(SAMPLE, obtained=float("nan"))),
         Stop(reason="me too"),
     ],
 )
@@ -540,7 +556,7 @@ def test_a_canary_may_only_send_samples(
     world.at(1.0, "canary@1", message)
     events = run(world, folder, monkeypatch)
     assert [event.peer for event in of(trace.Refusal, events)] == ["canary@1"]
-    assert of(trace.Canary, events) == of(trace.Resent, events) == []
+    assert of(trace.Canary, events) == of(trace.Suspended, events) == []
 
 
 def test_an_update_that_waited_counts_from_its_due_moment_and_so_does_the_answer(

@@ -9,7 +9,6 @@ import pytest
 
 from aggregator.connections.scripted_deaths import ScriptedDeaths
 from testbed.history import trace
-from testbed.history.trace import as_table
 from testbed.profile.schema import ScriptedEvent
 from testbed.wire.messages import KILLED, Hello, Message, Train
 from testbed.wire.sockets import PeerUnreachable
@@ -40,7 +39,7 @@ def test_a_scripted_kill_is_recorded_at_its_moment_and_the_device_is_dropped_aft
     world = World(time)
     lively(world, until=0.4)
     spent = trace.Abandoned(t=0.5, device="host-1", ticket=1, steps=3, seconds=0.25, checks=0, misses=[])
-    world.heartbeat("host-1", 0.5, state=KILLED, events=(as_table(spent),))
+    world.heartbeat("host-1", 0.5, state=KILLED, events=(spent,))
     events = run(world, folder, monkeypatch, script((0.5, "kill")), *PRESENCE)
     assert of(trace.Scripted, events) == [trace.Scripted(t=0.5, device="host-1", do="kill")]
     assert of(trace.Abandoned, events) == [spent]

@@ -22,7 +22,7 @@ def test_tickets_of_cluster_heads_are_counted_with_the_others(tmp_path: Path) ->
     ticket = first_ticket(group.ticket_range) + 1
     sent = trace.Dispatched(t=0.0, device="a", ticket=ticket, version=0, steps=1)
     lost = trace.Lost(t=1.0, device="a", ticket=ticket, reason="it was given up")
-    hand.engine.head_ledgers.enter("a", group.ticket_range, [trace.as_table(sent), trace.as_table(lost)])
+    hand.engine.head_ledgers.enter("a", group.ticket_range, [sent, lost])
     path = tmp_path / "status.json"
     status.write(path, 1.0, WallClock.starting_now(), hand.engine, EvaluationQueue(1.0), {}, ["a"])
     tally = json.loads(path.read_text(encoding="utf-8"))["tally"]

@@ -55,7 +55,7 @@ class HeadWithMember:
 
     @property
     def events(self) -> list[trace.HeadEvent]:
-        return [trace.head_event(table) for table in self.head.unreported]
+        return self.head.unreported
 
     def ticket_of(self, device: str) -> int:
         """Return the last ticket of a device."""

@@ -21,7 +21,7 @@ from testbed.wire.codec import Buffer, decode, encode
 from testbed.wire.messages import Heartbeat, Hello, Message, Refused, Stop, Train, Update, Welcome
 from testbed.wire.sockets import PeerUnreachable
 from testbed.wire.training_job import Job
-from tests.devices.parts import SPEC, Time
+from tests.devices.parts import SPEC, Time, kind_of
 from tests.devices.tiny import TinyTask
 
 CONFIG = DeviceConfig(
@@ -96,7 +96,7 @@ def test_events_are_kept_when_the_transport_refuses_a_message(time: Time, blocke
     peer = ScriptedPeer(time, job(time), blocked=blocked)
     live(peer)
     events = [
-        event["kind"] for message in peer.sent if isinstance(message, (Update, Heartbeat)) for event in message.events
+        kind_of(event) for message in peer.sent if isinstance(message, (Update, Heartbeat)) for event in message.events
     ]
     assert events == ["downloaded", "trained", "uploaded"]
     assert len(peer.of(Update)) == 1
@@ -147,7 +147,7 @@ def test_an_invalid_message_is_ignored_and_logged(time: Time, capsys: pytest.Cap
     live(peer)
     assert isinstance(peer.sent[0], Hello)
     assert len(peer.of(Update)) == 1
-    assert "ignored an invalid message: the header is not msgpack" in capsys.readouterr().err
+    assert "ignored an invalid message: unknown schema" in capsys.readouterr().err
 
 
 # ---- moments

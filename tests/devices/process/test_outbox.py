@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from devices.process.outbox import Outbox
-from testbed.common.fields import MOST_EVENTS
+from testbed.history.trace import DeviceEvent, Suspended
 from testbed.wire.codec import Buffer, decode
-from testbed.wire.messages import STOPPED, Heartbeat
+from testbed.wire.messages import MOST_EVENTS, STOPPED, Heartbeat
 
 
 class Listener:
@@ -16,7 +16,9 @@ class Listener:
 
     def __init__(self, events: int) -> None:
         self.sent: list[Any] = []
-        self._events: tuple[dict[str, object], ...] = tuple({"number": number} for number in range(events))
+        self._events: tuple[DeviceEvent, ...] = tuple(
+            Suspended(t=1.0, device="a", ticket=number, asked=0.5, obtained=0.5) for number in range(events)
+        )
 
     def send(self, frames: Sequence[Buffer], timeout: float) -> None:
         self.sent.append(decode(frames, 0))
@@ -52,5 +54,5 @@ def test_the_last_heartbeat_comes_after_all_other_events_were_sent() -> None:
         ("idle", MOST_EVENTS),
         (STOPPED, 3),
     ]
-    numbers = [event["number"] for heartbeat in listener.sent for event in heartbeat.events]
+    numbers = [event.ticket for heartbeat in listener.sent for event in heartbeat.events]
     assert numbers == list(range(2 * MOST_EVENTS + 3))

@@ -11,10 +11,11 @@ import pytest
 
 from devices.device_config import Rejoining
 from devices.process.main import DeviceProcess
+from testbed.history.trace import TransferEvent
 from testbed.profile.schema import ScriptedEvent
 from testbed.wire.codec import Buffer, encode
 from testbed.wire.messages import Heartbeat, Hello, Message, Stop, Update
-from tests.devices.parts import Time
+from tests.devices.parts import Time, kind_of
 from tests.devices.process.test_main import CONFIG, LINKS, ScriptedPeer, job, live, time
 from tests.devices.tiny import TinyTask
 
@@ -31,7 +32,7 @@ PACED: dict[str, Any] = {"throttle": "pace", "seconds_per_sample": 0.125, **LINK
 
 def kinds(peer: ScriptedPeer) -> list[str]:
     return [
-        event["kind"] for message in peer.sent if isinstance(message, (Update, Heartbeat)) for event in message.events
+        kind_of(event) for message in peer.sent if isinstance(message, (Update, Heartbeat)) for event in message.events
     ]
 
 
@@ -107,7 +108,7 @@ def test_a_device_that_was_forked_early_says_hello_at_its_moment(time: Time) -> 
     assert peer.moments[0] == pytest.approx(2.5, abs=1e-3)
     assert peer.of(Heartbeat)[-1][1].trains == 1
     events = [event for message in peer.sent if isinstance(message, (Update, Heartbeat)) for event in message.events]
-    assert {event["job"] for event in events if "job" in event} == {4}
+    assert {event.job for event in events if isinstance(event, TransferEvent)} == {4}
 
 
 def test_a_device_whose_fork_took_too_long_says_hello_at_once(time: Time) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import json
-import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from testbed.history import trace
-from testbed.history.trace import TraceError, TraceWriter, as_table, device_event, read
+from testbed.history.trace import TraceError, TraceWriter, read
 from tests.testbed.examples import EVENTS
 
 
@@ -132,80 +129,3 @@ def test_a_trace_in_other_units_is_refused(tmp_path: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8").replace(trace.UNITS, "hours"), encoding="utf-8")
     with pytest.raises(TraceError, match="line 1: units 'hours'; this version reads 'seconds, bytes, versions'"):
         next(read(path))
-
-
-# ---- what devices report
-
-TRAINED: dict[str, Any] = {
-    "kind": "trained",
-    "t": 2.5,
-    "device": "a",
-    "ticket": 1,
-    "steps": 10,
-    "asked": 1.0,
-    "obtained": 1.1,
-    "checks": 2,
-    "misses": [[2, 0.5, 0.1]],
-}
-REPORTED = [event for event in EVENTS if isinstance(event, trace.DeviceEvent)]
-
-
-@pytest.mark.parametrize("event", REPORTED, ids=lambda event: type(event).__name__)
-def test_events_of_devices_are_accepted(event: trace.Event) -> None:
-    assert device_event(as_table(event)) == event
-
-
-@pytest.mark.parametrize(
-    "event", [event for event in EVENTS if event not in REPORTED], ids=lambda event: type(event).__name__
-)
-def test_events_of_the_aggregator_are_not_accepted_from_a_device(event: trace.Event) -> None:
-    with pytest.raises(TraceError, match="a device does not report"):
-        device_event(as_table(event))
-
-
-def test_an_integer_is_accepted_as_seconds() -> None:
-    event = device_event(TRAINED | {"asked": 1})
-    assert json.dumps(as_table(event)["asked"]) == "1.0"
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"t": math.nan},
-        {"obtained": math.inf},
-        {"obtained": None},
-        {"obtained": True},
-        {"misses": [[2, 0.5]]},
-        {"misses": [[2, 0.5, math.nan]]},
-        {"misses": [[2, 0.0, 0.1]]},  # it is a divisor
-        {"misses": None},
-        {"use": {"cpu": 1.0, "waited": 0.5}},
-        {"use": {"cpu": 1.0, "waited": 0.5, "stolen": math.inf}},
-        {"ticket": True},
-        {"ticket": 1.0},
-        {"ticket": "1"},
-        {"device": 5},
-        {"device": b"a"},
-        {"kind": None},
-        {"kind": ["trained"]},
-        {"kind": "Trained"},
-        {"extra": 1},
-        {1: 1},
-    ],
-)
-def test_a_device_event_with_a_wrong_field_is_refused(changes: dict[Any, Any]) -> None:
-    with pytest.raises(TraceError):
-        device_event(TRAINED | changes)
-
-
-@pytest.mark.parametrize("missing", TRAINED)
-def test_a_device_event_without_one_of_its_fields_is_refused(missing: str) -> None:
-    with pytest.raises(TraceError):
-        device_event({key: value for key, value in TRAINED.items() if key != missing})
-
-
-def test_a_canary_that_took_no_time_alone_is_refused() -> None:
-    note = as_table(trace.Canary(t=1.0, core=1, asked=0.02, alone=0.02, obtained=0.021))
-    assert trace.canary_event(note).alone == 0.02
-    with pytest.raises(TraceError, match="alone"):
-        trace.canary_event(note | {"alone": 0.0})  # it is a divisor

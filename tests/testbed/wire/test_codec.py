@@ -1,7 +1,11 @@
-"""The codec: every message survives encoding and decoding, and everything else is refused."""
+"""The codec: every message survives encoding and decoding, and everything else is refused.
+
+The headers are packed and unpacked by the msgpack package: the format is plain msgpack, which any language can read.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,9 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.history import trace
 from testbed.wire import codec
-from testbed.wire.codec import BadMessage, Buffer, decode, encode
-from testbed.wire.messages import Message, Train, Update
+from testbed.wire.codec import SCHEMA, BadMessage, Buffer, decode, encode
+from testbed.wire.messages import Grant, Message, Stop, Train, Update
 from testbed.wire.training_job import Job
 from tests.testbed.examples import MESSAGES, SIZE, vector
 
@@ -29,12 +34,25 @@ def frames_of(kind: str) -> list[bytes]:
 
 
 def header_of(kind: str) -> dict[str, Any]:
-    header: dict[str, Any] = msgpack.unpackb(frames_of(kind)[0])
+    schema, header = unpacked(frames_of(kind)[0])
+    assert schema == SCHEMA
     return header
 
 
+def unpacked(header: bytes) -> tuple[int, dict[str, Any]]:
+    """The two msgpack objects of a header: the schema number, and the message as a map."""
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(header)
+    schema, message = unpacker
+    return schema, message
+
+
+def packed(header: Any) -> bytes:
+    return bytes([SCHEMA]) + msgpack.packb(header)
+
+
 def with_header(kind: str, header: Any) -> list[bytes]:
-    return [msgpack.packb(header), *frames_of(kind)[1:]]
+    return [packed(header), *frames_of(kind)[1:]]
 
 
 def assert_same(one: Message, other: Message) -> None:
@@ -87,6 +105,22 @@ def test_a_vector_is_not_copied() -> None:
     assert received.model[0] == 9.0
 
 
+def test_a_decoded_vector_is_read_only() -> None:
+    received = decode([memoryview(bytearray(frame)) for frame in frames_of("Update")], SIZE)
+    assert isinstance(received, Update)
+    assert not received.delta.flags.writeable
+
+
+def test_a_vector_that_is_not_contiguous_cannot_be_sent() -> None:
+    with pytest.raises(TypeError, match="contiguous"):
+        encode(msgspec.structs.replace(UPDATE, delta=vector(1.0, 2.0, 3.0, 4.0)[::2]))
+
+
+def test_a_vector_of_another_type_is_refused_by_the_receiver() -> None:
+    update = msgspec.structs.replace(UPDATE, delta=np.zeros(SIZE))  # float64
+    assert "vector frame of 24 bytes" in refusal(encode(update))
+
+
 def test_numbers_of_a_vector_need_not_be_finite_to_be_decoded() -> None:
     # the engine judges a delta, since it must settle the ticket
     update = msgspec.structs.replace(UPDATE, delta=vector(math.nan, math.inf, 0.0))
@@ -96,6 +130,85 @@ def test_numbers_of_a_vector_need_not_be_finite_to_be_decoded() -> None:
 def test_a_missing_loss_survives_encoding_and_decoding() -> None:
     update = msgspec.structs.replace(UPDATE, loss=None)
     assert_same(decode(encode(update), SIZE), update)
+
+
+def test_a_number_of_numpy_is_sent_as_a_plain_one() -> None:
+    assert_same(decode(encode(Grant(ticket=1, rate=np.float64(1.5), sent=0.0)), 0), Grant(ticket=1, rate=1.5, sent=0.0))
+
+
+@pytest.mark.parametrize("value", [np.int64(1), object(), {1, 2}.__iter__()], ids=lambda value: type(value).__name__)
+def test_a_value_that_no_message_may_contain_is_not_sent(value: Any) -> None:
+    with pytest.raises(TypeError, match=type(value).__name__):
+        encode(Stop(reason=value))
+
+
+# ---- plain msgpack
+
+
+def test_any_reader_of_msgpack_reads_an_update() -> None:
+    schema, header = unpacked(frames_of("Update")[0])
+    assert schema == 2
+    assert header == {
+        "kind": "Update",
+        "device": "rpi4-1",
+        "ticket": 7,
+        "version": 3,
+        "delta": ["<f4", 3],
+        "samples": 120,
+        "steps": 4,
+        "started": 1.5,
+        "finished": 2.75,
+        "due": 3.5,
+        "loss": 0.125,
+        "since": 0,
+        "trains": 0,
+        "merged": [[6, 0.5, 1]],
+        "events": [json.loads(msgspec.json.encode(event)) for event in UPDATE.events],
+    }
+
+
+def test_any_writer_of_msgpack_can_write_an_update() -> None:
+    header = {
+        "ticket": 7,
+        "events": [
+            {"kind": "suspended", "t": 2, "device": "a", "ticket": 7, "asked": 0.5, "obtained": 0.75},
+            {"obtained": 1.5, "asked": 1.0, "ticket": 7, "device": "a", "t": 4.0, "away": True, "kind": "suspended"},
+        ],
+        "delta": ["<f4", 2],
+        "device": "a",
+        "version": 3,
+        "samples": 5,
+        "steps": 4,
+        "started": 1,
+        "finished": 2.5,
+        "due": 3.5,
+        "loss": None,
+        "kind": "Update",
+    }
+    frames = [msgpack.packb(2) + msgpack.packb(header), np.array([1.5, -2.0], dtype="<f4").tobytes()]
+    update = Update(
+        device="a",
+        version=3,
+        samples=5,
+        steps=4,
+        started=1.0,
+        finished=2.5,
+        due=3.5,
+        ticket=7,
+        delta=vector(1.5, -2.0),
+        loss=None,
+        events=(
+            trace.Suspended(t=2.0, device="a", ticket=7, asked=0.5, obtained=0.75),
+            trace.Suspended(t=4.0, device="a", ticket=7, asked=1.0, obtained=1.5, away=True),
+        ),
+    )
+    assert_same(decode(frames, 2), update)
+
+
+def test_of_a_field_that_is_there_twice_the_last_one_counts() -> None:
+    pairs = [("kind", "Stop"), ("reason", "one"), ("reason", "two")]
+    header = bytes([SCHEMA, 0x80 + len(pairs)]) + b"".join(msgpack.packb(text) for pair in pairs for text in pair)
+    assert decode([header], 0) == Stop(reason="two")
 
 
 # ---- malformed
@@ -116,41 +229,82 @@ def test_a_header_that_is_too_large_is_refused_without_reading_it() -> None:
         b"",
         b"\xc1",
         b"\x81",
-        frames_of("Stop")[0][:-1],
-        frames_of("Stop")[0] + b"\0",
-        b"\x91" * 5000 + b"\0",
-        b"\x81\xa1\xff\0",
+        frames_of("Stop")[0][1:-1],
+        frames_of("Stop")[0][1:] + b"\0",
+        frames_of("Stop")[0][1:] * 2,
+        b"\x83\xa4kind\xa4Stop\xa6reason\x01\xa1x",
+        b"\x82\xa1x" + b"\x91" * 200_000 + b"\0" + b"\xa4kind\xa4Stop",
+        b"\x82\xa1x" + b"\x81\xa1k" * 200_000 + b"\0" + b"\xa4kind\xa4Stop",
+        b"\x81\xa4kind\xa4\xff\xff\xff\xff",
+        b"\x82\xa4kind\xa4Stop\xa6reason\xa1\xff",
+        b"\x82\xa4kind\xa4Stop\xa1\xff\0",
     ],
-    ids=["empty", "reserved byte", "map without entry", "cut off", "surplus byte", "5,000 lists deep", "not utf-8"],
+    ids=[
+        "empty",
+        "reserved byte",
+        "map without entry",
+        "cut off",
+        "surplus byte",
+        "two maps",
+        "cut off after a wrong value",
+        "200,000 lists deep",
+        "200,000 maps deep",
+        "a kind that is not utf-8",
+        "a text that is not utf-8",
+        "a key that is not utf-8",
+    ],
 )
 def test_a_header_that_is_not_msgpack_is_refused(header: bytes) -> None:
-    assert "not msgpack" in refusal([header])
+    assert "not msgpack" in refusal([bytes([SCHEMA]) + header])
 
 
-@pytest.mark.parametrize("header", [[], 5, "Stop", None, b"x"])
+@pytest.mark.parametrize("header", [[], 5, "Stop", None, b"x", [[[[]]]]])
 def test_a_header_that_is_not_a_map_is_refused(header: object) -> None:
-    assert "not a map" in refusal([msgpack.packb(header)])
+    assert "Expected `object`" in refusal([packed(header)])
 
 
 def test_a_map_with_keys_that_are_not_text_is_refused() -> None:
-    assert refusal([msgpack.packb({1: 2})])
-    assert refusal([msgpack.packb({b"schema": 1, b"kind": "Stop", b"reason": ""})])
+    assert refusal([packed({1: 2})])
+    assert refusal([packed({b"kind": "Stop", b"reason": ""})])
+    assert refusal([packed({"kind": "Stop", "reason": "", 1: 2})])
 
 
-@pytest.mark.parametrize("schema", [0, 2, True, 1.0, "1", None, [1]])
-def test_another_schema_is_refused(schema: object) -> None:
-    assert "schema" in refusal(with_header("Stop", header_of("Stop") | {"schema": schema}))
+@pytest.mark.parametrize("schema", [0, 1, 3, 255, -1, True, 2.0, "2", None, [2], {"schema": 2}])
+def test_another_schema_is_refused_before_the_rest_is_read(schema: object) -> None:
+    assert refusal([msgpack.packb(schema) + b"\xc1"]) == "unknown schema; this side uses 2"
+    assert refusal([msgpack.packb(schema) + msgpack.packb(header_of("Stop"))]) == "unknown schema; this side uses 2"
 
 
-@pytest.mark.parametrize("kind", ["stop", "", "Job", "_Form", None, 1, [], {}])
-def test_an_unknown_kind_is_refused(kind: object) -> None:
-    assert "unknown kind" in refusal(with_header("Stop", header_of("Stop") | {"kind": kind}))
+@pytest.mark.parametrize("frame", [b"", msgpack.packb({"schema": 1, "kind": "Stop", "reason": ""})])
+def test_a_header_without_a_schema_or_of_the_first_one_is_refused(frame: bytes) -> None:
+    assert "unknown schema" in refusal([frame])
+
+
+@pytest.mark.parametrize("kind", ["stop", "", "Job", "Message", "trained", "x" * 5000])
+def test_an_unknown_kind_is_refused(kind: str) -> None:
+    assert refusal(with_header("Stop", header_of("Stop") | {"kind": kind})) == "unknown kind of message"
+
+
+@pytest.mark.parametrize("kind", [None, 1, [], {}, b"Stop"])
+def test_a_kind_that_is_not_text_is_refused(kind: object) -> None:
+    assert "$.kind" in refusal(with_header("Stop", header_of("Stop") | {"kind": kind}))
+
+
+def test_a_second_kind_is_refused() -> None:
+    header = b"\x83" + b"".join(map(msgpack.packb, ("kind", "Stop", "reason", "", "kind", "Refused")))
+    assert refusal([bytes([SCHEMA]) + header])
+
+
+def test_a_refusal_names_the_kind_of_message() -> None:
+    assert refusal(with_header("Stop", header_of("Stop") | {"reason": 1})) == (
+        "Stop: Expected `str`, got `int` - at `$.reason`"
+    )
 
 
 @pytest.mark.parametrize("kind", BY_KIND)
 def test_a_missing_field_is_refused(kind: str) -> None:
     header = header_of(kind)
-    optional = set(type(BY_KIND[kind]).__struct_fields__[-len(type(BY_KIND[kind]).__struct_defaults__) :])
+    optional = {field.name for field in msgspec.structs.fields(type(BY_KIND[kind])) if not field.required}
     for name in header.keys() - optional:
         assert refusal(with_header(kind, {key: value for key, value in header.items() if key != name}))
 
@@ -161,13 +315,16 @@ def test_a_surplus_field_is_refused(kind: str) -> None:
 
 
 def test_a_field_under_another_name_is_refused() -> None:
-    assert "raeson" in refusal(with_header("Stop", {"schema": 1, "kind": "Stop", "raeson": "over"}))
+    assert "raeson" in refusal(with_header("Stop", {"kind": "Stop", "raeson": "over"}))
 
 
-def test_a_vector_inside_the_header_is_refused() -> None:
-    header = header_of("Snapshot") | {"model": [1.0, 2.0, 3.0]}
-    assert refusal([msgpack.packb(header)])
-    assert refusal(with_header("Snapshot", header))
+@pytest.mark.parametrize(
+    "model", [[1.0, 2.0, 3.0], [1.0, 2.0], bytes(12), msgpack.ExtType(5, bytes(12)), ["<f4", 3, [1.0, 2.0, 3.0]]]
+)
+def test_a_vector_inside_the_header_is_refused(model: object) -> None:
+    header = header_of("Snapshot") | {"model": model}
+    assert "$.model" in refusal([packed(header)])
+    assert "$.model" in refusal(with_header("Snapshot", header))
 
 
 WRONG_VALUES: list[tuple[str, str, Any]] = [
@@ -203,6 +360,9 @@ WRONG_VALUES: list[tuple[str, str, Any]] = [
     ("Update", "events", {}),
     ("Update", "events", [1]),
     ("Update", "events", None),
+    ("HeadReport", "events", [{}]),
+    ("CanaryReport", "event", None),
+    ("CanaryReport", "event", []),
     ("Heartbeat", "progress", "1"),
     ("Score", "metrics", []),
     ("Score", "metrics", {"accuracy": "1"}),
@@ -241,12 +401,22 @@ def test_a_wrong_field_of_a_job_is_refused_by_name(field: str, value: object) ->
 
 @pytest.mark.parametrize("dtype", ["<f8", ">f4", "float32", None, 4, ["<f4"]])
 def test_another_dtype_is_refused(dtype: object) -> None:
-    assert "dtype" in refusal(with_header("Update", header_of("Update") | {"dtype": dtype}))
+    assert "$.delta[0]" in refusal(with_header("Update", header_of("Update") | {"delta": [dtype, SIZE]}))
 
 
-@pytest.mark.parametrize("size", [2, 4, -3, 0, 2**63, True, 3.0, "3", None])
-def test_another_announced_size_is_refused(size: object) -> None:
-    assert "wrong shape" in refusal(with_header("Update", header_of("Update") | {"size": size}))
+@pytest.mark.parametrize("size", [2, 4, 0, 2**53])
+def test_another_announced_size_is_refused(size: int) -> None:
+    assert "wrong shape" in refusal(with_header("Update", header_of("Update") | {"delta": ["<f4", size]}))
+
+
+@pytest.mark.parametrize("size", [-3, 2**53 + 1, 2**63, True, 3.0, "3", None])
+def test_an_announced_size_that_is_no_count_is_refused(size: object) -> None:
+    assert "$.delta[1]" in refusal(with_header("Update", header_of("Update") | {"delta": ["<f4", size]}))
+
+
+@pytest.mark.parametrize("shape", [None, [], ["<f4"], 3, {"dtype": "<f4", "size": 3}])
+def test_a_vector_that_is_not_announced_as_dtype_and_size_is_refused(shape: object) -> None:
+    assert "$.delta" in refusal(with_header("Update", header_of("Update") | {"delta": shape}))
 
 
 def test_a_vector_of_another_model_is_refused() -> None:

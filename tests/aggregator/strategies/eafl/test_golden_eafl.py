@@ -190,7 +190,7 @@ def test_the_tickets_of_a_result_that_is_not_used_end_at_once(fate: str) -> None
     head, ticket_range = next((event.head, event.ticket_range) for event in hand.events(trace.Grouped))
     ticket = first_ticket(ticket_range) + 1
     sent = trace.Dispatched(t=0.0, device=head, ticket=ticket, version=0, steps=1)
-    hand.engine.head_ledgers.enter(head, ticket_range, [trace.as_table(sent)])
+    hand.engine.head_ledgers.enter(head, ticket_range, [sent])
     for_cluster = hand.train(head).ticket
     update = Update(
         device=head,
