@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
 from testbed.history import trace
 from testbed.wire import messages
@@ -19,11 +20,8 @@ Frames: TypeAlias = list[bytes]
 def real_messages(size: int, device: str) -> list[Message]:
     """Messages of every kind, with every event that a device or a cluster head may send; ``size``: of vectors."""
     vector = np.linspace(-1.0, 1.0, size, dtype=np.float32)
-    events = tuple(
-        trace.as_table(event) | {"device": device} for event in EVENTS if isinstance(event, trace.DeviceEvent)
-    )
-    head_events = tuple(trace.as_table(event) for event in EVENTS if isinstance(event, trace.HeadEvent))
-    probes = tuple(trace.as_table(event) for event in EVENTS if isinstance(event, trace.Canary))
+    events = tuple(replace(event, device=device) for event in EVENTS if isinstance(event, trace.DeviceEvent))
+    head_events = tuple(event for event in EVENTS if isinstance(event, trace.HeadEvent))
     return [
         messages.Hello(device=device, pid=4711, cores=(1, 3), samples=120),
         messages.Welcome(origin=12.5),
@@ -54,7 +52,7 @@ def real_messages(size: int, device: str) -> list[Message]:
         messages.Grant(ticket=8, rate=1.5e6, sent=2.5),
         *(messages.Heartbeat(device=device, state="training", ticket=7, trains=3, events=(event,)) for event in events),
         messages.Heartbeat(device=device, state="idle", finished=7, trains=8, progress=0.5, drops=2, events=events),
-        messages.Heartbeat(device=device, state="measuring", events=probes),
+        *(messages.CanaryReport(event=event) for event in EVENTS if isinstance(event, trace.Canary)),
         messages.JoinCluster(
             ticket_range=5, head=device, quorum=2, damped=False, members=((device, 120, 3), ("other-2", 60, 4))
         ),

@@ -145,7 +145,7 @@ def _text(error: Exception) -> str:
 
 def _kind(reason: str) -> str:
     """The reason without figures and places, so that similar ones count as one."""
-    return re.sub(r"\d+", "N", re.sub(r" - at `.*|`[^`]*`", "…", reason))[:60]
+    return re.sub(r"\d+", "N", re.sub(r" - at `.*|`[^`]*`|'[^']*'", "…", reason))[:60]
 
 
 def _peak() -> int:

@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 
 import msgpack
 
-from testbed.wire.codec import MAX_HEADER
+from testbed.wire.codec import MAX_HEADER, SCHEMA
 from tests.chaos.corpus import Frames
 
 _DEEP = 1200
-"""Levels: more than msgpack's own stack, and more than Python's."""
+"""Levels: more than Python's stack."""
+_SCHEMA_BYTE = bytes([SCHEMA])
 _LARGEST_FRAME = 3 * MAX_HEADER
 
 
@@ -97,7 +98,8 @@ def _other_frames(rng: random.Random, frames: Frames, corpus: Sequence[Frames]) 
 
 
 def _random_bytes(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
-    return [rng.randbytes(rng.choice((0, 1, 7, 64, 300))) for _ in range(rng.choice((1, 1, 2, 3)))]
+    made = [rng.randbytes(rng.choice((0, 1, 7, 64, 300))) for _ in range(rng.choice((1, 1, 2, 3)))]
+    return [rng.choice((b"", _SCHEMA_BYTE)) + made[0], *made[1:]]
 
 
 def _huge(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
@@ -105,7 +107,13 @@ def _huge(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
     if rng.random() > 0.01:
         return frames
     filler = bytes(rng.randint(MAX_HEADER - 100, _LARGEST_FRAME))
-    return rng.choice(([filler], [msgpack.packb(filler)], [*frames[:1], filler], [msgpack.packb("x" * MAX_HEADER)]))
+    text = msgpack.packb("x" * (MAX_HEADER - 6))  # with the schema byte, the largest header that is read
+    return rng.choice(([filler], [_SCHEMA_BYTE + msgpack.packb(filler)], [*frames[:1], filler], [_SCHEMA_BYTE + text]))
+
+
+def _other_schema(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
+    """Another schema number, or none."""
+    return [rng.choice((b"", b"\0", b"\1", b"\3", b"\xff", b"\xc3")) + frames[0][1:], *frames[1:]] if frames else frames
 
 
 def _in_one(rng: random.Random, frames: Frames, change: Callable[[bytearray], bytes]) -> Frames:
@@ -142,22 +150,35 @@ def _fields(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
     return _with_header(frames, change)
 
 
+def _repeated_field(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
+    """A field is there twice, the second time with another value."""
+
+    def repack(header: Any) -> bytes:
+        key = rng.choice(list(header))
+        pairs = [*header.items(), (key, rng.choice((header[key], _value(rng))))]
+        parts = [msgpack.packb(part) for pair in pairs for part in pair]
+        return b"\xdf" + struct.pack(">I", len(pairs)) + b"".join(parts)
+
+    return _with_header(frames, lambda header: header, repack)
+
+
 def _nested(rng: random.Random, frames: Frames, _: Sequence[Frames]) -> Frames:
     """Lists or maps nested deeper than any stack; as the whole header or in one field."""
     depth = rng.choice((3, 100, _DEEP, 20 * _DEEP))
     deep = rng.choice((b"\x91", b"\x81\xa1k")) * depth + b"\xc0"
     if rng.random() < 0.5 or not frames:
-        return [deep, *frames[1:]]
+        return [_SCHEMA_BYTE + deep, *frames[1:]]
     mark = b"a mark that is nowhere else"
     marked = _with_header(frames, lambda header: _replace(rng, header, mark))
     return [marked[0].replace(msgpack.packb(mark), deep), *marked[1:]]
 
 
-def _with_header(frames: Frames, change: Callable[[Any], Any]) -> Frames:
+def _with_header(frames: Frames, change: Callable[[Any], Any], pack: Callable[[Any], bytes] = msgpack.packb) -> Frames:
+    """The frames with another map after the schema byte."""
     try:
-        header = msgpack.unpackb(frames[0], strict_map_key=False)
-        return [msgpack.packb(change(header)), *frames[1:]]
-    except (ValueError, IndexError, TypeError, OverflowError, RecursionError, msgpack.UnpackException):
+        header = msgpack.unpackb(frames[0][1:], strict_map_key=False)
+        return [frames[0][:1] + pack(change(header)), *frames[1:]]
+    except (ValueError, IndexError, TypeError, AttributeError, OverflowError, RecursionError, msgpack.UnpackException):
         return frames  # damaged before
 
 
@@ -189,7 +210,7 @@ def _stretch(rng: random.Random, table: Any) -> Any:
 def _numbers(table: Any) -> Any:
     inner = table.items() if isinstance(table, dict) else enumerate(table) if isinstance(table, list) else ()
     for key, value in inner:
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and key != "schema":
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
             yield table, key
         else:
             yield from _numbers(value)
@@ -228,8 +249,12 @@ _SCALARS: tuple[Any, ...] = (
     msgpack.Timestamp(2**40, 999),
     "<f8",
     ["<f4"],
+    ["<f4", 2**53],
+    "Stop",
+    "Update",
     {"kind": []},
     {"kind": "trained"},
+    {"kind": "Stop", "reason": ""},
     [{"kind": {}}],
     {1: 2},
 )
@@ -252,9 +277,11 @@ _TABLE: dict[_Change, int] = {
     _other_frames: 4,
     _random_bytes: 3,
     _huge: 2,
+    _other_schema: 2,
     _changed_values: 25,
     _plausible_values: 20,
     _fields: 6,
+    _repeated_field: 2,
     _nested: 4,
 }
 _CHANGES, _WEIGHTS = list(_TABLE), list(_TABLE.values())

@@ -100,7 +100,7 @@ def peers(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, 
 def _read(fed: Fed, reader: Callable[[list[Buffer]], object], frames: Frames) -> None:
     try:
         reader([*fed.take(frames)])
-    except (BadMessage, trace.TraceError) as problem:
+    except BadMessage as problem:
         fed.refuse(str(problem))
     else:
         fed.read += 1
