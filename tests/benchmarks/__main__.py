@@ -28,6 +28,7 @@ def main(names: list[str]) -> int:
         strategies,
         throughput,
         traces,
+        wire,
     )
     from tests.benchmarks.report import show
 
@@ -37,6 +38,7 @@ def main(names: list[str]) -> int:
         "quotas": quotas,
         "control": control,
         "startup": startup,
+        "wire": wire,
         "throughput": throughput,
         "race": race,
         "strategies": strategies,
