@@ -25,7 +25,10 @@ MAY_IMPORT = {
     "testbed": "testbed.api testbed.common",
     "testbed.common": "",
     "testbed.history.events": "testbed.common",
+<<<<<<< HEAD
     "testbed.common.files": "testbed.common",
+=======
+>>>>>>> wire
     "testbed.wire": "testbed.common testbed.history.events",
     "testbed.host": "testbed.common",
     "testbed.traces": "testbed.common",
@@ -54,8 +57,13 @@ MAY_IMPORT = {
     "aggregator.connections": "testbed.common testbed.history testbed.history.events testbed.host testbed.profile"
     " testbed.wire",
     "aggregator.process": "aggregator aggregator.connections aggregator.engine aggregator.strategies"
+<<<<<<< HEAD
     " aggregator.strategy testbed.common testbed.common.files testbed.emulation testbed.history testbed.history.events"
     " testbed.host testbed.learning.tasks testbed.profile testbed.wire",
+=======
+    " aggregator.strategy testbed.common testbed.emulation testbed.history testbed.history.events testbed.host"
+    " testbed.learning.tasks testbed.profile testbed.wire",
+>>>>>>> wire
     # one device; a cluster head is a small aggregator
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.profile testbed.traces"
     " testbed.wire",

@@ -43,21 +43,22 @@ def update(size: int) -> Update:
 
 
 def altered(frames: Frames, **changes: Any) -> Frames:
-    return [msgpack.packb(msgpack.unpackb(frames[0]) | changes), *frames[1:]]
+    """The frames with other values in the header, whose first byte is the schema number."""
+    return [frames[0][:1] + msgpack.packb(msgpack.unpackb(frames[0][1:]) | changes), *frames[1:]]
 
 
 def bad_messages(size: int) -> dict[str, Frames]:
     """A part of the reason of the refusal → the frames."""
     good = [bytes(frame) for frame in encode(update(size))]
     return {
-        "not msgpack": [b"\xc1 garbage"],
-        "header": [b""],
+        "not msgpack": [good[0][:1] + b"\xc1 garbage"],
+        "unknown schema": [b""],
         "truncated: not msgpack": [good[0][:-7], good[1]],
         "the vector frame is missing": good[:1],
         "vector frame of 16 bytes": [good[0], good[1][:16]],
         "wrong shape": [bytes(frame) for frame in encode(update(3))],
-        "dtype": altered(good, dtype="<f8"),
-        "schema": altered(good, schema=99),
+        "'<f8' - at `$.delta[0]`": altered(good, delta=["<f8", size]),
+        "schema": [b"\x63" + good[0][1:], good[1]],
         "kind": altered(good, kind="Gift"),
         "loss": altered(good, loss=float("nan")),
         "3 frames": [*good, b"more"],
@@ -108,7 +109,7 @@ def test_strangers_are_refused_counted_and_answered_and_the_run_continues(tmp_pa
         outcome = run.finish()
     for word, reason in reasons.items():
         assert word.rpartition(": ")[2] in reason
-    assert "the header" in nameless_reason
+    assert "unknown schema" in nameless_reason
     assert not_allowed == ["unknown device"] * 2
     assert (outcome.code, outcome.stderr) == (0, "")
     counted: Counter[tuple[str, str]] = Counter()
