@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["Run", "__version__", "compare", "plan", "run", "sweep"]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> object:
     """Import the API when it is first used: every process of a run imports this package, and needs none of it."""
     if name not in __all__:

@@ -25,10 +25,7 @@ MAY_IMPORT = {
     "testbed": "testbed.api testbed.common",
     "testbed.common": "",
     "testbed.history.events": "testbed.common",
-<<<<<<< HEAD
     "testbed.common.files": "testbed.common",
-=======
->>>>>>> wire
     "testbed.wire": "testbed.common testbed.history.events",
     "testbed.host": "testbed.common",
     "testbed.traces": "testbed.common",
@@ -57,13 +54,8 @@ MAY_IMPORT = {
     "aggregator.connections": "testbed.common testbed.history testbed.history.events testbed.host testbed.profile"
     " testbed.wire",
     "aggregator.process": "aggregator aggregator.connections aggregator.engine aggregator.strategies"
-<<<<<<< HEAD
     " aggregator.strategy testbed.common testbed.common.files testbed.emulation testbed.history testbed.history.events"
     " testbed.host testbed.learning.tasks testbed.profile testbed.wire",
-=======
-    " aggregator.strategy testbed.common testbed.emulation testbed.history testbed.history.events testbed.host"
-    " testbed.learning.tasks testbed.profile testbed.wire",
->>>>>>> wire
     # one device; a cluster head is a small aggregator
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.profile testbed.traces"
     " testbed.wire",
@@ -114,7 +106,7 @@ MAY_IMPORT = {
     "testbed.papers.audg": "testbed.papers.framework testbed.theory",
     "testbed.papers.eafl": "testbed.papers.framework",
     "testbed.api": "aggregator.strategies aggregator.strategy testbed.common testbed.comparison testbed.execution"
-    " testbed.learning.data testbed.learning.tasks testbed.loading testbed.planning testbed.processes testbed.profile"
+    " testbed.learning.data testbed.learning.tasks testbed.loading testbed.planning testbed.profile"
     " testbed.report.content testbed.runs testbed.sweeps",
     "testbed.cli": "aggregator.process aggregator.strategies testbed.analysis testbed.common testbed.comparison"
     " testbed.doctor testbed.execution testbed.history testbed.learning testbed.learning.data testbed.learning.splits"

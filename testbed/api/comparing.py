@@ -68,6 +68,14 @@ class RunComparison:
         return compare_page.fragment(self.values)
 
 
+def _place(given: str | Path | StoredRun) -> Path:
+    if isinstance(given, StoredRun):
+        return given.path
+    if isinstance(given, str | Path):
+        return Path(given)
+    raise UserError(f"compare: {given!r} is not a run; use runs, their folders or traces, or folders of sweeps")
+
+
 def compare(
     runs: Iterable[str | Path | StoredRun],
     *,
@@ -78,7 +86,8 @@ def compare(
     """Compare runs, as the command ``compare`` does: means over seeds with intervals, and paired differences.
 
     Args:
-        runs: runs, their folders or traces, or folders of sweeps, which stand for their finished runs.
+        runs: runs, their folders or traces, or folders of sweeps, which stand for their finished runs; or what
+            ``sweep`` returned.
         metric: what they are compared by; default: accuracy, or loss where there is none.
         lower: whether lower values are better; default: for loss, error, mse, mae and perplexity.
         target: the value to reach; default: one that all runs reached.
@@ -88,7 +97,7 @@ def compare(
     """
     if isinstance(runs, str | Path | StoredRun):
         raise UserError(f"compare({runs!r}): takes a list of runs; write compare([…])")
-    places = [each.path if isinstance(each, StoredRun) else Path(each) for each in runs]
+    places = [_place(each) for each in runs]
     if not places:
         raise UserError("compare([]): there is nothing to compare; name at least one run")
     found = compared_runs.read(places)

@@ -12,7 +12,7 @@ from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
 from testbed.api.own_classes import as_named, check_not_in_a_run
 from testbed.common import plugins
-from testbed.common.errors import UserError
+from testbed.common.errors import UserError, nearest
 from testbed.common.parameters import as_table
 from testbed.learning.data import folders
 from testbed.learning.tasks import TASKS
@@ -73,6 +73,11 @@ def use_data_dir(data_dir: str | Path | None) -> None:
 
 
 def _changes(given: Changes) -> list[ProfileChange]:
+    """The changes that keyword arguments ask for. Raises UserError for an argument that there is not."""
+    for name in given:
+        if name not in Changes.__annotations__:
+            known = nearest(name, Changes.__annotations__)
+            raise UserError(f"{name}=: is not an argument; {known}; any key of a profile can be changed by set={{…}}")
     replay = given.get("replay")
     strategy, task = given.get("strategy"), given.get("task")
     named = {
@@ -87,6 +92,8 @@ def _changes(given: Changes) -> list[ProfileChange]:
     }
     changes = [ProfileChange(key, value, f"{name}=") for key, (name, value) in named.items() if value is not None]
     settings = given.get("set") or {}
+    if not isinstance(settings, Mapping):
+        raise UserError(f"set={settings!r}: must be a table: {{'training.lr': 0.05}}")
     return changes + [
         ProfileChange(current_key(key), copy.deepcopy(value), f"set[{key!r}]") for key, value in settings.items()
     ]

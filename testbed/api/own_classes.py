@@ -2,7 +2,7 @@
 
 These processes are forked from a template, which is a fresh interpreter: it does not have the objects of the notebook
 or script that starts the run. So a class travels by its import path, ``module:Class``, and every process imports it. A
-class that no import path leads to (of a notebook cell, of a function, a lambda) is refused with the remedy.
+class that cannot be imported, such as one from a notebook cell or a function, is refused; the error says what to do.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Any
 
 from testbed.common.errors import UserError
 from testbed.common.parameters import Named, as_table
-from testbed.common.plugins import Catalogue
-from testbed.processes.template import ENVIRONMENT
+from testbed.common.plugins import IN_A_RUN, Catalogue
 
 _WRITE = "write it to a file, such as with %%writefile own.py in a cell of its own, and import it from there"
 
@@ -42,10 +41,10 @@ def as_named(given: object, catalogue: Catalogue[Any], what: str) -> Named:
 
 def check_not_in_a_run() -> None:
     """Raise UserError in a process of a run: it imports the script that starts runs, to get a class from it."""
-    if ENVIRONMENT in os.environ:
+    if IN_A_RUN in os.environ:
         raise UserError(
-            "a run was started while a process of a run imported this script; put the code that starts runs under"
-            ' if __name__ == "__main__":'
+            "this script starts a run as soon as it is imported, and a process of a run has imported it; put the code"
+            ' that starts runs under if __name__ == "__main__":'
         )
 
 
@@ -66,9 +65,10 @@ def _name_of(cls: type[Any], catalogue: Catalogue[Any], what: str) -> str:
 def _main_module(what: str, name: str) -> str:
     """The name under which processes can import the running script. Raises UserError in a notebook or a shell."""
     main = sys.modules["__main__"]
-    file = getattr(main, "__file__", None)
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
     if file is None or not Path(file).stem.isidentifier() or not Path(file).is_file():
-        raise UserError(f"{what}={name}: is defined in this notebook: no process of a run can import it; {_WRITE}")
-    stem = Path(file).stem
-    sys.modules.setdefault(stem, main)  # or it would be executed once more, in this process
-    return stem
+        where = "in this notebook or shell, from which no process of a run can import it"
+        raise UserError(f"{what}={name}: is defined {where}; {_WRITE}")
+    module = Path(file).stem if spec is None else str(spec.name)  # python -m package.module has a spec
+    sys.modules.setdefault(module, main)  # or it would be executed once more, in this process
+    return module

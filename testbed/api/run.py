@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
+from testbed.common.errors import UserError
 from testbed.execution import report_writing
 from testbed.report.content import report_data
 from testbed.runs.stored_run import StoredRun
@@ -19,9 +20,12 @@ class Report:
         self._title = title
 
     def save(self, path: str | Path) -> Path:
-        """Write the page; returns its path."""
+        """Write the page; returns its path. Raises UserError if it cannot be written."""
         place = Path(path)
-        place.write_text(self.html, encoding="utf-8")
+        try:
+            place.write_text(self.html, encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"{place}: cannot be written: {error.strerror}; choose another place") from None
         return place
 
     def __repr__(self) -> str:

@@ -55,7 +55,7 @@ def run(
         ReplayDiffers: a strict replay differs from the recorded run.
     """
     experiment, source = experiments.load(profile, changes, data_dir)
-    _check_thread()
+    check_main_thread()
     outcome = execute(
         Execution(
             experiment=experiment,
@@ -77,11 +77,12 @@ def plan(profile: Profile, *, data_dir: str | Path | None = None, **changes: Unp
     The arguments are those of ``run``. Raises UserError as ``run`` does, RunFailed if the task cannot be loaded.
     """
     experiment, _ = experiments.load(profile, changes, data_dir)
-    _check_thread()
+    check_main_thread()
     return admission.plan(experiment)
 
 
-def _check_thread() -> None:
+def check_main_thread() -> None:
+    """Raise UserError in another thread: only the main one may handle signals."""
     if threading.current_thread() is not threading.main_thread():
         raise UserError("a run must be started in the main thread, which receives Ctrl-C; start it there")
 
@@ -91,13 +92,16 @@ def _run_of(outcome: Outcome) -> Run:
     for text in outcome.warnings:
         warnings.warn(text, stacklevel=3)
     folder = outcome.folder
-    if outcome.failure is not None:
-        raise RunFailed(f"{outcome.failure}; what was recorded is kept in {folder}", folder)
+    problems = "; ".join(filter(None, (outcome.failure, outcome.unreadable)))
+    if problems:
+        raise RunFailed(f"{problems}; what was recorded is kept in {folder}", folder)
     if outcome.unwritten:
         named = ", ".join(f"{name} ({why})" for name, why in outcome.unwritten.items())
         raise RunFailed(f"{folder}: cannot be written: {named}; free disk space; the trace is kept", folder)
     if outcome.signal is not None:
-        raise RunInterrupted(f"interrupted; the results up to then are in {folder}", folder)
+        what = "the results up to then are in" if outcome.summary is not None else "it had not begun; its logs are in"
+        more = f"; to continue: run_testbed.py resume {folder}" if outcome.resumable else ""
+        raise RunInterrupted(f"interrupted; {what} {folder}{more}", folder)
     if outcome.departure is not None:
         raise ReplayDiffers(f"the replay {outcome.departure}; its results are in {folder}", folder)
     return Run.open(folder)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import SupportsIndex, TypeVar
 
 import tomli_w
 from rich.console import Console
@@ -15,15 +16,19 @@ from aggregator.strategy import Strategy
 from testbed.api import experiments
 from testbed.api.comparing import RunComparison, compare
 from testbed.api.experiments import Profile
-from testbed.api.own_classes import as_named
+from testbed.api.own_classes import as_named, check_not_in_a_run
 from testbed.api.run import Run
+from testbed.api.running import check_main_thread
 from testbed.common.errors import RunInterrupted, UserError
 from testbed.common.parameters import as_table
+from testbed.loading.overrides import written
 from testbed.runs import sweep_state
 from testbed.runs.stored_run import StoredRun
 from testbed.runs.sweep_state import FAILED
 from testbed.sweeps import sweep_cells, sweep_run
 from testbed.sweeps.sweep_cells import SweepSettings
+
+Listed = TypeVar("Listed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,9 @@ class SweepRuns:
     """The finished runs, in the order of the plan."""
     failed: Mapping[str, str]
     """Name of a run that failed → why."""
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self.runs)
 
     def compare(
         self, *, metric: str | None = None, lower: bool | None = None, target: float | None = None
@@ -48,7 +56,7 @@ def sweep(
     *,
     out: str | Path,
     strategies: Sequence[str | type[Strategy]] = (),
-    seeds: int | Sequence[int] = (),
+    seeds: SupportsIndex | Iterable[SupportsIndex] = (),
     vary: Mapping[str, Sequence[object]] | None = None,
     set: Mapping[str, object] | None = None,  # noqa: A002  the name of the command's option
     seconds: float | None = None,
@@ -77,14 +85,18 @@ def sweep(
         UserError: something in the arguments or the profile prevents a run; none was started.
         RunInterrupted: Ctrl-C; finished runs are kept, and the same call continues.
     """
+    check_not_in_a_run()
+    check_main_thread()
     experiments.use_data_dir(data_dir)
     folder = Path(out)
     settings = SweepSettings(
         profile=_file_of(profile, folder),
-        strategy=",".join(_strategy(each) for each in strategies) or None,
-        seeds=str(seeds) if isinstance(seeds, int) else ",".join(map(str, seeds)) + "," if seeds else None,
-        overrides=tuple(f"{key}={_written(value)}" for key, value in (set or {}).items()),
-        vary=tuple(f"{key}={','.join(map(_written, values))}" for key, values in (vary or {}).items()),
+        strategy=",".join(_strategy(each) for each in _listed(strategies, "strategies")) or None,
+        seeds=_seeds(seeds),
+        overrides=tuple(f"{key}={written(value)}" for key, value in (set or {}).items()),
+        vary=tuple(
+            f"{key}={','.join(map(written, _listed(values, f'vary[{key!r}]')))}" for key, values in (vary or {}).items()
+        ),
         seconds=seconds,
         dilation=dilation,
         replay=None if replay is None else str(replay.path if isinstance(replay, StoredRun) else replay),
@@ -104,6 +116,13 @@ def sweep(
     )
 
 
+def _listed(values: Iterable[Listed], what: str) -> Sequence[Listed]:
+    """The values as a list. Raises UserError for a single text, whose letters would be taken one by one."""
+    if isinstance(values, str):
+        raise UserError(f"{what}={values!r}: takes a list; write [{values!r}]")
+    return tuple(values)
+
+
 def _strategy(given: str | type[Strategy]) -> str:
     named = as_named(given, STRATEGIES, "strategies")
     if not isinstance(named, str):
@@ -111,28 +130,28 @@ def _strategy(given: str | type[Strategy]) -> str:
     return named
 
 
+def _seeds(given: SupportsIndex | Iterable[SupportsIndex]) -> str | None:
+    """Seeds as the command takes them: how many, or which; None: the profile's."""
+    if isinstance(given, Iterable):
+        return "".join(f"{operator.index(seed)}," for seed in given) or None
+    return str(operator.index(given))
+
+
 def _file_of(profile: Profile, folder: Path) -> Path:
-    """The file of a profile; one that is not a file is written into the folder of the sweep, with all its defaults."""
+    """The file of a profile; one that is not a file is written into the folder of the sweep, with all its defaults.
+
+    Raises UserError if the folder has another profile already: it belongs to another sweep, or to a run.
+    """
     if isinstance(profile, str | Path):
         return Path(profile)
     experiment, _ = experiments.load(profile, {})
-    place = folder / "profile.toml"
+    place, text = folder / "profile.toml", tomli_w.dumps(as_table(experiment))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        place.write_text(tomli_w.dumps(as_table(experiment)), encoding="utf-8")
+        if not place.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+        elif place.read_text(encoding="utf-8") != text:
+            raise UserError(f"out={folder}: has another profile.toml; choose another folder")
     except OSError as error:
         raise UserError(f"out={folder}: cannot be written to: {error.strerror}; choose another folder") from None
     return place
-
-
-def _written(value: object) -> str:
-    """A value as the command line takes it, which is that of TOML; a text needs no quotes unless it has a comma."""
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(key)} = {_written(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, Iterable):
-        return "[" + ", ".join(map(_written, value)) + "]"
-    if isinstance(value, bool | int | float):
-        return json.dumps(value)
-    raise UserError(f"{value!r}: is no value of a profile; use numbers, texts, true or false, lists or tables")

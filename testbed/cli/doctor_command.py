@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 
-import msgspec
 from rich.console import Console
 
 from testbed.cli import options
 from testbed.cli.options import Commands
+from testbed.common.json_text import json_text
 from testbed.doctor import benchmark, checks, findings_text
 
 
@@ -41,7 +40,7 @@ def examine(given: DoctorOptions) -> int:
     calibrated = benchmark.stored()
     if given.format == "json":
         rows = [{"what": f.what, "ok": f.ok, "found": f.found, "means": f.means} for f in findings]
-        print(json.dumps({"findings": rows, "calibration": msgspec.to_builtins(calibrated)}, indent=2))
+        print(json_text({"findings": rows, "calibration": calibrated}))
     else:
         findings_text.show(Console(), findings, calibrated)
     return 0 if all(finding.ok is not False for finding in findings) else 1

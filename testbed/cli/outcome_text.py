@@ -16,8 +16,8 @@ from testbed.runs import summary_text
 
 def show(outcome: Outcome, console: Console, *, quiet: bool, as_json: bool) -> int:
     """Print the results of a run and what went wrong. Returns the exit code."""
-    if outcome.failure is not None:
-        _error(f"{outcome.failure}; what was recorded is kept")
+    if outcome.unreadable is not None:
+        _error(outcome.unreadable)
     if outcome.unwritten:
         _error(unwritten_text(outcome.folder, outcome.unwritten))
     for warning in outcome.warnings:
@@ -30,6 +30,11 @@ def show(outcome: Outcome, console: Console, *, quiet: bool, as_json: bool) -> i
     if outcome.departure is not None and outcome.summary is not None and outcome.is_complete:
         _error(f"the replay {outcome.departure} ({outcome.summary.stopped})")
     return outcome.exit_code
+
+
+def tell_failure(problem: str) -> None:
+    """Print why a run has failed, as soon as that is known."""
+    _error(f"{problem}; what was recorded is kept")
 
 
 def _show_summary(outcome: Outcome, console: Console, *, quiet: bool, as_json: bool) -> None:

@@ -33,8 +33,9 @@ def show_plan(given: PlanOptions) -> int:
     """Return 0 if the experiment fits on this host, else 1."""
     experiment = options.experiment(given.experiment)
     try:
-        with live_progress.status(Console(stderr=True), "loading the task, timing one step …"):
-            plan = admission.plan(experiment)
+        plan = admission.plan(
+            experiment, live_progress.status(Console(stderr=True), "loading the task, timing one step …")
+        )
     except RunFailed as failure:
         print(failure.details, f"error: {failure}", sep="", file=sys.stderr)
         return 1

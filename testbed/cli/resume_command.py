@@ -73,6 +73,7 @@ def resume(given: ResumeOptions) -> int:
             quiet=output.quiet,
             no_admission=given.execution.no_admission,
             report=not given.execution.no_report,
+            tell_failure=outcome_text.tell_failure,
             saved=saved,
             dilation_given=given.dilation is not None,
         )

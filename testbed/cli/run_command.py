@@ -56,6 +56,7 @@ def run(given: RunOptions) -> int:
             quiet=output.quiet,
             no_admission=given.execution.no_admission,
             report=not given.execution.no_report,
+            tell_failure=outcome_text.tell_failure,
             tensorboard=given.tensorboard,
         )
     )

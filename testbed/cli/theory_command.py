@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +14,7 @@ from testbed.cli import options
 from testbed.cli.options import Commands
 from testbed.common.console import say
 from testbed.common.errors import ProfileError
+from testbed.common.json_text import json_text
 from testbed.common.parameters import describe
 from testbed.loading.profile_loader import COMMAND_LINE
 from testbed.theory import prediction
@@ -86,7 +85,7 @@ def show(given: TheoryOptions) -> int:
     folders = [folder for folder in (given.run, given.other) if folder is not None]
     found = prediction.predict(folders, _numbers(given.constants), given.weights)
     if given.format == "json":
-        print(json.dumps(msgspec.to_builtins(found), indent=2))
+        print(json_text(found))
         return 0
     console = Console()
     for run in found.runs:

@@ -35,7 +35,7 @@ class HostTooSmall(UserError):
 
 
 class RunFailed(Exception):
-    """A run began and ended early; what was recorded is kept in ``folder``. ``details``: a traceback."""
+    """A run failed; what was recorded is kept in ``folder``. ``details``: a traceback, if its task cannot be loaded."""
 
     def __init__(self, problem: str, folder: Path | None = None, details: str = "") -> None:
         super().__init__(problem)

@@ -15,6 +15,9 @@ from testbed.common.errors import ProfileError, nearest
 
 T = TypeVar("T")
 
+IN_A_RUN = "EDGEBED_IN_A_RUN"
+"""Set in the environment of processes that may import a user's script to get a class from it."""
+
 
 class Catalogue(dict[str, type[T]]):
     """Name → class, in the order in which they are listed. A user's own class must derive from ``base``."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 from testbed.common.errors import RunFailed
 from testbed.host import cores
 from testbed.learning import setup
@@ -13,13 +15,17 @@ from testbed.profile import fleet
 from testbed.profile.schema import Experiment
 
 
-def plan(experiment: Experiment) -> Plan:
-    """Load the task and time its steps. Raises UserError, or RunFailed if the task cannot be loaded."""
+def plan(experiment: Experiment, waiting: AbstractContextManager[object] | None = None) -> Plan:
+    """Load the task and time its steps. Raises UserError, or RunFailed if the task cannot be loaded.
+
+    ``waiting`` is entered while the steps are timed, which takes some seconds.
+    """
     core_plan = cores.plan(cores.available_cores(), len(fleet.names(experiment)))
     with progress_bar.ProgressBar() as progress:
         setup.check(experiment, progress)
     try:
-        survey = preparation.survey(experiment, core_plan)
+        with waiting or nullcontext():
+            survey = preparation.survey(experiment, core_plan)
     except preparation.TemplateFailed as failure:
         raise RunFailed(str(failure), details=failure.details) from None
     return planner.settled(experiment, survey, core_plan)

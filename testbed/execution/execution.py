@@ -59,6 +59,8 @@ class Execution:
     dilation_given: bool = False
     """Whether --dilation was given; without it, a resumed run may take any dilation that fits."""
     tensorboard: bool = False
+    tell_failure: Callable[[str], None] = lambda problem: None
+    """Called as soon as the run has failed, before its results are computed."""
 
     def say(self, text: str) -> None:
         if not self.quiet:
@@ -82,14 +84,21 @@ def execute(run: Execution) -> Outcome:
     run.say(f"core plan: {core_plan}")
     for problem in script_check.too_late(experiment):
         run.say(f"warning: {problem}")
-    outcome = Outcome(folder=folder.path)
     try:
-        plan, host_energy = _run_processes(run, core_plan, folder, outcome)
+        return _carry_out(run, core_plan, folder)
     except UserError:
         if saved is None:
             folder.remove()  # the run did not begin
         raise
-    if plan is not None or saved is None:  # else interrupted before the run resumed: its results are unchanged
+    finally:
+        folder.release()
+
+
+def _carry_out(run: Execution, core_plan: CorePlan, folder: RunFolder) -> Outcome:
+    """Run the processes, then write the results. Raises UserError before the run begins."""
+    outcome = Outcome(folder=folder.path)
+    plan, host_energy = _run_processes(run, core_plan, folder, outcome)
+    if plan is not None or run.saved is None:  # else interrupted before the run resumed: its results are unchanged
         _write_results(run, folder, outcome, plan, host_energy)
     return outcome
 
@@ -120,6 +129,8 @@ def _run_processes(
                     launcher.wait()
         except RunFailed as failure:
             outcome.failure = str(failure)
+            view.close()
+            run.tell_failure(outcome.failure)
         finally:
             view.close()
     outcome.signal = launcher.interrupted_by
@@ -148,8 +159,7 @@ def _write_results(
     try:
         results, collected = _compute(run, folder, plan, host_energy)
     except TraceError as error:
-        unreadable = f"the trace cannot be read, so there are no results: {error}"
-        outcome.failure = unreadable if outcome.failure is None else f"{outcome.failure}; {unreadable}"
+        outcome.unreadable = f"the trace cannot be read, so there are no results: {error}"
         return
     folder.write_results(results, tensorboard=run.tensorboard)
     outcome.summary, outcome.unwritten = results.summary, folder.unwritten

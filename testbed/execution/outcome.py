@@ -15,6 +15,8 @@ class Outcome:
     folder: Path
     failure: str | None = None
     """Why the run ended early, in a sentence; None if it did not."""
+    unreadable: str | None = None
+    """Why there are no results, if the trace cannot be read."""
     signal: int | None = None
     """The signal that ended it, if one did."""
     summary: Summary | None = None
@@ -32,12 +34,12 @@ class Outcome:
     @property
     def is_complete(self) -> bool:
         """Whether the run ended as its profile says, and all its files were written."""
-        return self.failure is None and not self.unwritten and self.signal is None
+        return self.failure is None and self.unreadable is None and not self.unwritten and self.signal is None
 
     @property
     def exit_code(self) -> int:
         """0: done; 1: the run failed, a file is missing, or a strict replay differs; 128 + the signal that ended it."""
-        if self.failure is not None or self.unwritten:
+        if self.failure is not None or self.unreadable is not None or self.unwritten:
             return 1
         if self.signal is not None:
             return 128 + self.signal

@@ -108,7 +108,7 @@ __all__ = [
 
 _EVENTS_IN_MEMORY = 4096
 _BLOCK = 1 << 20
-"""Bytes that are read at once."""
+"""The most bytes that are read at once; of a packed trace less, so that little is lost where it is cut off."""
 _HEADER_WORD = b'"header"'
 """Is in each header; the schema of another header must be checked, too."""
 _MOST_KEPT_BYTES = 64 << 20
@@ -205,7 +205,7 @@ class _LineReader:
         rest = b""
         try:
             with gzip.open(self._path) if self._path.suffix == ".gz" else self._path.open("rb") as file:
-                while block := file.read(_BLOCK):
+                while block := file.read1(_BLOCK):
                     whole, newline, rest = (rest + block).rpartition(b"\n")
                     yield from self._decoded(whole + newline)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:

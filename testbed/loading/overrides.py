@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import operator
+import re
 import tomllib
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, SupportsIndex
 
-from testbed.common.errors import ProfileError
+from testbed.common.errors import ProfileError, UserError
 from testbed.common.parameters import TomlTable
+
+_PLAIN = re.compile(r"[\w.:/-]+")
+"""A text that needs no quotes, wherever it stands."""
 
 
 def parse(text: str) -> Any:
@@ -15,6 +22,27 @@ def parse(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text
+
+
+def written(value: object) -> str:
+    """Return a value as a text that :func:`parse` reads back. Raises UserError for a value that no profile can have."""
+    if isinstance(value, str):
+        plain = _PLAIN.fullmatch(value) is not None and parse(value) == value
+        return value if plain else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(str(key))} = {_item(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, bool | float):
+        return json.dumps(value)
+    if isinstance(value, SupportsIndex):  # whole numbers, those of numpy included
+        return str(operator.index(value))
+    if isinstance(value, Iterable):
+        return "[" + ", ".join(map(_item, value)) + "]"
+    raise UserError(f"{value!r}: is not a value of a profile; use numbers, texts, true or false, lists or tables")
+
+
+def _item(value: object) -> str:
+    """A value within a list or table, where a text needs quotes."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else written(value)
 
 
 def put(table: TomlTable, key: str, value: Any, *, source: str) -> None:

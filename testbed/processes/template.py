@@ -27,6 +27,7 @@ import numpy as np
 from aggregator.strategies import STRATEGIES
 from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
+from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
 from testbed.host import calibration
 from testbed.host.cores import die_with_parent
@@ -176,6 +177,9 @@ def _main(folder: Path) -> None:
     for number in STOP_SIGNALS:  # terminals and batch systems signal the whole group; children inherit this
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    # a program that a task starts must not take itself for the template, if it imports this module, too
+    del os.environ[ENVIRONMENT]
+    os.environ[IN_A_RUN] = "1"
     request = msgspec.json.decode((folder / REQUEST).read_bytes(), type=TemplateRequest)
 
     def end(*_: object) -> None:

@@ -9,15 +9,22 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
+
 from aggregator.process.checkpoint import Saved, saved
 from aggregator.process.ending import INTERRUPTED, TIME_IS_OVER, UNWRITABLE
 from testbed.common.errors import NotARun, UnreadableFile, UserError
 from testbed.history.rollback import TRACE
 from testbed.profile.schema import Experiment
 from testbed.runs.results.result_files import read_struct
-from testbed.runs.results.run_meta import Meta
 
 _MOMENT = 1e-3
+
+
+class _Origin(msgspec.Struct):
+    """The one field of meta.json that is needed here."""
+
+    profile: str | None = None
 
 
 def check_folder(folder: Path) -> None:
@@ -60,7 +67,7 @@ def is_possible(folder: Path, experiment: Experiment) -> bool:
 def source(folder: Path) -> Path:
     """The profile that the run was started with: a user's own strategy or task may be in the same folder."""
     try:
-        meta = read_struct(folder / "meta.json", Meta)
+        meta = read_struct(folder / "meta.json", _Origin)
     except UnreadableFile:
         meta = None
     return folder / "profile.toml" if meta is None or meta.profile is None else Path(meta.profile)

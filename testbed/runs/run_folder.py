@@ -71,6 +71,12 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"--out {out}: cannot be written to: {error.strerror}; choose another folder") from None
 
+    def release(self) -> None:
+        """Let others write to the folder: the run has ended."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
     @property
     def trace(self) -> Path:
         return self.path / "trace.jsonl"

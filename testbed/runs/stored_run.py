@@ -56,6 +56,8 @@ class StoredRun:
     @classmethod
     def open(cls, place: str | Path) -> Self:
         """Open a run by its folder or its trace (.jsonl, .jsonl.gz). Raises NotARun if it is neither."""
+        if not isinstance(place, str | Path):
+            raise NotARun(f"{place!r}: is not a path; name the folder of a run or its trace")
         path = Path(place)
         if (path / sweep_state.NAME).is_file():
             raise NotARun(f"{path}: is the folder of a sweep; name one of its runs (compare takes the whole sweep)")
@@ -161,8 +163,8 @@ class StoredRun:
     def rounds(self) -> Columns[RoundRow]:
         """A row for each round; none if the strategy has no rounds."""
         rows = self._rows("rounds.csv", RoundRow)
-        if rows is None and self._has("summary.json"):
-            rows = []  # a complete run folder without this file: the strategy has no rounds
+        if rows is None and self.stored_summary is not None and self.stored_summary.rounds is None:
+            rows = []  # the strategy has no rounds, and so the run no such file
         return Columns(RoundRow, self._scanned.rounds if rows is None else rows)
 
     @functools.cached_property

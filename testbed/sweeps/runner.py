@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
 from testbed.host.cores import die_with_parent
 
@@ -65,7 +66,8 @@ class Runner:
             stderr=subprocess.PIPE,
             text=True,
             process_group=0,
-            preexec_fn=lambda: die_with_parent(parent),  # there are no threads here
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), IN_A_RUN: "1"},
+            preexec_fn=lambda: die_with_parent(parent),
         )
         while True:
             try:

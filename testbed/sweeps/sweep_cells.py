@@ -182,9 +182,13 @@ def _listed(text: str, option: str) -> list[str]:
 
 def _split(text: str) -> Iterator[str]:
     """Split at commas, but not within the brackets or quotes of one value."""
-    begin, open_until = 0, list[str]()
+    begin, open_until, escaped = 0, list[str](), False
     for place, sign in enumerate(text):
-        if open_until and sign == open_until[-1]:
+        if escaped:
+            escaped = False
+        elif sign == "\\" and open_until[-1:] == ['"']:
+            escaped = True
+        elif open_until and sign == open_until[-1]:
             open_until.pop()
         elif sign in _CLOSING and open_until[-1:] not in (['"'], ["'"]):
             open_until.append(_CLOSING[sign])

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from testbed.analysis import trace_reading
 from testbed.common.console import say
+from testbed.common.json_text import json_text
 from testbed.trace_tools import trace_comparison
 from testbed.trace_tools.job_pairs import DeviceDifferences
 from testbed.trace_tools.trace_comparison import DelayComparison, TracedResult
@@ -26,7 +25,7 @@ def compare(places: Sequence[Path], *, use: str, target: float | None, as_json: 
     with Console(stderr=True).status(f"reading {len(paths)} traces …"):
         comparison = trace_comparison.compare(paths, use, target)
     if as_json:
-        print(json.dumps(msgspec.to_builtins(comparison), indent=2))
+        print(json_text(comparison))
     else:
         _show(Console(), comparison)
     return 0 if comparison.equal else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from testbed.common.fields import Number, Positive
+from testbed.common.fields import Count, Number, Positive
 
 
 class Miss(msgspec.Struct, frozen=True, array_like=True):
@@ -48,7 +48,7 @@ class TransferEvent(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
     sent: Number
     asked: Number
     obtained: Number
-    bytes: int
+    bytes: Count
     dropped: bool
     absent: Number | None = None
     """The part of ``asked`` that fell into an absence of the device; omitted if there was none."""

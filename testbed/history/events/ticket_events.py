@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from testbed.common.fields import Number
+from testbed.common.fields import Count, Number
 from testbed.history.events.event import TicketEvent
 
 
@@ -48,7 +48,7 @@ class Arrived(TicketEvent, frozen=True, kw_only=True):
     due: Number
     received: Number
     handled: Number
-    bytes: int
+    bytes: Count
     version: int
     staleness: int
     loss: Number | None

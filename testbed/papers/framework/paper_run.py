@@ -52,4 +52,5 @@ class PaperRun:
 
 
 def _written(value: SettingValue) -> str:
+    """A setting as TOML; a text is TOML already, or a name."""
     return value if isinstance(value, str) else json.dumps(value)

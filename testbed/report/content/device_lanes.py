@@ -36,8 +36,8 @@ class Lanes:
     cells: Cells
     """Lane × column → index of the state."""
     shares: npt.NDArray[np.float64]
-    """State × lane → the share of the time of its spans, exactly, not by cells. Overlapping spans count each, so that
-    the sum may exceed 1; idle is the part of each column without a span.
+    """State × lane → the share of the time of its spans, exactly, not by cells. Each of several overlapping spans
+    counts in full, so that the sum may exceed 1; idle is the part of each column without a span.
     """
     drops: tuple[tuple[int, float], ...]
     """Lane and moment of lost transfers; of marks that would overlap, only the first."""

@@ -12,7 +12,7 @@ from testbed.common.documented import doc, entries
 class DelayErrors(msgspec.Struct, frozen=True, kw_only=True):
     """Differences between the delays of a replay and the recorded ones."""
 
-    count: Annotated[int, doc("delays of this kind in both runs; null if there are none")]
+    count: Annotated[int, doc("delays of this kind in both runs; the entry of a kind without any is null")]
     p50_s: Annotated[float, doc("median of |obtained − recorded|", "s")]
     p99_s: Annotated[float, doc("99th percentile of |obtained − recorded|", "s")]
     max_s: Annotated[float, doc("largest |obtained − recorded|", "s")]

@@ -65,7 +65,7 @@ def read_rows(path: Path, kind: type[Row]) -> list[Row] | None:
 def _complete(cells: dict[str, str]) -> dict[str, str]:
     """The cells of a line; DictReader marks missing and surplus ones by None. Raises csv.Error if there are any."""
     if None in cells or None in cells.values():
-        raise csv.Error("a line has not as many cells as the first line")
+        raise csv.Error("a line has more or fewer cells than the first line")
     return cells
 
 

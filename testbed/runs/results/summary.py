@@ -12,7 +12,7 @@ from testbed.runs.results.certificate import Certificate
 from testbed.runs.results.replay_result import ReplayCertificate
 
 SCHEMA = 1
-"""Of summary.json, meta.json, fidelity.json and replay.json; files of earlier versions have none."""
+"""Of summary.json and meta.json; those of earlier versions have none."""
 
 
 class MetricRange(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     schema: Annotated[int, doc("of this file; missing in files of earlier versions")] = SCHEMA
     name: Annotated[str | None, doc("of the experiment")]
     strategy: Annotated[str | None, doc("its name")]
-    seed: Annotated[int | None, doc("of all random numbers")]
+    seed: Annotated[int | None, doc("of batches and faults, and of what has no seed of its own")]
     devices: Annotated[int, doc("that joined")]
     seconds: Annotated[float, doc("length of the run", "s")]
     host_seconds: Annotated[float, doc("length of the run on this host", "host s")]
@@ -159,4 +159,4 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         doc("as in `fidelity.json`; null if the figures were computed from a trace without that file"),
     ] = None
     replay: Annotated[ReplayCertificate | None, doc("as in `replay.json`; null if the run is no replay")] = None
-    torn_line: Annotated[int | None, doc("number of the last line of the trace, only if a crash has torn it")] = None
+    torn_line: Annotated[int | None, doc("number of the trace's last line; null unless a crash has torn it")] = None

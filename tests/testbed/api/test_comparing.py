@@ -55,5 +55,9 @@ def test_wrong_input(places: list[Path], tmp_path: Path) -> None:
         compare(str(places[0]))
     with pytest.raises(UserError, match="nothing to compare"):
         compare([])
+    with pytest.raises(UserError, match="3 is not a run"):
+        compare([3])  # type: ignore[list-item]
+    with pytest.raises(NotARun, match="3: is not a path"):
+        Run.open(3)  # type: ignore[arg-type]
     with pytest.raises(NotARun, match="there is no such run folder"):
         compare([tmp_path / "nothing"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
@@ -11,9 +12,9 @@ import pytest
 from aggregator.strategies import STRATEGIES
 from aggregator.strategies.fedbuff import FedBuff
 from testbed.api.own_classes import as_named, check_not_in_a_run
+from testbed.common.plugins import IN_A_RUN
 from testbed.errors import UserError
 from testbed.learning.tasks import TASKS
-from testbed.processes.template import ENVIRONMENT
 from tests.testbed.api.own_strategy import Half, Outer
 
 PATH = "tests.testbed.api.own_strategy:Half"
@@ -71,7 +72,7 @@ def in_main(monkeypatch: pytest.MonkeyPatch, file: Path | None) -> type[Half]:
 
 def test_a_class_of_a_notebook_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     own = in_main(monkeypatch, None)
-    with pytest.raises(UserError, match=r"is defined in this notebook: .* %%writefile own\.py"):
+    with pytest.raises(UserError, match=r"is defined in this notebook or shell, .* %%writefile own\.py"):
         as_named(own, STRATEGIES, "strategy")
 
 
@@ -84,6 +85,10 @@ def test_a_class_of_a_script_is_imported_by_the_name_of_its_file(
     monkeypatch.delitem(sys.modules, "my_script", raising=False)
     assert as_named(own, STRATEGIES, "strategy") == "my_script:Own"
     assert sys.modules.pop("my_script") is sys.modules["__main__"], "it is not executed once more in this process"
+    sys.modules["__main__"].__spec__ = ModuleSpec("package.my_script", None)
+    monkeypatch.delitem(sys.modules, "package.my_script", raising=False)
+    assert as_named(own, STRATEGIES, "strategy") == "package.my_script:Own", "of python -m package.my_script"
+    del sys.modules["package.my_script"]
 
 
 def test_a_class_that_its_module_does_not_have_is_refused() -> None:
@@ -94,6 +99,6 @@ def test_a_class_that_its_module_does_not_have_is_refused() -> None:
 
 def test_a_process_of_a_run_starts_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     check_not_in_a_run()
-    monkeypatch.setenv(ENVIRONMENT, "somewhere")
+    monkeypatch.setenv(IN_A_RUN, "1")
     with pytest.raises(UserError, match='under if __name__ == "__main__"'):
         check_not_in_a_run()

@@ -20,6 +20,10 @@ def test_the_api_has_five_names() -> None:
     assert all(callable(getattr(testbed, name)) for name in testbed.__all__ if name != "__version__")
 
 
+def test_the_names_are_offered_for_completion() -> None:
+    assert {"Run", "compare", "plan", "run", "sweep"} < set(dir(testbed))
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'runn'"):
         testbed.runn  # noqa: B018
@@ -46,6 +50,7 @@ def test_all_exceptions_of_the_api_are_public() -> None:
 @pytest.mark.parametrize(
     ("changes", "raised"),
     [
+        ({"unreadable": "the trace cannot be read"}, errors.RunFailed),
         ({"failure": "all devices have died"}, errors.RunFailed),
         ({"unwritten": {"metrics.csv": "No space left on device"}}, errors.RunFailed),
         ({"signal": 2}, errors.RunInterrupted),

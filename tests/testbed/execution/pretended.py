@@ -49,6 +49,8 @@ class Pretended:
             notes = {"format": FORMAT, "t": "1.0", "version": "1", "trace_bytes": "0"}
             statefile.draft({}, ()).write(folder.path / CHECKPOINT, notes)
         outcome.failure, outcome.signal = self._failure, self._signal
+        if self._failure is not None:
+            run.tell_failure(self._failure)
         return SimpleNamespace(devices=[device_spec("a"), device_spec("b")]), None
 
 

@@ -66,8 +66,7 @@ def test_a_run_that_failed_says_why_and_how_to_continue(capsys: pytest.CaptureFi
     changes = {"failure": "it has died", "resumable": True, "unwritten": UNWRITTEN, "warnings": ["no report"]}
     code, out, err = shown(capsys, summary=SUMMARY, **changes)
     assert (code, out[-1]) == (1, "to continue: run_testbed.py resume runs/x")
-    assert err == [
-        "error: it has died; what was recorded is kept",
+    assert err == [  # why it failed was printed before its results were computed
         "error: runs/x: summary.json cannot be written: No space left on device; free disk space; the trace is kept,"
         " and run_testbed.py report runs/x writes a page from it",
         "warning: no report",
@@ -77,7 +76,12 @@ def test_a_run_that_failed_says_why_and_how_to_continue(capsys: pytest.CaptureFi
 def test_a_quiet_run_prints_its_folder_and_errors_only(capsys: pytest.CaptureFixture[str]) -> None:
     changes = {"failure": "it has died", "resumable": True, "report": FOLDER / "report.html"}
     code, out, err = shown(capsys, quiet=True, summary=SUMMARY, **changes)
-    assert (code, out, err) == (1, ["runs/x"], ["error: it has died; what was recorded is kept"])
+    assert (code, out, err) == (1, ["runs/x"], [])
+
+
+def test_why_a_run_failed_is_printed_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome_text.tell_failure("it has died")
+    assert capsys.readouterr().err == "error: it has died; what was recorded is kept\n"
 
 
 def test_a_run_without_results_prints_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -194,3 +194,12 @@ def test_new_processes_of_a_resumed_run_are_no_restarts(tmp_path: Path, reason: 
     resumed = trace.Resumed(t=3.0, version=0, undone=0, dilation=1.0, started="")
     events = (joined(), resumed, trace.Left(t=4.0, device="a", reason=reason), replace(joined(at=5.0), pid=2))
     assert write_results(new_folder(tmp_path, events), [device_spec("a")]).restarts == restarts
+
+
+def test_a_folder_that_was_released_can_be_opened_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    with pytest.raises(UserError, match="this run is under way"):
+        RunFolder(tmp_path)
+    folder.release()
+    folder.release()
+    RunFolder(tmp_path).release()

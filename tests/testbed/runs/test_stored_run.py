@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from testbed.analysis import metrics
 from testbed.analysis.totals import totals
 from testbed.common.errors import UserError
+from testbed.common.json_text import json_text
 from testbed.history import packing
 from testbed.profile.schema import Experiment
 from testbed.runs.results.certificate import Certificate
@@ -191,9 +192,14 @@ def test_the_results_of_a_complete_run_need_no_trace(folder: Path, monkeypatch: 
     for name in (*TABLES, "summary", "certificate", "replay_certificate", "meta", "profile"):
         assert getattr(run, name) is not None
     assert found == []
-    (folder / "rounds.csv").unlink()  # a strategy without rounds
-    assert StoredRun.open(folder).rounds.rows == ()
-    assert found == []
+    rounds = run.rounds.rows
+    (folder / "rounds.csv").unlink()  # deleted: the summary says that there are rounds, and the trace has them
+    assert StoredRun.open(folder).rounds.rows == rounds
+    assert len(found) == 1
+    stored = run.summary
+    (folder / "summary.json").write_text(json_text(replace(stored, rounds=None)))
+    assert StoredRun.open(folder).rounds.rows == (), "a strategy without rounds: no trace is read"
+    assert len(found) == 1
 
 
 def test_the_trace_is_decoded_once_for_all_attributes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
