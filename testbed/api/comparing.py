@@ -100,5 +100,7 @@ def compare(
     places = [_place(each) for each in runs]
     if not places:
         raise UserError("compare([]): there is nothing to compare; name at least one run")
+    if target is not None and not isinstance(target, float | int):
+        raise UserError(f"target={target!r}: must be a number")
     found = compared_runs.read(places)
     return RunComparison(comparison.compare(found, goal.choose(found, metric, lower, target)), found)

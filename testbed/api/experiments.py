@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias, TypedDict
+
+import numpy as np
 
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
@@ -60,7 +61,7 @@ def load(profile: Profile, changes: Changes, data_dir: str | Path | None = None)
     if isinstance(profile, Experiment):
         table = as_table(profile)
     elif isinstance(profile, Mapping):
-        table = copy.deepcopy(dict(profile))
+        table = {key: _plain(value) for key, value in profile.items()}
     else:
         raise UserError(f"profile: is {profile!r}; it must be a file, a table (dict) or an Experiment")
     return profile_loader.load_table(table, listed, source="profile", folder=Path.cwd(), name="experiment"), None
@@ -90,10 +91,21 @@ def _changes(given: Changes) -> list[ProfileChange]:
         "replay.trace": ("replay", str(replay.path if isinstance(replay, StoredRun) else replay) if replay else None),
         "replay.mode": ("replay_mode", given.get("replay_mode")),
     }
-    changes = [ProfileChange(key, value, f"{name}=") for key, (name, value) in named.items() if value is not None]
+    changes = [
+        ProfileChange(key, _plain(value), f"{name}=") for key, (name, value) in named.items() if value is not None
+    ]
     settings = given.get("set") or {}
     if not isinstance(settings, Mapping):
         raise UserError(f"set={settings!r}: must be a table: {{'training.lr': 0.05}}")
     return changes + [
-        ProfileChange(current_key(key), copy.deepcopy(value), f"set[{key!r}]") for key, value in settings.items()
+        ProfileChange(current_key(key), _plain(value), f"set[{key!r}]") for key, value in settings.items()
     ]
+
+
+def _plain(value: object) -> object:
+    """A value as TOML has it: numbers of numpy as those of Python, tables and lists copied."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

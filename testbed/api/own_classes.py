@@ -18,6 +18,8 @@ from testbed.common.errors import UserError
 from testbed.common.parameters import Named, as_table
 from testbed.common.plugins import IN_A_RUN, Catalogue
 
+_FIRST_USED: dict[type[Any], int] = {}
+"""Class → when its file was last changed before the class was first used."""
 _WRITE = "write it to a file, such as with %%writefile own.py in a cell of its own, and import it from there"
 
 
@@ -59,14 +61,34 @@ def _name_of(cls: type[Any], catalogue: Catalogue[Any], what: str) -> str:
         module = _main_module(what, name)
     if getattr(sys.modules.get(module), name, None) is not cls:
         raise UserError(f"{what}={name}: {module} has no such class, so that no process can import it; {_WRITE}")
+    _check_unchanged(cls, module, what)
     return f"{module}:{name}"
+
+
+def _check_unchanged(cls: type[Any], module: str, what: str) -> None:
+    """Raise UserError if the file of a class was changed since the class was first used here.
+
+    Processes read the file, and this process has the class: code and parameters would be of two versions.
+    """
+    file = getattr(sys.modules[module], "__file__", None)
+    if file is None or not Path(file).is_file():
+        return
+    changed = Path(file).stat().st_mtime_ns
+    if _FIRST_USED.setdefault(cls, changed) != changed:
+        raise UserError(
+            f"{what}={cls.__name__}: {file} has changed since it was imported; import it again with"
+            f" importlib.reload({module})"
+        )
 
 
 def _main_module(what: str, name: str) -> str:
     """The name under which processes can import the running script. Raises UserError in a notebook or a shell."""
     main = sys.modules["__main__"]
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-    if file is None or not Path(file).stem.isidentifier() or not Path(file).is_file():
+    if file is not None and Path(file).is_file() and not Path(file).stem.isidentifier():
+        problem = f"{Path(file).name} cannot be imported under this name"
+        raise UserError(f"{what}={name}: {problem}; give it one of letters, digits and _, such as my_script.py")
+    if file is None or not Path(file).is_file():
         where = "in this notebook or shell, from which no process of a run can import it"
         raise UserError(f"{what}={name}: is defined {where}; {_WRITE}")
     module = Path(file).stem if spec is None else str(spec.name)  # python -m package.module has a spec

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
+from typing import Self
 
 from testbed.common.errors import UserError
 from testbed.execution import report_writing
@@ -46,6 +47,13 @@ class Run(StoredRun):
     ``devices``, ``rounds``, ``certificate``, ``replay_certificate``, ``meta``; ``events()`` yields the trace,
     ``model()`` returns the final model. A bare trace, a packed one and a run that was killed can be opened, too.
     """
+
+    @classmethod
+    def open(cls, place: str | Path | StoredRun) -> Self:
+        """Open a run by its folder or its trace (.jsonl, .jsonl.gz). Raises NotARun if it is neither."""
+        place = place.path if isinstance(place, StoredRun) else place
+        # absolute: a notebook may change its working folder before it asks for more
+        return super().open(Path(place).absolute() if isinstance(place, str | Path) else place)
 
     def report(self) -> Report:
         """Draw the page of the run. Raises UserError if the run cannot be read, or matplotlib or jinja2 is missing."""

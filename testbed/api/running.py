@@ -18,6 +18,7 @@ from testbed.execution import admission
 from testbed.execution.execution import Execution, execute
 from testbed.execution.outcome import Outcome
 from testbed.planning.planner import Plan
+from testbed.runs import summary_text
 from testbed.runs.run_folder import RunFolder
 
 
@@ -56,18 +57,21 @@ def run(
     """
     experiment, source = experiments.load(profile, changes, data_dir)
     check_main_thread()
+    console = Console(stderr=True)
     outcome = execute(
         Execution(
             experiment=experiment,
             source=source,
             open_folder=lambda: RunFolder.new(Path(out), experiment.name, datetime.now()),
-            console=Console(stderr=True),
+            console=console,
             quiet=quiet,
             no_admission=no_admission,
             report=report,
             tensorboard=tensorboard,
         )
     )
+    if not quiet and outcome.summary is not None and outcome.summary.fidelity is not None:
+        summary_text.show_certificate(console, outcome.summary.fidelity)
     return _run_of(outcome)
 
 

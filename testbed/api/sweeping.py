@@ -118,7 +118,7 @@ def sweep(
 
 def _listed(values: Iterable[Listed], what: str) -> Sequence[Listed]:
     """The values as a list. Raises UserError for a single text, whose letters would be taken one by one."""
-    if isinstance(values, str):
+    if isinstance(values, str) or not isinstance(values, Iterable):
         raise UserError(f"{what}={values!r}: takes a list; write [{values!r}]")
     return tuple(values)
 
@@ -133,6 +133,7 @@ def _strategy(given: str | type[Strategy]) -> str:
 def _seeds(given: SupportsIndex | Iterable[SupportsIndex]) -> str | None:
     """Seeds as the command takes them: how many, or which; None: the profile's."""
     if isinstance(given, Iterable):
+        given = _listed(given, "seeds")
         return "".join(f"{operator.index(seed)}," for seed in given) or None
     return str(operator.index(given))
 

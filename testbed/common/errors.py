@@ -21,6 +21,10 @@ class ProfileError(UserError):
         self.source, self.key, self.problem = source, key, problem
         super().__init__(f"{source}: {key} {problem}" if key else f"{source}: {problem}")
 
+    def __reduce__(self) -> tuple[type[ProfileError], tuple[str, str, str]]:
+        """An exception may cross a process boundary, as with joblib."""
+        return type(self), (self.source, self.key, self.problem)
+
 
 class NotARun(UserError):
     """A path is not a run folder or the trace of a run; the text says what it is instead, if that is known."""
@@ -38,8 +42,11 @@ class RunFailed(Exception):
     """A run failed; what was recorded is kept in ``folder``. ``details``: a traceback, if its task cannot be loaded."""
 
     def __init__(self, problem: str, folder: Path | None = None, details: str = "") -> None:
-        super().__init__(problem)
+        super().__init__(problem, folder, details)
         self.folder, self.details = folder, details
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class ReplayDiffers(RunFailed):
@@ -50,8 +57,11 @@ class RunInterrupted(KeyboardInterrupt):
     """Ctrl-C, SIGTERM or SIGHUP ended a run; its results up to then are in ``folder``: ``Run.open(error.folder)``."""
 
     def __init__(self, problem: str, folder: Path) -> None:
-        super().__init__(problem)
+        super().__init__(problem, folder)
         self.folder = folder
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:

@@ -78,7 +78,9 @@ def load_table(
     try:
         return resolve(build(Experiment, table, source), source, folder)
     except ProfileError as error:
-        origin = next((change.origin for change in reversed(changes) if change.key == error.key), None)
+        below = f"{error.key}."  # a whole table may be unknown
+        concerned = (change for change in reversed(changes) if f"{change.key}.".startswith(below))
+        origin = next((change.origin for change in concerned), None)
         if origin is None:
             raise
         raise ProfileError(origin, error.key, error.problem) from None

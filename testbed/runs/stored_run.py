@@ -190,8 +190,8 @@ class StoredRun:
         path = self.path / "checkpoints" / "final.safetensors"
         if not self._has("checkpoints/final.safetensors"):
             raise UserError(
-                f"{self.path}: has no final model (checkpoints/final.safetensors), because the run did not end; resume"
-                " it, or choose another run"
+                f"{self.path}: has no final model (checkpoints/final.safetensors): the run did not end, or the file was"
+                " removed, or this is a trace alone; resume the run, or run the experiment again"
             )
         try:
             return load_file(path)

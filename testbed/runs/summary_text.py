@@ -24,7 +24,7 @@ def show(console: Console, summary: Summary, path: Path) -> None:
         say(console, line)
     say(console, f"results in {path}")
     if summary.fidelity is not None:
-        _show_certificate(console, summary.fidelity)
+        show_certificate(console, summary.fidelity)
 
 
 def _scores(summary: Summary) -> str:
@@ -123,7 +123,7 @@ def _replay_lines(replay: ReplayCertificate) -> list[str]:
     return lines
 
 
-def _show_certificate(console: Console, fidelity: Certificate) -> None:
+def show_certificate(console: Console, fidelity: Certificate) -> None:
     """Print the verdict, and every invariant that did not pass."""
     verdict = fidelity.verdict
     passed = sum(line.verdict == "PASS" for line in fidelity.invariants)

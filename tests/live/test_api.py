@@ -88,6 +88,20 @@ def test_a_script_that_starts_runs_when_it_is_imported_is_refused(tmp_path: Path
     assert not list(tmp_path.glob("runs/*")), "the run did not begin"
 
 
+def test_a_class_of_a_script_is_a_strategy_of_a_sweep(tmp_path: Path) -> None:
+    call = f"found = sweep({SMALL!r}, strategies=[Half], seconds=2, out='sweep', report=False, quiet=True)"
+    body = f"    from testbed import sweep\n\n    {call}\n    print(len(found.runs), found.failed)\n"
+    ended = script(tmp_path, f'{OWN}\nif __name__ == "__main__":\n{body}')
+    assert (ended.returncode, ended.stdout) == (0, "1 {}\n"), ended.stderr
+
+
+def test_a_sweep_of_a_script_that_starts_when_it_is_imported_does_not_repeat_itself(tmp_path: Path) -> None:
+    call = f"print(sweep({SMALL!r}, strategies=[Half], seconds=2, out='sweep', quiet=True).failed)"
+    ended = script(tmp_path, f"{OWN}\nfrom testbed import sweep\n\n{call}\n")
+    assert 'put the code that starts runs under if __name__ == "__main__":' in ended.stdout
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir() and path.name != "__pycache__"] == ["sweep"]
+
+
 def test_ctrl_c_keeps_the_results_and_leaves_no_process(tmp_path: Path) -> None:
     text = f"""
 from testbed import Run, run

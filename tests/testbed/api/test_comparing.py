@@ -46,6 +46,16 @@ def test_figures_and_files(places: list[Path], tmp_path: Path) -> None:
     assert tmp_path / "out" / "compare.html" in found.write(tmp_path / "out")
 
 
+def test_a_run_stays_readable_after_a_change_of_the_working_folder(
+    places: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(places[0].parent)
+    found = Run.open(places[0].name)
+    monkeypatch.chdir("/")
+    assert found.summary.strategy == "fedavg"
+    assert Run.open(found).path == places[0]
+
+
 def test_the_target_may_be_given(places: list[Path]) -> None:
     assert compare(places, target=0.5).values.target == 0.5
 
@@ -55,6 +65,8 @@ def test_wrong_input(places: list[Path], tmp_path: Path) -> None:
         compare(str(places[0]))
     with pytest.raises(UserError, match="nothing to compare"):
         compare([])
+    with pytest.raises(UserError, match=r"target='0\.8': must be a number"):
+        compare(places, target="0.8")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="3 is not a run"):
         compare([3])  # type: ignore[list-item]
     with pytest.raises(NotARun, match="3: is not a path"):

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from testbed import run
@@ -42,6 +43,12 @@ def test_a_table_is_a_profile_and_is_not_changed() -> None:
     assert (experiment.name, experiment.seed, experiment.training.lr, experiment.stop.seconds) == ("mine", 7, 0.3, 6.0)
     assert source is None
     assert repr(TABLE) == before
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    changes = {"seed": np.int64(3), "set": {"training.lr": np.float32(0.5), "stop": {"seconds": np.arange(4)[2]}}}
+    experiment, _ = experiments.load(TABLE, changes)  # type: ignore[arg-type]
+    assert (experiment.seed, experiment.training.lr, experiment.stop.seconds) == (3, 0.5, 2.0)
 
 
 def test_an_experiment_is_a_profile() -> None:
@@ -87,6 +94,7 @@ def test_a_run_may_be_replayed_by_its_object(tmp_path: Path) -> None:
         (TABLE, {"stategy": "fedbuff"}, "stategy=: is not an argument; did you mean 'strategy'"),
         (TABLE, {"lr": 0.1}, r"lr=: is not an argument; .* can be changed by set="),
         (TABLE, {"set": ["training.lr"]}, "must be a table"),
+        (TABLE, {"set": {"trainng.lr": 0.1}}, r"set\['trainng.lr'\]: trainng is not a known key"),
         (TABLE, {"seconds": -1.0}, "seconds=: stop.seconds is -1.0"),
         ({}, {}, "profile: strategy is missing"),
         (3, {}, "profile: is 3; it must be a file, a table"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -89,6 +90,29 @@ def test_a_class_of_a_script_is_imported_by_the_name_of_its_file(
     monkeypatch.delitem(sys.modules, "package.my_script", raising=False)
     assert as_named(own, STRATEGIES, "strategy") == "package.my_script:Own", "of python -m package.my_script"
     del sys.modules["package.my_script"]
+
+
+def test_a_script_needs_a_name_that_can_be_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "my-script.py"
+    script.touch()
+    own = in_main(monkeypatch, script)
+    with pytest.raises(UserError, match=r"my-script\.py cannot be imported under this name; .* such as my_script\.py"):
+        as_named(own, STRATEGIES, "strategy")
+
+
+def test_a_file_that_has_changed_since_its_class_was_used_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "own_file.py"
+    file.touch()
+    module = ModuleType("own_file")
+    module.__file__ = str(file)
+    own = module.Own = type("Own", (Half,), {"__module__": "own_file", "__qualname__": "Own"})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "own_file", module)
+    assert as_named(own, STRATEGIES, "strategy") == as_named(own, STRATEGIES, "strategy") == "own_file:Own"
+    os.utime(file, (1.0, 1.0))
+    with pytest.raises(UserError, match=r"has changed since it was imported; .*importlib\.reload\(own_file\)"):
+        as_named(own, STRATEGIES, "strategy")
 
 
 def test_a_class_that_its_module_does_not_have_is_refused() -> None:

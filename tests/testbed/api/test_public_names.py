@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,18 @@ def test_all_exceptions_of_the_api_are_public() -> None:
     for name in errors.__all__:
         assert issubclass(getattr(errors, name), (errors.UserError, errors.RunFailed, errors.RunInterrupted))
     assert not issubclass(errors.UserError, SystemExit)
+
+
+def test_exceptions_cross_a_process_boundary(tmp_path: Path) -> None:
+    for error in (
+        errors.ProfileError("a.toml", "seed", "is wrong"),
+        errors.RunFailed("it died", tmp_path, "details"),
+        errors.ReplayDiffers("it differs", tmp_path),
+        errors.RunInterrupted("interrupted", tmp_path),
+        errors.NotARun("no run"),
+    ):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 @pytest.mark.parametrize(

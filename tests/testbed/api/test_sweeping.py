@@ -27,6 +27,8 @@ def test_seeds_are_a_number_or_which(given: Any, text: str | None) -> None:
     [
         ({"strategies": "fedbuff"}, r"strategies='fedbuff': takes a list; write \['fedbuff'\]"),
         ({"vary": {"training.lr": "0.1"}}, "takes a list"),
+        ({"vary": {"training.lr": 0.1}}, "takes a list"),
+        ({"seeds": "3"}, "takes a list"),
         ({"strategies": [{"name": "fedbuff", "k": 3}]}, "has parameters"),
         ({"strategies": ["fedbuf"]}, "did you mean 'fedbuff'"),
         ({"vary": {"training.lr": [object()]}}, "is not a value of a profile"),

@@ -183,8 +183,8 @@ def test_a_run_without_a_final_model(folder: Path) -> None:
     (folder / "checkpoints" / "final.safetensors").unlink()
     problem = refused(UserError, StoredRun.open(folder).model)
     assert problem == (
-        f"{folder}: has no final model (checkpoints/final.safetensors), because the run did not end; resume it, or"
-        " choose another run"
+        f"{folder}: has no final model (checkpoints/final.safetensors): the run did not end, or the file was removed,"
+        " or this is a trace alone; resume the run, or run the experiment again"
     )
 
 
