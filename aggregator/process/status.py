@@ -34,7 +34,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Emulated seconds since the beginning."""
     dilation: float
     origin: float
-    """Of the clock of the run; see ``WallClock``."""
+    """Where the clock of the run begins; see ``WallClock``."""
     version: int
     scored: int
     """The last version with a score; -1 if none has one."""

@@ -12,7 +12,7 @@ from testbed.runs.results.certificate import Certificate
 from testbed.runs.results.replay_result import ReplayCertificate
 
 SCHEMA = 1
-"""Of summary.json and meta.json; those of earlier versions have none."""
+"""The schema number of summary.json and meta.json; files of earlier versions have none."""
 
 
 class MetricRange(msgspec.Struct, frozen=True, kw_only=True):
