@@ -85,3 +85,10 @@ def test_a_process_continues_after_the_shortest_freezes() -> None:
         wait_until_stopped(child)
         wall, _ = measured_seconds(child, timeout=5.0)
     assert wall < 5.0
+
+
+def test_a_process_continues_after_many_freezes_that_end_about_when_they_begin() -> None:
+    """SIGSTOP discards a SIGCONT that comes at the same moment: each of many freezes must end nevertheless."""
+    with freezing(*(10 ** (-5 - (number % 40) / 10) for number in range(400))) as child:
+        wall, _ = measured_seconds(child, timeout=120.0)
+    assert wall < 120.0
