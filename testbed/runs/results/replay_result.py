@@ -41,7 +41,10 @@ class ReplayCertificate(msgspec.Struct, frozen=True, kw_only=True):
     transfers_common: Annotated[int | None, doc("attempts at a transfer in both runs")] = None
     losses_differ: Annotated[int | None, doc("of these, lost in one run and not in the other")] = None
     same_staleness: Annotated[bool | None, doc("whether the sequence of staleness is the same")] = None
-    same_losses: Annotated[bool | None, doc("whether the local losses are the same")] = None
+    same_losses: Annotated[
+        bool | None,
+        doc("whether the training losses of all updates are the same: only with the same models and batches"),
+    ] = None
     same_versions: Annotated[bool | None, doc("whether the number of versions is the same")] = None
     same_arrivals: Annotated[bool | None, doc("whether the sequence of arrivals is the same")] = None
     same_model: Annotated[bool | None, doc("whether the final models are equal, bit by bit; null: one is missing")] = (
