@@ -1,17 +1,37 @@
-"""What ``run`` and ``resume`` print when a run has ended."""
+"""What ``run`` and ``resume`` share: they carry out a run and print how it ended."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
 
+from testbed.cli.options import ExecutionOptions
 from testbed.common.console import say
 from testbed.common.json_text import json_text
+from testbed.execution.execution import Execution, execute
 from testbed.execution.outcome import Outcome
 from testbed.runs import summary_text
+
+
+def carry_out(run: Execution, given: ExecutionOptions) -> int:
+    """Carry out a run with the options of the command and print how it ended. Returns the exit code."""
+    output = given.output
+    console = Console(stderr=output.as_json)
+    outcome = execute(
+        replace(
+            run,
+            console=console,
+            quiet=output.quiet,
+            no_admission=given.no_admission,
+            report=not given.no_report,
+            tell_failure=tell_failure,
+        )
+    )
+    return show(outcome, console, quiet=output.quiet, as_json=output.as_json)
 
 
 def show(outcome: Outcome, console: Console, *, quiet: bool, as_json: bool) -> int:

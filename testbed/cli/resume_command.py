@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from aggregator.process import checkpoint
 from testbed.cli import options, outcome_text
 from testbed.cli.options import Commands, ExecutionOptions
 from testbed.common import plugins
-from testbed.execution.execution import Execution, execute
+from testbed.execution.execution import Execution
 from testbed.loading import profile_loader
 from testbed.runs import resuming
 from testbed.runs.run_folder import RunFolder
@@ -62,20 +60,13 @@ def resume(given: ResumeOptions) -> int:
         given.run / "profile.toml", [], {key: value for key, value in changed.items() if value is not None}
     )
     resuming.check(given.run, experiment, saved)
-    output = given.execution.output
-    console = Console(stderr=output.as_json)
-    outcome = execute(
+    return outcome_text.carry_out(
         Execution(
             experiment=experiment,
             source=source,
             open_folder=lambda: folder,
-            console=console,
-            quiet=output.quiet,
-            no_admission=given.execution.no_admission,
-            report=not given.execution.no_report,
-            tell_failure=outcome_text.tell_failure,
             saved=saved,
             dilation_given=given.dilation is not None,
-        )
+        ),
+        given.execution,
     )
-    return outcome_text.show(outcome, console, quiet=output.quiet, as_json=output.as_json)

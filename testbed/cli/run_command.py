@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from rich.console import Console
-
 from testbed.cli import options, outcome_text
 from testbed.cli.options import Commands, ExecutionOptions, ExperimentOptions
-from testbed.execution.execution import Execution, execute
+from testbed.execution.execution import Execution
 from testbed.loading import profile_files
 from testbed.runs.run_folder import RunFolder
 
@@ -45,19 +43,12 @@ def add_parser(commands: Commands) -> None:
 
 def run(given: RunOptions) -> int:
     experiment = options.experiment(given.experiment, compress=given.compress)
-    output = given.execution.output
-    console = Console(stderr=output.as_json)
-    outcome = execute(
+    return outcome_text.carry_out(
         Execution(
             experiment=experiment,
             source=profile_files.located(given.experiment.profile),
             open_folder=lambda: RunFolder.new(given.out, experiment.name, datetime.now()),
-            console=console,
-            quiet=output.quiet,
-            no_admission=given.execution.no_admission,
-            report=not given.execution.no_report,
-            tell_failure=outcome_text.tell_failure,
             tensorboard=given.tensorboard,
-        )
+        ),
+        given.execution,
     )
-    return outcome_text.show(outcome, console, quiet=output.quiet, as_json=output.as_json)

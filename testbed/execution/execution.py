@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -47,7 +47,7 @@ class Execution:
     """The profile that the user named; own strategies and tasks may be beside it. None if it is not a file."""
     open_folder: Callable[[], RunFolder]
     """Called when the input has been checked."""
-    console: Console
+    console: Console = field(default_factory=Console)
     """For the live view and for what is said before the run."""
     quiet: bool = False
     """Nothing is shown but warnings, on standard error."""

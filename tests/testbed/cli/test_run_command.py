@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.cli import main, run_command
+from testbed.cli import main, outcome_text
 from testbed.execution.execution import Execution
 from testbed.execution.outcome import Outcome
 from testbed.profile.schema import Experiment, Replay
@@ -72,7 +72,7 @@ def test_trace_and_mode_may_be_given_on_the_command_line(tmp_path: Path, monkeyp
         asked.append(this.experiment)
         return Outcome(folder=tmp_path)
 
-    monkeypatch.setattr(run_command, "execute", execute)
+    monkeypatch.setattr(outcome_text, "execute", execute)
     run = recorded(tmp_path)
     words = ["run", str(write_profile(tmp_path, PROFILE)), "--replay", str(run), "--replay-mode", "strict"]
     assert main.main(words) == 0
