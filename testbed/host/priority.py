@@ -1,0 +1,114 @@
+"""The priority of a process of a run, and how the aggregator gets its core at once although devices compute on it.
+
+Theory of operation
+    Devices may share the aggregator's core (ADR 28). A message or a due moment must wake the aggregator within a
+    fraction of a millisecond, while a device computes for seconds without a pause. Niceness alone does not give that:
+    the kernel lets the running process finish its slice, some milliseconds. Three policies, the strongest first:
+    REAL_TIME   SCHED_FIFO at the lowest real-time priority: it interrupts every ordinary process. Needs root,
+                CAP_SYS_NICE or a limit (ulimit -r) of at least 1, and a kernel that keeps a share of each core for
+                ordinary processes, so that a strategy in an endless loop cannot take the core for ever.
+    SHORT_SLICE an ordinary process that asks for slices of 0.1 ms (Linux ≥ 6.12): it interrupts processes with longer
+                slices. The devices on its core have a much lower priority. Needs no permission.
+    NICE        niceness only. The planner then shares the core only if the profile demands it.
+    What was set is read back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import os
+import platform
+import struct
+from pathlib import Path
+
+_RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
+_FIFO_PRIORITY = 1
+_SLICE_NS = 100_000
+_ATTRIBUTES = struct.Struct("=IIQiIQQQII")
+"""struct sched_attr: size, policy, flags, nice, priority, runtime (the slice), deadline, period, two clamps."""
+_SYSTEM_CALLS = {"x86_64": (314, 315), "aarch64": (274, 275)}
+"""Machine → numbers of sched_setattr and sched_getattr, which the C library does not offer."""
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Priority(enum.IntEnum):
+    """Niceness above that of the launcher. Only root may raise a priority, so all but the aggregator lower theirs."""
+
+    AGGREGATOR = 0
+    DEVICE = 5
+    DEVICE_BESIDE_AGGREGATOR = 14
+    EVALUATOR = 15
+
+
+class Policy(enum.StrEnum):
+    """How the aggregator gets its core when it wakes."""
+
+    REAL_TIME = "real-time"
+    SHORT_SLICE = "short slice"
+    NICE = "nice"
+
+
+def strongest_policy() -> Policy:
+    """Find the strongest policy that this process may use, by using it for a moment."""
+    if _keeps_a_share_for_others() and _try_real_time():
+        _set_ordinary()
+        return Policy.REAL_TIME
+    if _set_slice(_SLICE_NS):
+        _set_slice(0)
+        return Policy.SHORT_SLICE
+    return Policy.NICE
+
+
+def adopt(policy: Policy) -> None:
+    """Use a policy in this thread and those it starts. Raises RuntimeError if the kernel does not report it back."""
+    if policy is Policy.REAL_TIME:
+        obtained = _try_real_time()
+    elif policy is Policy.SHORT_SLICE:
+        obtained = _set_slice(_SLICE_NS)
+    else:
+        obtained = True
+    if not obtained:
+        raise RuntimeError(f"the aggregator asked for the policy {policy}, but the kernel does not report it")
+
+
+def run_only_when_idle() -> None:
+    """Run only when no other process needs this core: with niceness alone it would finish its time slice."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def _keeps_a_share_for_others() -> bool:
+    """Whether real-time processes may not use the whole of a core (-1: they may)."""
+    try:
+        return int(_RT_RUNTIME.read_text(encoding="ascii")) >= 0
+    except (OSError, ValueError):
+        return False
+
+
+def _try_real_time() -> bool:
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_FIFO_PRIORITY))
+    except OSError:
+        return False
+    return os.sched_getscheduler(0) == os.SCHED_FIFO
+
+
+def _set_ordinary() -> None:
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def _set_slice(nanoseconds: int) -> bool:
+    """Ask for slices of this length (0: the kernel's own) and return whether the kernel reports it."""
+    calls = _SYSTEM_CALLS.get(platform.machine())
+    if calls is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
+        return False
+    setting, getting = calls
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    wanted = _ATTRIBUTES.pack(_ATTRIBUTES.size, os.SCHED_OTHER, 0, nice, 0, nanoseconds, 0, 0, 0, 0)
+    if _libc.syscall(setting, 0, ctypes.create_string_buffer(wanted, _ATTRIBUTES.size), 0) != 0:
+        return False
+    found = ctypes.create_string_buffer(_ATTRIBUTES.size)
+    if _libc.syscall(getting, 0, found, _ATTRIBUTES.size, 0) != 0:
+        return False
+    obtained: int = _ATTRIBUTES.unpack(found.raw)[5]
+    return nanoseconds == 0 or obtained == nanoseconds

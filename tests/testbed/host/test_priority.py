@@ -1,0 +1,63 @@
+"""The policies of the aggregator, tried in a child process: what is set is read back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from testbed.host import calibration, priority
+from testbed.host.priority import Policy
+
+ORDINARY_USER = 65534
+
+
+def test_finding_the_strongest_policy_leaves_the_process_as_it_was() -> None:
+    def found() -> list[object]:
+        return [priority.strongest_policy() in set(Policy), os.sched_getscheduler(0) == os.SCHED_OTHER]
+
+    assert calibration.in_child(found) == [True, True]
+
+
+def test_the_strongest_policy_can_be_adopted() -> None:
+    def adopted() -> str:
+        policy = priority.strongest_policy()
+        priority.adopt(policy)  # raises if the kernel does not report it
+        return policy
+
+    policy = calibration.in_child(adopted)
+    assert policy in set(Policy)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_an_ordinary_user_gets_no_real_time_policy() -> None:
+    def found() -> str:
+        os.setuid(ORDINARY_USER)
+        return priority.strongest_policy()
+
+    assert calibration.in_child(found) in (Policy.SHORT_SLICE, Policy.NICE)
+
+
+def test_without_a_share_for_others_no_process_becomes_a_real_time_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = tmp_path / "sched_rt_runtime_us"
+    monkeypatch.setattr(priority, "_RT_RUNTIME", limit)
+    assert priority.strongest_policy() is not Policy.REAL_TIME  # the kernel does not report it
+    limit.write_text("-1\n", encoding="ascii")
+    assert priority.strongest_policy() is not Policy.REAL_TIME
+
+
+def test_a_policy_that_the_kernel_does_not_report_back_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(priority, "_try_real_time", lambda: False)
+    with pytest.raises(RuntimeError, match="asked for the policy real-time"):
+        priority.adopt(Policy.REAL_TIME)
+
+
+def test_a_process_that_runs_only_when_idle_has_the_idle_policy() -> None:
+    def policy() -> int:
+        priority.run_only_when_idle()
+        return os.sched_getscheduler(0)
+
+    assert calibration.in_child(policy) == os.SCHED_IDLE
