@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed.host.cpu_quota import CpuQuota
+from testbed.host.priority import Priority
 from testbed.profile.fleet import DeviceSpec
 from testbed.wire.credentials import Credential
 from testbed.wire.training_job import Job
@@ -27,8 +28,10 @@ class DeviceConfig:
     """Everything that the process of a device needs."""
 
     spec: DeviceSpec
-    core: int
+    cores: tuple[int, ...]
+    """The cores that its process may use: one, if it has deadlines."""
     endpoint: str
+    priority: Priority = Priority.DEVICE
     seed: int
     dilation: float
     heartbeat_seconds: float
@@ -53,6 +56,7 @@ class CanaryConfig:
 
     name: str
     core: int
+    priority: Priority = Priority.DEVICE
     endpoint: str
     dilation: float
     batch: int

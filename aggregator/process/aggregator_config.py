@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed.emulation.recorded import PreparedReplay
+from testbed.host.priority import Policy
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment
 from testbed.wire.credentials import AllowList
@@ -32,6 +33,8 @@ class AggregatorConfig:
     """Share of the time in which processes waited for a core (PSI), just before the run."""
     canaries: tuple[str, ...]
     core: int
+    policy: Policy = Policy.NICE
+    """How the process gets its core when it wakes."""
     endpoint: str
     run_folder: str
     status_file: str

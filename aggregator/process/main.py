@@ -27,7 +27,8 @@ from testbed.common.errors import UserError
 from testbed.common.files.statefile import StateError
 from testbed.history import trace
 from testbed.history.rollback import roll_back
-from testbed.host.cores import Priority, keep_freed_memory, settle
+from testbed.host.cores import keep_freed_memory, settle
+from testbed.host.priority import Priority, adopt
 from testbed.learning.tasks.task import Task
 from testbed.profile.schema import Checkpoint
 from testbed.wire.messages import EVALUATOR, Welcome
@@ -42,7 +43,8 @@ _LONGEST_CHORE_WAIT_SECONDS = 0.5
 
 def main(config: AggregatorConfig, task: Task, ready: Callable[[str], None]) -> None:
     """Run the experiment. ``ready`` is called with the endpoint as soon as peers can connect."""
-    settle(config.core, Priority.AGGREGATOR)
+    settle((config.core,), Priority.AGGREGATOR)
+    adopt(config.policy)
     keep_freed_memory()
     process = AggregatorProcess(config, task)
     signal.signal(signal.SIGTERM, lambda *_: process.stop(INTERRUPTED))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from devices.device_config import CanaryConfig
 from testbed.common.clock import WallClock
 from testbed.history.trace import Canary
-from testbed.host.cores import Priority, settle
+from testbed.host.cores import settle
 from testbed.learning.tasks.task import Task
 from testbed.wire.codec import decode_or_log, encode, largest_frame
 from testbed.wire.messages import STOPPED, CanaryReport, Heartbeat, Hello, Stop, Welcome
@@ -28,7 +28,7 @@ _ALONE_LEAST, _ALONE_MOST = 3, 20
 
 def main(config: CanaryConfig, task: Task, ready: Callable[[str], None]) -> None:
     """Measure the step alone, call ``ready``, then measure it among the devices until the run is over."""
-    cores = settle(config.core, Priority.DEVICE)
+    cores = settle((config.core,), config.priority)
     probe = _Probe(task, config)
     count = min(_ALONE_MOST, max(_ALONE_LEAST, round(_ALONE_SECONDS / probe.seconds)))
     alone = sum(probe.timed() for _ in range(count)) / count

@@ -24,7 +24,7 @@ from devices.work import State
 from testbed.common.clock import WallClock
 from testbed.emulation.faults import RecordedTimetable, Timetable, timetable
 from testbed.emulation.recorded import read_jobs
-from testbed.host.cores import Priority, settle
+from testbed.host.cores import settle
 from testbed.host.cpu_quota import CpuQuota
 from testbed.host.kernel import UsageMeter
 from testbed.learning.tasks.task import Task
@@ -57,7 +57,7 @@ class Killed(Exception):
 
 def main(config: DeviceConfig, task: Task) -> None:
     """Run one device until the run is over."""
-    cores, limit = settle(config.core, Priority.DEVICE), largest_frame(task.size)
+    cores, limit = settle(config.cores, config.priority), largest_frame(task.size)
     with (
         _worker_process(config, task) as worker,  # forks: before the socket starts threads
         closing_peer(config.endpoint, config.spec.name, max_bytes=limit, credential=config.credential) as peer,

@@ -16,6 +16,7 @@ import msgspec
 from testbed.common.errors import UserError
 from testbed.common.stats import quantile
 from testbed.host import calibration, cores, kernel
+from testbed.host.priority import Priority
 from testbed.host.survey import Survey
 from testbed.learning.data import folders
 from testbed.loading import profile_files, profile_loader
@@ -97,7 +98,7 @@ def measure() -> HostCalibration:
 
 def _sleep_errors() -> list[float]:
     """Return how late each sleep ends, in a process with the core and priority of a device."""
-    cores.settle(cores.plan(cores.available_cores(), 1).devices[0], cores.Priority.DEVICE)
+    cores.settle(cores.roles().device_cores[:1], Priority.DEVICE)
     errors = []
     for _ in range(_SLEEPS):
         began = time.monotonic()
@@ -137,8 +138,7 @@ def _send(endpoint: str) -> None:
 def _template() -> tuple[Survey, float]:
     """Return a survey of the shipped experiment, and the median seconds of a fork of its template."""
     experiment = profile_loader.load(profile_files.SHIPPED / "experiments" / f"{_EXPERIMENT}.toml")
-    plan = cores.plan(cores.available_cores(), _FORKS)
-    order = preparation.template_request(experiment, plan)
+    order = preparation.template_request(experiment, cores.roles())
     context = multiprocessing.get_context("forkserver")
     with private_folder() as private, prepared_template(private, order):
         survey = preparation.answer(private, lambda: False)

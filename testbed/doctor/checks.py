@@ -13,8 +13,8 @@ import psutil
 
 from testbed.host import cgroups
 from testbed.host.cgroup_files import QuotasUnavailable
-from testbed.host.cores import Priority
 from testbed.host.memory_check import BYTES_FOR_THE_REST, BYTES_PER_DEVICE, FILES_FOR_THE_REST, FILES_PER_DEVICE
+from testbed.host.priority import Priority
 
 _NICEST = 19
 

@@ -11,7 +11,6 @@ from testbed.learning.data import progress_bar
 from testbed.planning import planner
 from testbed.planning.planner import Plan
 from testbed.processes import preparation
-from testbed.profile import fleet
 from testbed.profile.schema import Experiment
 
 
@@ -20,12 +19,12 @@ def plan(experiment: Experiment, waiting: AbstractContextManager[object] | None 
 
     ``waiting`` is entered while the steps are timed, which takes some seconds.
     """
-    core_plan = cores.plan(cores.available_cores(), len(fleet.names(experiment)))
+    roles = cores.roles()
     with progress_bar.ProgressBar() as progress:
         setup.check(experiment, progress)
     try:
         with waiting or nullcontext():
-            survey = preparation.survey(experiment, core_plan)
+            survey = preparation.survey(experiment, roles)
     except preparation.TemplateFailed as failure:
         raise RunFailed(str(failure), details=failure.details) from None
-    return planner.settled(experiment, survey, core_plan)
+    return planner.settled(experiment, survey, roles)

@@ -18,7 +18,7 @@ from testbed.execution.outcome import Outcome
 from testbed.history import packing
 from testbed.history.trace import TraceError
 from testbed.host import cores, memory_check
-from testbed.host.cores import CorePlan
+from testbed.host.core_plan import CoreRoles
 from testbed.host.rapl import HostEnergy
 from testbed.host.survey import Survey
 from testbed.learning import setup
@@ -71,7 +71,7 @@ def execute(run: Execution) -> Outcome:
     """Run the processes and write the results. Raises UserError before the run begins."""
     experiment, saved = run.experiment, run.saved
     devices = len(fleet.names(experiment))
-    core_plan = cores.plan(cores.available_cores(), devices)
+    roles = cores.roles()
     memory_check.check_memory_and_files(devices)
     with progress_bar.ProgressBar() as progress:
         setup.check(experiment, progress)
@@ -81,11 +81,10 @@ def execute(run: Execution) -> Outcome:
     run.say(f"{experiment.name}: {experiment.strategy_name} over {devices} devices")
     if saved is not None:
         run.say(f"continuing from version {saved.version}, at {saved.at:.1f} s")
-    run.say(f"core plan: {core_plan}")
     for problem in script_check.too_late(experiment):
         run.say(f"warning: {problem}")
     try:
-        return _carry_out(run, core_plan, folder)
+        return _carry_out(run, roles, folder)
     except UserError:
         if saved is None:
             folder.remove()  # the run did not begin
@@ -94,10 +93,10 @@ def execute(run: Execution) -> Outcome:
         folder.release()
 
 
-def _carry_out(run: Execution, core_plan: CorePlan, folder: RunFolder) -> Outcome:
+def _carry_out(run: Execution, roles: CoreRoles, folder: RunFolder) -> Outcome:
     """Run the processes, then write the results. Raises UserError before the run begins."""
     outcome = Outcome(folder=folder.path)
-    plan, host_energy = _run_processes(run, core_plan, folder, outcome)
+    plan, host_energy = _run_processes(run, roles, folder, outcome)
     if plan is not None or run.saved is None:  # else interrupted before the run resumed: its results are unchanged
         _write_results(run, folder, outcome, plan, host_energy)
     return outcome
@@ -107,23 +106,24 @@ def _carry_out(run: Execution, core_plan: CorePlan, folder: RunFolder) -> Outcom
 
 
 def _run_processes(
-    run: Execution, core_plan: CorePlan, folder: RunFolder, outcome: Outcome
+    run: Execution, roles: CoreRoles, folder: RunFolder, outcome: Outcome
 ) -> tuple[Plan | None, HostEnergy | None]:
     """Return the admitted plan (None if there is none) and the energy that the host measured."""
     view = live_progress.view(run.console, Console(stderr=True), quiet=run.quiet)
     resume_at = None if run.saved is None else run.saved.at
     plan = None
     with forkserver.private_folder() as private:
-        launcher = Launcher(run.experiment, core_plan, folder.path, private, view, resume_at=resume_at)
+        launcher = Launcher(run.experiment, roles, folder.path, private, view, resume_at=resume_at)
         try:
             with launcher:
                 survey = launcher.survey()
                 if survey is not None:
-                    plan = _admit(run, survey, core_plan)
+                    plan = _admit(run, survey, roles)
                     folder.write_profile(replace(run.experiment, dilation=plan.dilation))
+                    run.say(f"core plan: {plan.core_plan}")
                     run.say(plan_text.demand(plan))
                     pids = launcher.start(plan)
-                    folder.write_meta(run.experiment, core_plan, plan, pids, run.source)
+                    folder.write_meta(run.experiment, plan, pids, run.source)
                     if run.saved is not None:
                         folder.forget_results()
                     launcher.wait()
@@ -137,12 +137,12 @@ def _run_processes(
     return plan, launcher.host_energy
 
 
-def _admit(run: Execution, survey: Survey, core_plan: CorePlan) -> Plan:
+def _admit(run: Execution, survey: Survey, roles: CoreRoles) -> Plan:
     """Return the plan of the run. Raises HostTooSmall if this host is too small for it."""
-    plan = planner.settled(run.experiment, survey, core_plan)
+    plan = planner.settled(run.experiment, survey, roles)
     if run.saved is not None and not plan.fits and not run.dilation_given and not run.no_admission:
         # emulated time is the same at any dilation, so a run that was admitted once can continue at another
-        plan = planner.settled(replace(run.experiment, dilation="auto"), survey, core_plan)
+        plan = planner.settled(replace(run.experiment, dilation="auto"), survey, roles)
     if not plan.fits and not run.no_admission:
         raise planner.refusal(plan)
     return plan

@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from testbed.common.stats import quantile
-from testbed.host.cores import Priority, die_with_parent, settle
+from testbed.host.cores import die_with_parent, settle
+from testbed.host.priority import Priority
 from testbed.host.survey import StepTime
 
 _SECONDS = 0.12
@@ -79,7 +80,7 @@ def _together(
 
 
 def _time_steps(core: int, steps: Steps, sizes: Sequence[int], seconds: float) -> dict[str, list[float]]:
-    settle(core, Priority.DEVICE)
+    settle((core,), Priority.DEVICE)
     return {str(size): _times(steps(size), seconds) for size in sizes}
 
 

@@ -1,15 +1,16 @@
-"""The core plan, and the limits that a process sets for itself: core, priority, timer slack; all read back."""
+"""The limits that a process sets for itself: cores, priority, timer slack; all read back."""
 
 from __future__ import annotations
 
 import ctypes
-import enum
 import os
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from testbed.common.errors import UserError
+from testbed.host import topology
+from testbed.host.core_plan import CoreRoles, roles_of
+from testbed.host.priority import Priority, run_only_when_idle, strongest_policy
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_TIMERSLACK = 29
@@ -19,66 +20,28 @@ _KEPT_BYTES = 1 << 30
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Priority(enum.IntEnum):
-    """Niceness above that of the launcher. Only root may raise a priority, so all but the aggregator lower theirs."""
-
-    AGGREGATOR = 0
-    DEVICE = 5
-    EVALUATOR = 15
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorePlan:
-    """The core of the aggregator, of the evaluator, and of each device in fleet order."""
-
-    aggregator: int
-    evaluator: int
-    devices: tuple[int, ...]
-
-    def __str__(self) -> str:
-        shares = ", ".join(f"{core} ({self.devices.count(core)})" for core in sorted(set(self.devices)))
-        if self.evaluator == self.aggregator:
-            return f"aggregator and evaluator on {self.aggregator}, devices on {shares}"
-        return f"aggregator on {self.aggregator}, evaluator on {self.evaluator}, devices on {shares}"
-
-
-def plan(available: Sequence[int], devices: int) -> CorePlan:
-    """The last of two or more cores is the aggregator's; devices are spread over the others.
-
-    The last, because interrupts tend to occur on the first: a device that computes ahead can make up for the time that
-    they take, the aggregator cannot. The evaluator shares the aggregator's core at the lowest priority, where it delays
-    no deadline. With four cores or more it has its own.
-    """
-    *others, last = sorted(available)
-    evaluator = others.pop() if len(others) >= 3 else last
-    others = others or [last]
-    return CorePlan(
-        aggregator=last, evaluator=evaluator, devices=tuple(others[i % len(others)] for i in range(devices))
-    )
-
-
 def available_cores() -> list[int]:
     if not hasattr(os, "sched_getaffinity"):
         raise UserError("this system cannot pin processes to cores (no sched_setaffinity); run Edgebed on Linux")
     return sorted(os.sched_getaffinity(0))
 
 
-def settle(core: int, priority: Priority) -> tuple[int, ...]:
-    """Pin this process, set its priority and timer slack; returns the affinity that the kernel reports."""
-    os.sched_setaffinity(0, {core})
+def roles() -> CoreRoles:
+    """Read off this host what each of its cores is for."""
+    return roles_of(topology.read(available_cores()), strongest_policy())
+
+
+def settle(cores: Sequence[int], priority: Priority) -> tuple[int, ...]:
+    """Restrict this process to cores, set its priority and timer slack; returns the cores that the kernel reports."""
+    os.sched_setaffinity(0, cores)
     obtained = tuple(sorted(os.sched_getaffinity(0)))
-    if obtained != (core,):
-        raise RuntimeError(f"asked to be pinned to core {core}, but the kernel reports {obtained}")
+    if obtained != tuple(sorted(cores)):
+        raise RuntimeError(f"asked to be pinned to cores {tuple(cores)}, but the kernel reports {obtained}")
     os.nice(priority)
     if priority is Priority.EVALUATOR:
         run_only_when_idle()
     _prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK_NS)
     return obtained
-
-
-def run_only_when_idle() -> None:
-    """Run only when no other process needs this core: with niceness alone it would finish its time slice."""
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def keep_freed_memory() -> None:

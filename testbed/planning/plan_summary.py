@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from testbed.host.survey import Survey
-from testbed.planning.planner import CAPACITY, CoreDemand, Plan, StepDemand
+from testbed.planning.demand import StepDemand
+from testbed.planning.planner import CAPACITY, CoreDemand, Plan
 
 
 class PlannedCore(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,37 +1,27 @@
-"""Admission: the demand of a run on each core of this host, and the dilation at which the host can keep the deadlines.
-
-The demand of a process is the share of a core that it needs while it computes: the host seconds of a step, divided by
-the seconds that the step may take. It is a peak, with all devices computing at once: that is when deadlines are missed.
-"""
+"""Admission: whether this host can keep the deadlines of a run, on which cores and at which dilation."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psutil
 
 from testbed.common.errors import HostTooSmall, ProfileError
-from testbed.host.cores import CorePlan
+from testbed.host.core_plan import CorePlan, CoreRoles
 from testbed.host.memory_check import bytes_needed
 from testbed.host.survey import Survey
-from testbed.profile import fleet
+from testbed.planning import placement
+from testbed.planning.demand import FleetDemand, StepDemand, fleet_demand
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment
-from testbed.traces import rate as rates
 
 CAPACITY = 0.8
 """The share of a core that may be planned. The rest is for the kernel, other programs and delays of the scheduler."""
 _MARGIN = 1.2
 _ROUNDING = 1e-9
-_JOB_SECONDS = 1.5e-3
-_HEARTBEAT_SECONDS = 2.5e-4
-_UPDATE_SECONDS = 6e-4
-_SECONDS_PER_BYTE = 2e-9
-"""CPU seconds beside the training, on a core of 2020: of a device for a job, of a heartbeat (both ends together), of
-the aggregator for an update, and of moving and adding a byte of a vector. `make bench` compares them with real runs."""
-_MEAN_JITTER = math.sqrt(2 / math.pi)
-"""The mean of |N(0, 1)|."""
+_MOST_TRIALS = 8
+"""Trials for the smallest dilation. One is enough unless the evaluator is slower than the profile wants its scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,35 +43,12 @@ class CoreDemand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepDemand:
-    """One step of a throttled device, in host seconds."""
-
-    device: DeviceSpec
-    samples: int
-    asked: float
-    """Seconds that the step must take by the profile."""
-    needed: float
-    """CPU seconds of the step when the host is slow."""
-    usual: float
-    """CPU seconds of the step, usually."""
-
-    @property
-    def share(self) -> float:
-        """The share of a core that is needed for the deadlines."""
-        return self.needed / self.asked
-
-    @property
-    def quota(self) -> float:
-        """The share of a core that gives the device its speed."""
-        return min(1.0, self.usual / self.asked)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The demand of a run on this host, at one dilation."""
 
     dilation: float
     survey: Survey
+    core_plan: CorePlan
     devices: tuple[DeviceSpec, ...]
     steps: tuple[StepDemand, ...]
     cores: tuple[CoreDemand, ...]
@@ -91,6 +58,8 @@ class Plan:
     """The most updates per emulated second, if no device waits. Devices without a throttle are not included."""
     service_seconds: float
     """Host seconds that the aggregator needs for one update."""
+    otherwise: float = math.inf
+    """The smallest dilation that fits with any core plan that the profile allows; infinity: only this one counts."""
 
     @property
     def demand(self) -> float:
@@ -112,7 +81,7 @@ class Plan:
         if not 0 < exact < math.inf:
             return exact
         unit = 10.0 ** (math.floor(math.log10(exact)) - 2)
-        return float(f"{math.ceil(exact / unit - _ROUNDING) * unit:.3g}")
+        return min(self.otherwise, float(f"{math.ceil(exact / unit - _ROUNDING) * unit:.3g}"))
 
     @property
     def shortest_step(self) -> StepDemand | None:
@@ -122,59 +91,42 @@ class Plan:
 
 
 def plan(experiment: Experiment, survey: Survey, cores: CorePlan, dilation: float) -> Plan:
-    devices = fleet.concrete(experiment, survey)
-    steps = {
-        device.name: _step(device, experiment, survey, dilation)
-        for device in devices
-        if device.seconds_per_sample is not None
-    }
-    rate = sum(1.0 / _cycle(device, experiment, survey) for device in devices if device.name in steps)
-    service = _UPDATE_SECONDS + survey.model_bytes * _SECONDS_PER_BYTE
-    heartbeats = _heartbeats(experiment, dilation)
-    aggregator = rate / dilation * service + heartbeats * len(devices)
-    evaluations = 1.0 / max(survey.evaluation_seconds, experiment.evaluation.every * dilation, 1e-3)
-    demands = []
-    for core in sorted({cores.aggregator, cores.evaluator, *cores.devices}):
-        here = [device for device, place in zip(devices, cores.devices, strict=True) if place == core]
-        throttled = [device for device in here if device.name in steps]
-        beside = sum(_beside_training(device, experiment, survey, dilation) for device in throttled)
-        demands.append(
-            CoreDemand(
-                core=core,
-                devices=len(here),
-                computing=sum(steps[device.name].share for device in throttled) + beside,
-                # each device without a throttle would use all that the others leave, and more
-                free=float(len(here) - len(throttled)) if throttled else 0.0,
-                aggregator=aggregator if core == cores.aggregator else 0.0,
-                evaluator=survey.evaluation_seconds * evaluations if core == cores.evaluator else 0.0,
-            )
-        )
+    """Return the plan with a given core for each process."""
+    return _plan(experiment, survey, fleet_demand(experiment, survey, dilation), cores, dilation)
+
+
+def _plan(experiment: Experiment, survey: Survey, demand: FleetDemand, cores: CorePlan, dilation: float) -> Plan:
+    used = sorted({cores.aggregator, cores.evaluator, *cores.devices})
     baselines = experiment.strategy_parameters.get("memory") == "light"
     return Plan(
         dilation=dilation,
         survey=survey,
-        devices=tuple(devices),
-        steps=tuple(steps.values()),
-        cores=tuple(demands),
-        memory_bytes=bytes_needed(len(devices), survey.model_bytes, baselines=baselines),
+        core_plan=cores,
+        devices=demand.devices,
+        steps=demand.steps,
+        cores=tuple(_core_demand(core, demand, cores) for core in used),
+        memory_bytes=bytes_needed(len(demand.devices), survey.model_bytes, baselines=baselines),
         memory_free=psutil.virtual_memory().available,
-        updates_per_second=rate,
-        service_seconds=service,
+        updates_per_second=demand.updates_per_second,
+        service_seconds=demand.service_seconds,
     )
 
 
-def _heartbeats(experiment: Experiment, dilation: float) -> float:
-    """The share of a core that the heartbeats of one device need, at one end."""
-    return _HEARTBEAT_SECONDS / 2 / (experiment.presence.heartbeat * dilation)
+def _core_demand(core: int, demand: FleetDemand, cores: CorePlan) -> CoreDemand:
+    here = [share for share, place in zip(demand.shares, cores.devices, strict=True) if place == core]
+    throttled = [share for share in here if share is not None]
+    return CoreDemand(
+        core=core,
+        devices=len(here),
+        computing=sum(throttled),
+        # each device without a throttle would use all that the others leave, and more
+        free=float(len(here) - len(throttled)) if throttled else 0.0,
+        aggregator=demand.aggregator if core == cores.aggregator else 0.0,
+        evaluator=demand.evaluator if core == cores.evaluator else 0.0,
+    )
 
 
-def _beside_training(device: DeviceSpec, experiment: Experiment, survey: Survey, dilation: float) -> float:
-    """The share of a core that a device needs for heartbeats and for moving models."""
-    job = _JOB_SECONDS + survey.model_bytes * _SECONDS_PER_BYTE
-    return _heartbeats(experiment, dilation) + job / (_cycle(device, experiment, survey) * dilation)
-
-
-def settled(experiment: Experiment, survey: Survey, cores: CorePlan) -> Plan:
+def settled(experiment: Experiment, survey: Survey, roles: CoreRoles) -> Plan:
     """The plan at the dilation of the experiment; ``auto`` is 1, or a little more than the smallest that fits.
 
     A little more, because a shared host may soon be slower than it was during the survey. Raises ProfileError if the
@@ -184,12 +136,45 @@ def settled(experiment: Experiment, survey: Survey, cores: CorePlan) -> Plan:
         known = ", ".join(survey.metrics)
         problem = f"is set, but task {experiment.task_name} has no accuracy (only: {known}); use another key of stop"
         raise ProfileError(experiment.name, "stop.target_accuracy", problem)
-    if experiment.dilation != "auto":
-        return plan(experiment, survey, cores, float(experiment.dilation))
-    at_one = plan(experiment, survey, cores, 1.0)
-    if at_one.keeps_deadlines:
-        return at_one
-    return plan(experiment, survey, cores, at_one.smallest_dilation * _MARGIN)
+
+    wanted = 1.0 if experiment.dilation == "auto" else float(experiment.dilation)
+    plan = _best(experiment, survey, roles, wanted)
+    smallest = _smallest_dilation(experiment, survey, roles, wanted)
+    if experiment.dilation == "auto" and not plan.keeps_deadlines:
+        plan = _best(experiment, survey, roles, smallest * _MARGIN)
+    return replace(plan, otherwise=smallest)
+
+
+def _best(experiment: Experiment, survey: Survey, roles: CoreRoles, dilation: float) -> Plan:
+    """Return the first plan that keeps the deadlines, else the one with the smallest demand.
+
+    Devices on cores of their own come first: where they suffice, sharing the aggregator's core gains nothing.
+    """
+    plans = _plans(experiment, survey, roles, dilation)
+    return next((found for found in plans if found.keeps_deadlines), min(plans, key=lambda found: found.demand))
+
+
+def _plans(experiment: Experiment, survey: Survey, roles: CoreRoles, dilation: float) -> list[Plan]:
+    demand = fleet_demand(experiment, survey, dilation)
+    core_plans = placement.core_plans(demand, roles, experiment.cores)
+    return [_plan(experiment, survey, demand, cores, dilation) for cores in core_plans]
+
+
+def _smallest_dilation(experiment: Experiment, survey: Survey, roles: CoreRoles, begin: float) -> float:
+    """Return the smallest dilation that fits with one of the allowed core plans.
+
+    Demand falls with the dilation, but not quite in proportion: devices move to other cores, and an evaluator that
+    could not keep up needs less. So repeat until the plan at the dilation that was found fits.
+    """
+    found = min(plan.smallest_dilation for plan in _plans(experiment, survey, roles, begin))
+    for _ in range(_MOST_TRIALS):
+        if not 0 < found < math.inf:
+            break
+        trial = _best(experiment, survey, roles, found)
+        if trial.keeps_deadlines:
+            break
+        found = trial.smallest_dilation
+    return found
 
 
 def refusal(plan: Plan) -> HostTooSmall:
@@ -221,33 +206,3 @@ def refusal(plan: Plan) -> HostTooSmall:
         f" {CAPACITY:.2f} is the most that keeps deadlines; {remedy}, or use fewer or slower devices;"
         " --no-admission runs it anyway"
     )
-
-
-def _step(device: DeviceSpec, experiment: Experiment, survey: Survey, dilation: float) -> StepDemand:
-    assert device.seconds_per_sample is not None
-    samples = experiment.training.samples_per_step(survey.samples[device.index])
-    asked = device.seconds_per_sample * samples / device.curve.fastest * dilation
-    return StepDemand(
-        device=device,
-        samples=samples,
-        asked=asked,
-        needed=survey.slow_step_seconds(samples),
-        usual=survey.step_seconds(samples),
-    )
-
-
-def _cycle(device: DeviceSpec, experiment: Experiment, survey: Survey) -> float:
-    """Emulated seconds from one update of a device to its next, if it never waits for others."""
-    job, samples = experiment.training, survey.samples[device.index]
-    steps = job.steps_over(samples)
-    assert device.seconds_per_sample is not None
-    computing = device.seconds_per_sample * job.samples_after(steps, samples)
-    links = 0.0
-    for side in (device.up, device.down):
-        once = side.delay + side.jitter * _MEAN_JITTER
-        if side.mbit is not None:
-            once += survey.model_bytes * 8 / (side.mbit * 1e6)
-        elif side.trace is not None:
-            once += survey.model_bytes * 8 / rates.load(side.trace).mean
-        links += once / (1.0 - side.drop)
-    return max(1e-6, computing + links + device.suspend * device.suspend_max / 2)

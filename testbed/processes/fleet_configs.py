@@ -10,8 +10,8 @@ from pathlib import Path
 from aggregator.process.aggregator_config import AggregatorConfig, Resumption
 from devices.device_config import GRAIN_SECONDS, CanaryConfig, DeviceConfig
 from testbed.emulation.recorded import PreparedReplay
-from testbed.host.cores import CorePlan
 from testbed.host.cpu_quota import CpuQuota
+from testbed.host.priority import Policy, Priority
 from testbed.planning.planner import Plan
 from testbed.processes.configs import EvaluatorConfig
 from testbed.profile import fleet
@@ -34,7 +34,6 @@ class FleetConfigs:
     def __init__(
         self,
         experiment: Experiment,
-        cores: CorePlan,
         plan: Plan,
         private: Path,
         *,
@@ -43,10 +42,10 @@ class FleetConfigs:
         resume_at: float | None,
     ) -> None:
         """``private``: the run's private folder. ``quotas``: device → its quota, where it has one."""
-        self._experiment, self._cores, self._plan, self._private = experiment, cores, plan, private
+        self._experiment, self._cores, self._plan, self._private = experiment, plan.core_plan, plan, private
         self._quotas, self._replay, self._resume_at = quotas, replay, resume_at
         # a canary measures whether paced steps end on time, so it is needed only if a device is paced
-        self._canary_cores = sorted(set(cores.devices)) if plan.shortest_step is not None else []
+        self._canary_cores = sorted(set(self._cores.devices)) if plan.shortest_step is not None else []
         names = [*device_names(plan), *map(_canary_name, self._canary_cores), EVALUATOR]
         encrypted = endpoints.is_encrypted(experiment.transport)
         self._allow, self._credentials = credentials.issue(names, new_key_pair if encrypted else None)
@@ -68,6 +67,7 @@ class FleetConfigs:
             pressure=plan.survey.pressure,
             canaries=tuple(map(_canary_name, self._canary_cores)),
             core=self._cores.aggregator,
+            policy=self._cores.policy,
             endpoint=endpoints.endpoint(self._experiment.transport, self._private),
             allow=self._allow,
             run_folder=str(run_folder),
@@ -81,8 +81,7 @@ class FleetConfigs:
 
     def devices(self, endpoint: str) -> dict[str, DeviceConfig]:
         """The configuration of each device by name, dead devices included."""
-        pairs = zip(self._plan.devices, self._cores.devices, strict=True)
-        return {spec.name: self._device(spec, core, endpoint) for spec, core in pairs}
+        return {spec.name: self._device(spec, endpoint) for spec in self._plan.devices}
 
     def canaries(self, endpoint: str) -> dict[str, CanaryConfig]:
         """One canary for each core with devices. Its probe is as long as the steps that a device checks together."""
@@ -94,6 +93,7 @@ class FleetConfigs:
             name: CanaryConfig(
                 name=name,
                 core=core,
+                priority=self._priority((core,)),
                 endpoint=endpoint,
                 credential=self._credentials[name],
                 dilation=self._plan.dilation,
@@ -106,11 +106,12 @@ class FleetConfigs:
             for name in [_canary_name(core)]
         }
 
-    def _device(self, spec: DeviceSpec, core: int, endpoint: str) -> DeviceConfig:
-        experiment, replay = self._experiment, self._replay
+    def _device(self, spec: DeviceSpec, endpoint: str) -> DeviceConfig:
+        experiment, replay, cores = self._experiment, self._replay, self._cores.cores_of(spec.index)
         return DeviceConfig(
             spec=spec if replay is None else _with_recorded_absences(spec, replay),
-            core=core,
+            cores=cores,
+            priority=self._priority(cores),
             endpoint=endpoint,
             credential=self._credentials[spec.name],
             seed=experiment.seed,
@@ -123,6 +124,12 @@ class FleetConfigs:
             heads=str(self._private),
             begins=self._resume_at or 0.0,
         )
+
+    def _priority(self, cores: tuple[int, ...]) -> Priority:
+        """Return the priority of devices on these cores: very low beside an aggregator that is an ordinary process."""
+        plan = self._cores
+        beside = plan.pinned and plan.aggregator in cores and plan.policy is not Policy.REAL_TIME
+        return Priority.DEVICE_BESIDE_AGGREGATOR if beside else Priority.DEVICE
 
 
 def device_names(plan: Plan) -> list[str]:

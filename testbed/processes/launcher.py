@@ -1,6 +1,6 @@
 """Starts the processes of a run, watches them, and ends all of them.
 
-    with Launcher(experiment, cores, run_folder, private, view) as fleet:
+    with Launcher(experiment, roles, run_folder, private, view) as fleet:
         survey = fleet.survey()
         plan = ...  # admit the survey, or raise
         fleet.start(plan)
@@ -25,7 +25,8 @@ from testbed.common.errors import RunFailed, UserError
 from testbed.common.signals import STOP_SIGNALS
 from testbed.emulation.recorded import PreparedReplay
 from testbed.host import cgroups
-from testbed.host.cores import CorePlan, run_only_when_idle
+from testbed.host.core_plan import CoreRoles
+from testbed.host.priority import run_only_when_idle
 from testbed.host.rapl import HostEnergy
 from testbed.host.survey import Survey
 from testbed.planning.planner import Plan
@@ -56,14 +57,14 @@ class Launcher:
     def __init__(
         self,
         experiment: Experiment,
-        cores: CorePlan,
+        roles: CoreRoles,
         run_folder: Path,
         private: Path,
         view: RunView,
         resume_at: float | None = None,
     ) -> None:
         """``resume_at``: continue an interrupted run from its checkpoint, which was made at this emulated second."""
-        self._experiment, self._cores, self._view = experiment, cores, view
+        self._experiment, self._roles, self._view = experiment, roles, view
         self._run_folder, self._private, self._resume_at = run_folder, private, resume_at
         self._processes, self._stopping, self._quotas = Processes(run_folder), StopRequests(), DeviceQuotas()
         self._watchdog: Watchdog | None = None
@@ -85,7 +86,7 @@ class Launcher:
             cgroups.sweep(cgroups.find())  # a killed run may have left groups
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._signals())
-            stack.enter_context(prepared_template(self._private, template_request(self._experiment, self._cores)))
+            stack.enter_context(prepared_template(self._private, template_request(self._experiment, self._roles)))
             stack.callback(self._end_all)
             self._clean_up = stack.pop_all()
         return self
@@ -116,7 +117,6 @@ class Launcher:
         """
         configs = FleetConfigs(
             self._experiment,
-            self._cores,
             plan,
             self._private,
             quotas=self._quotas.assign(plan),
@@ -144,7 +144,7 @@ class Launcher:
     def wait(self) -> None:
         """Block until the aggregator process exits. Raises RunFailed if the run fails."""
         assert self._watchdog is not None, "start() comes first"
-        with _pinned(self._cores.aggregator):
+        with _pinned(self._roles.aggregator):
             self._watchdog.wait()
 
     def _is_interrupted(self) -> bool:

@@ -11,7 +11,7 @@ from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
 from testbed.common.errors import UserError
 from testbed.host import calibration
-from testbed.host.cores import CorePlan
+from testbed.host.core_plan import CoreRoles
 from testbed.host.survey import Survey
 from testbed.learning import setup
 from testbed.processes.forkserver import prepared_template, private_folder, wait_for_template
@@ -28,9 +28,10 @@ class TemplateFailed(Exception):
         self.details = details
 
 
-def template_request(experiment: Experiment, cores: CorePlan) -> TemplateRequest:
+def template_request(experiment: Experiment, roles: CoreRoles) -> TemplateRequest:
     setting = setup.setting(experiment)
-    crowd = {core: min(count, calibration.MOST_PROCESSES) for core, count in Counter(cores.devices).items()}
+    cores = roles.device_cores if experiment.cores == "apart" else roles.shareable
+    crowd = Counter(cores[i % len(cores)] for i in range(setting.devices))
     profiles = [group.profile for group in experiment.devices if isinstance(group.profile, DeviceProfile)]
     return TemplateRequest(
         launcher=os.getpid(),
@@ -41,7 +42,9 @@ def template_request(experiment: Experiment, cores: CorePlan) -> TemplateRequest
         data_seed=setting.data_seed,
         model_seed=setting.model_seed,
         job=experiment.training,
-        crowd=crowd if any(profile.throttle != "none" for profile in profiles) else {},
+        crowd={core: min(count, calibration.MOST_PROCESSES) for core, count in crowd.items()}
+        if any(profile.throttle != "none" for profile in profiles)
+        else {},
         flops=speed.needs_flops(experiment),
         strategy=experiment.strategy_name if _has_slow_imports(experiment) else "",
         rates=tuple(sorted(_rates(experiment))),
@@ -75,9 +78,9 @@ def answer(private: Path, interrupted: Callable[[], bool]) -> Survey | None:
     return reply.survey
 
 
-def survey(experiment: Experiment, cores: CorePlan) -> Survey:
+def survey(experiment: Experiment, roles: CoreRoles) -> Survey:
     """Make a survey without starting a run."""
-    with private_folder() as private, prepared_template(private, template_request(experiment, cores)):
+    with private_folder() as private, prepared_template(private, template_request(experiment, roles)):
         found = answer(private, lambda: False)
     assert found is not None
     return found

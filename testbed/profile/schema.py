@@ -275,6 +275,12 @@ class Experiment:
         above=0,
         choices=("auto",),
     )
+    cores: str = param(
+        "auto",
+        "whether devices may use the aggregator's core. apart: only if there is no other; shared: yes; auto: if it is"
+        " needed and the timing will hold; a fleet without deadlines then uses all cores",
+        choices=("auto", "shared", "apart"),
+    )
     training: Job = param(Job(), "local training")
     stop: StopWhen = param(StopWhen(seconds=60.0), "when the run ends")
     devices: tuple[DeviceGroup, ...] = param(meaning="the fleet: a list of device groups")

@@ -21,7 +21,6 @@ from testbed.common.json_text import json_text
 from testbed.common.parameters import as_table
 from testbed.common.version import __version__
 from testbed.host import kernel
-from testbed.host.cores import CorePlan
 from testbed.planning.planner import Plan
 from testbed.profile.schema import Experiment
 from testbed.runs.results.result_files import csv_text
@@ -102,9 +101,7 @@ class RunFolder:
                 f"--out {self.path.parent}: cannot be written to: {why}; free some space, or choose another folder"
             )
 
-    def write_meta(
-        self, experiment: Experiment, cores: CorePlan, plan: Plan, pids: Mapping[str, int], source: Path | None
-    ) -> None:
+    def write_meta(self, experiment: Experiment, plan: Plan, pids: Mapping[str, int], source: Path | None) -> None:
         """Write meta.json; ``source`` is the profile that the run was started with, if that is a file."""
         meta = Meta(
             edgebed=__version__,
@@ -120,7 +117,7 @@ class RunFolder:
             seed=experiment.seed,
             data_seed=experiment.data_seed,
             model_seed=experiment.model_seed,
-            core_plan=cores,
+            core_plan=plan.core_plan,
             dilation=plan.dilation,
             demand={str(core.core): core.total for core in plan.cores},
             quotas={step.device.name: step.quota for step in plan.steps if step.device.throttle != "pace"},

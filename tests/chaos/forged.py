@@ -94,7 +94,7 @@ def device(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str,
     while fed.frames < frames:
         config = DeviceConfig(
             spec=rng.choice(specs),
-            core=0,
+            cores=(0,),
             endpoint="",
             seed=1,
             dilation=1.0,

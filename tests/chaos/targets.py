@@ -21,7 +21,7 @@ from aggregator.process.assembly import peers_of
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
 from testbed.history import trace
-from testbed.host import cores
+from testbed.host.core_plan import CorePlan
 from testbed.host.survey import Survey
 from testbed.loading.profile_loader import load
 from testbed.planning import planner
@@ -111,7 +111,7 @@ def _config(folder: Path) -> AggregatorConfig:
     profile = folder / "fuzz.toml"
     profile.write_text('strategy = "fedasync"\ndevices = [{ profile = "host", count = 2 }]', encoding="utf-8")
     experiment = load(profile)
-    plan = planner.plan(experiment, Survey(samples=(5, 5)), cores.plan([0, 1], 2), 1.0)
+    plan = planner.plan(experiment, Survey(samples=(5, 5)), CorePlan(aggregator=1, evaluator=1, devices=(0, 0)), 1.0)
     return AggregatorConfig(
         experiment=experiment,
         devices=plan.devices,

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from testbed.common.documented import doc
-from testbed.host.cores import CorePlan
+from testbed.host.core_plan import CorePlan
 from testbed.host.survey import Survey
 from testbed.runs.results.summary import SCHEMA
 

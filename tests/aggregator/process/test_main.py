@@ -19,7 +19,7 @@ from aggregator.process.aggregator_config import AggregatorConfig, Resumption
 from aggregator.process.main import AggregatorProcess
 from aggregator.strategy import Decision, Server, Strategy
 from testbed.history import trace
-from testbed.host import cores
+from testbed.host.core_plan import CorePlan
 from testbed.host.survey import Survey
 from testbed.loading.profile_loader import load
 from testbed.planning import planner
@@ -164,7 +164,8 @@ def prepare(
         'strategy = "fedasync"\nstop.seconds = 2.0\ndevices = [{ profile = "host", count = 2 }]', encoding="utf-8"
     )
     experiment = load(profile, settings)
-    plan = planner.plan(experiment, Survey(samples=(5, 5)), cores.plan([0, 1], 2), world.dilation)
+    cores = CorePlan(aggregator=1, evaluator=1, devices=(0, 0))
+    plan = planner.plan(experiment, Survey(samples=(5, 5)), cores, world.dilation)
     monkeypatch.setattr("aggregator.connections.peers.Hub", lambda endpoint, max_bytes, allow: world)
     config = AggregatorConfig(
         experiment=experiment,

@@ -34,7 +34,7 @@ class Place:
         plain: dict[str, Any] = {"up": Direction(), "down": Direction()}
         spec = replace(SPEC, name=name, index=index, **plain | traits)
         config = DeviceConfig(
-            spec=spec, core=0, endpoint="", seed=1, dilation=1.0, heartbeat_seconds=1.0, job=JOB, heads=str(folder)
+            spec=spec, cores=(0,), endpoint="", seed=1, dilation=1.0, heartbeat_seconds=1.0, job=JOB, heads=str(folder)
         )
         self.device = Device(spec, FixedTimetable(), 64, FakeTraining())
         self.cluster = Membership(config, 2, self.device, lead=0.0)

@@ -26,7 +26,7 @@ from tests.devices.tiny import TinyTask
 
 CONFIG = DeviceConfig(
     spec=dataclasses.replace(SPEC, throttle="none", seconds_per_sample=None, up=Direction(), down=Direction()),
-    core=0,
+    cores=(0,),
     endpoint="",
     seed=0,
     dilation=1.0,

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from testbed.common.json_text import json_text
-from testbed.host.cores import CorePlan
+from testbed.host.core_plan import CorePlan
 from testbed.host.survey import StepTime, Survey
 from testbed.planning import plan_summary, plan_text, planner
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.host.cores import CorePlan
+from testbed.host.core_plan import CorePlan, CoreRoles
+from testbed.host.priority import Policy
 from testbed.host.survey import StepTime, Survey
 from testbed.loading import profile_files, profile_loader
-from testbed.planning import planner
+from testbed.planning import demand, planner
 from testbed.planning.planner import CAPACITY, CoreDemand, Plan
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, Phase, Presence
 from testbed.wire.training_job import Job
@@ -21,6 +23,7 @@ steady = settings(deadline=None, derandomize=True, database=None)
 ONE_CORE = CorePlan(aggregator=0, evaluator=0, devices=(0, 0))
 OWN_CORE = CorePlan(aggregator=0, evaluator=0, devices=(1, 1))
 ALONE = CorePlan(aggregator=0, evaluator=0, devices=(1,))
+ROLES = CoreRoles(aggregator=0, evaluator=0, device_cores=(1,), shareable=(1, 0), policy=Policy.REAL_TIME)
 SURVEY = Survey(
     parameters=10_000,
     samples=(320, 320),
@@ -48,10 +51,10 @@ def fleet_of(*speeds: float | None, **keys: Any) -> Experiment:
 @pytest.fixture
 def round_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Costs beside the training that are easy to add up."""
-    monkeypatch.setattr(planner, "_JOB_SECONDS", 0.32)
-    monkeypatch.setattr(planner, "_HEARTBEAT_SECONDS", 0.02)
-    monkeypatch.setattr(planner, "_UPDATE_SECONDS", 0.16)
-    monkeypatch.setattr(planner, "_SECONDS_PER_BYTE", 1e-6)  # 0.04 s for these 40,000 bytes
+    monkeypatch.setattr(demand, "_JOB_SECONDS", 0.32)
+    monkeypatch.setattr(demand, "_HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr(demand, "_UPDATE_SECONDS", 0.16)
+    monkeypatch.setattr(demand, "_SECONDS_PER_BYTE", 1e-6)  # 0.04 s for these 40,000 bytes
 
 
 # ---- demand
@@ -167,7 +170,7 @@ def test_an_absurdly_high_speed_is_refused_like_any_other() -> None:
 
 
 def test_auto_is_a_little_more_than_the_smallest_dilation_that_fits() -> None:
-    plan = planner.settled(fleet_of(0.001, 0.001, dilation="auto"), SURVEY, OWN_CORE)
+    plan = planner.settled(fleet_of(0.001, 0.001, dilation="auto", cores="apart"), SURVEY, ROLES)
     at_one = planner.plan(fleet_of(0.001, 0.001), SURVEY, OWN_CORE, 1.0)
     assert at_one.demand > CAPACITY
     assert plan.dilation == pytest.approx(1.2 * at_one.smallest_dilation)
@@ -176,14 +179,53 @@ def test_auto_is_a_little_more_than_the_smallest_dilation_that_fits() -> None:
 
 
 def test_auto_never_goes_below_one() -> None:
-    plan = planner.settled(fleet_of(1.0, 1.0, dilation="auto"), SURVEY, OWN_CORE)
+    plan = planner.settled(fleet_of(1.0, 1.0, dilation="auto"), SURVEY, ROLES)
     assert plan.dilation == 1.0
     assert plan.smallest_dilation < 0.1
 
 
 def test_a_given_dilation_is_used_whether_it_fits_or_not() -> None:
-    assert planner.settled(fleet_of(1.0, 1.0, dilation=0.25), SURVEY, OWN_CORE).dilation == 0.25
-    assert not planner.settled(fleet_of(0.001, 0.001, dilation=1.5), SURVEY, OWN_CORE).fits
+    assert planner.settled(fleet_of(1.0, 1.0, dilation=0.25), SURVEY, ROLES).dilation == 0.25
+    assert not planner.settled(fleet_of(0.001, 0.001, dilation=1.1), SURVEY, ROLES).fits
+
+
+# ---- the aggregator's core
+
+
+def test_devices_share_the_aggregators_core_if_their_own_cores_do_not_suffice() -> None:
+    few, many = fleet_of(0.01, 0.01, dilation=1.0), fleet_of(0.0025, 0.0025, dilation=1.0)
+    assert planner.settled(few, SURVEY, ROLES).core_plan.devices == (1, 1)
+    shared = planner.settled(many, SURVEY, ROLES)
+    assert (shared.core_plan.devices, shared.fits) == ((1, 0), True)
+    assert not planner.settled(replace(many, cores="apart"), SURVEY, ROLES).fits
+
+
+def test_sharing_nearly_halves_the_smallest_dilation_on_two_cores() -> None:
+    fleet = fleet_of(0.001, 0.001, 0.001, 0.001, dilation="auto")
+    survey = Survey(parameters=10_000, samples=(320,) * 4, steps=SURVEY.steps, evaluation_seconds=0.01)
+    shared = planner.settled(fleet, survey, ROLES)
+    apart = planner.settled(replace(fleet, cores="apart"), survey, ROLES)
+    assert shared.core_plan.devices.count(0) == 2
+    assert 0.5 <= shared.smallest_dilation / apart.smallest_dilation < 0.55
+    assert shared.keeps_deadlines
+
+
+def test_the_smallest_dilation_is_that_of_the_best_core_plan_even_if_another_one_is_chosen() -> None:
+    survey = msgspec.structs.replace(SURVEY, evaluation_seconds=0.01)
+    plan = planner.settled(fleet_of(0.01, 0.01, dilation=1.0), survey, ROLES)
+    assert not plan.core_plan.is_shared
+    alone = planner.plan(fleet_of(0.01, 0.01), survey, OWN_CORE, 1.0)
+    assert plan.smallest_dilation < 0.7 * alone.smallest_dilation
+    at_smallest = planner.settled(fleet_of(0.01, 0.01, dilation=plan.smallest_dilation), survey, ROLES)
+    assert at_smallest.keeps_deadlines
+    assert at_smallest.core_plan.is_shared
+
+
+@steady
+@given(st.lists(st.floats(1e-4, 0.1), min_size=1, max_size=6), st.floats(0.0, 2.0))
+def test_a_dilation_of_auto_fits_whatever_the_evaluator_needs(speeds: list[float], evaluation: float) -> None:
+    survey = Survey(parameters=1000, samples=(64,) * len(speeds), steps=SURVEY.steps, evaluation_seconds=evaluation)
+    assert planner.settled(fleet_of(*speeds, dilation="auto"), survey, ROLES).keeps_deadlines
 
 
 # ---- refusals
@@ -234,9 +276,8 @@ def test_devices_that_are_not_throttled_have_no_demand(count: int) -> None:
 
 @pytest.mark.parametrize("dilation", [1.0, "auto"])
 def test_a_fleet_that_is_not_throttled_is_never_refused_nor_slowed(dilation: float | str) -> None:
-    cores = CorePlan(aggregator=0, evaluator=0, devices=(1,) * 100)
     experiment = fleet_of(*[None] * 100, dilation=dilation)
-    plan = planner.settled(experiment, Survey(parameters=10_000, samples=(64,) * 100), cores)
+    plan = planner.settled(experiment, Survey(parameters=10_000, samples=(64,) * 100), ROLES)
     assert (replace(plan, memory_free=2**60).fits, plan.dilation) == (True, 1.0)
 
 
@@ -249,6 +290,6 @@ def test_a_device_without_a_throttle_may_not_share_the_core_of_one_with_deadline
 def test_a_shipped_experiment_is_planned_like_any_other() -> None:
     experiment = profile_loader.load(profile_files.SHIPPED / "experiments" / "quickstart.toml")
     survey = Survey(parameters=6090, samples=(179,) * 8, steps=SURVEY.steps)
-    plan = planner.settled(experiment, survey, CorePlan(aggregator=0, evaluator=0, devices=(1,) * 8))
+    plan = planner.settled(experiment, survey, ROLES)
     assert len(plan.steps) == len(plan.devices) == 8
-    assert plan.cores[1].computing > sum(step.share for step in plan.steps)
+    assert sum(core.computing for core in plan.cores) > sum(step.share for step in plan.steps)

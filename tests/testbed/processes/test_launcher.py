@@ -12,7 +12,7 @@ import pytest
 
 from testbed.common.errors import RunFailed, UserError
 from testbed.common.signals import STOP_SIGNALS
-from testbed.host.cores import CorePlan
+from testbed.host.core_plan import CoreRoles
 from testbed.loading.profile_loader import load
 from testbed.processes import launcher
 from testbed.processes.launcher import Launcher
@@ -24,9 +24,9 @@ from tests.testbed.examples import MINIMAL, write_profile
 def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launcher:
     """A launcher that starts no template."""
     monkeypatch.setattr(launcher, "prepared_template", lambda private, request: contextlib.nullcontext())
-    cores = CorePlan(aggregator=0, evaluator=0, devices=(0,))
+    roles = CoreRoles(aggregator=0, evaluator=0, device_cores=(0,), shareable=(0,))
     view: Any = None  # nothing is shown before processes start
-    return Launcher(load(write_profile(tmp_path, MINIMAL)), cores, tmp_path, tmp_path, view)
+    return Launcher(load(write_profile(tmp_path, MINIMAL)), roles, tmp_path, tmp_path, view)
 
 
 def handlers() -> list[Any]:

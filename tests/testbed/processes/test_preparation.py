@@ -10,23 +10,24 @@ from pathlib import Path
 import pytest
 
 from testbed.common.errors import UserError
-from testbed.host.cores import CorePlan
+from testbed.host.core_plan import CoreRoles
 from testbed.host.survey import Survey
 from testbed.loading import profile_files, profile_loader
 from testbed.processes import preparation
 from testbed.processes.template import TemplateAnswer, TemplateRequest
 from tests.testbed.examples import write_profile
 
+ROLES = CoreRoles(aggregator=0, evaluator=0, device_cores=(1, 2), shareable=(1, 2, 0))
 
-def requested(folder: Path, devices: str, cores: tuple[int, ...] = (1,)) -> TemplateRequest:
+
+def requested(folder: Path, devices: str) -> TemplateRequest:
     task = 'task = { name = "digits", split.name = "dirichlet", split.alpha = 0.25 }'
     text = f'name = "mine"\nseed = 9\nmodel_seed = 4\nstrategy = "fedavg"\n{task}\n{devices}'
-    plan = CorePlan(aggregator=0, evaluator=0, devices=cores)
-    return preparation.template_request(profile_loader.load(write_profile(folder, text)), plan)
+    return preparation.template_request(profile_loader.load(write_profile(folder, text)), ROLES)
 
 
 def test_a_request_says_what_to_load_for_which_devices(tmp_path: Path) -> None:
-    made = requested(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]\ntraining.batch = 8', (1, 2, 1))
+    made = requested(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]\ntraining.batch = 8')
     assert (made.source, made.task, made.parameters) == (
         "mine",
         "digits",
@@ -37,15 +38,16 @@ def test_a_request_says_what_to_load_for_which_devices(tmp_path: Path) -> None:
 
 
 def test_steps_are_timed_with_as_many_processes_on_a_core_as_the_run_has_but_at_most_four(tmp_path: Path) -> None:
-    made = requested(tmp_path, 'devices = [{ profile = "rpi4", count = 8 }]', (1, 2, 1, 2, 1, 1, 1, 1))
-    assert made.crowd == {1: 4, 2: 2}
+    made = requested(tmp_path, 'devices = [{ profile = "rpi4", count = 8 }]')
+    assert made.crowd == {1: 3, 2: 3, 0: 2}
+    apart = requested(tmp_path, 'cores = "apart"\ndevices = [{ profile = "rpi4", count = 9 }]')
+    assert apart.crowd == {1: 4, 2: 4}
 
 
 def test_slow_imports_of_a_strategy_happen_before_any_process_is_forked(tmp_path: Path) -> None:
     assert requested(tmp_path, 'devices = [{ profile = "rpi4", count = 3 }]').strategy == ""  # it has none
     experiment = profile_loader.load(profile_files.SHIPPED / "experiments" / "eafl.toml")
-    plan = CorePlan(aggregator=0, evaluator=0, devices=(1,) * 20)
-    assert preparation.template_request(experiment, plan).strategy == "eafl"
+    assert preparation.template_request(experiment, ROLES).strategy == "eafl"
     code = (
         "import sys; from aggregator.strategies import STRATEGIES; STRATEGIES['eafl'].preload();"
         " print('sklearn.cluster' in sys.modules)"
@@ -58,8 +60,8 @@ def test_no_step_is_timed_if_no_device_is_throttled(tmp_path: Path) -> None:
 
 
 def test_steps_are_timed_if_one_device_is_throttled(tmp_path: Path) -> None:
-    made = requested(tmp_path, 'devices = [{ profile = "host" }, { profile = "rpi4" }]', (1, 1))
-    assert made.crowd == {1: 2}
+    made = requested(tmp_path, 'devices = [{ profile = "host" }, { profile = "rpi4" }]')
+    assert made.crowd == {1: 1, 2: 1}
 
 
 @pytest.mark.parametrize(("key", "flops"), [("seconds_per_sample = 1", False), ("flop_per_second = 1e9", True)])

@@ -8,7 +8,7 @@ import pytest
 
 from testbed.common.errors import ProfileError
 from testbed.common.parameters import as_table, build
-from testbed.host.cores import CorePlan
+from testbed.host.core_plan import CorePlan, CoreRoles
 from testbed.host.survey import Survey
 from testbed.loading import profile_loader
 from testbed.planning.planner import plan
@@ -167,7 +167,8 @@ def test_a_device_is_away_by_its_trace_and_offset(folder: Path) -> None:
 
 def test_the_template_loads_all_traces_that_devices_share(folder: Path) -> None:
     group = 'link = { up = { trace = "rate.csv" }, down = { trace = "rate.csv" } }\navailability = "there.csv"'
-    order = preparation.template_request(load(folder, group), CorePlan(aggregator=0, evaluator=0, devices=(0,)))
+    roles = CoreRoles(aggregator=0, evaluator=0, device_cores=(0,), shareable=(0,))
+    order = preparation.template_request(load(folder, group), roles)
     assert (order.rates, order.availability) == ((str(folder / "rate.csv"),), (str(folder / "there.csv"),))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from testbed.history import trace
-from testbed.host.cores import plan
+from testbed.host.core_plan import CorePlan
 from testbed.host.rapl import HostEnergy
 from testbed.host.survey import StepTime, Survey
 from testbed.loading import profile_loader
@@ -50,10 +50,10 @@ def complete_run(place: Path) -> Path:
     folder = new_folder(place / "runs", EVENTS)
     step = StepTime(samples=32, seconds=0.002, alone=0.0015, slow=0.003)
     survey = Survey(parameters=6, samples=(100,), steps=(step,), crowd={1: 1}, governor="powersave")
-    cores = plan([0, 1], 1)
+    cores = CorePlan(aggregator=1, evaluator=1, devices=(0,))
     folder.write_profile(experiment)
     pids = {"aggregator": 41, "rpi4-1": 42}
-    folder.write_meta(experiment, cores, planner.plan(experiment, survey, cores, 2.0), pids, place / "mine.toml")
+    folder.write_meta(experiment, planner.plan(experiment, survey, cores, 2.0), pids, place / "mine.toml")
     (folder.path / "checkpoints").mkdir()
     save_file(MODEL, folder.path / "checkpoints" / "final.safetensors")
     write_results(

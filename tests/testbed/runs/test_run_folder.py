@@ -17,7 +17,8 @@ from testbed.common.errors import UserError
 from testbed.execution.outcome import Outcome
 from testbed.history import trace
 from testbed.history.events.run_events import PROCESS_ENDED
-from testbed.host.cores import plan
+from testbed.host.core_plan import CorePlan
+from testbed.host.priority import Policy
 from testbed.host.survey import StepTime, Survey
 from testbed.loading import profile_loader
 from testbed.planning import planner
@@ -131,12 +132,18 @@ def test_versions_host_and_plan_of_a_run_are_recorded(tmp_path: Path) -> None:
     folder = RunFolder.new(tmp_path, "demo", MOMENT)
     step = StepTime(samples=32, seconds=0.002, alone=0.0015, slow=0.003)
     survey = Survey(parameters=1000, samples=(100,), steps=(step,), crowd={1: 1}, governor="powersave")
-    cores = plan([0, 1], 1)
+    cores = CorePlan(aggregator=1, evaluator=1, devices=(0,), policy=Policy.REAL_TIME)
     pids = {"aggregator": 41, "rpi4-1": 42}
-    folder.write_meta(experiment, cores, planner.plan(experiment, survey, cores, 2.0), pids, tmp_path / "mine.toml")
+    folder.write_meta(experiment, planner.plan(experiment, survey, cores, 2.0), pids, tmp_path / "mine.toml")
     meta = json.loads((folder.path / "meta.json").read_text(encoding="utf-8"))
     assert meta["seed"] == 5
-    assert meta["core_plan"] == {"aggregator": 1, "evaluator": 1, "devices": [0]}
+    assert meta["core_plan"] == {
+        "aggregator": 1,
+        "evaluator": 1,
+        "devices": [0],
+        "pinned": True,
+        "policy": "real-time",
+    }
     assert meta["dilation"] == 2.0
     assert meta["demand"].keys() == {"0", "1"}
     assert 0 < meta["demand"]["1"] < 1

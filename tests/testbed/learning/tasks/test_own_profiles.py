@@ -9,7 +9,7 @@ import pytest
 
 from testbed.common import plugins
 from testbed.common.errors import ProfileError
-from testbed.host.cores import CorePlan
+from testbed.host.core_plan import CoreRoles
 from testbed.host.survey import Survey
 from testbed.loading import profile_loader
 from testbed.planning import planner
@@ -88,6 +88,7 @@ def test_a_split_with_a_wrong_type_is_refused(tmp_path: Path) -> None:
 def test_an_accuracy_cannot_end_a_run_of_a_task_without_accuracy(tmp_path: Path) -> None:
     devices = 'devices = [{ profile = "rpi4" }]'
     path = write_profile(tmp_path, f'strategy = "fedavg"\ntask = "regression"\nstop.target_accuracy = 0.9\n{devices}')
+    roles = CoreRoles(aggregator=0, evaluator=0, device_cores=(1,), shareable=(1, 0))
     survey = Survey(samples=(5,), metrics=("mse", "loss"))
     with pytest.raises(ProfileError, match=r"stop.target_accuracy is set, but task regression has no accuracy"):
-        planner.settled(profile_loader.load(path), survey, CorePlan(aggregator=0, evaluator=0, devices=(1,)))
+        planner.settled(profile_loader.load(path), survey, roles)
