@@ -11,10 +11,12 @@ from pathlib import Path
 
 import psutil
 
-from testbed.host import cgroups
+from testbed.host import cgroups, cores, topology
 from testbed.host.cgroup_files import QuotasUnavailable
+from testbed.host.core_plan import CoreRoles
 from testbed.host.memory_check import BYTES_FOR_THE_REST, BYTES_PER_DEVICE, FILES_FOR_THE_REST, FILES_PER_DEVICE
-from testbed.host.priority import Priority
+from testbed.host.priority import Policy, Priority
+from testbed.host.topology import Topology
 
 _NICEST = 19
 
@@ -30,17 +32,52 @@ class HostFinding:
 
 
 def examine() -> Iterator[HostFinding]:
-    yield from (_cores(), _affinity(), _priority(), _memory(), _files(), _schedstat(), _pressure(), _cgroup(), _rapl())
+    yield _cores()
+    if hasattr(os, "sched_getaffinity"):
+        yield from _roles(cores.roles(), topology.read(cores.available_cores()))
+    yield from (_affinity(), _priority(), _memory(), _files(), _schedstat(), _pressure(), _cgroup(), _rapl())
 
 
 def _cores() -> HostFinding:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     means = (
-        "the aggregator owns one, devices share the others"
-        if cores > 1
+        "devices use all but one, and that one beside the aggregator if they need it"
+        if count > 1
         else "the aggregator shares it with the devices: their timing will suffer"
     )
-    return HostFinding(what="cores", ok=cores > 1, found=str(cores), means=means)
+    return HostFinding(what="cores", ok=count > 1, found=str(count), means=means)
+
+
+def _roles(roles: CoreRoles, host: Topology) -> Iterator[HostFinding]:
+    """What the cores are for, which of them share hardware, and how the aggregator gets its core."""
+    devices = ", ".join(map(str, roles.device_cores))
+    yield HostFinding(
+        what="core roles",
+        ok=None,
+        found=f"aggregator {roles.aggregator}, evaluator {roles.evaluator}, devices {devices}",
+        means=_sharing(roles.policy),
+    )
+    if host.physical < len(host.cores):
+        kept = f"core {', '.join(map(str, roles.free))} stays free beside the aggregator" if roles.free else ""
+        yield HostFinding(
+            what="SMT",
+            ok=None,
+            found=f"{len(host.cores)} threads on {host.physical} physical cores",
+            means=kept or "two threads of one physical core slow each other down; the survey measures it",
+        )
+    if host.nodes > 1:
+        yield HostFinding(
+            what="NUMA",
+            ok=None,
+            found=f"{host.nodes} memory nodes",
+            means=f"devices use node {host.node[roles.aggregator]}, the aggregator's, first",
+        )
+
+
+def _sharing(policy: Policy) -> str:
+    if policy is Policy.NICE:
+        return "the aggregator cannot interrupt devices: they share its core only if the profile says so"
+    return f"the aggregator interrupts devices on its core ({policy})"
 
 
 def _affinity() -> HostFinding:

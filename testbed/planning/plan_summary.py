@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from testbed.host.core_plan import CorePlan
 from testbed.host.survey import Survey
 from testbed.planning.demand import StepDemand
 from testbed.planning.planner import CAPACITY, CoreDemand, Plan
@@ -40,6 +41,7 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     dilation: float
     smallest_dilation: float
     capacity: float
+    core_plan: CorePlan
     cores: list[PlannedCore]
     devices: list[PlannedStep]
     """The throttled devices only."""
@@ -57,6 +59,7 @@ def summary(plan: Plan) -> PlanSummary:
         dilation=plan.dilation,
         smallest_dilation=plan.smallest_dilation,
         capacity=CAPACITY,
+        core_plan=plan.core_plan,
         cores=[_core(core) for core in plan.cores],
         devices=[_step(step) for step in plan.steps],
         memory_bytes=plan.memory_bytes,
