@@ -8,7 +8,10 @@ A turn takes about 8 s of measuring and 3 to 10 s of starting for each of the th
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +29,7 @@ _DEVICES = (10, 100)
 _NETWORKS = {"small": ("cnn", "21,840 parameters"), "large": ("over-cnn", "663,226 parameters")}
 _STRATEGIES = {"sync": "fedavg", "async": "fedasync"}
 _SECONDS, _QUICK_SECONDS = 8.0, 4.0
-_WARM_UPS_PER_SECOND = {"small": 60.0, "large": 15.0}
+_PATIENCE_SECONDS, _LOOK_SECONDS = 180.0, 0.25
 _UNIT = "updates/s"
 
 
@@ -79,20 +82,41 @@ def _ratios(ours: list[float], others: list[float]) -> list[float]:
 
 
 def _updates_per_second(devices: int, mode: str, size: str, seconds: float) -> float:
-    """Updates after the warm-up, from the trace."""
+    """Updates after the warm-up, from the trace. The run ends by Ctrl-C when there are enough."""
     warm_up = floor.WARM_UP_UPDATES * devices
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         profile = unthrottled(
-            Path(folder),
+            folder,
             devices=devices,
             strategy=_STRATEGIES[mode],
-            seconds=seconds + warm_up / _WARM_UPS_PER_SECOND[size],
+            seconds=_PATIENCE_SECONDS,
             network=_NETWORKS[size][0],
         )
-        summary = result(start(profile, Path(folder)))
+        run = start(profile, folder)
+        _wait_for(warm_up, folder, run)
+        time.sleep(seconds)
+        run.send_signal(signal.SIGINT)
+        summary = result(run)
         events = trace.read(Path(summary["run_folder"]) / "trace.jsonl")
         times = [event.t for event in events if isinstance(event, trace.Arrived)]
-    measured = times[warm_up:]
-    if len(measured) < 2:
-        raise RuntimeError(f"only {len(times)} updates, {warm_up} of them warm-up: the host is too slow or too busy")
+    measured = [t for t in times[warm_up:] if t <= times[warm_up] + seconds]
     return (len(measured) - 1) / (measured[-1] - measured[0])
+
+
+def _wait_for(updates: int, out: Path, run: subprocess.Popen[str]) -> None:
+    """Wait until so many updates are in the trace. Only new bytes are read: this must not disturb what is measured."""
+    file, seen = None, 0
+    try:
+        while seen <= updates:
+            if run.poll() is not None:
+                result(run)
+                raise RuntimeError(f"the run ended after {seen} updates; {updates} are its warm-up: a host too busy?")
+            time.sleep(_LOOK_SECONDS)
+            if file is None:
+                file = next((path.open("rb") for path in out.glob("*/trace.jsonl")), None)
+            if file is not None:
+                seen += file.read().count(b'"kind":"arrived"')
+    finally:
+        if file is not None:
+            file.close()
