@@ -14,7 +14,7 @@ ifneq ($(wildcard $(REAL)/traces),)
 export EDGEBED_TRACES ?= $(REAL)/traces
 endif
 
-.PHONY: run test lint bench chaos papers metrics-page format clean
+.PHONY: run test lint bench bench-page bench-fedlab chaos papers metrics-page format clean
 
 run: $(READY)
 	$(BIN)/python run_testbed.py run profiles/experiments/quickstart.toml
@@ -28,8 +28,17 @@ lint: $(READY)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
 
+# figures beside their aims and the last committed ones; BENCH="race --turns 1" chooses
 bench: $(READY)
-	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m tests.benchmarks $(BENCH)
+
+# the tables of docs/benchmarks.md, from tests/benchmarks/history.jsonl
+bench-page: $(READY)
+	$(BIN)/python -m tests.benchmarks.records.page
+
+# FedLab in .venv-fedlab, for the race
+bench-fedlab: $(READY)
+	$(BIN)/python -m tests.benchmarks.rivals.fedlab
 
 chaos: $(READY)
 	$(BIN)/python -m tests.chaos --write docs/reliability.md

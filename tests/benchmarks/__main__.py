@@ -1,61 +1,59 @@
-"""``make bench``: print measurements beside their targets. Exit code 1 if a target was missed.
+"""``make bench``: print measurements beside their aims. Exit code 1 if an aim was missed.
 
-``python -m tests.benchmarks startup race`` runs only these two.
+``python -m tests.benchmarks startup race`` runs only these two; ``--help`` lists the options.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from importlib import import_module
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+BENCHMARKS = (
+    "startup",
+    "race",
+    "capacity",
+    "throughput",
+    "jobs",
+    "links",
+    "quotas",
+    "control",
+    "replay",
+    "wire",
+    "strategies",
+    "memory",
+    "traces",
+    "results",
+    "report",
+    "central",
+)
+"""In this order. Each is a module here with ``measure(options)``, and ``TURNS`` if it repeats its measurements."""
+_MODULES = {"report": "reporting"}
 
 
-def main(names: list[str]) -> int:
-    os.environ.update(ONE_THREAD)  # before numpy is imported; the launcher does the same for its processes
-    from tests.benchmarks import (
-        central,
-        control,
-        jobs,
-        links,
-        memory,
-        quotas,
-        race,
-        replay,
-        reporting,
-        results,
-        startup,
-        strategies,
-        throughput,
-        traces,
-        wire,
-    )
-    from tests.benchmarks.report import show
+def main(words: list[str]) -> int:
+    from tests.benchmarks.options import options, parser
 
-    known: dict[str, Any] = {
-        "jobs": jobs,
-        "links": links,
-        "quotas": quotas,
-        "control": control,
-        "startup": startup,
-        "wire": wire,
-        "throughput": throughput,
-        "race": race,
-        "strategies": strategies,
-        "memory": memory,
-        "traces": traces,
-        "replay": replay,
-        "results": results,
-        "report": reporting,
-        "central": central,
-    }
-    wrong = [name for name in names if name not in known]
+    given = parser(BENCHMARKS).parse_args(words)
+    wrong = [name for name in given.names if name not in BENCHMARKS]
     if wrong:
-        print(f"error: no benchmark {wrong[0]!r}; known: {', '.join(known)}", file=sys.stderr)
+        print(f"error: no benchmark {wrong[0]!r}; known: {', '.join(BENCHMARKS)}", file=sys.stderr)
         return 2
-    reached = [show((known[name].__doc__ or name).splitlines()[0], known[name].measure()) for name in names or known]
-    return 0 if all(reached) else 1
+    os.environ.update(ONE_THREAD)  # before numpy is imported; the launcher does the same for its processes
+    from tests.benchmarks.session import Session
+
+    session = Session(
+        options(given), command=" ".join(["python -m tests.benchmarks", *words]), keep=not given.no_history
+    )
+    try:
+        for name in given.names or BENCHMARKS:
+            session.run(name, import_module(f"tests.benchmarks.{_MODULES.get(name, name)}"))
+    except KeyboardInterrupt:
+        session.close()
+        return 130
+    session.close()
+    return 1 if session.missed or session.failed else 0
 
 
 if __name__ == "__main__":

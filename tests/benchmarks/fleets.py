@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import tomli_w
@@ -23,7 +26,7 @@ name = "bench"
 seed = 1
 devices = [{{ profile = "host", link = "none", count = {devices} }}]
 strategy = "{strategy}"
-task = "tests.benchmarks.task:SharedDigits"
+task = {{ name = "tests.benchmarks.task:SharedDigits", model = "{network}" }}
 
 [training]
 steps = 1
@@ -38,7 +41,7 @@ every = 100000
 """
 
 
-_COMMON: dict[str, Any] = {
+COMMON: dict[str, Any] = {
     "name": "bench",
     "seed": 1,
     "strategy": "fedasync",
@@ -48,17 +51,26 @@ _COMMON: dict[str, Any] = {
 """The task of timing runs: the 21,840-parameter CNN, without scores."""
 
 
-def unthrottled(folder: Path, *, devices: int, strategy: str, seconds: float) -> Path:
-    """Devices as fast as the host, no links: one SGD step of batch 32 of the 21,840-parameter CNN per update."""
+def unthrottled(folder: Path, *, devices: int, strategy: str, seconds: float, network: str = "cnn") -> Path:
+    """Devices as fast as the host, no links: one SGD step of batch 32 per update, of the 21,840-parameter CNN."""
     path = folder / f"{strategy}-{devices}.toml"
-    path.write_text(_UNTHROTTLED.format(devices=devices, strategy=strategy, seconds=seconds), encoding="utf-8")
+    text = _UNTHROTTLED.format(devices=devices, strategy=strategy, seconds=seconds, network=network)
+    path.write_text(text, encoding="utf-8")
     return path
 
 
-def start(profile: Path, out: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, str(ROOT / "run_testbed.py"), "run", str(profile), "--out", str(out)]
+def start(
+    profile: Path | str,
+    out: Path,
+    *options: str,
+    checkout: Path = ROOT,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> subprocess.Popen[str]:
+    """Start a run; with the code of another checkout, and with additional variables, if they are given."""
+    command = [sys.executable, str(checkout / "run_testbed.py"), "run", str(profile), "--out", str(out)]
     command += ["--format", "json", "--no-report", *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    variables = os.environ | dict(environment)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +92,12 @@ class Finished:
         return [line["name"] for line in self.summary["fidelity"]["invariants"] if line["verdict"] in verdicts]
 
 
-def carried_out(table: dict[str, Any], *options: str) -> Finished | None:
+def carried_out(table: dict[str, Any], *options: str, checkout: Path = ROOT) -> Finished | None:
     """Run a profile given as a table; None if this host is too small for it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.toml"
-        path.write_text(tomli_w.dumps(_COMMON | table), encoding="utf-8")
-        run = start(path, Path(folder), *options)
+        path.write_text(tomli_w.dumps(COMMON | table), encoding="utf-8")
+        run = start(path, Path(folder), *options, checkout=checkout)
         stdout, stderr = run.communicate()
         if run.returncode == 2 and "too small" in stderr:
             return None

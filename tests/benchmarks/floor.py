@@ -1,6 +1,7 @@
 """The floor: what ZeroMQ and the training code alone can do. No tickets, no trace, no strategy, no state machine.
 
-Runs in processes forked from the same template, pinned and niced like ours, with the same training step.
+Real processes forked from the same template with the same training step. Nothing is pinned and all have the same
+priority: the kernel spreads them over all cores, as no core plan can do better for work that never waits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 import zmq
 
-from testbed.host.cores import Priority, available_cores, die_with_parent, plan, settle
+from testbed.host.cores import die_with_parent
 from testbed.processes import template
 from testbed.processes.forkserver import prepared_template
 from testbed.processes.template import TemplateRequest
@@ -33,7 +34,6 @@ JOB = Job(steps=1, batch=32, lr=0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class FloorAggregator:
-    core: int
     endpoint: str
     devices: int
     synchronous: bool
@@ -43,14 +43,12 @@ class FloorAggregator:
 
 @dataclass(frozen=True, kw_only=True)
 class FloorDevice:
-    core: int
     endpoint: str
     index: int
 
 
-def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> float:
+def updates_per_second(*, devices: int, synchronous: bool, network: str, seconds: float) -> float:
     """Run the bare loop with ``devices`` processes."""
-    cores = plan(available_cores(), devices)
     context = multiprocessing.get_context("forkserver")
     with tempfile.TemporaryDirectory(prefix="floor-") as name:
         folder = Path(name)
@@ -58,7 +56,7 @@ def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> fl
             launcher=os.getpid(),
             source="floor",
             task="tests.benchmarks.task:SharedDigits",
-            parameters={},
+            parameters={"model": network},
             devices=devices,
             data_seed=1,
             model_seed=1,
@@ -70,7 +68,6 @@ def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> fl
         endpoint, result = f"ipc://{folder}/hub", folder / "result.json"
         configs: list[FloorAggregator | FloorDevice] = [
             FloorAggregator(
-                core=cores.aggregator,
                 endpoint=endpoint,
                 devices=devices,
                 synchronous=synchronous,
@@ -78,7 +75,7 @@ def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> fl
                 result=str(result),
             )
         ]
-        configs += [FloorDevice(core=core, endpoint=endpoint, index=i) for i, core in enumerate(cores.devices)]
+        configs += [FloorDevice(endpoint=endpoint, index=index) for index in range(devices)]
         with prepared_template(folder, order):
             processes = [context.Process(target=enter, args=(config,)) for config in configs]
             for process in processes:
@@ -99,7 +96,6 @@ def enter(config: FloorAggregator | FloorDevice) -> None:
 
 
 def aggregate(config: FloorAggregator, task: Any) -> None:
-    settle(config.core, Priority.AGGREGATOR)
     context = zmq.Context()
     router = context.socket(zmq.ROUTER)
     router.setsockopt(zmq.SNDHWM, _HWM)
@@ -158,7 +154,6 @@ def _updates_per_second(once: Callable[[], int], devices: int, seconds: float) -
 def train(config: FloorDevice, task: Any) -> None:
     from devices.compute.local_sgd import local_sgd  # the same training as ours
 
-    settle(config.core, Priority.DEVICE)
     context = zmq.Context()
     dealer = context.socket(zmq.DEALER)
     dealer.setsockopt(zmq.ROUTING_ID, f"device-{config.index}".encode())

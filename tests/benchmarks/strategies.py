@@ -2,7 +2,7 @@
 
 A real engine with a real strategy and 16 devices that deliver in random order. Timed are all calls of the strategy from
 one update to the next, ticks and wakes included. The floor is timed alternately with it, on the same number of vectors:
-a single pair would stay in the cache, unlike an update that has just arrived.
+a single pair would stay in the cache, unlike an update that has just arrived. Takes 2 minutes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from testbed.host.cores import keep_freed_memory
 from testbed.wire.messages import Grant, Train, Update, Vector
 from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import PlainForecast
-from tests.benchmarks.report import Result
+from tests.benchmarks.options import Options
+from tests.benchmarks.records.figure import Figure, at_most, median
 
 SIZES = {"87 KB": 21_840, "2.65 MB": 663_160, "37.4 MB": 9_354_378}
 _DEVICES = 16
 _UPDATES = 48
-_REPEATS = 3
+TURNS = 3
 _TARGET = 3.0
 PARAMETERS: dict[str, dict[str, Any]] = {
     **{name: {"interval": 1.0} for name in ("audg", "psurdg")},
@@ -47,21 +48,17 @@ NEEDS_MORE = {
 """Strategies that read more than the arriving update."""
 
 
-def measure() -> Iterator[Result]:
+def measure(options: Options) -> Iterator[Figure]:
     keep_freed_memory()  # as the aggregator process does
     for label, size in SIZES.items():
         for name, cls in STRATEGIES.items():
             ratios = []
-            for _ in range(_REPEATS):  # alternately: other load on the host then affects both
+            for _ in range(options.repeats(TURNS)):  # alternately: other load on the host then affects both
                 floor = _floor(size)
                 ratios.append(Drive(cls(**PARAMETERS.get(name, {})), size, _DEVICES).seconds_per_update() / floor)
-            ratio, more = statistics.median(ratios), NEEDS_MORE.get(name)
-            yield Result(
-                what=f"{label}, {name}" + (f" ({more})" if more else ""),
-                measured=f"{ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
-                target="" if more else f"≤ {_TARGET:g}",
-                reached=None if more else ratio <= _TARGET,
-            )
+            more = NEEDS_MORE.get(name)
+            row = f"{name} ({more})" if more else name
+            yield median(row, label, ratios, aim=None if more else at_most(_TARGET))
 
 
 def _floor(size: int) -> float:

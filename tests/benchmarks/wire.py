@@ -1,11 +1,10 @@
 """The wire: the header of an update with its usual three events, encoded and decoded.
 
-The vector is of one number: its bytes are not copied, and so cost nothing here.
+The vector is of one number: its bytes are not copied, and so cost nothing here. Takes 5 s.
 """
 
 from __future__ import annotations
 
-import statistics
 import time
 import timeit
 from collections.abc import Callable, Iterator
@@ -15,26 +14,26 @@ import numpy as np
 from testbed.history import trace
 from testbed.wire.codec import decode, encode
 from testbed.wire.messages import Update
-from tests.benchmarks.report import Result
+from tests.benchmarks.options import Options
+from tests.benchmarks.records.figure import Figure, at_most, median
 
 _AIM_MICROSECONDS = 6.0
-_CALLS, _REPEATS = 20_000, 15
+_CALLS = 20_000
+TURNS = 15
 _SIZE = 1
 
 
-def measure() -> Iterator[Result]:
+def measure(options: Options) -> Iterator[Figure]:
     update = typical_update()
     frames = [memoryview(frame) for frame in encode(update)]  # as a socket returns them
-    encoding, decoding = _microseconds(lambda: encode(update)), _microseconds(lambda: decode(frames, _SIZE))
-    yield Result(what=f"encoding, {len(frames[0])} bytes", measured=_figures(encoding))
-    yield Result(what="decoding", measured=_figures(decoding))
-    both = [sum(pair) for pair in zip(encoding, decoding, strict=True)]
-    yield Result(
-        what="both",
-        measured=_figures(both),
-        target=f"median ≤ {_AIM_MICROSECONDS:g} µs",
-        reached=statistics.median(both) <= _AIM_MICROSECONDS,
+    encoding, decoding = (
+        _microseconds(lambda: encode(update), options),
+        _microseconds(lambda: decode(frames, _SIZE), options),
     )
+    yield median("encoding", "CPU time", encoding, unit="µs", note=f"{len(frames[0])} bytes")
+    yield median("decoding", "CPU time", decoding, unit="µs")
+    both = [sum(pair) for pair in zip(encoding, decoding, strict=True)]
+    yield median("both", "CPU time", both, unit="µs", aim=at_most(_AIM_MICROSECONDS))
 
 
 def typical_update() -> Update:
@@ -91,11 +90,7 @@ def typical_update() -> Update:
     )
 
 
-def _microseconds(call: Callable[[], object]) -> list[float]:
+def _microseconds(call: Callable[[], object], options: Options) -> list[float]:
     """The mean CPU time of a call in each repetition. Other load on the host affects it less than the time of day."""
-    seconds = timeit.repeat(call, timer=time.process_time, number=_CALLS, repeat=_REPEATS)
+    seconds = timeit.repeat(call, timer=time.process_time, number=_CALLS, repeat=options.repeats(TURNS))
     return [1e6 * each / _CALLS for each in seconds]
-
-
-def _figures(repetitions: list[float]) -> str:
-    return f"{statistics.median(repetitions):.2f} µs (best {min(repetitions):.2f})"

@@ -1,0 +1,111 @@
+"""Large fleets of unthrottled devices: when they are ready, their memory, how they end, and whether all stay present.
+
+FedAvg with one training step per job: the first version means that every device has trained and delivered. After it the
+memory is measured, the run goes on for some seconds, and Ctrl-C ends it.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from testbed.history import trace
+from tests.benchmarks.commands import time_zero
+from tests.benchmarks.fleets import result, start, unthrottled
+from tests.benchmarks.options import Options
+from tests.benchmarks.records.figure import Figure, at_most, equal
+
+FLEETS = (100, 300, 500, 1000)
+_READY = {100: 10.0, 300: 10.0, 500: 10.0, 1000: 10.0}
+_EACH_MB, _TOTAL_GB, _END = 9.0, 9.0, 2.0
+_PATIENCE_SECONDS = 180.0
+_ON_SECONDS, _QUICK_ON_SECONDS = 12.0, 3.0
+_LOOK_SECONDS = 0.02
+
+
+def measure(options: Options) -> Iterator[Figure]:
+    for devices in options.chosen(FLEETS):
+        with tempfile.TemporaryDirectory() as folder:
+            yield from _fleet(devices, Path(folder), options.seconds(_ON_SECONDS, _QUICK_ON_SECONDS))
+
+
+def _fleet(devices: int, folder: Path, on_seconds: float) -> Iterator[Figure]:
+    row = f"{devices} devices"
+    profile = unthrottled(folder, devices=devices, strategy="fedavg", seconds=_PATIENCE_SECONDS)
+    began = time.time()
+    run = start(profile, folder)
+    path = _first_version(folder, run)
+    if path is None:
+        _, errors = run.communicate()
+        yield Figure(row=row, column="ready", value=None, note=(errors.strip().splitlines() or ["it ended"])[-1])
+        return
+    unique, total, pids = _memory(run, path)
+    time.sleep(on_seconds)
+    asked = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    gone = _seconds_until_gone(pids, asked)
+    summary = result(run)
+    ended = time.monotonic() - asked
+    yield from _start_figures(row, devices, path, began)
+    aim = at_most(_EACH_MB)
+    yield Figure(row=row, column="unique memory each", value=sum(unique) / len(unique), unit="MB", aim=aim)
+    yield Figure(row=row, column="total memory", value=total, unit="GB", aim=at_most(_TOTAL_GB))
+    yield Figure(row=row, column="all ended after", value=gone, unit="s", aim=at_most(_END))
+    yield Figure(row=row, column="command ended after", value=ended, unit="s")
+    yield from _presence(row, path, summary)
+
+
+def _start_figures(row: str, devices: int, path: Path, began: float) -> Iterator[Figure]:
+    zero = time_zero(path.parent)
+    first = next(event.t for event in trace.read(path) if isinstance(event, trace.Aggregated))
+    yield Figure(row=row, column="ready", value=zero - began, unit="s", aim=at_most(_READY[devices]))
+    yield Figure(row=row, column="first version", value=zero + first - began, unit="s")
+
+
+def _first_version(out: Path, run: subprocess.Popen[str]) -> Path | None:
+    """Wait for version 1. Returns the trace, or None if the run ended without it."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < until and run.poll() is None:
+        time.sleep(10 * _LOOK_SECONDS)
+        for path in out.glob("*/trace.jsonl"):
+            if b'"kind":"aggregated"' in path.read_bytes():
+                return path
+    return None
+
+
+def _memory(run: subprocess.Popen[str], path: Path) -> tuple[list[float], float, list[int]]:
+    """Unique MB of each device, GB of all processes of the run (pages that they share count once), pids of devices."""
+    pids = [event.pid for event in trace.read(path) if isinstance(event, trace.Joined)]
+    unique = [psutil.Process(pid).memory_full_info().uss / 1e6 for pid in pids]
+    family = [psutil.Process(run.pid), *psutil.Process(run.pid).children(recursive=True)]
+    return unique, sum(process.memory_full_info().pss for process in family) / 1e9, pids
+
+
+def _seconds_until_gone(pids: list[int], since: float) -> float:
+    """Seconds until the last device process has ended."""
+    left = set(pids)
+    while left:
+        left = {pid for pid in left if _lives(pid)}
+        time.sleep(_LOOK_SECONDS)
+    return time.monotonic() - since
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _presence(row: str, path: Path, summary: dict[str, Any]) -> Iterator[Figure]:
+    left = [event for event in trace.read(path) if isinstance(event, trace.Left)]
+    note = left[0].reason if left else ""
+    yield Figure(row=row, column="dropped", value=float(len(left)), unit="devices", aim=equal(0.0), note=note)
+    yield Figure(row=row, column="sent again", value=float(summary["resent"]), unit="Trains", aim=equal(0.0))
