@@ -15,7 +15,7 @@ from tests.benchmarks.fleets import Finished, carried_out
 from tests.benchmarks.options import Options
 from tests.benchmarks.records.figure import Figure, at_most, equal
 
-_DEVICE_CORES = set(cores.plan(cores.available_cores(), 1000).devices)
+_DEVICE_CORES = cores.roles().shareable
 _OVERCOMMITTED: dict[str, Any] = {
     "devices": [{"name": "d", "profile": {"of_host": 0.1}, "link": "wifi", "count": 30 * len(_DEVICE_CORES)}],
     "training": {"steps": 10, "lr": 0.01},

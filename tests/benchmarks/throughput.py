@@ -26,7 +26,9 @@ import zmq
 from aggregator.process.aggregator_config import AggregatorConfig
 from aggregator.process.main import AggregatorProcess
 from testbed.common.parameters import build
-from testbed.host.cores import Priority, available_cores, keep_freed_memory, plan, settle
+from testbed.host import cores
+from testbed.host.cores import keep_freed_memory, settle
+from testbed.host.priority import Priority
 from testbed.host.survey import Survey
 from testbed.loading import profile_loader
 from testbed.planning import planner
@@ -112,11 +114,11 @@ def _aggregator(size: int, folder: str, strategy: str) -> None:
         "evaluation": {"every": 1e6},
     }
     experiment = profile_loader.resolve(build(Experiment, table, "bench"), "bench", Path())
-    cores = plan(available_cores(), _SENDERS)
-    settle(cores.aggregator, Priority.AGGREGATOR)
+    core_plan = cores.roles().apart(_SENDERS)
+    settle((core_plan.aggregator,), Priority.AGGREGATOR)
     keep_freed_memory()
     survey = Survey(parameters=size, samples=(100,) * _SENDERS)
-    planned = planner.plan(experiment, survey, cores, 1.0)
+    planned = planner.plan(experiment, survey, core_plan, 1.0)
     config = AggregatorConfig(
         experiment=experiment,
         devices=planned.devices,
@@ -124,7 +126,7 @@ def _aggregator(size: int, folder: str, strategy: str) -> None:
         demand=planned.demand,
         pressure=None,
         canaries=(),
-        core=cores.aggregator,
+        core=core_plan.aggregator,
         endpoint=f"ipc://{folder}/hub",
         run_folder=folder,
         status_file=f"{folder}/status.json",
@@ -135,7 +137,7 @@ def _aggregator(size: int, folder: str, strategy: str) -> None:
 
 
 def _sender(size: int, folder: str, index: int) -> None:
-    settle(plan(available_cores(), _SENDERS).devices[index], Priority.DEVICE)
+    settle(cores.roles().apart(_SENDERS).cores_of(index), Priority.DEVICE)
     name = f"host-{index + 1}"
     update = Update(
         device=name,
@@ -185,7 +187,7 @@ def _converse(folder: str, name: str, size: int, answer: Callable[[Message], Mes
 
 
 def _raw_receiver(size: int, folder: str) -> None:
-    settle(plan(available_cores(), _SENDERS).aggregator, Priority.AGGREGATOR)
+    settle((cores.roles().aggregator,), Priority.AGGREGATOR)
     context = zmq.Context()
     router = context.socket(zmq.ROUTER)
     router.bind(f"ipc://{folder}/hub")
@@ -207,7 +209,7 @@ def _raw_receiver(size: int, folder: str) -> None:
 
 
 def _raw_sender(size: int, folder: str, index: int) -> None:
-    settle(plan(available_cores(), _SENDERS).devices[index], Priority.DEVICE)
+    settle(cores.roles().apart(_SENDERS).cores_of(index), Priority.DEVICE)
     context = zmq.Context()
     dealer = context.socket(zmq.DEALER)
     dealer.connect(f"ipc://{folder}/hub")
