@@ -3,7 +3,9 @@
 The kernel reports at once when a process has ended. A device that the script has killed is the exception: on a network
 only its silence would show, so the aggregator waits for the timeout there too (ADR 12). A silent device may be in the
 middle of a local step that takes longer than the timeout. So a silent process is probed before its device is dropped:
-one that computes stays.
+one that computes stays. And a device is not silent if the aggregator has not read what it sent: as long as there is
+always another message to read, no device is dropped for its silence (ADR 25). A strategy that waits for a device has
+nothing to read, so this holds up no run.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ class LostDevices:
         self._probe, self._exits = LivenessProbe(), ExitWatch()
         self._ended: set[str] = set()
         """Devices whose process is known to have ended."""
+        self._all_read = False
+        """Whether all messages had been read at some moment since the last search."""
 
     def watch(self, device: str, now: float) -> None:
         """Watch the process that has said hello for this device."""
@@ -40,6 +44,10 @@ class LostDevices:
         self._presence.note_message(device, now)
         self._probe.forget(device)
 
+    def note_all_read(self) -> None:
+        """Note that no message waits to be read."""
+        self._all_read = True
+
     def has_ended(self, device: str) -> bool:
         """Whether the process of a device has ended. Messages that it had sent may still arrive."""
         return device in self._ended
@@ -50,6 +58,9 @@ class LostDevices:
             if not self._deaths.has_killed(device, now):
                 self._ended.add(device)
                 yield device, PROCESS_ENDED
+        if not self._all_read:
+            return
+        self._all_read = False
         for device in self._presence.silent(now):
             if not self._is_computing(device, now, clock):
                 yield device, _SILENT

@@ -18,17 +18,14 @@ from testbed.wire.messages import (
     KILLED,
     STOPPED,
     Ask,
-    Base,
     CanaryReport,
-    Grant,
+    ForDevice,
     HeadReport,
     Heartbeat,
     Hello,
-    JoinCluster,
     Message,
     Refused,
     Score,
-    Train,
     Update,
 )
 from testbed.wire.sockets import Hub, Incoming, PeerUnreachable
@@ -168,7 +165,7 @@ class Peers:
             return False
         return True
 
-    def send_to(self, device: str, message: Train | Base | Grant | JoinCluster) -> None:
+    def send_to(self, device: str, message: ForDevice) -> None:
         """Send a message of the engine. Raises ConnectionError if the device cannot be reached.
 
         A message to a device that the script has killed is lost without an error, as on a real network (ADR 12).

@@ -1,10 +1,20 @@
-"""Presence: which devices have been silent for too long, and whether a silent process is computing."""
+"""Presence: which devices have been silent for too long, and whether a silent process is computing.
+
+Theory of operation (ADR 17, ADR 25)
+    A silent process is looked at twice, half a second apart. It stays if, for most of that time, it ran or waited for
+    its core. The kernel counts a wait only when the wait ends. With 500 processes on one core a wait lasts longer than
+    the half second, so that both counters of a process that only waits stand still, as those of a blocked one do. But
+    a waiting process is runnable, at every look; a process that is cut off or blocked sleeps. One look may find a
+    sleeping process awake by chance, hence two: runnable at both is a full host, runnable only at the second is looked
+    at once more.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from testbed.host.kernel import Usage, UsageMeter
+from testbed.host.kernel import Usage, UsageMeter, is_runnable
 
 PROBE_SECONDS = 0.5
 """Host seconds between the two looks at a silent process."""
@@ -33,33 +43,50 @@ class PresenceTracker:
             yield device
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look at a silent process. ``moment`` is in host seconds."""
+
+    moment: float
+    usage: Usage
+    runnable: bool
+
+    def shows_computing(self, before: Look) -> bool | None:
+        """Return whether the process computes or waits for its core; None: look once more."""
+        counted = self.usage.cpu + self.usage.waited - before.usage.cpu - before.usage.waited
+        if counted > _LEAST_SHARE * (self.moment - before.moment):
+            return True
+        if self.runnable:
+            return True if before.runnable else None
+        return False
+
+
 class LivenessProbe:
-    """Finds out whether a silent process is computing, by looking at its CPU time twice.
+    """Finds out whether a silent process is computing, by looking at it twice.
 
     In a long step, a process always runs or waits for its core, however crowded the core is. A process that is cut off
     or blocked is alive as well, but sleeps.
     """
 
     def __init__(self) -> None:
-        self._first: dict[str, tuple[float, Usage]] = {}
-        """Device → host moment and CPU time of the first look."""
+        self._last: dict[str, Look] = {}
 
     def forget(self, device: str) -> None:
-        """Drop the first look at a device: it has sent something."""
-        self._first.pop(device, None)
+        """Drop the last look at a device: it has sent something."""
+        self._last.pop(device, None)
 
     def computes(self, device: str, pid: int, now: float) -> bool | None:
         """Return whether a process is computing. ``now`` is in host seconds.
 
-        Return None at the first look. Return True where the kernel does not report CPU time.
+        Return None if the process must be looked at once more. Return True where the kernel does not report CPU time.
         """
         meter = UsageMeter(pid)
         usage = meter()
         meter.close()
         if usage is None:
             return True
-        if device not in self._first:
-            self._first[device] = now, usage
-            return None
-        since, before = self._first.pop(device)
-        return usage.cpu + usage.waited - before.cpu - before.waited > _LEAST_SHARE * (now - since)
+        look, before = Look(now, usage, is_runnable(pid)), self._last.pop(device, None)
+        computes = None if before is None else look.shows_computing(before)
+        if computes is None:
+            self._last[device] = look
+        return computes

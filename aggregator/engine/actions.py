@@ -17,10 +17,10 @@ from aggregator.engine.tickets import PresentDevice, Ticket
 from aggregator.engine.view import BadDecision, ServerView
 from aggregator.strategy import Forecast, Strategy
 from testbed.history import trace
-from testbed.wire.messages import Base, Grant, JoinCluster, Train, Vector
+from testbed.wire.messages import ForDevice, Grant, JoinCluster, Vector
 from testbed.wire.training_job import Job
 
-Send = Callable[[str, Train | Base | Grant | JoinCluster], None]
+Send = Callable[[str, ForDevice], None]
 """Sends a message to a device. Raises ConnectionError if it cannot be reached."""
 Truth = Callable[[], Mapping[str, Hashable] | None]
 """Returns device → the cluster it should be in, or None where the data does not show it."""
@@ -114,6 +114,7 @@ class Actions(ServerView):
             baseline=None if job is None else self._strategy.last_applied(device),
         )
         present.trains_sent += 1
+        present.heartbeats_behind = 0
         self._transmit(device, train)
 
     def _resend(self, present: PresentDevice, ticket: Ticket) -> None:
@@ -123,7 +124,7 @@ class Actions(ServerView):
         ticket.train = replace(ticket.train, sent=self.now)
         self._transmit(ticket.device, ticket.train)
 
-    def _transmit(self, device: str, message: Train | Base | Grant | JoinCluster) -> None:
+    def _transmit(self, device: str, message: ForDevice) -> None:
         try:
             self._send(device, message)
         except ConnectionError:

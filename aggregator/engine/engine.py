@@ -36,7 +36,7 @@ from aggregator.strategy import Decision, DeviceInfo, Forecast, Strategy
 from testbed.common.files.statefile import SavedState
 from testbed.history import trace
 from testbed.history.events.run_events import UNREACHABLE
-from testbed.wire.messages import Ask, Base, Heartbeat, Update, Vector
+from testbed.wire.messages import Ask, Base, Heartbeat, TrainsSent, Update, Vector
 from testbed.wire.training_job import Job
 
 
@@ -223,7 +223,9 @@ class Engine(Actions):
         finding, ticket = heartbeats.judge(present, heartbeat, now), present.ticket
         if ticket is None or finding is Finding.NOTHING:
             return
-        if finding is Finding.DOWNLOAD_LOST:
+        if finding is Finding.TRAIN_MISSING:
+            self._transmit(device, TrainsSent(trains=present.trains_sent))
+        elif finding is Finding.DOWNLOAD_LOST:
             self._resend(present, ticket)
         elif finding is Finding.GRANT_LOST and ticket.granted is not None:
             self._transmit(device, ticket.granted)

@@ -4,7 +4,10 @@ A heartbeat reports the ticket that the device works on, the last ticket that it
 have reached it (ADR 3). If fewer Trains have arrived than were sent, one is probably still on its way, so nothing is
 concluded. If all have arrived and the device does not work on its ticket, then either it finished the ticket (the
 upload was given up, or the final model is there) or the emulated link lost the download. After ``PATIENCE`` heartbeats
-in a row, a message that has not arrived was lost by the transport.
+in a row without the Train, the transport may have lost it. The heartbeats do not prove that: a device on a full host
+does not read its socket for seconds, and the heartbeats of these seconds arrive together. So the device is sent the
+number of Trains; its answer decides. The count begins again with each Train: a busy device sends its heartbeat right
+after an update, and each of these heartbeats crosses the next Train (ADR 25).
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from aggregator.engine.tickets import PresentDevice, Ticket
 from testbed.wire.messages import Heartbeat
 
 PATIENCE = 5
-"""Heartbeats to wait for a message before it counts as lost: on one host the transport takes almost no time."""
+"""Heartbeats to wait for a message before asking whether it is lost: on one host the transport takes almost no time."""
 
 
 class Finding(enum.Enum):
@@ -24,6 +27,8 @@ class Finding(enum.Enum):
     NOTHING = enum.auto()
     GRANT_LOST = enum.auto()
     """Send the grant again."""
+    TRAIN_MISSING = enum.auto()
+    """Send the number of Trains: the device has had time to receive all of them."""
     DOWNLOAD_LOST = enum.auto()
     """Send the Train again."""
     UPLOAD_GIVEN_UP = enum.auto()
@@ -41,10 +46,12 @@ def judge(present: PresentDevice, heartbeat: Heartbeat, now: float) -> Finding:
     if heartbeat.ticket == ticket.number:
         ticket.progress = now, heartbeat.progress
         return Finding.GRANT_LOST if _is_grant_lost(present, ticket, heartbeat) else Finding.NOTHING
-    if heartbeat.trains < present.trains_sent and present.heartbeats_behind < PATIENCE:
+    if heartbeat.trains < present.trains_sent:
         present.heartbeats_behind += 1
-        return Finding.NOTHING
-    present.heartbeats_behind = 0
+        if present.heartbeats_behind <= PATIENCE:
+            return Finding.NOTHING
+        present.heartbeats_behind = 0
+        return Finding.TRAIN_MISSING
     if heartbeat.finished != ticket.number:
         present.trains_sent = heartbeat.trains
         return Finding.DOWNLOAD_LOST

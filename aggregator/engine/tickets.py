@@ -58,7 +58,7 @@ class PresentDevice:
     """The last version that a device with ``keeps_base`` has trained on. Its model is kept for this device."""
     trains_sent: int = 0
     heartbeats_behind: int = 0
-    """Heartbeats in a row that report fewer Train messages than were sent."""
+    """Heartbeats since the last Train that report fewer Train messages than were sent."""
     heartbeats_waiting: int = 0
     """Heartbeats in a row that report waiting for a grant that was sent."""
 

@@ -155,6 +155,7 @@ class Intake:
         now = self.host_now
         self.load.waited(now - began)
         if incoming is None:
+            self._lost_devices.note_all_read()
             return
         peer, frames = incoming
         if not self._limits.allow(peer, now):

@@ -28,7 +28,7 @@ from aggregator.strategy import DeviceInfo
 from devices.cluster.head_engine import ClusterEngine, Merged
 from testbed.history import trace
 from testbed.wire.codec import BadMessage, Buffer, decode, encode, largest_frame
-from testbed.wire.messages import Base, Grant, Heartbeat, JoinCluster, Train, Update, Vector
+from testbed.wire.messages import ForDevice, Heartbeat, JoinCluster, Train, Update, Vector
 from testbed.wire.sockets import Hub, PeerUnreachable
 
 _LEFT = "it is no longer a member"
@@ -172,7 +172,7 @@ class Head:
         for ticket, _, _ in result.merged:
             self._record(trace.Lost(t=moment, device=self._merged[ticket], ticket=ticket, reason=reason))
 
-    def _send(self, device: str, message: Train | Base | Grant | JoinCluster) -> None:
+    def _send(self, device: str, message: ForDevice) -> None:
         if device == self._group.head and isinstance(message, Train):
             self._give(message)
             return

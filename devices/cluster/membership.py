@@ -30,7 +30,7 @@ from devices.device_config import DeviceConfig
 from devices.work import State
 from testbed.emulation.faults import timetable
 from testbed.wire.codec import decode_or_log, encode, largest_frame
-from testbed.wire.messages import MOST_EVENTS, Ask, HeadReport, Heartbeat, JoinCluster, Train, Update
+from testbed.wire.messages import MOST_EVENTS, Ask, HeadReport, Heartbeat, JoinCluster, Train, TrainsSent, Update
 from testbed.wire.sockets import Hub, Peer, PeerUnreachable
 from testbed.wire.ticket_ranges import range_of
 
@@ -184,6 +184,8 @@ class Membership:
             if isinstance(message, Train):
                 self._trains += 1
                 self._device.receive(message, now)
+            elif isinstance(message, TrainsSent):
+                self._trains = max(self._trains, message.trains)
 
     def _deliver(self, peer: Peer) -> None:
         """Send updates to the head at once. What the transport refuses is sent again after ``_RETRY_SECONDS``."""

@@ -29,7 +29,19 @@ from testbed.host.cpu_quota import CpuQuota
 from testbed.host.kernel import UsageMeter
 from testbed.learning.tasks.task import Task
 from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
-from testbed.wire.messages import STOPPED, Base, Grant, Hello, JoinCluster, Refused, Stop, Train, Vector, Welcome
+from testbed.wire.messages import (
+    STOPPED,
+    Base,
+    Grant,
+    Hello,
+    JoinCluster,
+    Refused,
+    Stop,
+    Train,
+    TrainsSent,
+    Vector,
+    Welcome,
+)
 from testbed.wire.sockets import Peer, closing_peer, wait_for_any
 from testbed.wire.training_job import Job
 
@@ -246,6 +258,8 @@ class DeviceProcess:
             else:
                 self._cluster.leave()
                 self._device.receive(message, now)
+        elif isinstance(message, TrainsSent):
+            self._outbox.trains = max(self._outbox.trains, message.trains)
         elif isinstance(message, Base):
             self._device.receive_base(message)
         elif isinstance(message, Grant):

@@ -21,7 +21,7 @@ class Outbox:
         """The events that no message has carried yet."""
         self._head_reports: list[HeadReport] = []
         self.trains = 0
-        """Train messages from the aggregator, without those from a cluster head."""
+        """Train messages from the aggregator that have arrived or are lost, without those from a cluster head."""
 
     def deliver(self) -> bool:
         """Send what the emulated uplink lets through. Return False if the transport refuses: then call it again."""

@@ -76,6 +76,26 @@ def is_computing(pid: int) -> bool:
         return False
 
 
+def is_runnable(pid: int) -> bool:
+    """Whether a thread of a process runs or waits for a core at this moment (state R).
+
+    The kernel adds the time that a thread waits to its schedstat only when the thread gets the core: on a full host
+    both counters of a waiting process may stand still for seconds, and only this state shows that it is not asleep.
+    """
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:  # it has ended
+        return False
+    return any(_thread_state(pid, thread) == b"R" for thread in threads)
+
+
+def _thread_state(pid: int, thread: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/task/{thread}/stat").read_bytes().rpartition(b") ")[2][:1]
+    except OSError:  # the thread has ended
+        return b""
+
+
 class ExitWatch:
     """Reports which of the watched processes have ended, at a cost that does not depend on their number (pidfd).
 

@@ -89,6 +89,16 @@ class Train(Message, frozen=True, kw_only=True):
     """Whether the model is for the cluster whose head the device is. The head answers with its members' result."""
 
 
+class TrainsSent(Message, frozen=True, kw_only=True):
+    """Aggregator → device: how many Train messages were sent to it before this message, on the same connection.
+
+    Messages do not overtake each other, so those that have not arrived before this one are lost. The device counts
+    them as received, and its next heartbeat shows that it does not have the ticket.
+    """
+
+    trains: Count
+
+
 class Base(Message, frozen=True, kw_only=True):
     """Aggregator → restarted device: the model that it had, to continue with if a download is lost."""
 
@@ -176,6 +186,10 @@ class JoinCluster(Message, frozen=True, kw_only=True):
     """Whether stale updates have a smaller weight."""
     members: tuple[tuple[Text, PositiveInt, Count], ...] = ()
     """For the head only: name and samples of each member, and how many jobs it was sent before."""
+
+
+ForDevice: TypeAlias = Train | TrainsSent | Base | Grant | JoinCluster
+"""What an engine sends to a device."""
 
 
 class HeadReport(Message, frozen=True, kw_only=True):

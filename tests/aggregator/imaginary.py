@@ -19,7 +19,7 @@ from aggregator.strategy import DeviceInfo, Strategy
 from devices.baseline import Baseline
 from testbed.common.clock import ManualClock
 from testbed.history import trace
-from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, Train, Update, Vector
+from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, Train, TrainsSent, Update, Vector
 from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import PlainForecast, check_conservation, validated
 
@@ -194,13 +194,18 @@ class Fleet:
 
     # ---- jobs
 
-    def _send(self, name: str, message: Train | Grant | JoinCluster) -> None:
+    def _send(self, name: str, message: Train | TrainsSent | Grant | JoinCluster) -> None:
         """Deliver a message. (A head computes alone for its cluster.)"""
         device = self.devices[name]
         if isinstance(message, Grant):
             self._later(TRANSPORT_SECONDS, device, lambda: self._receive_grant(device, message))
         elif isinstance(message, Train):
             self._later(TRANSPORT_SECONDS, device, lambda: self._receive(device, message))
+        elif isinstance(message, TrainsSent):
+            self._later(TRANSPORT_SECONDS, device, lambda: self._receive_count(device, message))
+
+    def _receive_count(self, device: ImaginaryDevice, message: TrainsSent) -> None:
+        device.trains = max(device.trains, message.trains)
 
     def _receive_grant(self, device: ImaginaryDevice, grant: Grant) -> None:
         device.grant = grant

@@ -14,7 +14,7 @@ from aggregator.strategies.eafl.head_strategy import HeadStrategy
 from aggregator.strategy import DeviceInfo, Strategy
 from devices.cluster.head_engine import ClusterEngine, Merged
 from testbed.history import trace
-from testbed.wire.messages import Heartbeat, JoinCluster, Train, Update, Vector
+from testbed.wire.messages import Heartbeat, JoinCluster, Train, TrainsSent, Update, Vector
 from testbed.wire.ticket_ranges import range_of
 from tests.aggregator.imaginary import TRANSPORT_SECONDS, Fleet, ImaginaryDevice
 from tests.aggregator.strategies.by_hand import validated
@@ -63,13 +63,16 @@ class ClusteredFleet(Fleet):
 
     # ---- from the aggregator
 
-    def _send(self, name: str, message: Train | JoinCluster) -> None:
+    def _send(self, name: str, message: Train | TrainsSent | JoinCluster) -> None:
         device = self.devices[name]
         self._later(TRANSPORT_SECONDS, device, lambda: self._take(device, message))
 
-    def _take(self, device: ImaginaryDevice, message: Train | JoinCluster) -> None:
+    def _take(self, device: ImaginaryDevice, message: Train | TrainsSent | JoinCluster) -> None:
         if isinstance(message, JoinCluster):
             self._enter(device, message)
+            return
+        if isinstance(message, TrainsSent):
+            self.from_server[device.name] = max(self.from_server[device.name], message.trains)
             return
         self.from_server[device.name] += 1
         place = self.places.get(device.name)
@@ -159,11 +162,19 @@ class ClusteredFleet(Fleet):
             if head.engine is not None and not head.engine.is_present(device.name):
                 head.engine.join(self._info(device.name), self.clock.now(), place.trains)
 
-    def _give(self, place: Place, name: str, train: Train | JoinCluster) -> None:
-        assert isinstance(train, Train)
+    def _give(self, place: Place, name: str, train: Train | TrainsSent | JoinCluster) -> None:
         member = self.devices[name]
+        if isinstance(train, TrainsSent):
+            self._later(TRANSPORT_SECONDS, member, lambda: self._count(member, place, train.trains))
+            return
+        assert isinstance(train, Train)
         place.owners[train.ticket] = name
         self._later(TRANSPORT_SECONDS, member, lambda: self._receive_from_head(member, train))
+
+    def _count(self, member: ImaginaryDevice, head: Place, trains: int) -> None:
+        place = self.places.get(member.name)
+        if place is not None and place.group.ticket_range == head.group.ticket_range:
+            place.trains = max(place.trains, trains)
 
     def _receive_from_head(self, member: ImaginaryDevice, train: Train) -> None:
         place = self.places.get(member.name)

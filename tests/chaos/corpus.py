@@ -32,6 +32,7 @@ def real_messages(size: int, device: str) -> list[Message]:
         messages.Train(ticket=9, version=2, sent=1.5, job=Job(steps=2), model=vector, for_cluster=True),
         messages.Train(ticket=10, version=3, sent=1.75, job=None, model=vector),
         messages.Train(ticket=10, version=3, sent=1.75, job=None, model=vector, for_cluster=True),
+        messages.TrainsSent(trains=8),
         messages.Update(
             device=device,
             ticket=7,

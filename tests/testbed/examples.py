@@ -147,6 +147,7 @@ MESSAGES: tuple[messages.Message, ...] = (
         grant=True,
         baseline=4,
     ),
+    messages.TrainsSent(trains=8),
     messages.Base(version=2, model=vector(0.5, 1.0, -1.0)),
     messages.Update(
         device="rpi4-1",

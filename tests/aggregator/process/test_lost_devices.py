@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.connections.presence import PROBE_SECONDS, LivenessProbe, PresenceTracker
+from aggregator.connections.presence import PROBE_SECONDS, LivenessProbe, Look, PresenceTracker
 from aggregator.process.output_files import Unwritten
 from testbed.history import trace
-from testbed.host.kernel import ExitWatch, Usage, is_computing
+from testbed.host.kernel import ExitWatch, Usage, is_computing, is_runnable
 from testbed.wire.messages import EVALUATOR, Hello, Score, Snapshot, Stop, Train
 from tests.aggregator.process.test_main import World, folder, of, prepare, run, time
 from tests.aggregator.process.test_scripted_deaths import lively, script
@@ -128,8 +128,14 @@ def use(process: subprocess.Popen[bytes], seconds: float) -> None:
         assert process.poll() is None
 
 
+def wait_until_asleep(process: subprocess.Popen[bytes]) -> None:
+    while is_runnable(process.pid):
+        assert process.poll() is None
+
+
 def test_a_silent_process_that_sleeps_is_lost_and_one_that_computes_is_not(process: subprocess.Popen[bytes]) -> None:
     probe = LivenessProbe()
+    wait_until_asleep(process)
     assert probe.computes("a", process.pid, 10.0) is None
     assert probe.computes("a", process.pid, 10.0 + 1000.0) is False
     assert process.stdin is not None
@@ -138,6 +144,41 @@ def test_a_silent_process_that_sleeps_is_lost_and_one_that_computes_is_not(proce
     process.stdin.flush()
     use(process, 0.2)
     assert probe.computes("a", process.pid, 20.0 + 0.1) is True  # it has run for longer than that
+
+
+def test_a_process_that_computes_is_runnable(process: subprocess.Popen[bytes]) -> None:
+    wait_until_asleep(process)
+    assert process.stdin is not None
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    use(process, 0.2)
+    assert is_runnable(process.pid)
+    assert not is_runnable(dead_pid())
+
+
+ASLEEP, WAITING = False, True
+"""Whether a look found the process runnable."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "counted", "computes"),
+    [
+        (WAITING, WAITING, Usage(0.0, 0.0), True),  # one of 500 on its core: neither counter has moved
+        (WAITING, WAITING, Usage(0.003, 0.0), True),  # it got one time slice
+        (ASLEEP, ASLEEP, Usage(0.0, 0.0), False),  # cut off, or blocked
+        (ASLEEP, ASLEEP, Usage(0.001, 0.0002), False),  # it tries to connect again
+        (ASLEEP, WAITING, Usage(0.001, 0.0002), None),  # by chance, or it has just woken on a full host
+        (WAITING, ASLEEP, Usage(0.003, 0.1), False),  # it had the core, and sent nothing
+        (WAITING, ASLEEP, Usage(0.003, 0.4), True),
+        (ASLEEP, ASLEEP, Usage(0.5, 0.0), True),
+    ],
+)
+def test_two_looks_distinguish_a_full_host_from_a_blocked_process(
+    first: bool, second: bool, counted: Usage, computes: bool | None
+) -> None:
+    before = Look(10.0, Usage(2.5, 7.5), first)
+    usage = Usage(2.5 + counted.cpu, 7.5 + counted.waited)
+    assert Look(10.0 + PROBE_SECONDS, usage, second).shows_computing(before) is computes
 
 
 def test_a_message_resets_the_probe(process: subprocess.Popen[bytes]) -> None:
@@ -169,9 +210,12 @@ def test_a_silent_device_is_reported_again_unless_it_sends_something() -> None:
     assert list(presence.silent(4.6)) == ["a"]
 
 
-@pytest.mark.parametrize(("share", "reasons"), [(0.0, ["it was silent for too long"]), (1.0, [])])
-def test_a_silent_device_in_a_long_step_stays_and_a_sleeping_one_is_dropped(
-    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, share: float, reasons: list[str]
+@pytest.mark.parametrize(
+    ("share", "runnable", "reasons"),
+    [(0.0, False, ["it was silent for too long"]), (1.0, False, []), (0.0, True, [])],
+)
+def test_a_silent_device_in_a_long_step_or_on_a_full_host_stays_and_a_sleeping_one_is_dropped(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, share: float, runnable: bool, reasons: list[str]
 ) -> None:
     world = World(time)
     for tenth in range(1, 20):
@@ -186,6 +230,7 @@ def test_a_silent_device_in_a_long_step_stays_and_a_sleeping_one_is_dropped(
         def close(self) -> None: ...
 
     monkeypatch.setattr("aggregator.connections.presence.UsageMeter", Meter)
+    monkeypatch.setattr("aggregator.connections.presence.is_runnable", lambda pid: runnable)
     events = run(world, folder, monkeypatch, "presence.heartbeat=0.1", "presence.timeout=0.5")
     left = of(trace.Left, events)
     assert [event.reason for event in left] == reasons

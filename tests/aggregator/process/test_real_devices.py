@@ -101,7 +101,7 @@ class Together:
             for name, message in mail:
                 if isinstance(message, Grant):
                     self.devices[name].receive_grant(message)
-                else:
+                elif isinstance(message, Train):
                     self.devices[name].receive(message, self.now)
             for device in self.devices.values():
                 device.advance(self.now)

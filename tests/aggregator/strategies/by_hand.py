@@ -12,7 +12,7 @@ import numpy as np
 from aggregator.engine.engine import Engine
 from aggregator.strategy import DeviceInfo, Strategy
 from testbed.history import trace
-from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, Train, Update, Vector
+from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, Train, TrainsSent, Update, Vector
 from testbed.wire.training_job import Job
 
 E = TypeVar("E", bound=trace.Event)
@@ -96,6 +96,7 @@ class ByHand:
         self.sent: list[tuple[str, Train]] = []
         self.granted: list[tuple[str, Grant]] = []
         self.groups: list[tuple[str, JoinCluster]] = []
+        self.counts: list[tuple[str, int]] = []
         self.trace: list[trace.Event] = []
         self.unreachable: set[str] = set()
         self.engine = validated(
@@ -110,13 +111,15 @@ class ByHand:
             )
         )
 
-    def _send(self, device: str, message: Train | Grant | JoinCluster) -> None:
+    def _send(self, device: str, message: Train | TrainsSent | Grant | JoinCluster) -> None:
         if device in self.unreachable:
             raise ConnectionError(device)
         if isinstance(message, Grant):
             self.granted.append((device, message))
         elif isinstance(message, JoinCluster):
             self.groups.append((device, message))
+        elif isinstance(message, TrainsSent):
+            self.counts.append((device, message.trains))
         else:
             self.sent.append((device, message))
 
