@@ -108,7 +108,10 @@ MAY_IMPORT = {
     "testbed.api": "aggregator.strategies aggregator.strategy testbed.common testbed.comparison testbed.execution"
     " testbed.learning.data testbed.learning.tasks testbed.loading testbed.planning testbed.profile"
     " testbed.report.content testbed.runs testbed.sweeps",
-    "testbed.cli": "aggregator.process aggregator.strategies testbed.analysis testbed.common testbed.comparison"
+    "testbed.cli.parsers": "testbed.common testbed.learning.data testbed.theory testbed.trace_tools"
+    " testbed.traces.formats",
+    "testbed.cli": "aggregator.process aggregator.strategies testbed.analysis testbed.cli.parsers testbed.common"
+    " testbed.comparison"
     " testbed.doctor testbed.execution testbed.history testbed.learning testbed.learning.data testbed.learning.splits"
     " testbed.learning.tasks testbed.loading testbed.partition testbed.planning testbed.profile testbed.report.content"
     " testbed.runs testbed.runs.results testbed.sweeps testbed.theory testbed.trace_tools testbed.traces.formats"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import traceback
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from testbed.cli import options
-from testbed.cli.options import AS_WRITTEN, Commands, ExperimentOptions
+from testbed.cli.options import ExperimentOptions
 from testbed.common.console import say
 from testbed.common.errors import UserError
 from testbed.common.json_text import json_text
@@ -22,11 +21,6 @@ from testbed.partition import partition as partitions
 from testbed.partition.partition import Partition
 from testbed.profile import fleet
 from testbed.profile.schema import name_and_parameters
-
-DESCRIPTION = """\
-Which training samples the split of an experiment assigns to which device, without running it: how many of which label,
-how uneven that is, and which samples no device has. Where targets are values, their mean and standard deviation.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,24 +34,6 @@ class PartitionViewOptions:
 class DataOptions:
     experiment: ExperimentOptions
     view: PartitionViewOptions
-
-
-def add_parser(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "data",
-        help="how many samples of which label each device has",
-        description=DESCRIPTION,
-        formatter_class=AS_WRITTEN,
-    )
-    options.set_command(parser, DataOptions, show_partition)
-    options.add_experiment_options(parser)
-    add_view_options(parser)
-
-
-def add_view_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="show every device of a large fleet, on a terminal too")
-    parser.add_argument("--png", type=Path, metavar="FILE", help="also draw a heat map, labels by devices")
-    options.add_format(parser)
 
 
 def show_partition(given: DataOptions) -> int:
@@ -105,3 +81,6 @@ def grid(partition: Partition) -> heatmap.HeatmapGrid:
     else:
         (rows, counts), kind = partitions.binned(partition), "target, from"
     return heatmap.HeatmapGrid(title=partition.title, counts=counts, rows=rows, devices=partition.names, kind=kind)
+
+
+COMMAND = options.command(DataOptions, show_partition)

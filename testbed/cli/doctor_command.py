@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from testbed.cli import options
-from testbed.cli.options import Commands
 from testbed.common.json_text import json_text
 from testbed.doctor import benchmark, checks, findings_text
 
@@ -17,17 +16,6 @@ from testbed.doctor import benchmark, checks, findings_text
 class DoctorOptions:
     calibrate: bool
     format: str
-
-
-def add_parser(commands: Commands) -> None:
-    parser = commands.add_parser("doctor", help="what this host can and cannot do for a run")
-    options.set_command(parser, DoctorOptions, examine)
-    parser.add_argument(
-        "--calibrate",
-        action="store_true",
-        help="measure sleep error, step time, loopback and fork cost (about 10 s), and store them for plans",
-    )
-    options.add_format(parser)
 
 
 def examine(given: DoctorOptions) -> int:
@@ -44,3 +32,6 @@ def examine(given: DoctorOptions) -> int:
     else:
         findings_text.show(Console(), findings, calibrated)
     return 0 if all(finding.ok is not False for finding in findings) else 1
+
+
+COMMAND = options.command(DoctorOptions, examine)

@@ -1,52 +1,28 @@
-"""``run_testbed.py list``: what can be named in a profile."""
+"""``run_testbed.py list``: what can be named in a profile.
+
+Each list imports what it shows, and rich only if there is a table: a list of names is printed at once.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
-from aggregator.strategies import STRATEGIES
 from testbed.cli import options
-from testbed.cli.options import Commands
-from testbed.common.documented import meanings
+from testbed.cli.parsers.list_parser import JSON_SCHEMA, RESULT_FILES
 from testbed.common.errors import UserError, nearest
-from testbed.common.json_schema import JsonSchema
-from testbed.common.json_text import json_text
-from testbed.common.parameters import describe
-from testbed.common.plugins import citation
-from testbed.learning.splits import SPLITS
-from testbed.learning.tasks import TASKS
-from testbed.loading import profile_files, profile_schema
-from testbed.profile.power import Power, Radio
-from testbed.profile.radio import Cell
-from testbed.profile.schema import (
-    Checkpoint,
-    DeviceGroup,
-    DeviceProfile,
-    Direction,
-    Evaluation,
-    Experiment,
-    LinkProfile,
-    Phase,
-    Presence,
-    Replay,
-    ScriptedEvent,
-    StopWhen,
-)
-from testbed.runs.results import result_schemas
-from testbed.runs.results.result_schemas import RESULT_FILES
-from testbed.wire.endpoints import Transport
-from testbed.wire.training_job import Job
 
-_JSON_SCHEMA = "json-schema"
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from testbed.common.json_schema import JsonSchema
+    from testbed.profile.power import Power, Radio
+    from testbed.profile.schema import DeviceProfile, LinkProfile
+
 _COLUMNS = ("parameter", "default", "allowed", "meaning")
 _SCHEMA_COLUMNS = ("key or column", "unit", "meaning")
 
@@ -60,7 +36,8 @@ class ListOptions:
     format: str
 
 
-class ListedName(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedName:
     """A name that a profile may contain, or a table of a profile."""
 
     name: str
@@ -71,50 +48,68 @@ class ListedName(msgspec.Struct, frozen=True, kw_only=True):
     """Lines that are shown with --verbose."""
 
 
-def add_parser(commands: Commands) -> None:
-    parser = commands.add_parser("list", help="what can be named in a profile")
-    options.set_command(parser, ListOptions, show)
-    parser.add_argument(
-        "what", choices=tuple(_LISTS), help="splits: of data; keys: of a profile; schema: of result files"
-    )
-    parser.add_argument("name", nargs="?", metavar="FILE", help=f"schema: of one file: {', '.join(RESULT_FILES)}")
-    parser.add_argument("-v", "--verbose", action="store_true", help="with parameters, or with sources")
-    meaning = "json-schema: for editors, of an experiment (keys), of a device profile (devices) or of a link (links)"
-    options.add_format(parser, meaning, _JSON_SCHEMA)
-
-
 def show(given: ListOptions) -> int:
     _check_name(given)
-    if given.format == _JSON_SCHEMA:
-        print(json_text(_schema(given.what) if given.name is None else result_schemas.json_schema(given.name)))
+    if given.format == JSON_SCHEMA:
+        _print_json(_schema(given.what) if given.name is None else _result_schema(given.name))
         return 0
     rows = [row for row in _LISTS[given.what]() if given.name in (None, row.name)]
     if given.format == "json":
-        print(json_text(rows))
-        return 0
-    console = Console()
-    for row in rows:
-        console.print(Text(row.name, style="bold"), row.title, highlight=False, markup=False, soft_wrap=True)
-        if given.verbose or given.what in ("keys", "schema"):
-            for line in row.details:
-                console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
-            if row.parameters:
-                console.print(_parameters(row.parameters, _SCHEMA_COLUMNS if given.what == "schema" else _COLUMNS))
-            console.print()
+        _print_json(rows)
+    elif given.verbose or given.what in ("keys", "schema"):
+        _print_details(rows, _SCHEMA_COLUMNS if given.what == "schema" else _COLUMNS)
+    else:
+        begin, end = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
+        for row in rows:
+            print(f"{begin}{row.name}{end} {row.title}")
     return 0
 
 
+def _print_json(value: object) -> None:
+    from testbed.common.json_text import json_text
+
+    print(json_text(value))
+
+
+def _print_details(rows: Sequence[ListedName], columns: Sequence[str]) -> None:
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console()
+    for row in rows:
+        console.print(Text(row.name, style="bold"), row.title, highlight=False, markup=False, soft_wrap=True)
+        for line in row.details:
+            console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+        if row.parameters:
+            console.print(_parameters(row.parameters, columns))
+        console.print()
+
+
 def _schema(what: str) -> JsonSchema:
-    if what not in _SCHEMAS:
-        problem = f"--format {_JSON_SCHEMA} describes a file, and {what} have none"
-        raise UserError(f"{problem}: use list keys --format {_JSON_SCHEMA}, which contains all {what}")
-    return _SCHEMAS[what]()
+    from testbed.loading import profile_schema
+
+    schemas = {
+        "devices": profile_schema.device_schema,
+        "links": profile_schema.link_schema,
+        "keys": profile_schema.experiment_schema,
+    }
+    if what not in schemas:
+        problem = f"--format {JSON_SCHEMA} describes a file, and {what} have none"
+        raise UserError(f"{problem}: use list keys --format {JSON_SCHEMA}, which contains all {what}")
+    return schemas[what]()
+
+
+def _result_schema(name: str) -> dict[str, object]:
+    from testbed.runs.results import result_schemas
+
+    return result_schemas.json_schema(name)
 
 
 def _check_name(given: ListOptions) -> None:
     """Raise UserError for a file that is not known, or where no file can be named."""
-    if given.what == "schema" and given.format == _JSON_SCHEMA and given.name is None:
-        raise UserError(f"list schema --format {_JSON_SCHEMA}: name one file: {', '.join(RESULT_FILES)}")
+    if given.what == "schema" and given.format == JSON_SCHEMA and given.name is None:
+        raise UserError(f"list schema --format {JSON_SCHEMA}: name one file: {', '.join(RESULT_FILES)}")
     if given.name is None:
         return
     if given.what != "schema":
@@ -124,17 +119,23 @@ def _check_name(given: ListOptions) -> None:
 
 
 def _result_files() -> list[ListedName]:
+    from testbed.common.documented import meanings
+    from testbed.runs.results import result_schemas
+
     return [
         ListedName(
             name=name,
             title=(cls.__doc__ or "").splitlines()[0],
             parameters=[(field.name, field.unit, field.meaning) for field in meanings(cls)],
         )
-        for name, cls in RESULT_FILES.items()
+        for name, cls in result_schemas.RESULT_FILES.items()
     ]
 
 
 def _parameters(rows: Sequence[tuple[str, ...]], columns: Sequence[str]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, padding=(0, 2))
     for column in columns:
         table.add_column(column)
@@ -144,11 +145,15 @@ def _parameters(rows: Sequence[tuple[str, ...]], columns: Sequence[str]) -> Tabl
 
 
 def _strategies() -> list[ListedName]:
+    from aggregator.strategies import STRATEGIES
+    from testbed.common.plugins import citation
+
     return _classes(STRATEGIES, lambda cls: [citation(cls)])
 
 
 def _tasks() -> list[ListedName]:
-    from testbed.learning.data import loader  # imports all readers, which other lists do not need
+    from testbed.learning.data import loader
+    from testbed.learning.tasks import TASKS
 
     # size, licence and citation of the data set, if it is one of the files that Edgebed reads
     lines = dict(loader.described())
@@ -156,10 +161,14 @@ def _tasks() -> list[ListedName]:
 
 
 def _splits() -> list[ListedName]:
+    from testbed.learning.splits import SPLITS
+
     return _classes(SPLITS, lambda cls: [])
 
 
 def _classes(classes: Mapping[str, type[Any]], details: Callable[[Any], list[str]]) -> list[ListedName]:
+    from testbed.common.parameters import describe
+
     return [
         ListedName(name=name, title=(cls.__doc__ or "").strip(), parameters=list(describe(cls)), details=details(cls))
         for name, cls in classes.items()
@@ -168,23 +177,29 @@ def _classes(classes: Mapping[str, type[Any]], details: Callable[[Any], list[str
 
 def _keys() -> list[ListedName]:
     """Return the keys of a profile, table by table. A device's profile and link may be names, paths or such tables."""
+    from testbed.common.parameters import describe
+    from testbed.profile import power, schema
+    from testbed.profile.radio import Cell
+    from testbed.wire.endpoints import Transport
+    from testbed.wire.training_job import Job
+
     tables: dict[str, type[Any]] = {
-        "(top level)": Experiment,
-        "[[devices]]": DeviceGroup,
-        "[devices.profile]": DeviceProfile,
-        "[devices.profile.power]": Power,
-        "[[devices.schedule]]": Phase,
-        "[devices.link.up], [devices.link.down]": Direction,
-        "[devices.link.power]": Radio,
+        "(top level)": schema.Experiment,
+        "[[devices]]": schema.DeviceGroup,
+        "[devices.profile]": schema.DeviceProfile,
+        "[devices.profile.power]": power.Power,
+        "[[devices.schedule]]": schema.Phase,
+        "[devices.link.up], [devices.link.down]": schema.Direction,
+        "[devices.link.power]": power.Radio,
         "[cell]": Cell,
         "[training]": Job,
-        "[stop]": StopWhen,
+        "[stop]": schema.StopWhen,
         "[transport]": Transport,
-        "[evaluation]": Evaluation,
-        "[presence]": Presence,
-        "[checkpoint]": Checkpoint,
-        "[replay]": Replay,
-        "[[events]]": ScriptedEvent,
+        "[evaluation]": schema.Evaluation,
+        "[presence]": schema.Presence,
+        "[checkpoint]": schema.Checkpoint,
+        "[replay]": schema.Replay,
+        "[[events]]": schema.ScriptedEvent,
     }
     return [
         ListedName(name=name, title=(cls.__doc__ or "").splitlines()[0], parameters=list(describe(cls)))
@@ -193,14 +208,20 @@ def _keys() -> list[ListedName]:
 
 
 def _devices() -> list[ListedName]:
+    from testbed.profile.schema import DeviceProfile
+
     return _profiles("devices", DeviceProfile)
 
 
 def _links() -> list[ListedName]:
+    from testbed.profile.schema import LinkProfile
+
     return _profiles("links", LinkProfile)
 
 
 def _profiles(kind: str, cls: type[DeviceProfile] | type[LinkProfile]) -> list[ListedName]:
+    from testbed.loading import profile_files
+
     rows = []
     for name in profile_files.catalogue(kind):
         found = profile_files.named(cls, kind, name, name, kind, Path())
@@ -209,6 +230,8 @@ def _profiles(kind: str, cls: type[DeviceProfile] | type[LinkProfile]) -> list[L
 
 
 def _details(found: DeviceProfile | LinkProfile) -> list[str]:
+    from testbed.profile.schema import LinkProfile
+
     if isinstance(found, LinkProfile):
         lines = [
             f"{direction}: {d.trace or ('no limit' if d.mbit is None else f'{d.mbit:g} Mbit/s')}, {d.delay * 1e3:g} ms"
@@ -224,6 +247,8 @@ def _details(found: DeviceProfile | LinkProfile) -> list[str]:
 
 def _watts(power: Power | Radio) -> list[str]:
     """Return the figures of a power model, and their source."""
+    from testbed.profile.power import Radio
+
     if isinstance(power, Radio):
         figures = f"+{power.transmit:g} W sending, +{power.receive:g} W receiving"
     else:
@@ -248,9 +273,6 @@ _LISTS = {
     "schema": _result_files,
 }
 """In the order of --help."""
-_SCHEMAS = {
-    "devices": profile_schema.device_schema,
-    "links": profile_schema.link_schema,
-    "keys": profile_schema.experiment_schema,
-}
-"""Lists that describe a kind of file."""
+
+
+COMMAND = options.command(ListOptions, show)

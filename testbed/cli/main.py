@@ -1,41 +1,50 @@
-"""The command line. Exit codes: 0 done, 1 the run failed, 2 wrong input, 130 Ctrl-C, 143 SIGTERM."""
+"""The command line. Exit codes: 0 done, 1 the run failed, 2 wrong input, 130 Ctrl-C, 143 SIGTERM.
+
+A command has two files. ``parsers/NAME_parser.py`` declares its options and imports next to nothing, so that
+``--help`` and ``--version`` answer at once. ``NAME_command.py`` has its options as a dataclass and does the work; it is
+imported when the command was chosen, and not before.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from testbed.cli import (
-    compare_command,
-    data_command,
-    doctor_command,
-    list_command,
-    plan_command,
-    report_command,
-    resume_command,
-    run_command,
-    sweep_command,
-    theory_command,
-    trace_command,
+from testbed.cli.parsers import (
+    compare_parser,
+    data_parser,
+    doctor_parser,
+    list_parser,
+    plan_parser,
+    report_parser,
+    resume_parser,
+    run_parser,
+    shared_options,
+    sweep_parser,
+    theory_parser,
+    trace_parser,
 )
-from testbed.cli.options import AS_WRITTEN
 from testbed.common.errors import UserError
 from testbed.common.version import __version__
 
-_COMMANDS = (
-    run_command,
-    resume_command,
-    plan_command,
-    sweep_command,
-    list_command,
-    data_command,
-    doctor_command,
-    report_command,
-    compare_command,
-    trace_command,
-    theory_command,
-)
+if TYPE_CHECKING:
+    from testbed.cli.options import Command
+
+_PARSERS = {
+    "run": run_parser,
+    "resume": resume_parser,
+    "plan": plan_parser,
+    "sweep": sweep_parser,
+    "list": list_parser,
+    "data": data_parser,
+    "doctor": doctor_parser,
+    "report": report_parser,
+    "compare": compare_parser,
+    "trace": trace_parser,
+    "theory": theory_parser,
+}
 """In the order of --help."""
 _EXAMPLES = """\
 examples:
@@ -65,27 +74,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0].endswith(".toml"):
         words.insert(0, "run")
-    namespace = parser().parse_args(words)
+    namespace = parser(words).parse_args(words)
     try:
-        code: int = namespace.command(namespace)
+        return _command(_chosen(words), namespace)(namespace)
     except UserError as error:
         print("error:", " ".join(str(error).split()), file=sys.stderr)  # one line, whatever it quotes
         return 2
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone: nothing more can be printed
         return 1
-    return code
 
 
-def parser() -> argparse.ArgumentParser:
+def _chosen(words: Sequence[str]) -> str:
+    return next((word for word in words if not word.startswith("-")), "")
+
+
+def parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of a command line: all commands by name, and the options of the one that it names."""
     found = argparse.ArgumentParser(
         prog="run_testbed.py",
         description="Edgebed: emulate a fleet of edge devices that train together, in real processes and real time.",
         epilog=_EXAMPLES,
-        formatter_class=AS_WRITTEN,
+        formatter_class=shared_options.AS_WRITTEN,
     )
     found.add_argument("--version", action="version", version=f"Edgebed {__version__}")
     commands = found.add_subparsers(required=True, metavar="command")
-    for command in _COMMANDS:
-        command.add_parser(commands)
+    for name, declared in _PARSERS.items():
+        own = declared.add_parser(commands)
+        if name == _chosen(words):
+            declared.add_arguments(own)
     return found
+
+
+def _command(name: str, given: argparse.Namespace) -> Command:
+    """Import the module of a command, and of no other."""
+    match name:
+        case "run":
+            from testbed.cli.run_command import COMMAND
+        case "resume":
+            from testbed.cli.resume_command import COMMAND
+        case "plan":
+            from testbed.cli.plan_command import COMMAND
+        case "sweep":
+            from testbed.cli.sweep_command import COMMAND
+        case "list":
+            from testbed.cli.list_command import COMMAND
+        case "data":
+            from testbed.cli.data_command import COMMAND
+        case "doctor":
+            from testbed.cli.doctor_command import COMMAND
+        case "report":
+            from testbed.cli.report_command import COMMAND
+        case "compare":
+            from testbed.cli.compare_command import COMMAND
+        case "trace":
+            from testbed.cli.trace_command import COMMANDS
+
+            return COMMANDS[given.subcommand]
+        case _:
+            from testbed.cli.theory_command import COMMAND
+    return COMMAND

@@ -14,26 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_type_hints
 
-from testbed.common import plugins
 from testbed.learning.data import folders
-from testbed.loading import profile_files, profile_loader
-from testbed.profile.schema import Experiment
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+    from testbed.profile.schema import Experiment
+
 Options = TypeVar("Options", bound="DataclassInstance")
-AS_WRITTEN = argparse.RawDescriptionHelpFormatter
-"""Keeps the line breaks of a description."""
+Command: TypeAlias = Callable[[argparse.Namespace], int]
+"""Takes the parsed words of a command line and returns the exit code."""
 
 
-def set_command(
-    parser: argparse.ArgumentParser, cls: type[Options], carry_out: Callable[[Options], int]
-) -> argparse.ArgumentParser:
-    """Let ``parser`` select ``carry_out``, which takes the options as ``cls`` and returns the exit code."""
-    parser.set_defaults(command=lambda namespace: carry_out(parsed(cls, namespace)))
-    return parser
+def command(cls: type[Options], carry_out: Callable[[Options], int]) -> Command:
+    """Return the command that ``carry_out`` does, which takes the options as ``cls`` and returns the exit code."""
+    return lambda namespace: carry_out(parsed(cls, namespace))
 
 
 def parsed(cls: type[Options], namespace: argparse.Namespace) -> Options:
@@ -66,30 +61,11 @@ class ExperimentOptions:
     data_dir: Path | None
 
 
-def add_experiment_options(parser: argparse.ArgumentParser) -> None:
-    add_profile(parser)
-    parser.add_argument("--seed", type=int, metavar="N", help="overrides the profile's seed")
-    parser.add_argument("--seconds", type=float, metavar="S", help="overrides stop.seconds")
-    parser.add_argument("--strategy", metavar="NAME", help="another strategy, with its default parameters")
-    parser.add_argument(
-        "--dilation",
-        type=number_or_word,
-        metavar="K|auto",
-        help="host seconds per emulated second: above 1 for a host that is too small, below 1 to finish earlier; auto:"
-        " 1, or the smallest that this host can keep",
-    )
-    parser.add_argument("--replay", metavar="RUN", help="repeat the delays, drops and suspensions of a recorded run")
-    parser.add_argument(
-        "--replay-mode",
-        choices=("schedule", "strict"),
-        help="schedule: any strategy; strict: the recorded strategy, in the recorded order of arrivals",
-    )
-    add_overrides(parser, "override any key of the profile, e.g. training.lr=0.1; may be repeated")
-    add_data_dir(parser)
-
-
 def experiment(options: ExperimentOptions, *, compress: bool | None = None) -> Experiment:
     """Load the experiment with the changes that the options ask for. Raises UserError."""
+    from testbed.common import plugins
+    from testbed.loading import profile_files, profile_loader
+
     use_data_dir(options.data_dir)
     path = profile_files.located(options.profile)
     replaced = {
@@ -126,50 +102,7 @@ class ExecutionOptions:
     output: OutputOptions
 
 
-def add_execution_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--no-admission",
-        action="store_true",
-        help="run even if this host is too small; the certificate shows how exact the timing was",
-    )
-    parser.add_argument(
-        "--no-report", action="store_true", help="do not write report.html; the command report can write it later"
-    )
-    parser.add_argument("--quiet", action="store_true", help="no live view; only errors, and the run folder at the end")
-    add_format(parser, "json: print summary.json to standard output, everything else to standard error")
-
-
-# ---- single options
-
-
-def add_profile(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "profile", type=Path, metavar="PROFILE.toml", help="the experiment, or the name of a shipped one"
-    )
-
-
-def add_overrides(parser: argparse.ArgumentParser, meaning: str) -> None:
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=meaning)
-
-
-def add_format(parser: argparse.ArgumentParser, meaning: str = "output format", *more: str) -> None:
-    """Add --format; ``more``: formats besides text and JSON."""
-    parser.add_argument("--format", choices=("text", "json", *more), default="text", help=meaning)
-
-
-def add_data_dir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help=folders.HELP)
-
-
 def use_data_dir(data_dir: Path | None) -> None:
     """Make ``data_dir`` the folder of data sets in this process and in all that it starts. Raises UserError."""
     if data_dir is not None:
         os.environ[folders.FOLDER] = str(folders.given(data_dir))
-
-
-def number_or_word(text: str) -> float | str:
-    """Return a number if ``text`` is one; the checks of the profile decide which words are allowed."""
-    try:
-        return float(text)
-    except ValueError:
-        return text

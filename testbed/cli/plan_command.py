@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from testbed.cli import options
-from testbed.cli.options import Commands, ExperimentOptions
+from testbed.cli.options import ExperimentOptions
 from testbed.common.errors import RunFailed
 from testbed.common.json_text import json_text
 from testbed.doctor import benchmark
@@ -20,13 +20,6 @@ from testbed.planning import plan_summary, plan_text
 class PlanOptions:
     experiment: ExperimentOptions
     format: str
-
-
-def add_parser(commands: Commands) -> None:
-    parser = commands.add_parser("plan", help="whether this host is large enough for an experiment, and what would fit")
-    options.set_command(parser, PlanOptions, show_plan)
-    options.add_experiment_options(parser)
-    options.add_format(parser)
 
 
 def show_plan(given: PlanOptions) -> int:
@@ -45,3 +38,6 @@ def show_plan(given: PlanOptions) -> int:
         calibrated = benchmark.stored()
         plan_text.show(Console(), experiment, plan, fork_seconds=None if calibrated is None else calibrated.fork)
     return 0 if plan.fits else 1
+
+
+COMMAND = options.command(PlanOptions, show_plan)

@@ -8,17 +8,10 @@ from pathlib import Path
 from rich.console import Console
 
 from testbed.cli import options
-from testbed.cli.options import Commands
 from testbed.common.console import say
 from testbed.execution import live_progress, report_writing
 from testbed.report.content import report_data
 from testbed.runs.stored_run import StoredRun
-
-DESCRIPTION = """\
-A run on one page that needs no network: what was run, the certificates, key figures, accuracy and loss, the timeline
-of the fleet, staleness, energy (a proxy), contributions, versions and devices. If the run was killed or is not over, it
-shows what was recorded.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +19,6 @@ class ReportOptions:
     run: Path
     out: Path | None
     figures: Path | None
-
-
-def add_parser(commands: Commands) -> None:
-    parser = commands.add_parser("report", help="a run on one page, as report.html", description=DESCRIPTION)
-    options.set_command(parser, ReportOptions, write_report)
-    parser.add_argument("run", type=Path, metavar="RUN", help="run folder, or its trace.jsonl[.gz]")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the page (default: report.html beside the trace)")
-    parser.add_argument("--figures", type=Path, metavar="DIR", help="also each figure as SVG and PDF, for a paper")
 
 
 def write_report(given: ReportOptions) -> int:
@@ -46,3 +31,6 @@ def write_report(given: ReportOptions) -> int:
     if given.figures is not None:
         say(console, f"figures: {len(written) - 1} files in {given.figures}")
     return 0
+
+
+COMMAND = options.command(ReportOptions, write_report)

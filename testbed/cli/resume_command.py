@@ -7,17 +7,12 @@ from pathlib import Path
 
 from aggregator.process import checkpoint
 from testbed.cli import options, outcome_text
-from testbed.cli.options import Commands, ExecutionOptions
+from testbed.cli.options import ExecutionOptions
 from testbed.common import plugins
 from testbed.execution.execution import Execution
 from testbed.loading import profile_loader
 from testbed.runs import resuming
 from testbed.runs.run_folder import RunFolder
-
-DESCRIPTION = (
-    "A run saves its state every checkpoint.seconds, and when it is interrupted. It continues in its own folder and"
-    " emulated time: what happened after the checkpoint is undone, and devices start their jobs again."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,25 +22,6 @@ class ResumeOptions:
     seconds: float | None
     dilation: float | str | None
     data_dir: Path | None
-
-
-def add_parser(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "resume", help="continue an interrupted run from its last checkpoint", description=DESCRIPTION
-    )
-    options.set_command(parser, ResumeOptions, resume)
-    parser.add_argument("run", type=Path, metavar="RUN", help="its folder, such as runs/NAME-YYYYmmdd-HHMMSS")
-    parser.add_argument(
-        "--seconds", type=float, metavar="S", help="a new stop.seconds, counted from the beginning of the run"
-    )
-    parser.add_argument(
-        "--dilation",
-        type=options.number_or_word,
-        metavar="K|auto",
-        help="host seconds per emulated second from here on (default: as before)",
-    )
-    options.add_data_dir(parser)
-    options.add_execution_options(parser)
 
 
 def resume(given: ResumeOptions) -> int:
@@ -70,3 +46,6 @@ def resume(given: ResumeOptions) -> int:
         ),
         given.execution,
     )
+
+
+COMMAND = options.command(ResumeOptions, resume)

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from testbed.cli import options, outcome_text
-from testbed.cli.options import Commands, ExecutionOptions, ExperimentOptions
+from testbed.cli.options import ExecutionOptions, ExperimentOptions
 from testbed.execution.execution import Execution
 from testbed.loading import profile_files
 from testbed.runs.run_folder import RunFolder
@@ -23,24 +23,6 @@ class RunOptions:
     tensorboard: bool
 
 
-def add_parser(commands: Commands) -> None:
-    parser = commands.add_parser("run", help="run an experiment (the word may be left out before a .toml)")
-    options.set_command(parser, RunOptions, run)
-    options.add_experiment_options(parser)
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs"), metavar="DIR", help="folder for run folders (default: runs)"
-    )
-    parser.add_argument(
-        "--compress", action="store_true", default=None, help="pack the trace (trace.jsonl.gz) when the run is over"
-    )
-    parser.add_argument(
-        "--tensorboard",
-        action="store_true",
-        help="write event files for TensorBoard into the run folder when the run is over",
-    )
-    options.add_execution_options(parser)
-
-
 def run(given: RunOptions) -> int:
     experiment = options.experiment(given.experiment, compress=given.compress)
     return outcome_text.carry_out(
@@ -52,3 +34,6 @@ def run(given: RunOptions) -> int:
         ),
         given.execution,
     )
+
+
+COMMAND = options.command(RunOptions, run)

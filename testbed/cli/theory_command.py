@@ -11,14 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.cli import options
-from testbed.cli.options import Commands
 from testbed.common.console import say
 from testbed.common.errors import ProfileError
 from testbed.common.json_text import json_text
 from testbed.common.parameters import describe
 from testbed.loading.profile_loader import COMMAND_LINE
 from testbed.theory import prediction
-from testbed.theory.bounds import TERMS, WEIGHTS, Bound, Constants
+from testbed.theory.bound_constants import Constants
+from testbed.theory.bounds import TERMS, Bound
 from testbed.theory.prediction_result import (
     MeasuredWinner,
     PredictedByDifference,
@@ -31,13 +31,6 @@ from testbed.theory.prediction_result import (
 _MEANINGS = {name: meaning for name, _, _, meaning in describe(Constants)}
 _ALLOWED = {name: allowed for name, _, allowed, _ in describe(Constants)}
 _TITLES = {"sfl": "SFL (20)", "audg": "AUDG (21)", "psurdg": "PSURDG (48)"}
-
-DESCRIPTION = """\
-Upper bounds on the loss of AUDG and PSURDG above the best possible, from the delays that a run measured: Hao et al.,
-The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity for Edge Intelligence, 2025.
-With one run, both bounds come from its delays. With two, one of audg and one of psurdg, each comes from its own, and
-the prediction is compared with the final losses. The trace has the delays; the constants must be given.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,26 +52,6 @@ class TheoryOptions:
     constants: ConstantTexts
     weights: str | None
     format: str
-
-
-def add_parser(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "theory",
-        help="which of audg and psurdg the delays of a run favour, by the bounds of Hao et al., 2025",
-        description=DESCRIPTION,
-    )
-    options.set_command(parser, TheoryOptions, show)
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or its trace")
-    parser.add_argument("other", type=Path, nargs="?", metavar="RUN2", help="a run of the other strategy")
-    for name, meaning in _MEANINGS.items():
-        parser.add_argument(f"--{name}", metavar="X", help=f"{meaning} ({_ALLOWED[name]})")
-    parser.add_argument(
-        "--weights",
-        choices=WEIGHTS,
-        help="λ_i: a device's share of the samples, or the same for all; default: the strategy's weighting in the run's"
-        " profile.toml, or samples",
-    )
-    options.add_format(parser)
 
 
 def show(given: TheoryOptions) -> int:
@@ -209,3 +182,6 @@ def _other(strategy: str) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.4g}"
+
+
+COMMAND = options.command(TheoryOptions, show)

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Final
 
 from testbed.common.parameters import ParameterError, param
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 NEAREST: Final = 1.0
 """Metres."""
@@ -83,4 +84,6 @@ class Cell:
 
 def fading(devices: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
     """Return ρ of all devices in one round."""
+    import numpy as np  # the keys of a profile are listed and checked without it
+
     return np.maximum(random.exponential(1.0, devices), _DEEPEST_FADE)

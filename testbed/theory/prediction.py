@@ -14,7 +14,7 @@ from testbed.common.errors import ProfileError, UserError
 from testbed.common.parameters import build
 from testbed.loading.profile_loader import COMMAND_LINE
 from testbed.theory import bounds, predicted_run
-from testbed.theory.bounds import WEIGHTS, Constants
+from testbed.theory.bound_constants import WEIGHTS, Constants
 from testbed.theory.iterations import Delays
 from testbed.theory.predicted_run import PredictedRun
 from testbed.theory.prediction_result import (

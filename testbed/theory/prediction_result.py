@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from testbed.theory.bounds import Bound, Constants
+from testbed.theory.bound_constants import Constants
+from testbed.theory.bounds import Bound
 
 VersionScore: TypeAlias = dict[str, float]
 """``version``, and the metrics of that version."""

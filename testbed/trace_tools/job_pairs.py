@@ -13,9 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from testbed.emulation.recorded import RecordedJob, RecordedTransfer, Recording
-
-TOLERANCE = 1e-6
-"""Seconds; division by the number of steps and multiplication may change the last digits."""
+from testbed.trace_tools.delay_tolerance import TOLERANCE
 
 Place: TypeAlias = tuple[str, int]
 """The kind of delay or loss, and the number of the attempt."""

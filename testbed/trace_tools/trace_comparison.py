@@ -12,7 +12,8 @@ import msgspec
 from testbed.analysis import run_tables
 from testbed.emulation import recorded
 from testbed.trace_tools import job_pairs, traced_run
-from testbed.trace_tools.job_pairs import TOLERANCE, DeviceDifferences, JobDifference, Pairs
+from testbed.trace_tools.delay_tolerance import TOLERANCE
+from testbed.trace_tools.job_pairs import DeviceDifferences, JobDifference, Pairs
 from testbed.trace_tools.traced_run import TracedRun
 
 _MOST_NAMED = 8

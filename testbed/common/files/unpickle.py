@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-import psutil
-
 from testbed.common.errors import UserError
 from testbed.common.files.compressed import opened
 
@@ -63,6 +61,8 @@ def load(path: Path) -> Any:
 @contextlib.contextmanager
 def limited(more: int) -> Iterator[None]:
     """Limit the memory to ``more`` bytes above the present use: a pickle of nine bytes can ask for all of it."""
+    import psutil  # only here: the formats of traces are named in a help text
+
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = psutil.Process().memory_info().vms + more
     for known in (soft, hard):

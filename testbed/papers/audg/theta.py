@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from testbed.papers.audg.audg_grid import GridCell
 from testbed.papers.framework.result import Result, Results
 from testbed.theory import bounds, predicted_run
-from testbed.theory.bounds import Constants, MeasuredBounds
+from testbed.theory.bound_constants import Constants
+from testbed.theory.bounds import MeasuredBounds
 
 _FLAT = 1e-9
 """μ, where L = 1."""

@@ -14,7 +14,8 @@ from testbed.cli.compare_command import CompareOptions
 from testbed.cli.data_command import DataOptions
 from testbed.cli.doctor_command import DoctorOptions
 from testbed.cli.list_command import ListOptions
-from testbed.cli.options import number_or_word, parsed, set_command
+from testbed.cli.options import command, parsed
+from testbed.cli.parsers.shared_options import number_or_word
 from testbed.cli.plan_command import PlanOptions
 from testbed.cli.report_command import ReportOptions
 from testbed.cli.resume_command import ResumeOptions
@@ -51,9 +52,8 @@ def test_a_command_takes_its_options_as_a_dataclass() -> None:
         received.append(options)
         return 7
 
-    set_command(parser, Inner, carry_out)
     namespace = parser.parse_args(["--seed", "4", "--set", "a=1"])
-    assert namespace.command(namespace) == 7
+    assert command(Inner, carry_out)(namespace) == 7
     assert received == [Inner(seed=4, overrides=("a=1",))]
 
 
@@ -86,8 +86,8 @@ def flat(options: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_the_dataclass_of_a_command_has_all_its_options(words: str) -> None:
-    namespace = main.parser().parse_args(words.split())
-    options = vars(namespace).keys() - {"command"}
+    namespace = main.parser(words.split()).parse_args(words.split())
+    options = vars(namespace).keys() - {"subcommand"}
     assert flat(parsed(COMMANDS[words], namespace)).keys() == options
 
 

@@ -20,6 +20,7 @@ from rich.console import Console
 from testbed.cli import data_command
 from testbed.cli.data_command import PartitionViewOptions
 from testbed.cli.options import parsed
+from testbed.cli.parsers import data_parser
 from testbed.common.errors import UserError
 from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.splits.dirichlet import Dirichlet
@@ -54,7 +55,7 @@ BY_HAND = partition(HAND, [[0, 1, 2], [3, 4]], ["a", "b"], classes=("cat", "dog"
 
 def shown(given: Partition, *arguments: object, width: int = 100, terminal: bool = True) -> str:
     parser = argparse.ArgumentParser()
-    data_command.add_view_options(parser)
+    data_parser.add_view_options(parser)
     options = parsed(PartitionViewOptions, parser.parse_args([str(argument) for argument in arguments]))
     text = io.StringIO()
     console = Console(file=text, width=width, force_terminal=terminal, color_system=None)

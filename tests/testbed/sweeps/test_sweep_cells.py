@@ -22,7 +22,8 @@ def own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def planned(folder: Path, *words: str, profile: str = MINIMAL) -> list[SweepCell]:
     path = write_profile(folder, profile)
-    namespace = parser().parse_args(["sweep", str(path), "--out", str(folder / "out"), *words])
+    line = ["sweep", str(path), "--out", str(folder / "out"), *words]
+    namespace = parser(line).parse_args(line)
     return plan(parsed(SweepSettings, namespace))
 
 

@@ -9,7 +9,8 @@ import pytest
 from testbed.common.errors import ProfileError, UserError
 from testbed.common.parameters import build
 from testbed.theory import bounds as theory
-from testbed.theory.bounds import Constants, MeasuredBounds
+from testbed.theory.bound_constants import Constants
+from testbed.theory.bounds import MeasuredBounds
 from testbed.theory.iterations import Delays, Iterations, iterations
 from tests.testbed.theory.test_iterations import EVENTS
 
