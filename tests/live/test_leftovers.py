@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.live import leftovers
@@ -35,3 +37,15 @@ def test_a_process_that_is_left_over_is_found_and_killed(monkeypatch: pytest.Mon
 def test_a_folder_that_is_left_over_is_found() -> None:
     with pytest.raises(AssertionError, match="folder"), leftovers.nothing_left_over(), start("pass") as process:
         assert process.wait(30) == 0
+
+
+def test_shared_memory_with_a_name_is_found_in_the_process_that_has_it() -> None:
+    own = psutil.Process()
+    assert leftovers.named_shared_memory(own) == []
+    segment = SharedMemory(create=True, size=4096)
+    try:
+        assert leftovers.named_shared_memory(own) == [f"/dev/shm/{segment.name}"]
+    finally:
+        segment.close()
+        segment.unlink()
+    assert leftovers.named_shared_memory(own) == []
