@@ -43,7 +43,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             pytest.exit(f"timing was not judged: {problem}; repeat it on a quiet host", returncode=TOO_BUSY)
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests that share a module's fixture in one worker: with ``--dist loadgroup`` it is made only once."""
     for item in items:

@@ -152,7 +152,6 @@ def test_a_sweep_of_a_table_continues_and_compares(tmp_path: Path) -> None:
     assert [each.trace.stat().st_mtime_ns for each in again.runs] == times, "finished runs are not repeated"
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_of_the_documentation_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -50,10 +50,10 @@ def attempts(outcome: Outcome) -> dict[str, dict[tuple[int, str], list[Attempt]]
 def test_two_strategies_with_the_same_seed_have_the_same_faults(tmp_path: Path) -> None:
     groups = [{"profile": "phone-low", "name": "phone", "link": "lte", "count": 3, "drop": 0.3, "on_drop": "retry"}]
     outcomes = []
-    for strategy in ("fedasync", "fedavg"):
+    for strategy, versions in {"fedasync": 12, "fedavg": 4}.items():
         folder = tmp_path / strategy
         folder.mkdir()
-        profile = write_profile(folder, strategy=strategy, seed=5, devices=groups, stop={"seconds": 3})
+        profile = write_profile(folder, strategy=strategy, seed=5, devices=groups, stop={"versions": versions})
         outcomes.append(complete(profile))
     assert [outcome.code for outcome in outcomes] == [0, 0]
     one, other = map(attempts, outcomes)
