@@ -46,9 +46,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests that share a module's fixture in one worker: with ``--dist loadgroup`` it is made only once."""
-    for item in items:
-        if isinstance(item, pytest.Function) and _shares_a_fixture(item):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    shared = {item for item in items if isinstance(item, pytest.Function) and _shares_a_fixture(item)}
+    for item in shared:
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    if any(item.get_closest_marker("live") for item in shared):
+        items.sort(key=lambda item: item not in shared)  # they take longest: no worker should begin one at the end
 
 
 def _shares_a_fixture(item: pytest.Function) -> bool:
@@ -75,7 +77,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         return
     problem = host_load.watch(_LOOK_SECONDS).problem(own_processes=False)
     if problem:
-        pytest.skip(f"timing was not judged: {problem} before the test")
+        pytest.skip(f"{item.name}: timing was not judged: {problem} before the test")
     now = host_load.read()
     item.stash[_BEGAN] = now
     _module(item).stash.setdefault(_BEGAN, now)  # its first test makes what the others look at, too
@@ -98,7 +100,7 @@ def pytest_runtest_makereport(
             report.longrepr = (
                 path,
                 line or 0,
-                f"timing was not judged: {problem} during the test, which found: {said}",
+                f"timing was not judged: {problem} during the test; it found: {said}",
             )
     return report
 

@@ -31,12 +31,12 @@ def test_a_process_that_is_left_over_is_found_and_killed(monkeypatch: pytest.Mon
     with pytest.raises(AssertionError, match="processes"), leftovers.nothing_left_over():
         process = start("time.sleep(600)")
     with process:
-        assert process.wait(30) == -9
+        assert process.wait(120) == -9
 
 
 def test_a_folder_that_is_left_over_is_found() -> None:
     with pytest.raises(AssertionError, match="folder"), leftovers.nothing_left_over(), start("pass") as process:
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
 
 
 def test_shared_memory_with_a_name_is_found_in_the_process_that_has_it() -> None:
