@@ -14,9 +14,11 @@ ifneq ($(wildcard $(REAL)/traces),)
 export EDGEBED_TRACES ?= $(REAL)/traces
 endif
 
+WORKERS ?= $(shell nproc)
 # A live test mostly waits, so each core carries two.
 RUNS_AT_ONCE ?= $(shell expr 2 \* $$(nproc))
 PYTEST := $(BIN)/python -m pytest
+BRIEF := not slow and not timing and not browser
 TOUCHED_MOST := tests/aggregator tests/devices tests/testbed/profile tests/testbed/wire tests/testbed/planning \
 	tests/testbed/processes tests/testbed/history tests/test_layering.py
 
@@ -27,11 +29,11 @@ run: $(READY)
 
 # docs/testing.md says what each of these targets proves, and how long it takes
 test: $(READY)
-	$(PYTEST) -n auto -m "not live and not slow and not timing and not browser"
-	$(PYTEST) -n $(RUNS_AT_ONCE) --dist loadgroup -m "live and not timing and not browser"
+	$(PYTEST) -n $(WORKERS) -m "not live and $(BRIEF)"
+	$(PYTEST) -n $(RUNS_AT_ONCE) --dist loadgroup -m "live and $(BRIEF)"
 
 quick: $(READY)
-	$(PYTEST) -n auto -m "not live and not slow and not timing and not browser" $(TOUCHED_MOST)
+	$(PYTEST) -n $(WORKERS) -m "not live and $(BRIEF)" $(TOUCHED_MOST)
 
 test-timing: $(READY)
 	$(PYTEST) -m timing --refuse-busy
@@ -39,12 +41,12 @@ test-timing: $(READY)
 # on a busy host, timing tests are skipped here, and everything else is judged
 test-all: export EDGEBED_PROPERTIES = thorough
 test-all: $(READY)
-	$(PYTEST) -n auto -m "not live and not timing"
+	$(PYTEST) -n $(WORKERS) -m "not live and not timing"
 	$(PYTEST) -n $(RUNS_AT_ONCE) --dist loadgroup -m "live and not timing"
 	$(PYTEST) -m timing
 
 test-nightly: $(READY)
-	EDGEBED_PROPERTIES=random $(PYTEST) -n auto -m "not live and not timing and not browser"
+	EDGEBED_PROPERTIES=random $(PYTEST) -n $(WORKERS) -m "not live and not timing and not browser"
 
 lint: $(READY)
 	$(BIN)/ruff check $(SOURCES)
