@@ -14,14 +14,39 @@ ifneq ($(wildcard $(REAL)/traces),)
 export EDGEBED_TRACES ?= $(REAL)/traces
 endif
 
-.PHONY: run test lint bench bench-page bench-fedlab chaos papers metrics-page format clean
+WORKERS ?= $(shell nproc)
+# A live test mostly waits, so each core carries two.
+RUNS_AT_ONCE ?= $(shell expr 2 \* $$(nproc))
+PYTEST := $(BIN)/python -m pytest
+BRIEF := not slow and not timing and not browser
+TOUCHED_MOST := tests/aggregator tests/devices tests/testbed/profile tests/testbed/wire tests/testbed/planning \
+	tests/testbed/processes tests/testbed/history tests/test_layering.py
+
+.PHONY: run test quick test-timing test-all test-nightly lint bench bench-page bench-fedlab chaos papers metrics-page format clean
 
 run: $(READY)
 	$(BIN)/python run_testbed.py run profiles/experiments/quickstart.toml
 
+# docs/testing.md says what each of these targets proves, and how long it takes
 test: $(READY)
-	$(BIN)/python -m pytest -n auto -m "not live"
-	$(BIN)/python -m pytest -m live  # one at a time: they measure the timing of devices
+	$(PYTEST) -n $(WORKERS) -m "not live and $(BRIEF)"
+	$(PYTEST) -n $(RUNS_AT_ONCE) --dist loadgroup -m "live and $(BRIEF)"
+
+quick: $(READY)
+	$(PYTEST) -n $(WORKERS) -m "not live and $(BRIEF)" $(TOUCHED_MOST)
+
+test-timing: $(READY)
+	$(PYTEST) -m timing --refuse-busy
+
+# on a busy host, timing tests are skipped here, and everything else is judged
+test-all: export EDGEBED_PROPERTIES = thorough
+test-all: $(READY)
+	$(PYTEST) -n $(WORKERS) -m "not live and not timing"
+	$(PYTEST) -n $(RUNS_AT_ONCE) --dist loadgroup -m "live and not timing"
+	$(PYTEST) -m timing
+
+test-nightly: $(READY)
+	EDGEBED_PROPERTIES=random $(PYTEST) -n $(WORKERS) -m "not live and not timing and not browser"
 
 lint: $(READY)
 	$(BIN)/ruff check $(SOURCES)

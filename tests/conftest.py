@@ -1,17 +1,111 @@
+"""What all tests share: threads, property profiles, clean-up of live tests, and the judgement of timing.
+
+A test marked ``timing`` needs a quiet host. It is skipped, with the figure, if other programs keep the host busy before
+it; and if it fails although it began on a quiet host, but others kept the cores busy meanwhile. It is never repeated.
+"""
+
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
 
 import pytest
 
+from tests import host_load, properties
+from tests.host_load import Reading
 from tests.live.leftovers import nothing_left_over
+from tests.threads import ONE_THREAD
+
+# Before NumPy and torch are imported. With more threads, the workers of pytest wait for each other's threads at every
+# barrier: on two busy cores, K-Means on ten points took 46 ms instead of 3.
+os.environ.update(ONE_THREAD)
+properties.register()
+
+TOO_BUSY = 75
+"""Exit code of a session that refuses to judge timing (EX_TEMPFAIL): neither passed nor failed."""
+_LOOK_SECONDS = 0.5
+_FIRST_LOOK_SECONDS = 3.0
+_BEGAN = pytest.StashKey[Reading]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--refuse-busy",
+        action="store_true",
+        help=f"end with exit code {TOO_BUSY} before the first test if other programs keep this host busy",
+    )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if session.config.getoption("--refuse-busy"):
+        problem = host_load.watch(_FIRST_LOOK_SECONDS).problem(own_processes=False)
+        if problem:
+            pytest.exit(f"timing was not judged: {problem}; repeat it on a quiet host", returncode=TOO_BUSY)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests that share a module's fixture in one worker: with ``--dist loadgroup`` it is made only once."""
+    shared = {item for item in items if isinstance(item, pytest.Function) and _shares_a_fixture(item)}
+    for item in shared:
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    if any(item.get_closest_marker("live") for item in shared):
+        items.sort(key=lambda item: item not in shared)  # they take longest: no worker should begin one at the end
+
+
+def _shares_a_fixture(item: pytest.Function) -> bool:
+    found = item._fixtureinfo.name2fixturedefs.values()
+    return any(definition.scope == "module" for definitions in found for definition in definitions)
 
 
 @pytest.fixture(autouse=True)
 def live_tests_clean_up(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that starts real processes fails if it leaves a process, a socket folder or shared memory behind."""
+    """A test that starts real processes fails if it leaves a process or a file in its temporary folder behind."""
     if request.node.get_closest_marker("live") is None:
         yield
         return
     with nothing_left_over():
         yield
+
+
+# ---- timing
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("timing") is None:
+        return
+    problem = host_load.watch(_LOOK_SECONDS).problem(own_processes=False)
+    if problem:
+        pytest.skip(f"{item.name}: timing was not judged: {problem} before the test")
+    now = host_load.read()
+    item.stash[_BEGAN] = now
+    _module(item).stash.setdefault(_BEGAN, now)  # its first test makes what the others look at, too
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.excinfo is None or call.when == "teardown" or _BEGAN not in item.stash:
+        return report
+    if call.excinfo.errisinstance(AssertionError):
+        began, now = (item.stash[_BEGAN], _module(item).stash[_BEGAN]), host_load.read()
+        problems = (host_load.between(moment, now).problem(own_processes=True) for moment in began)
+        problem = next(filter(None, problems), "")
+        if problem:
+            path, line, _ = item.location
+            report.outcome, said = "skipped", str(call.excinfo.value).partition("\n")[0]
+            report.longrepr = (
+                path,
+                line or 0,
+                f"timing was not judged: {problem} during the test; it found: {said}",
+            )
+    return report
+
+
+def _module(item: pytest.Item) -> pytest.Module:
+    module = item.getparent(pytest.Module)
+    assert module is not None
+    return module

@@ -355,7 +355,7 @@ def test_a_module_stays_in_its_files(module: str, allowed: list[str]) -> None:
 )
 def test_the_command_line_does_not_wait_for_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=300)
 
 
 PROGRAMS = {"eval", "exec", "compile", "__import__", "pickle.load", "pickle.loads", "torch.load", "allow_pickle=True"}

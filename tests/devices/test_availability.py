@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from devices.work import State
@@ -23,6 +23,7 @@ from testbed.traces.availability import AvailabilityTrace
 from tests.devices.parts import LOST, Bench, FixedTimetable, kind_of
 from tests.devices.test_device import SUSPENSION, Remote
 from tests.devices.test_device_properties import TIMETABLES, TRAINS, WAITS
+from tests.properties import examples
 
 Away = Callable[..., str]
 LATE = 0.1875
@@ -293,10 +294,7 @@ def bench_of(folder: Path, trace: AvailabilityTrace, *rest: Any, **changes: Any)
     return Bench(*rest, availability=str(path), **changes)
 
 
-PROPERTY = {"derandomize": True, "deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-
-
-@settings(max_examples=300, **PROPERTY)  # type: ignore[arg-type]
+@examples(300)
 @given(
     trace=stretches(),
     timetable=TIMETABLES,
@@ -354,7 +352,7 @@ def test_a_device_with_absences_delivers_each_ticket_at_most_once_and_never_duri
             assert (event.absent or 0.0) <= event.asked + 1e-9
 
 
-@settings(max_examples=200, **PROPERTY)  # type: ignore[arg-type]
+@examples(200)
 @given(
     trace=stretches(),
     late=st.floats(0.0, 0.49, allow_nan=False),

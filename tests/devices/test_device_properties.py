@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from devices.work import State
 from testbed.emulation.faults import SeededTimetable
 from testbed.history.trace import Suspended, Trained, TransferEvent
 from tests.devices.parts import Bench
+from tests.properties import examples
 
 TIMETABLES = st.builds(
     SeededTimetable,
@@ -25,7 +26,7 @@ WAITS = st.tuples(st.just("wait"), st.floats(0, 4, allow_nan=False), st.just(0))
 
 
 # no deadline and no speed check: the speed of a shared host says nothing about the device
-@settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=300)
+@examples(300)
 @given(
     timetable=TIMETABLES,
     policy=st.sampled_from(["retry", "next_tick", "give_up"]),
@@ -87,7 +88,7 @@ def test_a_device_delivers_each_ticket_at_most_once_and_is_idle_in_the_end(
             assert event.obtained >= event.asked - 1e-9
 
 
-@settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=200)
+@examples(200)
 @given(
     timetable=TIMETABLES,
     policy=st.sampled_from(["retry", "next_tick", "give_up"]),

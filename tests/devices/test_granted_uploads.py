@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from devices.work import State
 from testbed.emulation.faults import SeededTimetable, TransferFate
 from testbed.profile.schema import Direction, ScriptedEvent
 from tests.devices.parts import LOST, Bench, FixedTimetable
+from tests.properties import examples
 
 FREE = Direction()
 """An uplink without delay."""
@@ -183,7 +184,7 @@ GRANTS = st.tuples(st.just("grant"), st.integers(0, 2), st.integers(1, 6))
 WAITS = st.tuples(st.just("wait"), st.floats(0, 4, allow_nan=False), st.just(0))
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@examples(300)
 @given(
     seed=st.integers(0, 1000),
     policy=st.sampled_from(["retry", "next_tick", "give_up"]),

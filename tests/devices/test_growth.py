@@ -56,6 +56,7 @@ class Forgetful(TinyTask):
         return super().gradient(samples)
 
 
+@pytest.mark.slow
 def test_jobs_leave_nothing_behind_in_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     time = Time()
     monkeypatch.setattr("testbed.common.clock.time", time)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from devices.work import State
@@ -13,6 +13,7 @@ from testbed.profile.schema import ScriptedEvent
 from tests.devices.parts import LOST, SMOOTH, Bench, FixedTimetable, kind_of
 from tests.devices.reference_device import ReferenceDevice
 from tests.devices.test_device import Remote
+from tests.properties import examples
 
 Action = tuple[Any, ...]
 
@@ -112,7 +113,7 @@ def play(bench: Bench, action: Action, newest: int) -> int:
     return newest
 
 
-@settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=1000)
+@examples(1000)
 @given(timetable=TIMETABLES, script=scripts(), chosen=SETTINGS, actions=st.lists(ACTIONS, max_size=25))
 def test_the_list_of_what_is_due_gives_the_same_order_as_nested_conditions(
     timetable: FixedTimetable, script: tuple[ScriptedEvent, ...], chosen: dict[str, Any], actions: list[Action]

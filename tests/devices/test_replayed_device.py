@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from devices.process.main import DeviceProcess
@@ -24,6 +24,7 @@ from testbed.wire.messages import Stop, Update, Welcome
 from tests.devices.parts import LOST, SMOOTH, Bench, FixedTimetable, Time, kind_of
 from tests.devices.process.test_main import CONFIG, ScriptedPeer, job
 from tests.devices.tiny import TinyTask
+from tests.properties import examples
 from tests.testbed.examples import write_profile
 from tests.testbed.replay.test_replay_setup import HEADER, joined
 
@@ -197,7 +198,7 @@ SUSPENSIONS = st.dictionaries(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@examples(50)
 @given(LOSSES, LOSSES, SUSPENSIONS, st.sampled_from(["retry", "next_tick", "give_up"]))
 def test_recorded_jobs_can_be_replayed(
     tmp_path_factory: pytest.TempPathFactory,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from devices.link import transfer
@@ -23,6 +23,7 @@ from testbed.traces import rate
 from testbed.traces.rate import RateTrace
 from tests.devices.parts import LOST, SMOOTH, Bench, FixedTimetable
 from tests.devices.test_device import SUSPENSION, Remote
+from tests.properties import examples
 
 SLOW = Direction(mbit=128e-6, delay=0.25)
 """A second for a vector, and a quarter of a second of delay."""
@@ -283,7 +284,7 @@ def events_of(draw: st.DrawFn) -> list[ScriptedEvent]:
 SCRIPTS = st.composite(events_of)()
 
 
-@settings(max_examples=200, derandomize=True, deadline=None, database=None)
+@examples(200)
 @given(
     events=SCRIPTS,
     late=st.sampled_from([0.0, 0.0625]),

@@ -6,7 +6,7 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from devices.link import transfer
@@ -16,6 +16,7 @@ from testbed.traces import rate
 from testbed.traces.availability import AvailabilityTrace
 from testbed.traces.rate import RateTrace
 from tests.devices.parts import LOST, SMOOTH, Bench, FixedTimetable
+from tests.properties import examples
 
 ONE_MODEL = 16 * 8 / 1e6
 """Mbit/s at which a model of four numbers takes a second."""
@@ -121,7 +122,7 @@ def pieces(draw: st.DrawFn, values: st.SearchStrategy[float]) -> tuple[list[floa
     return times, found, period
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@examples(300)
 @given(
     there=pieces(st.sampled_from([0.0, 1.0])),
     rates=pieces(st.one_of(st.just(0.0), st.floats(0.5, 10))),

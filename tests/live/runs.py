@@ -6,10 +6,12 @@ import contextlib
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +24,8 @@ from testbed.history import trace
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "run_testbed.py"
-PATIENCE = 90.0
+PATIENCE = 300.0
+"""Host seconds until a test takes a run for hung: no run of a test needs as long, even on a crowded host."""
 _LOOK_SECONDS = 0.05
 
 SMALL: dict[str, Any] = {
@@ -138,6 +141,15 @@ class Run:
         word = f'{{"kind":"{kind}",'
         self.wait_for(lambda: self.traced().count(word) >= count, f"{count} × {kind}")
 
+    def wait_until_each_delivered(self, count: int, devices: Collection[str] = ("rpi4-1", "rpi4-2", "rpi4-3")) -> None:
+        """Wait until each of these devices has delivered ``count`` updates."""
+
+        def is_done() -> bool:
+            arrived = Counter(event.device for event in self.events() if isinstance(event, trace.Arrived))
+            return all(arrived[device] >= count for device in devices)
+
+        self.wait_for(is_done, f"{count} updates of each device")
+
     def wait_until_at_work(self) -> None:
         """Wait until the status shows a device in training, although updates are more frequent than heartbeats."""
 
@@ -164,12 +176,22 @@ class Run:
         [template] = parents
         return members | {"template": psutil.Process(template)}
 
+    def interrupt(self) -> Outcome:
+        """End the run by Ctrl-C, when a test has seen enough: how many seconds that takes depends on the host."""
+        self.process.send_signal(signal.SIGINT)
+        return self.finish()
+
     def finish(self) -> Outcome:
         """Wait for the end. The pipes close when the last process that could write to them has ended."""
         stdout, stderr = self.process.communicate(timeout=PATIENCE)
         folders = list(self._out.iterdir()) if self._out.exists() else []
         folder = folders[0] if folders else self._out
         return Outcome(code=self.process.returncode, stdout=stdout, stderr=stderr, folder=folder)
+
+    def events(self) -> list[trace.Event]:
+        """The events so far."""
+        files = list(self._out.glob("*/trace.jsonl"))
+        return list(trace.read(files[0])) if files else []
 
     def traced(self) -> str:
         files = list(self._out.glob("*/trace.jsonl"))

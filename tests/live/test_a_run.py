@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from testbed.history import trace
 from testbed.loading.profile_loader import load
-from tests.live.leftovers import nothing_left_over
+from tests.live.leftovers import named_shared_memory, nothing_left_over
 from tests.live.runs import Outcome, complete, started, write_profile
 
 pytestmark = pytest.mark.live
@@ -28,6 +28,7 @@ class Observed:
     cores: list[int]
     threads: int
     nice: int
+    shared_memory: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,7 @@ def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ordinary]:
                         cores=process.cpu_affinity() or [],
                         threads=process.num_threads(),
                         nice=process.nice(),
+                        shared_memory=named_shared_memory(process),
                     )
             outcome = run.finish()
         yield Ordinary(seen=seen, outcome=outcome)
@@ -78,8 +80,6 @@ def test_every_process_is_pinned_as_the_core_plan_says(ordinary: Ordinary) -> No
     for name, seen in ordinary.seen.items():
         if name.startswith("canary@"):
             assert f"canary@{seen.cores[0]}" == name
-    if len(os.sched_getaffinity(0)) > 1:
-        assert plan["aggregator"] not in plan["devices"]
     assert {row["device"]: int(row["core"]) for row in ordinary.outcome.csv("devices.csv")} == {
         name: planned[name] for name in DEVICES
     }
@@ -95,6 +95,10 @@ def test_every_process_computes_with_one_thread(ordinary: Ordinary) -> None:
     assert ordinary.seen["template"].threads == 1
     # ZeroMQ adds a reaper and an I/O thread
     assert max(seen.threads for name, seen in ordinary.seen.items() if name not in ("launcher", "template")) <= 3
+
+
+def test_no_process_has_shared_memory_with_a_name_that_could_be_left_over(ordinary: Ordinary) -> None:
+    assert {name: seen.shared_memory for name, seen in ordinary.seen.items() if seen.shared_memory} == {}
 
 
 def test_a_run_ends_with_exit_code_0_and_prints_its_results(ordinary: Ordinary) -> None:

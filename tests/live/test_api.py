@@ -36,7 +36,8 @@ class Half(EveryUpdate):
 COMPARED = """
 from testbed import compare, run
 
-runs = [run({profile!r}, strategy=name, seconds=3, out="runs", quiet=True) for name in ("fedasync", "fedbuff")]
+settings = dict(seconds=2, out="runs", report=False, quiet=True)
+runs = [run({profile!r}, strategy=name, **settings) for name in ("fedasync", "fedbuff")]
 print(compare(runs, metric="loss"))
 """
 
@@ -50,7 +51,7 @@ def script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_run_from_a_table_has_results_and_a_report(tmp_path: Path) -> None:
-    found = run(SMALL, seconds=3, strategy="fedbuff", set={"training.lr": 0.05}, out=tmp_path, quiet=True)
+    found = run(SMALL, seconds=2, strategy="fedbuff", set={"training.lr": 0.05}, out=tmp_path, quiet=True)
     assert found.summary.strategy == "fedbuff"
     assert found.profile is not None
     assert found.profile.training.lr == 0.05
@@ -74,7 +75,7 @@ def test_a_script_compares_two_strategies_without_a_guard(tmp_path: Path) -> Non
 
 
 def test_a_class_of_a_script_is_a_strategy(tmp_path: Path) -> None:
-    call = f"print(run({SMALL!r}, strategy=Half, seconds=2, quiet=True).summary.strategy)"
+    call = f"print(run({SMALL!r}, strategy=Half, seconds=2, report=False, quiet=True).summary.strategy)"
     guarded = f'{OWN}\nif __name__ == "__main__":\n    from testbed import run\n\n    {call}\n'
     ended = script(tmp_path, guarded)
     assert (ended.returncode, ended.stdout) == (0, "script:Half\n"), ended.stderr
@@ -152,13 +153,13 @@ def test_a_sweep_of_a_table_continues_and_compares(tmp_path: Path) -> None:
     assert [each.trace.stat().st_mtime_ns for each in again.runs] == times, "finished runs are not repeated"
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_of_the_documentation_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     book = nbformat.read(path, as_version=4)
     assert not any(cell.outputs for cell in book.cells if cell.cell_type == "code"), "store it without outputs"
-    NotebookClient(book, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookClient(book, timeout=800, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
     kinds = {kind for cell in book.cells for output in cell.get("outputs", ()) for kind in output.get("data", {})}
     assert {"text/html", "image/png"} <= kinds, "tables and a figure are shown"

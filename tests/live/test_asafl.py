@@ -65,6 +65,7 @@ def test_every_run_succeeds_and_accounts_for_its_tickets(runs: Runs) -> None:
         assert (counted["rejected"], counted["lost"], outcome.summary["refused"]) == (0, 0, 0)
 
 
+@pytest.mark.timing
 def test_rounds_last_as_long_as_they_were_planned_to(runs: Runs) -> None:
     plans, versions = runs.smooth.of_kind(trace.Planned), runs.smooth.of_kind(trace.Aggregated)
     ratios = [(version.t - plan.t) / plan.seconds for plan, version in zip(plans, versions, strict=False)]

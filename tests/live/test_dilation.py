@@ -52,6 +52,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[float, O
         yield found
 
 
+@pytest.mark.timing
 def test_updates_arrive_at_the_same_emulated_moments_and_in_the_same_order(outcomes: dict[float, Outcome]) -> None:
     expected = schedule()
     for outcome in outcomes.values():
@@ -61,6 +62,7 @@ def test_updates_arrive_at_the_same_emulated_moments_and_in_the_same_order(outco
         assert [event.t for event in arrived] == pytest.approx([moment for moment, _ in expected], abs=TOLERANCE)
 
 
+@pytest.mark.timing
 def test_the_same_order_gives_the_same_model(outcomes: dict[float, Outcome]) -> None:
     one, other = (load_file(outcome.folder / "checkpoints" / "final.safetensors") for outcome in outcomes.values())
     assert one.keys() == other.keys()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import psutil
@@ -105,13 +106,16 @@ def test_the_death_of_aggregator_or_template_fails_the_run_and_the_trace_is_kept
 
 
 def test_after_the_death_of_a_device_its_job_is_lost_and_the_run_continues(tmp_path: Path) -> None:
-    profile = write_profile(tmp_path, presence={"heartbeat": 0.25, "timeout": 2.0}, stop={"seconds": 8})
+    profile = write_profile(tmp_path, presence={"heartbeat": 0.25, "timeout": 2.0})
     with started(profile) as run:
         run.wait_until_traced("arrived", 3)
         victim = run.members()["rpi4-2"]
         victim.kill()
-        outcome = run.finish()
-    assert outcome.code == 0
+        run.wait_until_traced("left")
+        made = max(Counter(each.device for each in run.events() if isinstance(each, trace.Arrived)).values())
+        run.wait_until_each_delivered(made + 2, {"rpi4-1", "rpi4-3"})
+        outcome = run.interrupt()
+    assert outcome.code == 130
     assert f"rpi4-2 (pid {victim.pid}) was ended by SIGKILL" in outcome.stderr
     [left] = [event for event in outcome.of_kind(trace.Left) if event.device == "rpi4-2"]
     [lost] = [event for event in outcome.of_kind(trace.Lost) if event.device == "rpi4-2"]

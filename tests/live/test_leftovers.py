@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.live import leftovers
@@ -29,9 +31,21 @@ def test_a_process_that_is_left_over_is_found_and_killed(monkeypatch: pytest.Mon
     with pytest.raises(AssertionError, match="processes"), leftovers.nothing_left_over():
         process = start("time.sleep(600)")
     with process:
-        assert process.wait(30) == -9
+        assert process.wait(120) == -9
 
 
 def test_a_folder_that_is_left_over_is_found() -> None:
     with pytest.raises(AssertionError, match="folder"), leftovers.nothing_left_over(), start("pass") as process:
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
+
+
+def test_shared_memory_with_a_name_is_found_in_the_process_that_has_it() -> None:
+    own = psutil.Process()
+    assert leftovers.named_shared_memory(own) == []
+    segment = SharedMemory(create=True, size=4096)
+    try:
+        assert leftovers.named_shared_memory(own) == [f"/dev/shm/{segment.name}"]
+    finally:
+        segment.close()
+        segment.unlink()
+    assert leftovers.named_shared_memory(own) == []

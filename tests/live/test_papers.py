@@ -21,7 +21,7 @@ from testbed.sweeps.runner import Runner
 from tests.live.runs import PATIENCE, ROOT
 from tests.testbed.papers.small import chapter
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.live
 
 SHORT = {"stop.seconds": 2, "devices[0].count": 1, "devices[1].count": 1, "dilation": "auto"}
 RECORDED = PaperRun(name="recorded", profile="quickstart.toml", seed=1, strategy="fedasync", settings=SHORT)

@@ -52,10 +52,11 @@ def test_the_experiment_in_the_readme_runs(tmp_path: Path) -> None:
     assert outcome.summary["versions"] == 3
 
 
+@pytest.mark.slow
 def test_the_script_in_the_readme_runs(tmp_path: Path) -> None:
     text = block("python", "from testbed import compare, run")
     assert text.count("seconds=20") == 2
-    (tmp_path / "script.py").write_text(text.replace("seconds=20", "seconds=4"), encoding="utf-8")
+    (tmp_path / "script.py").write_text(text.replace("seconds=20", "seconds=2"), encoding="utf-8")
     ended = subprocess.run(
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
     )

@@ -15,8 +15,6 @@ from tests.live.runs import Outcome, complete, started, write_profile
 pytestmark = pytest.mark.live
 
 VICTIM = "rpi4-2"
-LATE = 0.5
-"""Host seconds that an event may be late on a busy host."""
 
 
 def event(at: float, do: str, device: str = VICTIM, **more: float) -> dict[str, Any]:
@@ -25,6 +23,11 @@ def event(at: float, do: str, device: str = VICTIM, **more: float) -> dict[str, 
 
 def scripted(outcome: Outcome) -> list[tuple[str, str]]:
     return [(each.device, each.do) for each in outcome.of_kind(trace.Scripted)]
+
+
+def arrivals(events: list[trace.Event]) -> list[float]:
+    """The moments when updates of the victim were due."""
+    return [each.due for each in events if isinstance(each, trace.Arrived) and each.device == VICTIM]
 
 
 def accounts_balance(outcome: Outcome) -> bool:
@@ -39,7 +42,6 @@ def test_a_device_that_is_killed_and_rejoins_is_a_new_process_and_trains_again(
     profile = write_profile(
         tmp_path,
         events=[event(2.0, "kill"), event(5.0, "rejoin")],
-        stop={"seconds": 8.0},
         presence={"heartbeat": 0.25, "timeout": timeout},
     )
     with started(profile) as run:
@@ -47,13 +49,13 @@ def test_a_device_that_is_killed_and_rejoins_is_a_new_process_and_trains_again(
         first = run.members()[VICTIM]
         run.wait_until_traced("scripted")
         run.wait_for(lambda: not first.is_running() or first.status() == psutil.STATUS_ZOMBIE, "its death")
-        outcome = run.finish()
-    assert (outcome.code, outcome.stderr) == (0, "")  # no warning about scripted events
+        run.wait_for(lambda: [each for each in arrivals(run.events()) if each > 5.0], "an update after it rejoined")
+        outcome = run.interrupt()
+    assert (outcome.code, outcome.stderr) == (130, "")  # no warning about scripted events
     assert scripted(outcome) == [(VICTIM, "kill"), (VICTIM, "rejoin")]
     killed, rejoined = outcome.of_kind(trace.Scripted)
     assert killed.t == 2.0
-    dilation = outcome.summary["dilation"]
-    assert 5.0 <= rejoined.t < 5.0 + LATE / dilation
+    assert rejoined.t >= 5.0
 
     joins = [each for each in outcome.of_kind(trace.Joined) if each.device == VICTIM]
     assert [each.t for each in joins] == [0.0, rejoined.t]
@@ -64,16 +66,13 @@ def test_a_device_that_is_killed_and_rejoins_is_a_new_process_and_trains_again(
     assert (lost.device, lost.t) == (VICTIM, left.t)
     assert accounts_balance(outcome)
 
-    arrivals = [each.due for each in outcome.of_kind(trace.Arrived) if each.device == VICTIM]
-    assert not [moment for moment in arrivals if 2.0 < moment < 5.0]
-    assert [moment for moment in arrivals if moment < 2.0]
-    assert [moment for moment in arrivals if moment > 5.0]
+    assert not [moment for moment in arrivals(outcome.events) if 2.0 < moment < 5.0]
     # the new process continues with the number after that of the lost job
     sent = [each.t for each in outcome.of_kind(trace.Dispatched) if each.device == VICTIM]
     jobs = [(each.sent, each.job) for each in outcome.of_kind(trace.Uploaded) if each.device == VICTIM]
     assert next(job for moment, job in jobs if moment > 5.0) == len([moment for moment in sent if moment < 5.0])
     [row] = [row for row in outcome.csv("devices.csv") if row["device"] == VICTIM]
-    assert float(row["dead_s"]) == pytest.approx(3.0, abs=LATE / dilation)
+    assert float(row["dead_s"]) == pytest.approx(rejoined.t - killed.t, abs=0.001)
 
 
 def test_a_run_that_ends_while_devices_are_dead_ends_in_time(tmp_path: Path) -> None:
@@ -107,20 +106,22 @@ def test_busy_and_idle_devices_are_suspended_at_the_scripted_moment(tmp_path: Pa
         tmp_path,
         devices=groups,
         strategy="fedavg",
-        stop={"seconds": 8.0},
         events=[event(3.0, "suspend", "*", seconds=2.0)],
     )
     with started(profile) as run:
         run.wait_until_traced("arrived")
         fast = run.members()["fast-1"]
         run.wait_for(lambda: fast.status() == psutil.STATUS_STOPPED, "a device in state stopped")
-        outcome = run.finish()
-    assert (outcome.code, outcome.stderr) == (0, "")
+        run.wait_until_traced("suspended", 2)
+        made = run.traced().count('{"kind":"arrived",')
+        run.wait_until_traced("arrived", made + 1)
+        outcome = run.interrupt()
+    assert (outcome.code, outcome.stderr) == (130, "")
     assert sorted(scripted(outcome)) == [("fast-1", "suspend"), ("slow-1", "suspend")]
     assert {each.t for each in outcome.of_kind(trace.Scripted)} == {3.0}
     suspensions = {each.device: each for each in outcome.of_kind(trace.Suspended)}
     assert {name: suspension.asked for name, suspension in suspensions.items()} == {"fast-1": 2.0, "slow-1": 2.0}
-    assert all(5.0 <= suspension.t < 5.0 + LATE / outcome.summary["dilation"] for suspension in suspensions.values())
-    assert not [each for each in outcome.of_kind(trace.Arrived) if 3.0 < each.t < 5.0]
+    assert all(suspension.t >= 5.0 for suspension in suspensions.values())
+    assert not [each for each in outcome.of_kind(trace.Arrived) if 3.0 < each.due < 5.0]
     assert [each for each in outcome.of_kind(trace.Arrived) if each.t > 5.0]
     assert accounts_balance(outcome)

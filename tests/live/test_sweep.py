@@ -19,7 +19,7 @@ import pytest
 from testbed.history import trace
 from tests.live.runs import PATIENCE, ROOT, write_profile
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.live
 
 CELLS = ["fedavg-seed1", "fedavg-seed2", "fedasync-seed1", "fedasync-seed2"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,16 @@ METRICS = {"regression": {"mse", "loss"}, "shakespeare": {"accuracy", "loss", "p
 RATES = {"shakespeare": 0.5, "regression": 0.005, "svm": 0.005, "synthetic": 0.02}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Parse each data set once for all tests here, outside of the user's cache."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv(folders.OFFLINE, "1")
-        yield
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parse each data set once for all tests of a worker, outside of the user's cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv(folders.OFFLINE, "1")
 
 
 def need(data_set: str) -> None:

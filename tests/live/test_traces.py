@@ -91,12 +91,14 @@ def off(outcome: Outcome) -> dict[tuple[str, str], float]:
     return {key: passed[key] / allowed[key] - 1 for key in passed}
 
 
+@pytest.mark.timing
 def test_as_many_bytes_pass_as_the_trace_allows(outcome: Outcome) -> None:
     found = off(outcome)
     assert len(found) == 4
     assert all(abs(each) < 0.03 for each in found.values()), found
 
 
+@pytest.mark.timing
 def test_as_many_bytes_pass_as_a_real_link_allows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(data("mahimahi", f"Verizon-LTE-short.{side}.gz")) for side in ("down", "up")]
     words = [files[0], "--up", files[1], "--delay", "0.02", "--out", str(tmp_path)]

@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.engine.arrivals import Arrivals
 from testbed.wire.messages import Ask, Update
+from tests.properties import examples
 
 
 def update(ticket: int, due: float) -> Update:
@@ -70,7 +71,7 @@ def test_an_update_that_is_received_later_may_arrive_earlier() -> None:
     assert taken(arrivals, now=3.0) == [9, 1]
 
 
-@settings(derandomize=True, deadline=None)
+@examples(100)
 @given(st.lists(st.floats(0, 10), max_size=30), st.lists(st.floats(0, 12), max_size=10))
 def test_at_any_moment_exactly_what_is_due_has_arrived(dues: list[float], looks: list[float]) -> None:
     arrivals, tickets = waiting(*dues), []

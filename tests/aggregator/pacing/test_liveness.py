@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.engine.engine import Stalled
@@ -13,6 +13,7 @@ from aggregator.strategy import Decision, Server, Strategy
 from testbed.wire.messages import Train, Update
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, check_memory
 from tests.aggregator.strategies.test_contract import CONTRACT_ROWS, every_strategy
+from tests.properties import examples
 
 NAMES = ("a", "b", "c", "d", "e")
 UNFIT = (float("nan"), float("inf"), 2e19)
@@ -145,7 +146,7 @@ histories = st.lists(st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 7)), 
 
 
 @every_strategy
-@settings(max_examples=500, deadline=None, derandomize=True, database=None)
+@examples(500)
 @given(present=st.integers(0, 4), happenings=histories)
 def test_a_strategy_never_waits_for_an_update_that_cannot_arrive(
     make: Callable[[], Strategy], present: int, happenings: list[tuple[Callable[[History, int], None], int]]

@@ -17,7 +17,7 @@ from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import vector
 
 SIZE = 2
-PATIENCE = 10.0
+PATIENCE = 120.0
 
 
 class HeadWithMember:

@@ -22,7 +22,7 @@ from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import vector
 from tests.devices.parts import SPEC, FakeTraining, FixedTimetable, kind_of
 
-PATIENCE = 10.0
+PATIENCE = 120.0
 NAMES = ("head", "one", "two")
 JOB = Job(steps=2, batch=32)
 

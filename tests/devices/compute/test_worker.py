@@ -17,7 +17,7 @@ from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
 
 SAMPLES, SIZE = 8, 4
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 def counting(job: Job, base: Vector, number: int) -> Steps:

@@ -209,7 +209,7 @@ def test_other_lists_do_not_import_the_readers_of_data_sets() -> None:
         "import sys; from testbed.cli import main; main.main(['list', 'splits', '-v']);"
         " sys.exit('testbed.learning.data.loader' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300, stdout=subprocess.DEVNULL)
 
 
 # ---- documentation of the strategies

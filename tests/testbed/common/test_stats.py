@@ -6,12 +6,12 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.common.stats import binomial_tails, ccdf, is_plausible, quantile
+from tests.properties import examples
 
-steady = settings(deadline=None, derandomize=True, database=None)
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50)
 TRIALS = st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 PROBABILITIES = st.floats(0.01, 0.99)
@@ -37,7 +37,7 @@ def test_an_empty_list_has_no_quantile() -> None:
         quantile([], 0.5)
 
 
-@steady
+@examples(100)
 @given(NUMBERS, st.sampled_from([0.25, 0.5, 0.75, 1.0]))
 def test_a_quantile_is_the_smallest_value_that_enough_values_do_not_exceed(values: list[float], q: float) -> None:
     enough = [v for v in values if sum(other <= v for other in values) >= q * len(values)]
@@ -61,7 +61,7 @@ def test_the_ccdf_of_an_empty_list_is_empty() -> None:
     assert ccdf([]) == ([], [])
 
 
-@steady
+@examples(100)
 @given(NUMBERS)
 def test_a_ccdf_falls_from_one_and_stays_above_zero(values: list[float]) -> None:
     ordered, shares = ccdf(values)
@@ -94,7 +94,7 @@ def test_binomial_tails_equal_those_computed_by_hand(
     assert binomial_tails(successes, trials, probability) == pytest.approx((at_most, at_least), rel=1e-12)
 
 
-@steady
+@examples(100)
 @given(TRIALS, PROBABILITIES)
 def test_tails_of_successes_and_failures_are_symmetric(counts: tuple[int, int], probability: float) -> None:
     successes, trials = counts
@@ -102,7 +102,7 @@ def test_tails_of_successes_and_failures_are_symmetric(counts: tuple[int, int], 
     assert binomial_tails(successes, trials, probability) == pytest.approx(mirrored[::-1], rel=1e-9, abs=1e-12)
 
 
-@steady
+@examples(100)
 @given(TRIALS, PROBABILITIES)
 def test_the_two_tails_overlap_only_in_the_count_itself(counts: tuple[int, int], probability: float) -> None:
     successes, trials = counts
@@ -142,7 +142,7 @@ def test_a_count_is_plausible_in_the_central_99_percent(
     assert is_plausible(successes, trials, probability, 0.99) is plausible
 
 
-@steady
+@examples(100)
 @given(TRIALS.map(lambda counts: counts[1]), PROBABILITIES, st.sampled_from([0.9, 0.99, 0.999]))
 def test_plausible_counts_are_an_interval_that_covers_the_confidence(n: int, p: float, confidence: float) -> None:
     plausible = [k for k in range(n + 1) if is_plausible(k, n, p, confidence)]

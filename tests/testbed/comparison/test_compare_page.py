@@ -37,6 +37,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compare_command.into(folder / "out", runs)[1][0]
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_is_whole_and_legible(page: Path, width: int, dark: bool) -> None:
@@ -51,6 +52,7 @@ def test_the_page_is_whole_and_legible(page: Path, width: int, dark: bool) -> No
     assert paper == ("rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)")
 
 
+@pytest.mark.browser
 def test_the_page_has_the_key_figures_and_the_notes(page: Path) -> None:
     text = open_page(page).text
     for word in (
@@ -71,6 +73,7 @@ def test_the_page_has_the_key_figures_and_the_notes(page: Path) -> None:
         assert word in text, word
 
 
+@pytest.mark.browser
 def test_the_page_needs_nothing_else(page: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone.html"
     alone.write_bytes(page.read_bytes())
@@ -81,6 +84,7 @@ def test_the_page_needs_nothing_else(page: Path, tmp_path: Path) -> None:
     assert open_page(alone).console == []
 
 
+@pytest.mark.browser
 def test_a_run_links_to_its_report_if_it_has_one(tmp_path: Path) -> None:
     one, two = (write(tmp_path / "runs" / f"run {seed}", seed=seed) for seed in (1, 2))
     (one / "report.html").touch()

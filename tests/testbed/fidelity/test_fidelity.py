@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ from testbed.history.trace import Event, Miss, Use
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Direction, ScriptedEvent
 from testbed.runs.results.certificate import Invariant
+from tests.properties import examples
 from tests.testbed.examples import EVENTS
 from tests.testbed.fidelity.test_evidence import (
     DOWN,
@@ -38,7 +39,6 @@ from tests.testbed.fidelity.test_evidence import (
     uploaded,
 )
 
-steady = settings(deadline=None, derandomize=True, database=None)
 NAMES = [
     "step time",
     "stolen CPU",
@@ -129,7 +129,7 @@ def test_a_certificate_is_plain_json(events: list[Event]) -> None:
     assert set(table["invariants"][0]) == {"name", "verdict", "found", "limits", "worst", "figures"}
 
 
-@steady
+@examples(100)
 @given(st.permutations(GOOD), st.integers(0, len(GOOD)))
 def test_every_part_of_a_trace_has_a_certificate(events: list[Event], length: int) -> None:
     text = json.dumps(msgspec.to_builtins(certify(events[:length], [spec()])), allow_nan=False)
@@ -222,7 +222,7 @@ def test_step_time_is_not_measured_where_no_device_was_throttled(events: list[Ev
     assert judged("step time", events).verdict == NOT_MEASURED
 
 
-@steady
+@examples(100)
 @given(st.lists(st.floats(0.01, 10.0), max_size=30), st.integers(0, 300), st.sampled_from([0.5, 0.95, 0.99]))
 def test_a_quantile_with_many_zeros_is_that_of_the_whole(errors: list[float], zeros: int, q: float) -> None:
     count = len(errors) + zeros

@@ -349,22 +349,25 @@ def obtained(quota: CpuQuota) -> float:
 
 @pytest.mark.live
 @pytest.mark.parametrize("share", [0.5, 0.2])
-def test_a_process_obtains_its_share_of_a_core(parent: CgroupParent, share: float) -> None:
+def test_a_process_obtains_no_more_than_its_share_of_a_core(parent: CgroupParent, share: float) -> None:
     quota = parent.quota("spin", share)
     assert quota.share == share
-    for _ in range(3):  # a busy host may give less at times, but never more
-        ratio = obtained(quota) / share
-        assert ratio < 1.03
-        if ratio > 0.97:
-            break
-    else:
-        pytest.fail(f"obtained only {ratio:.3f} of the quota, three times")
-    assert quota.throttled_seconds() > 0
+    assert 0 < obtained(quota) / share < 1.03  # a busy host may give less, but never more
     quota.set(0.01)
     assert quota.share == 0.01
     quota.close()
     quota.close()
     assert not quota.path.exists()
+
+
+@pytest.mark.live
+@pytest.mark.timing
+@pytest.mark.parametrize("share", [0.5, 0.2])
+def test_a_process_obtains_its_share_of_a_quiet_core(parent: CgroupParent, share: float) -> None:
+    quota = parent.quota("spin", share)
+    assert 0.97 < obtained(quota) / share < 1.03
+    assert quota.throttled_seconds() > 0
+    quota.close()
 
 
 @pytest.mark.live

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.host.survey import StepTime, Survey
+from tests.properties import examples
 
-steady = settings(deadline=None, derandomize=True, database=None)
 SECONDS = st.floats(1e-5, 1.0)
 
 
@@ -45,7 +45,7 @@ def test_a_steep_line_never_gives_zero_seconds() -> None:
     assert survey.step_seconds(1) == pytest.approx(0.0001)
 
 
-@steady
+@examples(100)
 @given(SECONDS, SECONDS, st.integers(1, 200), st.integers(1, 200))
 def test_a_step_costs_something_and_more_samples_never_cost_less(small: float, large: float, a: int, b: int) -> None:
     survey = Survey(steps=(timed(4, small), timed(32, large)))

@@ -337,4 +337,4 @@ def test_without_matplotlib_the_error_has_the_remedy(tmp_path: Path, monkeypatch
 
 def test_matplotlib_is_not_loaded_without_a_picture() -> None:
     code = "import sys, testbed.cli.data_command; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.host.core_plan import CorePlan, CoreRoles
@@ -18,8 +18,8 @@ from testbed.planning import demand, planner
 from testbed.planning.planner import CAPACITY, CoreDemand, Plan
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, Phase, Presence
 from testbed.wire.training_job import Job
+from tests.properties import examples
 
-steady = settings(deadline=None, derandomize=True, database=None)
 ONE_CORE = CorePlan(aggregator=0, evaluator=0, devices=(0, 0))
 OWN_CORE = CorePlan(aggregator=0, evaluator=0, devices=(1, 1))
 ALONE = CorePlan(aggregator=0, evaluator=0, devices=(1,))
@@ -126,7 +126,7 @@ def test_the_shortest_step_is_that_of_the_fastest_paced_device() -> None:
 # ---- dilation
 
 
-@steady
+@examples(100)
 @given(
     st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=6),
     st.floats(1e-5, 1.0),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.common.errors import ProfileError
@@ -16,9 +16,8 @@ from testbed.loading import profile_loader
 from testbed.profile import fleet, speed
 from testbed.profile.schema import Phase
 from testbed.profile.speed import SteppedCurve
+from tests.properties import examples
 from tests.testbed.examples import write_profile
-
-steady = settings(deadline=None, derandomize=True, database=None)
 
 # ---- curves, by hand
 
@@ -102,7 +101,7 @@ def curves_and_starts(draw: st.DrawFn) -> tuple[SteppedCurve, float]:
     return SteppedCurve([Phase(at=at, speed=draw(SPEEDS)) for at in moments], period), start
 
 
-@steady
+@examples(100)
 @given(curves_and_starts(), st.floats(0, 1000))
 def test_when_inverts_work(given_curve: tuple[SteppedCurve, float], seconds: float) -> None:
     curve, start = given_curve
@@ -110,7 +109,7 @@ def test_when_inverts_work(given_curve: tuple[SteppedCurve, float], seconds: flo
     assert curve.when(start, curve.work(start, end)) == pytest.approx(end, rel=1e-9, abs=1e-9)
 
 
-@steady
+@examples(100)
 @given(curves_and_starts(), st.floats(0, 1000))
 def test_work_inverts_when(given_curve: tuple[SteppedCurve, float], work: float) -> None:
     curve, start = given_curve
@@ -119,7 +118,7 @@ def test_work_inverts_when(given_curve: tuple[SteppedCurve, float], work: float)
     assert curve.work(start, end) == pytest.approx(work, rel=1e-9, abs=1e-9)
 
 
-@steady
+@examples(100)
 @given(curves_and_starts(), st.floats(0, 500), st.floats(0, 500))
 def test_work_adds_up(given_curve: tuple[SteppedCurve, float], first: float, second: float) -> None:
     curve, start = given_curve
@@ -127,7 +126,7 @@ def test_work_adds_up(given_curve: tuple[SteppedCurve, float], first: float, sec
     assert curve.work(start, middle) + curve.work(middle, end) == pytest.approx(curve.work(start, end), abs=1e-8)
 
 
-@steady
+@examples(100)
 @given(
     st.lists(st.integers(0, 12), unique=True, min_size=1, max_size=4).map(sorted),
     st.lists(SPEEDS, min_size=4, max_size=4),
@@ -390,7 +389,7 @@ def test_a_script_multiplies_a_curve(
     assert expected == pytest.approx(work)
 
 
-@steady
+@examples(100)
 @given(curves_and_starts(), MOMENTS, st.lists(SPEEDS, min_size=4, max_size=4), st.floats(0, 1000))
 def test_when_inverts_work_under_a_script(
     given_curve: tuple[SteppedCurve, float], moments: list[float], speeds: list[float], seconds: float

@@ -260,6 +260,7 @@ def test_settings_are_restored() -> None:
 # ---- long runs
 
 
+@pytest.mark.slow
 def test_figures_of_500_devices_stay_small_with_one_lane_each(tmp_path: Path) -> None:
     found = drawn(tmp_path, list(large(500, 30.0)))
     assert len(found["timeline"].hints) == 500

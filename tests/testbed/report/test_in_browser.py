@@ -10,6 +10,8 @@ from testbed.execution import report_writing
 from tests.browser import Page, open_page
 from tests.testbed.report.examples import NASTY, SMALL, gathered, large, renamed, write
 
+pytestmark = pytest.mark.browser
+
 _LETTERS = """Math.min(...[...document.querySelectorAll("figure svg text")].map(text =>
     parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a))"""
 """Minimum height of text in figures, in pixels."""

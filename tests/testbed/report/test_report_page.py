@@ -235,5 +235,6 @@ def test_control_characters_in_names_are_accepted(tmp_path: Path) -> None:
 # ---- long runs
 
 
+@pytest.mark.slow
 def test_the_page_of_100_devices_over_10_minutes_is_small(tmp_path: Path) -> None:
     assert len(page(tmp_path, list(large(100, 600.0))).encode()) < 8_000_000

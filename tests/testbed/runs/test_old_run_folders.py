@@ -133,6 +133,7 @@ def test_compare_gives_the_same_figures(old: Path, capsys: pytest.CaptureFixture
         assert written == (OLD / "expected" / name).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_report_writes_a_page_with_the_same_key_figures(name: str, old: Path) -> None:
     assert main(["report", name, "--figures", "figures"]) == 0

@@ -452,4 +452,4 @@ def test_an_empty_run_is_refused(
 def test_matplotlib_is_not_loaded_without_a_picture(tmp_path: Path) -> None:
     show = ["trace", "show", str(run(tmp_path / "run"))]
     code = f"import sys, testbed.cli.main; testbed.cli.main.main({show}); sys.exit('matplotlib' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300, capture_output=True)

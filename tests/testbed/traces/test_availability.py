@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import accumulate, islice, pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.traces.availability import AvailabilityTrace
+from tests.properties import examples
 
 # away from 2 to 5, and from 8 over the end at 10 until 1 in the next period
 WRAPPED = AvailabilityTrace([0, 1, 2, 5, 8], [0, 1, 0, 1, 0], 10)
@@ -76,7 +77,7 @@ def traces(draw: st.DrawFn) -> AvailabilityTrace:
     return AvailabilityTrace(times, flags, period)
 
 
-@settings(derandomize=True, deadline=None, max_examples=500)
+@examples(500)
 @given(trace=traces(), since=st.floats(0, 10_000), offset=st.floats(0, 1000))
 def test_absences_do_not_overlap_and_are_the_same_from_any_moment(
     trace: AvailabilityTrace, since: float, offset: float

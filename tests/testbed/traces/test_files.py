@@ -6,13 +6,14 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.common.errors import UserError
 from testbed.traces import availability, rate
 from testbed.traces.availability import AvailabilityTrace
 from testbed.traces.rate import RateTrace
+from tests.properties import examples
 
 RATES = "t_s,mbps\n0,8\n10,0\n15,4.5\n20,\n"
 AVAILABLE = "t_s,available\n0,1\n10,0\n15,1\n20,\n"
@@ -61,7 +62,7 @@ def test_a_written_file_has_short_numbers(tmp_path: Path) -> None:
     assert (tmp_path / "out.csv").read_text() == "t_s,mbps\n0,8\n10.5,0.25\n20,\n"
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@examples(200)
 @given(
     times=st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20, unique=True).map(sorted),
     rates=st.lists(st.floats(0, 1e6), min_size=20, max_size=20),

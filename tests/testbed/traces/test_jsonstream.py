@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.common.errors import UserError
 from testbed.traces.formats import json_stream
+from tests.properties import examples
 from tests.testbed.traces.files import write
 
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -22,7 +23,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     table=st.dictionaries(st.text(max_size=8), VALUES, max_size=5),
     chunk=st.integers(1, 9),

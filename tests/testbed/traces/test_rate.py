@@ -6,10 +6,11 @@ import math
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.traces.rate import RateTrace
+from tests.properties import examples
 
 MB = 1_000_000
 # ten seconds of 1 MB/s, an outage of five, five of half a MB/s: 12.5 MB in twenty seconds
@@ -115,7 +116,7 @@ def traces(draw: st.DrawFn) -> RateTrace:
 STARTS, SIZES = st.floats(0, 10_000), st.floats(1, 1e8)
 
 
-@settings(derandomize=True, deadline=None, max_examples=500)
+@examples(500)
 @given(trace=traces(), start=STARTS, size=SIZES)
 def test_the_bytes_until_the_end_of_a_transfer_are_its_size(trace: RateTrace, start: float, size: float) -> None:
     end = trace.when(start, size)
@@ -125,7 +126,7 @@ def test_the_bytes_until_the_end_of_a_transfer_are_its_size(trace: RateTrace, st
     assert trace.bytes_between(start, end) == pytest.approx(size, rel=1e-9, abs=tolerance)
 
 
-@settings(derandomize=True, deadline=None, max_examples=500)
+@examples(500)
 @given(trace=traces(), start=STARTS, size=SIZES, more=st.floats(0, 1e8), later=st.floats(0, 1000))
 def test_a_larger_or_later_transfer_never_ends_earlier(
     trace: RateTrace, start: float, size: float, more: float, later: float
@@ -137,7 +138,7 @@ def test_a_larger_or_later_transfer_never_ends_earlier(
     assert trace.when(start + later, size) >= end - rounding
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@examples(300)
 @given(trace=traces(), moments=st.tuples(STARTS, STARTS, STARTS))
 def test_bytes_of_two_adjacent_spans_add_up(trace: RateTrace, moments: tuple[float, float, float]) -> None:
     first, middle, last = sorted(moments)

@@ -15,7 +15,7 @@ from testbed.wire.authentication import CUT_OFF, new_key_pair, set_credential
 from testbed.wire.credentials import AllowList, Credential, issue
 from testbed.wire.sockets import Hub, Incoming, PeerUnreachable, closing_peer
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 LIMIT = 1000
 NAMES = ("rpi4-1", "rpi4-2")
 ENDPOINTS = ["tcp://127.0.0.1:*", "ipc://{folder}/hub"]

@@ -14,7 +14,7 @@ import msgpack
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.history import trace
@@ -22,11 +22,12 @@ from testbed.wire import codec
 from testbed.wire.codec import SCHEMA, BadMessage, Buffer, decode, encode
 from testbed.wire.messages import Grant, Message, Stop, Train, Update
 from testbed.wire.training_job import Job
+from tests.properties import examples
 from tests.testbed.examples import MESSAGES, SIZE, vector
 
 BY_KIND = {type(message).__name__: message for message in MESSAGES}
 UPDATE = next(message for message in MESSAGES if isinstance(message, Update))
-fuzzed = settings(max_examples=1500, deadline=None, derandomize=True, database=None)
+fuzzed = examples(1500)
 
 
 def frames_of(kind: str) -> list[bytes]:
@@ -481,7 +482,7 @@ values = st.recursive(
 )
 
 
-@settings(fuzzed, max_examples=600)
+@examples(600)
 @given(st.sampled_from(sorted(BY_KIND)), st.data())
 def test_headers_with_any_value_in_any_field_are_decoded_or_refused(kind: str, data: st.DataObject) -> None:
     header = header_of(kind)
@@ -489,7 +490,7 @@ def test_headers_with_any_value_in_any_field_are_decoded_or_refused(kind: str, d
     survive(with_header(kind, header | {field: data.draw(values, "value")}))
 
 
-@settings(fuzzed, max_examples=300)
+@examples(300)
 @given(st.lists(st.floats(width=32), min_size=SIZE, max_size=SIZE), st.integers(0, 2**53), st.text(max_size=20))
 def test_any_update_survives_encoding_and_decoding(numbers: list[float], ticket: int, device: str) -> None:
     update = Update(

@@ -14,7 +14,7 @@ import zmq
 from testbed.common.errors import UserError
 from testbed.wire.sockets import Hub, Incoming, Peer, PeerUnreachable, closing_peer, wait_for_any
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Upper bound of a wait, which ends as soon as the message arrives."""
 
 
@@ -79,16 +79,16 @@ def test_a_wait_for_several_ends_returns_when_one_has_a_message(hub: Hub, peer: 
     reader, writer = os.pipe()
     try:
         wait_for_any(0.0, [hub, peer], reader)  # nothing arrived: it does not wait longer than the timeout
-        peer.send([b"hello"], timeout=5.0)
-        wait_for_any(5.0, [hub, peer], reader)
+        peer.send([b"hello"], timeout=PATIENCE)
+        wait_for_any(PATIENCE, [hub, peer], reader)
         assert hub.receive(0) is not None
         hub.send("rpi4-1", [b"hello yourself"])
-        wait_for_any(5.0, [hub, peer], reader)
+        wait_for_any(PATIENCE, [hub, peer], reader)
         assert peer.receive(0) is not None
         os.write(writer, b"x")
         began = time.monotonic()
-        wait_for_any(60.0, [hub, peer], reader)
-        assert time.monotonic() - began < 30.0
+        wait_for_any(2 * PATIENCE, [hub, peer], reader)
+        assert time.monotonic() - began < PATIENCE
     finally:
         os.close(reader)
         os.close(writer)

@@ -8,12 +8,13 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.strategies.eafl.clustering import cluster, heads, purity
 from testbed.wire.messages import Vector
 from tests.aggregator.strategies.by_hand import vector
+from tests.properties import examples
 
 
 def generator(seed: int = 0) -> np.random.Generator:
@@ -138,10 +139,10 @@ def test_very_small_and_very_large_gradients_have_directions() -> None:
 
 def test_scikit_learn_is_imported_only_for_clustering() -> None:
     code = "import sys, aggregator.strategies.eafl.clustering; sys.exit('sklearn' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(
     st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.lists(st.integers(-2, 2), min_size=3, max_size=3)),
     st.integers(1, 6),

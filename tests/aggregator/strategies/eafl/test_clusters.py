@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.strategies.eafl.eafl import EAFL
@@ -15,6 +15,7 @@ from testbed.history import trace
 from tests.aggregator.imaginary import ImaginaryDevice
 from tests.aggregator.imaginary_clusters import ClusteredFleet
 from tests.aggregator.strategies.by_hand import vector
+from tests.properties import examples
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 PATIENCE = 6.0
@@ -145,7 +146,7 @@ incidents = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@examples(100)
 @given(
     clusters=st.integers(1, 4),
     every=st.sampled_from((2, 9, 1000)),

@@ -163,7 +163,7 @@ class TestArrays:
             assert process.stdin is not None
             process.stdin.write(b"x")
             process.stdin.flush()
-        answers = [process.communicate(timeout=30)[0] for process in started]
+        answers = [process.communicate(timeout=300)[0] for process in started]
         assert answers == [b"21\n"] * 3
         assert len(kept(tmp_path)) == 1
 

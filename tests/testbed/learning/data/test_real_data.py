@@ -56,6 +56,7 @@ def test_fashion_mnist_is_complete() -> None:
     assert np.asarray(data.train.inputs).mean() == pytest.approx(data.mean[0], abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_subset_of_cifar10_is_balanced() -> None:
     data = real("cifar10", "train_labels.npz")
     inputs = np.asarray(data.train.inputs)

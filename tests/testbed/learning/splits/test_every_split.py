@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.common import parameters
@@ -25,6 +25,7 @@ from testbed.learning.splits.power_law import PowerLaw
 from testbed.learning.splits.sizes import Sizes
 from testbed.learning.splits.sort_and_partition import SortAndPartition
 from testbed.learning.splits.split import Split
+from tests.properties import examples
 from tests.testbed.learning.splits.parts import classes, part, rng, values
 
 DATA = st.lists(st.integers(0, 6), min_size=1, max_size=120).map(
@@ -53,7 +54,7 @@ def assigned_or_refused(split: Split, data: Subset, devices: int, seed: int) -> 
         return error
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(split=SPLITS, data=DATA | VALUES, devices=st.integers(1, 12), seed=st.integers(0, 99))
 def test_shares_are_disjoint_and_large_enough_or_an_error_gives_the_reason(
     split: Split, data: Subset, devices: int, seed: int
@@ -71,14 +72,14 @@ def test_shares_are_disjoint_and_large_enough_or_an_error_gives_the_reason(
     assert all(np.array_equal(one, other) for one, other in zip(shards, again, strict=True))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(split=st.sampled_from(COMPLETE), data=DATA | VALUES, devices=st.integers(1, 12))
 def test_all_samples_are_assigned(split: Split, data: Subset, devices: int) -> None:
     if len(data) >= devices:
         assert np.array_equal(np.sort(np.concatenate(split.assign(data, devices, rng()))), np.arange(len(data)))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(data=DATA, devices=st.integers(1, 12), least=LEAST, alpha=st.floats(0.001, 1))
 def test_filling_fails_only_if_there_are_too_few_samples(data: Subset, devices: int, least: int, alpha: float) -> None:
     split = Dirichlet(alpha=alpha, least=least)
