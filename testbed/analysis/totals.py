@@ -92,7 +92,8 @@ class _RunCounter:
         elif device.pid != event.pid and event.device not in total.rejoining:
             total.restarts += 1  # a device that was only silent keeps its process
         total.rejoining.discard(event.device)
-        device.pid, device.core, device.samples = event.pid, next(iter(event.cores), None), event.samples
+        device.core = event.cores[0] if len(event.cores) == 1 else None
+        device.pid, device.samples = event.pid, event.samples
 
     def _left(self, event: trace.Left) -> None:
         self._advance(event)

@@ -62,7 +62,7 @@ class DeviceRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     device: Annotated[str, doc("its name")]
     pid: Annotated[int, doc("of its process; after a restart, of the last one")]
-    core: Annotated[int | None, doc("that it is pinned to, as its process reads it")]
+    core: Annotated[int | None, doc("that it is pinned to, as its process reads it; empty if it may use several")]
     samples: Annotated[int, doc("in its partition of the data")]
     jobs: Annotated[int, doc("tickets that were sent to it, without the final model")]
     to_aggregator: Annotated[

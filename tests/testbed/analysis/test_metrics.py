@@ -387,6 +387,11 @@ def test_an_empty_trace_has_a_summary() -> None:
     assert [getattr(summary, key) for key in unknown] == [None] * 7
 
 
+def test_a_device_that_may_use_several_cores_has_no_core_of_its_own() -> None:
+    (row,) = run_tables.device_rows(totals([joined("a", 0, 1), sent(0.0, "a", 1, 0)]))
+    assert row.core is None
+
+
 def test_a_device_that_comes_back_keeps_its_figures() -> None:
     back = Joined(t=4.0, device="a", pid=99, cores=[1], samples=100)
     (row,) = run_tables.device_rows(totals([joined("a", 1), sent(0.0, "a", 1, 0), back]))
