@@ -24,7 +24,7 @@ from tests.benchmarks.options import Options
 from tests.benchmarks.records.figure import Figure, equal
 
 _HOST_SECONDS, _QUICK_HOST_SECONDS = 20.0, 10.0
-_LEAST_EMULATED_SECONDS = 4.0
+_LEAST_EMULATED_SECONDS = 3.0
 _STEP = 0.8
 _MOST_RUNS = 4
 _MIXED: dict[str, Any] = {

@@ -145,7 +145,8 @@ def of_host(lines: Iterable[Line], host: tuple[str, int]) -> list[Line]:
 
 
 def _rounded(value: Value | None) -> Value | None:
-    return value if value is None or isinstance(value, str) else float(f"{value:.5g}")
+    """Five digits, and zero instead of what is left over by arithmetic."""
+    return value if value is None or isinstance(value, str) else round(float(f"{value:.5g}"), 9)
 
 
 def _cut(note: str) -> str:

@@ -22,6 +22,8 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 _MARKS = re.compile(r"(<!-- bench (?P<name>[\w-]+): begin[^>]*-->\n).*?(<!-- bench (?P=name): end -->)", re.DOTALL)
 _HOST = "host"
 _KEPT_DAYS = 90
+_BUSY = 0.2
+"""Pressure before a benchmark, from which on its figures are marked."""
 
 
 class PageError(ValueError):
@@ -133,6 +135,8 @@ def _origin(cells: Iterable[Line], present: Line) -> str:
     words = [line.date[:10], f"{line.commit}{' with changes' if line.dirty else ''}"]
     if line.quick:
         words.append("quick")
+    if (line.pressure[0] or 0.0) >= _BUSY:
+        words.append("on a busy host")
     if line.code != present.code and not line.checkout:
         words.insert(0, "*old:*")
     return " ".join(words)

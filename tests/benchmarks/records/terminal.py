@@ -11,6 +11,7 @@ from tests.benchmarks.records.history import Line, Name
 
 _MARKS = {True: "[green]reached[/green]", False: "[red]MISSED[/red] ", None: "       "}
 _NOTABLE = 0.1
+_MANY_TIMES = 10.0
 _WIDTHS = (58, 30, 12)
 
 
@@ -47,11 +48,11 @@ def compared(new: Line, before: Line | None) -> str:
     """The last committed figure, and how much better or worse the new one is."""
     if before is None:
         return "first figure"
-    last = f"was {show(before.value, before.unit)} ({before.date[:10]}{', quick' if before.quick else ''})"
+    last = f"was {show(before.value, before.unit)} ({before.date[:10]}{', quick' if before.quick else ', full' if new.quick else ''})"
     number = change(new, before)
     if number is None:
         return last
-    text = f"{number:+.0%}"
+    text = f"{number:+.0%}" if number < _MANY_TIMES - 1 else f"×{number + 1:.0f}"
     if new.better_is_less is not None and abs(number) >= _NOTABLE:
         worse = (number > 0) == new.better_is_less
         text = f"[red]{text}, worse[/red]" if worse else f"[green]{text}, better[/green]"
@@ -59,8 +60,13 @@ def compared(new: Line, before: Line | None) -> str:
 
 
 def change(new: Line, before: Line) -> float | None:
-    """The relative change; None if one of them is not a number other than zero, or the unit is another one."""
-    if new.unit != before.unit or isinstance(new.value, str) or isinstance(before.value, str):
+    """The relative change; None if one of them is not a number other than zero, or if they are not comparable."""
+    if (
+        new.quick != before.quick
+        or new.unit != before.unit
+        or isinstance(new.value, str)
+        or isinstance(before.value, str)
+    ):
         return None
     if new.value is None or not before.value:
         return None

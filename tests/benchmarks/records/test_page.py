@@ -56,6 +56,10 @@ def test_figures_of_older_code_are_marked_as_old() -> None:
     assert "| 2026-11-20 abc1234 |" in new
 
 
+def test_figures_of_a_busy_host_are_marked() -> None:
+    assert "abc1234 on a busy host |" in page.write(PAGE, [example(pressure=[0.6, 1.0])])
+
+
 def test_figures_that_are_much_older_are_dropped() -> None:
     new = page.write(PAGE, [example(date="2025-01-01T00:00:00Z"), example(row="100 devices")])
     assert "| 10 devices |" not in new

@@ -37,6 +37,7 @@ def test_a_small_change_is_neither_better_nor_worse() -> None:
 
 def test_only_numbers_of_the_same_unit_are_compared() -> None:
     assert change(example(unit="s"), example()) is None
+    assert change(example(quick=True), example()) is None
     assert change(example(value="PASS"), example(value="WARN")) is None
     assert change(example(value=None), example()) is None
     assert change(example(), example(value=0.0)) is None
