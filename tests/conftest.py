@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -43,21 +44,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             pytest.exit(f"timing was not judged: {problem}; repeat it on a quiet host", returncode=TOO_BUSY)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that share a module's fixture in one worker: with ``--dist loadgroup`` it is made only once."""
-    shared = {item for item in items if isinstance(item, pytest.Function) and _shares_a_fixture(item)}
-    for item in shared:
-        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    if any(item.get_closest_marker("live") for item in shared):
-        items.sort(key=lambda item: item not in shared)  # they take longest: no worker should begin one at the end
-
-
-def _shares_a_fixture(item: pytest.Function) -> bool:
-    found = item._fixtureinfo.name2fixturedefs.values()
-    return any(definition.scope == "module" for definitions in found for definition in definitions)
-
-
 @pytest.fixture(autouse=True)
 def live_tests_clean_up(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test that starts real processes fails if it leaves a process or a file in its temporary folder behind."""
@@ -66,6 +52,16 @@ def live_tests_clean_up(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with nothing_left_over():
         yield
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Distribute tests one by one, but keep a module whose tests share a run in one worker: ``--dist loadgroup``."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from tests.distribution import ByModuleFixture
+
+    return ByModuleFixture(config, log)
 
 
 # ---- timing
