@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import heapq
 import math
+from typing import TypeAlias
 
 from testbed.wire.messages import Ask, Update
+
+_Key: TypeAlias = tuple[type, str, int]
 
 
 class Arrivals:
     """Keeps updates and grant requests until they are due, and returns them in the order in which they are due."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Update | Ask, float]] = []
+        self._heap: list[tuple[float, int, Update | Ask, float, _Key]] = []
         self._count = 0
-        self._keys: set[tuple[type, str, int]] = set()
+        self._keys: set[_Key] = set()
 
     def has(self, message: Update | Ask) -> bool:
         """Whether a message of this kind, device and ticket is waiting already."""
@@ -22,8 +25,9 @@ class Arrivals:
 
     def add(self, message: Update | Ask, received: float) -> None:
         self._count += 1
-        self._keys.add(_key(message))
-        heapq.heappush(self._heap, (message.due, self._count, message, received))
+        key = _key(message)
+        self._keys.add(key)
+        heapq.heappush(self._heap, (message.due, self._count, message, received, key))
 
     @property
     def next_due(self) -> float:
@@ -36,10 +40,11 @@ class Arrivals:
         Return None if there is none, or if the strategy's wake comes first. A message that is due at ``wake_at``
         precedes the wake.
         """
-        if self.next_due > min(now, wake_at):
+        heap = self._heap
+        if not heap or heap[0][0] > now or heap[0][0] > wake_at:
             return None
-        due, _, message, received = heapq.heappop(self._heap)
-        self._keys.discard(_key(message))
+        due, _, message, received, key = heapq.heappop(heap)
+        self._keys.discard(key)
         return message, received, max(due, received)
 
     # ---- what RecordedOrder (aggregator.process.recorded_order) also offers; here no order is recorded
@@ -70,5 +75,5 @@ class Arrivals:
         return
 
 
-def _key(message: Update | Ask) -> tuple[type, str, int]:
+def _key(message: Update | Ask) -> _Key:
     return type(message), message.device, message.ticket

@@ -39,6 +39,8 @@ from testbed.history.events.run_events import UNREACHABLE
 from testbed.wire.messages import Ask, Base, Heartbeat, TrainsSent, Update, Vector
 from testbed.wire.training_job import Job
 
+_FLOAT32 = np.dtype(np.float32)
+
 
 class Stalled(RuntimeError):
     """A strategy waits for an event that cannot come: no device is busy and no wake is set."""
@@ -68,6 +70,8 @@ class Engine(Actions):
         super().__init__(strategy, register, job, random, forecast, send=send, record=record, truth=truth)
         self._started = self._over = False
         self._dropping = False
+        self._at_work: PresentDevice | None = None
+        """The device at work that was found last. A search from the first one each time would grow with the fleet."""
 
     def validate(self) -> None:
         """Check the accounts. Raises InvariantBroken, which names what is wrong. Call it between two events."""
@@ -275,9 +279,18 @@ class Engine(Actions):
             order.after_dispatch(self)
         if decision.wake_at is not None:
             self.wake_at = decision.wake_at
-        if self._present and self.wake_at is None and not any(present.at_work for present in self._present.values()):
+        if self.wake_at is None and not self._someone_is_at_work():
             raise Stalled(self._name, event)
-        self._drop_unreachable()
+        if self._unreachable:
+            self._drop_unreachable()
+
+    def _someone_is_at_work(self) -> bool:
+        """Whether a present device is at work, or none is present. The device found last is looked at first."""
+        found = self._at_work
+        if found is not None and found.at_work and self._present.get(found.info.name) is found:
+            return True
+        self._at_work = next((present for present in self._present.values() if present.at_work), None)
+        return self._at_work is not None or not self._present
 
     def _drop_unreachable(self) -> None:
         """Remove the devices that could not be reached. The strategy's answers may lead to more of them."""
@@ -292,7 +305,7 @@ class Engine(Actions):
 
     def _new_version(self, model: Vector, applied: Mapping[int, float]) -> None:
         register, previous = self._register, self.version
-        if model.shape != self.model.shape or model.dtype != np.float32:
+        if model.shape != register.past_models.model.shape or model.dtype != _FLOAT32:
             raise BadDecision(f"{self._name} made a model of {model.dtype}{list(model.shape)}")
         # a strategy may use an update again whose ticket has ended, but none that has not arrived
         fresh = [self._awaiting(number, "applied") for number in applied if number in register.open]
@@ -320,5 +333,5 @@ class Engine(Actions):
 
 def _frozen(model: Vector) -> Vector:
     """Make a model read-only: messages that are being sent share its memory."""
-    model.flags.writeable = False
+    model.setflags(write=False)
     return model

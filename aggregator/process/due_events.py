@@ -18,62 +18,59 @@ class DueEvents:
 
     def __init__(self, engine: Engine, arrivals: Arrivals | RecordedOrder, ending: Ending) -> None:
         self._engine, self._arrivals, self._ending = engine, arrivals, ending
+        self._progress_ends = ending.depends_on_progress or isinstance(arrivals, RecordedOrder)
+        """Whether versions, jobs or recorded arrivals can end the run. They are checked three times per update."""
 
     @property
     def next_due(self) -> float:
         """Moment of the next update or of the wake, unless the wake has to wait for an update."""
-        wake_at = self._wake_at
-        return min(self._arrivals.next_due, wake_at if self._arrivals.allows_wake(wake_at) else math.inf)
-
-    @property
-    def _wake_at(self) -> float:
-        return math.inf if self._engine.wake_at is None else self._engine.wake_at
+        due, wake_at = self._arrivals.next_due, self._engine.wake_at
+        if wake_at is None or wake_at >= due or not self._arrivals.allows_wake(wake_at):
+            return due
+        return wake_at
 
     def counts_from(self, now: float) -> float:
         """Return the moment from which a message that is received now counts: see ``RecordedOrder.until``."""
         return now if self._ending.reason is not None else self._arrivals.until(now)
 
-    def catch_up(self, clock: WallClock, load: LoadMeter) -> None:
-        """Handle everything that is due by now, until the run ends."""
+    def catch_up(self, now: float, clock: WallClock, load: LoadMeter) -> float:
+        """Handle everything that is due by ``now`` or falls due meanwhile, until the run ends. Return the moment then.
+
+        An update comes first, and the wake after the updates of its moment. (A strategy with ticks makes its tick
+        before it uses an update of the same moment: its intervals are half-open.)
+        """
+        engine, arrivals, ending = self._engine, self._arrivals, self._ending
         self._check_ending()
-        while self._ending.reason is None and self._handle_next(clock, load):
+        while ending.reason is None:
+            wake_at = math.inf if engine.wake_at is None else engine.wake_at
+            arrival = arrivals.pop(now, wake_at)
+            if arrival is None and (wake_at > now or not arrivals.allows_wake(wake_at)):
+                break
+            handled = clock.now()
+            if arrival is not None:
+                self._handle(*arrival, handled)
+            else:
+                engine.wake(max(wake_at, engine.now))
+                # a strategy that always asks for a wake at the same moment must not keep the run from ending
+                ending.check_time(now)
+            now = clock.now()
+            load.served(clock.host_seconds(now - handled), arrival is not None and type(arrival[0]) is Update)
             self._check_ending()
+        return now
 
     def _check_ending(self) -> None:
-        self._ending.check_version(self._engine.version)
-        self._ending.check_jobs(self._engine.jobs_of)
-        self._ending.check_recording(self._arrivals, self._engine)
+        if self._progress_ends:
+            self._ending.check_version(self._engine.version)
+            self._ending.check_jobs(self._engine.jobs_of)
+            self._ending.check_recording(self._arrivals, self._engine)
 
-    def _handle_next(self, clock: WallClock, load: LoadMeter) -> bool:
-        """Handle the first thing that is due by now: an update, or the wake after the updates of its moment.
-
-        Return whether there was one. (A strategy with ticks makes its tick before it uses an update of the same
-        moment: its intervals are half-open.)
-        """
-        engine, wake_at, now = self._engine, self._wake_at, clock.now()
-        arrival = self._arrivals.pop(now, wake_at)
-        if arrival is not None:
-            self._handle(*arrival, clock, load)
-        elif wake_at <= now and self._arrivals.allows_wake(wake_at):
-            began = clock.now()
-            engine.wake(max(wake_at, engine.now))
-            load.served(clock.host_seconds(clock.now() - began), updates=0)
-            # a strategy that always asks for a wake at the same moment must not keep the run from ending
-            self._ending.check_time(now)
-        else:
-            return False
-        return True
-
-    def _handle(
-        self, update: Update | Ask, received: float, counts_from: float, clock: WallClock, load: LoadMeter
-    ) -> None:
+    def _handle(self, update: Update | Ask, received: float, counts_from: float, handled: float) -> None:
         """Pass an update to the engine as of the moment at which it was due.
 
         The time that earlier updates took here is hidden behind the delay of the answer, if that is longer.
         """
-        handled, moment = clock.now(), max(counts_from, self._engine.now)
-        if isinstance(update, Ask):
-            self._engine.ask(update, moment, received=received, handled=handled)
-        else:
+        moment = max(counts_from, self._engine.now)
+        if type(update) is Update:
             self._engine.update(update, moment, received=received, handled=handled)
-        load.served(clock.host_seconds(clock.now() - handled), updates=isinstance(update, Update))
+        elif isinstance(update, Ask):
+            self._engine.ask(update, moment, received=received, handled=handled)

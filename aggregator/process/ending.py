@@ -29,6 +29,8 @@ class Ending:
         """The run must end at once."""
         self.broadcasting = False
         """The run of the strategy has ended, and devices still receive the final model."""
+        self.depends_on_progress = when.versions is not None or bool(self._recorded)
+        """Whether the number of versions or of jobs can end the run."""
         self._lowest, self._scores_since = math.inf, 0
 
     @property

@@ -132,43 +132,50 @@ class Intake:
         """Moment at which something falls due next."""
         return self._due.next_due
 
-    def wait(self, until: float) -> None:
-        """Wait for a message, but not beyond ``until``. Then handle everything that is due."""
-        left = self.clock.host_seconds(until - self.clock.now())
+    def wait(self, until: float, now: float) -> float:
+        """Wait for a message, but not beyond ``until``; then handle everything that is due.
+
+        ``now`` is the present moment; return the one after that. So one reading of the clock serves several calls.
+        """
+        left = self.clock.host_seconds(until - now)
         if 0.0 < left <= _FINE_SECONDS:
             self.clock.sleep_until(until)
             self.load.waited(left)
-            left = 0.0
-        self.receive(max(0.0, left - _FINE_SECONDS / 2))
-        self._catch_up()
+            now, left = self.clock.now(), 0.0
+        return self._catch_up(self._receive(max(0.0, left - _FINE_SECONDS / 2), now))
 
-    def _catch_up(self) -> None:
-        if self.running:
-            self._due.catch_up(self.clock, self.load)
+    def _catch_up(self, now: float) -> float:
+        return self._due.catch_up(now, self.clock, self.load) if self.running else now
 
     # ---- messages
 
     def receive(self, timeout: float) -> None:
         """Take one message, waiting up to ``timeout`` host seconds for it. A bad message is refused."""
-        began = self.host_now
+        self._receive(timeout, self.clock.now())
+
+    def _receive(self, timeout: float, began: float) -> float:
+        """Take one message; ``began`` is the present moment. Return the one after that."""
+        clock = self.clock
         incoming = self._peers.receive(timeout)
-        now = self.host_now
-        self.load.waited(now - began)
+        now = clock.now()
+        self.load.waited(clock.host_seconds(now - began))
         if incoming is None:
             self._lost_devices.note_all_read()
-            return
+            return now
         peer, frames = incoming
-        if not self._limits.allow(peer, now):
-            if self._refusals.add(peer, self._limits.reason, self.moment, now):
+        host_now = clock.host_seconds(now)
+        if not self._limits.allow(peer, host_now):
+            if self._refusals.add(peer, self._limits.reason, self.moment, host_now):
                 self._peers.refuse(peer, self._limits.reason)
-            return
-        self._catch_up()
+            return now
+        now = self._catch_up(now)
         try:
-            self._take(peer, self._peers.read(peer, frames))
+            self._take(peer, self._peers.read(peer, frames), now if self.running else self._engine.now)
         except (BadMessage, trace.TraceError) as problem:
             self._limits.charge(peer)
-            self._refusals.add(peer, str(problem), self.moment, now)
+            self._refusals.add(peer, str(problem), self.moment, host_now)
             self._peers.refuse(peer, str(problem))
+        return clock.now()  # what was taken may have led to a decision, which may have taken long
 
     def record_refusals(self, now: float, *, last: bool = False) -> None:
         """Record messages and connections that were refused; with ``last``, all that are left."""
@@ -176,8 +183,7 @@ class Intake:
             self._refusals.add(peer, reason, now, self.host_now, count)
         self._refusals.flush(now, self.host_now, last=last)
 
-    def _take(self, peer: str, message: Message) -> None:
-        now = self.moment
+    def _take(self, peer: str, message: Message, now: float) -> None:
         if peer not in self._peers.fleet:
             if isinstance(message, CanaryReport):
                 self._record(message.event)
@@ -200,18 +206,19 @@ class Intake:
             self.join(message, now)
 
     def _take_from_device(self, message: Update | Ask | Heartbeat, now: float) -> None:
-        self._check_message(message, now)
+        device = message.device
+        if not isinstance(message, Heartbeat):
+            self._check_result(message, now)
         for event in message.events:
             self._record(event)
         if self._ending.over or (isinstance(message, Heartbeat) and message.state == KILLED):
             return
-        if not self._lost_devices.has_ended(message.device):
-            self._lost_devices.note_message(message.device, now)
-            if not self._engine.is_present(message.device):
+        if not self._lost_devices.has_ended(device):
+            self._lost_devices.note_message(device, now)
+            if not self._engine.is_present(device):
                 # it was dropped for its silence and is back; the ticket of what it sends has ended
-                self.join(self._peers.hellos[message.device], now, message.trains)
-        ticket = self._engine.ticket_of(message.device)
-        outdated = self._arrivals.take_outdated(message.device, ticket)
+                self.join(self._peers.hellos[device], now, message.trains)
+        outdated = self._arrivals.take_outdated(device, self._engine.ticket_of(device))
         if outdated is not None:
             self._engine.update(outdated, self._due.counts_from(now))
         if isinstance(message, Heartbeat):
@@ -219,10 +226,8 @@ class Intake:
         else:
             self._take_result(message, now)
 
-    def _check_message(self, message: Update | Ask | Heartbeat, now: float) -> None:
+    def _check_result(self, message: Update | Ask, now: float) -> None:
         """Raises BadMessage for an update or a request that no device of ours would send."""
-        if isinstance(message, Heartbeat):
-            return
         if isinstance(message, Ask) and not self._engine.grants:
             raise BadMessage("a request for a rate, but this strategy grants none")
         if self.clock.host_seconds(message.due - now) > _LONGEST_LEAD_SECONDS:

@@ -27,7 +27,8 @@ class LoadMeter:
         """Add the seconds from handling an update, or (``updates=0``) a wake, to the last answer sent."""
         self._served += updates
         self._service += seconds
-        self._longest = max(self._longest, seconds)
+        if seconds > self._longest:
+            self._longest = seconds
 
     def is_due(self, now: float) -> bool:
         return now - self._began >= _SPAN_SECONDS

@@ -188,20 +188,20 @@ class AggregatorProcess:
 
     def _loop(self) -> None:
         intake, ending, clock = self._intake, self._ending, self._intake.clock
-        now, next_housekeeping, next_status = clock.now(), 0.0, 0.0
+        now, next_housekeeping, next_status, ends_at = clock.now(), 0.0, 0.0, ending.at
         while ending.reason is None:
             if now >= next_housekeeping and self._has_time(now, next_housekeeping):
                 self._keep_house(now)
-                next_housekeeping = now + _HOUSEKEEPING_SECONDS / clock.dilation
+                next_housekeeping, now = now + _HOUSEKEEPING_SECONDS / clock.dilation, clock.now()
             if now >= next_status and self._has_time(now, next_status):
                 self._show_status(now)
-                next_status = now + _STATUS_SECONDS / clock.dilation
-            until = min(intake.next_due, ending.at)
+                next_status, now = now + _STATUS_SECONDS / clock.dilation, clock.now()
+            until = min(intake.next_due, ends_at)
             if now < next_housekeeping or self._has_time(now, next_housekeeping):
                 until = min(until, next_housekeeping)
-            intake.wait(until)
-            now = clock.now()
-            ending.check_time(now)
+            now = intake.wait(until, now)
+            if now >= ends_at:
+                ending.check_time(now)
 
     def _has_time(self, now: float, chore: float) -> bool:
         """Whether nothing falls due while a chore is done, or the chore has waited long enough."""

@@ -161,7 +161,7 @@ class TraceWriter:
 
     def flush(self) -> None:
         if self._events:
-            self._file.append(b"\n".join(map(_encoder.encode, self._events)) + b"\n")
+            self._file.append(_encoder.encode_lines(self._events))
             self._events.clear()
         else:
             self._file.push()

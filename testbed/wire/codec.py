@@ -10,6 +10,7 @@ message raise :class:`BadMessage`, never anything else.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias, Union
@@ -37,10 +38,15 @@ class _Claim(msgspec.Struct):
     kind: str
 
 
+@functools.lru_cache(maxsize=8)
+def _shape(size: int) -> VectorShape:
+    return VectorShape(DTYPE, size)
+
+
 def _encodable(value: object) -> object:
     """A value that msgspec cannot encode itself, as one that it can. Raises TypeError if no message may contain it."""
     if isinstance(value, np.ndarray):
-        return VectorShape(DTYPE, value.size)
+        return _shape(value.size)
     if isinstance(value, float):  # np.float64, from the arithmetic of a strategy
         return float(value)
     raise TypeError(f"a message cannot contain a {type(value).__name__}")
@@ -50,6 +56,7 @@ _KINDS = {cls.__name__: cls for cls in Message.__subclasses__()}
 _ANY: Any = Union[tuple(_KINDS.values())]  # noqa: UP007  built from a table
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are not msgpack; a ValidationError, which is a DecodeError, is caught before."""
+_FLOAT32 = np.dtype(DTYPE)
 _SCHEMA_BYTE = bytes([SCHEMA])
 _encoder = msgspec.msgpack.Encoder(enc_hook=_encodable)
 _decoder = msgspec.msgpack.Decoder(_ANY)
@@ -140,6 +147,6 @@ def _vector(announced: VectorShape, frames: Sequence[Buffer], size: int) -> Vect
         raise BadMessage(f"wrong shape: the model has {size} numbers")
     if len(frames[1]) != 4 * size:
         raise BadMessage(f"vector frame of {len(frames[1])} bytes; the header announces {4 * size}")
-    vector = np.frombuffer(frames[1], dtype=np.float32)
-    vector.flags.writeable = False  # ZeroMQ's buffers are writable; a message must not be
+    vector = np.frombuffer(frames[1], dtype=_FLOAT32)
+    vector.setflags(write=False)  # ZeroMQ's buffers are writable; a message must not be
     return vector

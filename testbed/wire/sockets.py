@@ -86,7 +86,7 @@ class Hub:
         if routing is None:
             raise PeerUnreachable(f"{peer} has no routing id of its own, so it gets no answer")
         try:
-            self._sender.send([routing.encode(errors=_RAW_BYTES), *frames])
+            self._sender.send(routing.encode(errors=_RAW_BYTES), *frames)
         except zmq.ZMQError as error:
             raise PeerUnreachable(f"{peer}: {error}") from None
 
@@ -102,7 +102,7 @@ class Hub:
                 first, *frames = self._read(timeout)
         except zmq.Again:
             return None
-        routing = bytes(first.buffer).decode(errors=_RAW_BYTES)
+        routing = first.bytes.decode(errors=_RAW_BYTES)
         peer = routing if self._authenticator is None else self._authenticator.peer_name(routing, first)
         return peer, [frame.buffer for frame in frames]
 
@@ -157,7 +157,7 @@ class Peer:
         if timeout and not self.socket.poll(int(timeout * 1000), zmq.POLLOUT):
             raise PeerUnreachable(f"the aggregator did not answer within {timeout:g} s")
         try:
-            self._sender.send(frames)
+            self._sender.send(*frames)
         except zmq.ZMQError as error:
             raise PeerUnreachable(str(error)) from None
 

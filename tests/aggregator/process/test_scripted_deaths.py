@@ -76,14 +76,15 @@ def test_a_device_that_rejoins_continues_with_the_number_of_the_next_job(
     monkeypatch.setattr(
         "aggregator.connections.peers.is_computing", lambda pid: False
     )  # the processes are ours, and alive
-    world.at(0.75, "host-1", Hello(device="host-1", pid=os.getppid(), cores=(1,), samples=5))
+    # the clock of the run begins a moment after that of the world
+    world.at(0.75 + SOON, "host-1", Hello(device="host-1", pid=os.getppid(), cores=(1,), samples=5))
     events = run(world, folder, monkeypatch, script((0.5, "kill"), (0.75, "rejoin")), "presence.timeout=10")
     seen = [(type(event).__name__, getattr(event, "device", None), event.t) for event in events]
     kinds = [kind for kind, device, moment in seen if device == "host-1" and moment > 0]
     assert kinds == ["Scripted", "Scripted", "Left", "Lost", "Joined", "Dispatched"]
     killed, rejoined = of(trace.Scripted, events)
     assert (killed.do, killed.t, rejoined.do) == ("kill", 0.5, "rejoin")
-    assert rejoined.t == pytest.approx(0.75, abs=SOON)
+    assert rejoined.t == pytest.approx(0.75 + SOON, abs=SOON)
     assert [event.reason for event in of(trace.Lost, events)] == ["it was restarted"]
     assert [event.pid for event in of(trace.Joined, events) if event.device == "host-1"] == [os.getpid(), os.getppid()]
     assert [said.number for peer, said in world.said if peer == "host-1" and isinstance(said, Train)] == [0, 1]
