@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from testbed.host import cgroups
+from testbed.host import cgroups, survey_memory
 from testbed.host.cgroup_files import QuotasUnavailable
 from testbed.host.cores import Priority
 from testbed.host.memory_check import BYTES_FOR_THE_REST, BYTES_PER_DEVICE, FILES_FOR_THE_REST, FILES_PER_DEVICE
@@ -30,7 +30,18 @@ class HostFinding:
 
 
 def examine() -> Iterator[HostFinding]:
-    yield from (_cores(), _affinity(), _priority(), _memory(), _files(), _schedstat(), _pressure(), _cgroup(), _rapl())
+    yield from (
+        _cores(),
+        _affinity(),
+        _priority(),
+        _memory(),
+        _files(),
+        _schedstat(),
+        _pressure(),
+        _cgroup(),
+        _rapl(),
+        _surveys(),
+    )
 
 
 def _cores() -> HostFinding:
@@ -112,3 +123,9 @@ def _rapl() -> HostFinding:
     return HostFinding(
         what="RAPL", ok=None, found="readable" if able else "not readable" if meters else "absent", means=means
     )
+
+
+def _surveys() -> HostFinding:
+    count, path = len(survey_memory.entries()), survey_memory.place()
+    means = f"seconds per step are remembered for an hour in {path}; --survey new measures them"
+    return HostFinding(what="surveys", ok=None, found=f"{count} remembered", means=means)

@@ -66,6 +66,7 @@ class FleetConfigs:
             dilation=plan.dilation,
             demand=plan.demand,
             pressure=plan.survey.pressure,
+            survey_age=plan.survey.age_seconds,
             canaries=tuple(map(_canary_name, self._canary_cores)),
             core=self._cores.aggregator,
             endpoint=endpoints.endpoint(self._experiment.transport, self._private),

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from testbed.doctor import checks
+from testbed.host import survey_memory
+from testbed.host.survey_memory import SurveyTimes
 
 
 def findings() -> dict[str, checks.HostFinding]:
@@ -38,3 +41,11 @@ def test_memory_is_counted_in_devices(monkeypatch: pytest.MonkeyPatch, megabytes
     finding = findings()["memory"]
     assert finding.ok is ok
     assert means in finding.means
+
+
+def test_the_file_of_remembered_surveys_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    survey_memory.keep("mine", SurveyTimes(measured_at=survey_memory.now()))
+    finding = findings()["surveys"]
+    assert finding.found == "1 remembered"
+    assert str(tmp_path / "edgebed" / "surveys.json") in finding.means
