@@ -111,8 +111,8 @@ MAY_IMPORT = {
     "testbed.cli.parsers": "testbed.common testbed.learning.data testbed.theory testbed.trace_tools"
     " testbed.traces.formats",
     "testbed.cli": "aggregator.process aggregator.strategies testbed.analysis testbed.cli.parsers testbed.common"
-    " testbed.comparison"
-    " testbed.doctor testbed.execution testbed.history testbed.learning testbed.learning.data testbed.learning.splits"
+    " testbed.comparison testbed.doctor testbed.execution testbed.history testbed.host testbed.learning"
+    " testbed.learning.data testbed.learning.splits"
     " testbed.learning.tasks testbed.loading testbed.partition testbed.planning testbed.profile testbed.report.content"
     " testbed.runs testbed.runs.results testbed.sweeps testbed.theory testbed.trace_tools testbed.traces.formats"
     " testbed.wire",

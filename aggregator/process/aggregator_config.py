@@ -30,6 +30,7 @@ class AggregatorConfig:
     demand: float
     """Share of the busiest core that the run needs."""
     pressure: float | None
+    survey_age: float = 0.0
     """Share of the time in which processes waited for a core (PSI), just before the run."""
     canaries: tuple[str, ...]
     core: int

@@ -177,6 +177,7 @@ class AggregatorProcess:
                 replay=experiment.replay.mode if experiment.replay.trace else "",
                 demand=config.demand,
                 pressure=config.pressure,
+                survey_age=config.survey_age,
                 started=_today(),
             )
         )

@@ -98,6 +98,7 @@ class OutputOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionOptions:
     no_admission: bool
+    survey: str | None
     no_report: bool
     output: OutputOptions
 
@@ -106,3 +107,11 @@ def use_data_dir(data_dir: Path | None) -> None:
     """Make ``data_dir`` the folder of data sets in this process and in all that it starts. Raises UserError."""
     if data_dir is not None:
         os.environ[folders.FOLDER] = str(folders.given(data_dir))
+
+
+def use_survey(choice: str | None) -> None:
+    """Let ``new`` or ``remembered`` hold in this process and in all that it starts."""
+    from testbed.host import survey_memory
+
+    if choice is not None:
+        os.environ[survey_memory.CHOICE] = choice

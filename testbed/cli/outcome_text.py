@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from testbed.cli.options import ExecutionOptions
+from testbed.cli.options import ExecutionOptions, use_survey
 from testbed.common.console import say
 from testbed.common.json_text import json_text
 from testbed.execution.execution import Execution, execute
@@ -19,6 +19,7 @@ from testbed.runs import summary_text
 
 def carry_out(run: Execution, given: ExecutionOptions) -> int:
     """Carry out a run with the options of the command and print how it ended. Returns the exit code."""
+    use_survey(given.survey)
     output = given.output
     console = Console(stderr=output.as_json)
     outcome = execute(

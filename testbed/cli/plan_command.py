@@ -19,11 +19,13 @@ from testbed.planning import plan_summary, plan_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
     experiment: ExperimentOptions
+    survey: str | None
     format: str
 
 
 def show_plan(given: PlanOptions) -> int:
     """Return 0 if the experiment fits on this host, else 1."""
+    options.use_survey(given.survey)
     experiment = options.experiment(given.experiment)
     try:
         plan = admission.plan(

@@ -138,7 +138,7 @@ def _send(endpoint: str) -> None:
 def _template() -> tuple[Survey, float]:
     """Return a survey of the shipped experiment, and the median seconds of a fork of its template."""
     experiment = profile_loader.load(profile_files.SHIPPED / "experiments" / f"{_EXPERIMENT}.toml")
-    order = preparation.template_request(experiment, cores.roles())
+    order = msgspec.structs.replace(preparation.template_request(experiment, cores.roles()), remembered=False)
     context = multiprocessing.get_context("forkserver")
     with private_folder() as private, prepared_template(private, order):
         survey = preparation.answer(private, lambda: False)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from testbed.host import cgroups, cores, topology
+from testbed.host import cgroups, cores, survey_memory, topology
 from testbed.host.cgroup_files import QuotasUnavailable
 from testbed.host.core_plan import CoreRoles
 from testbed.host.memory_check import BYTES_FOR_THE_REST, BYTES_PER_DEVICE, FILES_FOR_THE_REST, FILES_PER_DEVICE
@@ -36,6 +36,7 @@ def examine() -> Iterator[HostFinding]:
     if hasattr(os, "sched_getaffinity"):
         yield from _roles(cores.roles(), topology.read(cores.available_cores()))
     yield from (_affinity(), _priority(), _memory(), _files(), _schedstat(), _pressure(), _cgroup(), _rapl())
+    yield _surveys()
 
 
 def _cores() -> HostFinding:
@@ -149,3 +150,9 @@ def _rapl() -> HostFinding:
     return HostFinding(
         what="RAPL", ok=None, found="readable" if able else "not readable" if meters else "absent", means=means
     )
+
+
+def _surveys() -> HostFinding:
+    count, path = len(survey_memory.entries()), survey_memory.place()
+    means = f"seconds per step are remembered for an hour in {path}; --survey new measures them"
+    return HostFinding(what="surveys", ok=None, found=f"{count} remembered", means=means)

@@ -13,8 +13,9 @@ from rich.console import Console
 from aggregator.process.checkpoint import Saved
 from testbed.common.console import say
 from testbed.common.errors import RunFailed, UserError
-from testbed.execution import live_progress, report_writing
+from testbed.execution import live_progress, report_writing, survey_check
 from testbed.execution.outcome import Outcome
+from testbed.execution.survey_check import StepUses
 from testbed.history import packing
 from testbed.history.trace import TraceError
 from testbed.host import cores, memory_check
@@ -122,6 +123,8 @@ def _run_processes(
                     folder.write_profile(replace(run.experiment, dilation=plan.dilation))
                     run.say(f"core plan: {plan.core_plan}")
                     run.say(plan_text.demand(plan))
+                    if survey.is_remembered:
+                        run.say(survey.origin)
                     pids = launcher.start(plan)
                     folder.write_meta(run.experiment, plan, pids, run.source)
                     if run.saved is not None:
@@ -156,12 +159,15 @@ def _write_results(
 ) -> None:
     """Read the trace once, and write results and report; pack the trace if the profile says so."""
     experiment = run.experiment
+    uses = StepUses()
     try:
-        results, collected = _compute(run, folder, plan, host_energy)
+        results, collected = _compute(run, folder, plan, host_energy, uses)
     except TraceError as error:
         outcome.unreadable = f"the trace cannot be read, so there are no results: {error}"
         return
     folder.write_results(results, tensorboard=run.tensorboard)
+    if plan is not None:
+        outcome.warnings += survey_check.recheck(plan, uses, results.summary.fidelity)
     outcome.summary, outcome.unwritten = results.summary, folder.unwritten
     # before packing: it reads the plain trace
     outcome.resumable = outcome.exit_code != 0 and resuming.is_possible(folder.path, experiment)
@@ -183,7 +189,7 @@ def _departure(replay: ReplayCertificate) -> str | None:
 
 
 def _compute(
-    run: Execution, folder: RunFolder, plan: Plan | None, host_energy: HostEnergy | None
+    run: Execution, folder: RunFolder, plan: Plan | None, host_energy: HostEnergy | None, uses: StepUses
 ) -> tuple[RunResults, ReportCollector | None]:
     """Return the results, and what the report needs (None: it must read the trace itself)."""
 
@@ -194,7 +200,7 @@ def _compute(
             run.experiment.replay,
             target=run.experiment.stop.target_accuracy,
             host_energy=host_energy,
-            checkers=() if collected is None else collected.checkers,
+            checkers=(uses,) if collected is None else (uses, *collected.checkers),
             listeners=() if collected is None else collected.listeners,
         )
 

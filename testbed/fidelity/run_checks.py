@@ -45,10 +45,20 @@ def admission(evidence: Evidence) -> Invariant:
     return Invariant(
         name="admission",
         verdict=judge(*measured),
-        found=f"demand: {header.demand:.2f} of a core; {pressure}",
-        figures={"demand": header.demand, "pressure": header.pressure, "pressure_in_run": max(during, default=None)},
+        found=f"demand: {header.demand:.2f} of a core{_age(header.survey_age)}; {pressure}",
+        figures={
+            "demand": header.demand,
+            "pressure": header.pressure,
+            "pressure_in_run": max(during, default=None),
+            **({} if header.survey_age is None else {"survey_age_s": header.survey_age}),  # earlier traces: not known
+        },
         limits="demand ≤ 0.8, pressure ≤ 10 % (warn: 1.0, 30 %)",
     )
+
+
+def _age(seconds: float | None) -> str:
+    """Return how old a remembered survey was; nothing for one that was made for the run."""
+    return f" by a survey remembered for {seconds / 60:.0f} min" if seconds else ""
 
 
 def conservation(evidence: Evidence) -> Invariant:

@@ -20,6 +20,8 @@ from testbed.host.survey import StepTime
 
 _SECONDS = 0.12
 """CPU seconds for each batch size in each child."""
+_CHECK_SECONDS = 0.04
+"""CPU seconds for comparing the present speed with a remembered survey, roughly."""
 _LONGEST_STEP = 0.5
 """CPU seconds, roughly. A longer step is estimated from steps with fewer samples."""
 _TRIAL_SAMPLES = 8
@@ -52,6 +54,17 @@ def _affordable(core: int, steps: Steps, batch: int) -> int:
     times = _together([core], steps, [_TRIAL_SAMPLES], seconds=0.0)[_TRIAL_SAMPLES]
     seconds = max(min(times), 1e-9)  # noise only makes a step longer
     return max(_TRIAL_SAMPLES, min(batch, int(_TRIAL_SAMPLES * _LONGEST_STEP / seconds)))
+
+
+def slowdown(steps: Steps, remembered: Sequence[StepTime], core: int) -> float:
+    """Return how many times as long a step takes now as when ``remembered`` was measured, alone on ``core``.
+
+    A few steps of the largest batch that takes no longer than the check may.
+    """
+    short = [step for step in remembered if step.alone * (_LEAST_STEPS + 1) <= _CHECK_SECONDS]
+    step = short[-1] if short else remembered[0]
+    times = _together([core], steps, [step.samples], seconds=_CHECK_SECONDS / 2)[step.samples]
+    return statistics.median(times) / step.alone
 
 
 def in_child(work: Callable[[], object]) -> object:

@@ -6,6 +6,7 @@ The template (``testbed.processes.template``) makes it, the planner uses it, and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -21,9 +22,15 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
     slow: float
     """The 90th percentile with other processes: deadlines must hold even when a shared host is slow."""
 
+    def slower(self, factor: float) -> StepTime:
+        """Return the times on a host on which a step takes ``factor`` times as long."""
+        return StepTime(
+            samples=self.samples, seconds=self.seconds * factor, alone=self.alone * factor, slow=self.slow * factor
+        )
+
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes are exact; times were measured just before the run."""
+    """Sizes are exact; times were measured just before the run, or at most an hour earlier and then confirmed."""
 
     parameters: int = 0
     samples: tuple[int, ...] = ()
@@ -41,6 +48,24 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     governor: str | None = None
     pressure: float | None = None
     """Share of the preparation in which a process waited for a core (PSI); None: not measured."""
+    measured_at: float | None = None
+    """When the times were measured, in seconds since 1970; None in files of earlier versions."""
+    age_seconds: float = 0.0
+    """How old the times were when the run began; 0 if they were measured for it."""
+    key: str = ""
+    """Digest of host and task; surveys with the same key are comparable."""
+
+    @property
+    def is_remembered(self) -> bool:
+        return self.age_seconds > 0
+
+    @property
+    def origin(self) -> str:
+        """Return in words when the times were measured."""
+        if self.measured_at is None or not self.is_remembered:
+            return "survey of this moment"
+        measured = datetime.fromtimestamp(self.measured_at)
+        return f"survey of {measured:%H:%M} ({self.age_seconds / 60:.0f} min ago)"
 
     @property
     def model_bytes(self) -> int:

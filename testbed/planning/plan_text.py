@@ -70,4 +70,6 @@ def _lines(plan: Plan) -> list[str]:
             f"a step of {timed.samples} on this host: {alone} alone, {loaded} beside other processes"
             f" (p90 {slow}, which the plan uses)"
         )
+    if plan.survey.is_remembered:
+        lines.append(f"{plan.survey.origin}; --survey new measures again")
     return lines

@@ -65,6 +65,7 @@ class FleetConfigs:
             dilation=plan.dilation,
             demand=plan.demand,
             pressure=plan.survey.pressure,
+            survey_age=plan.survey.age_seconds,
             canaries=tuple(map(_canary_name, self._canary_cores)),
             core=self._cores.aggregator,
             policy=self._cores.policy,

@@ -10,7 +10,7 @@ from pathlib import Path
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
 from testbed.common.errors import UserError
-from testbed.host import calibration
+from testbed.host import calibration, survey_memory
 from testbed.host.core_plan import CoreRoles
 from testbed.host.survey import Survey
 from testbed.learning import setup
@@ -48,6 +48,7 @@ def template_request(experiment: Experiment, roles: CoreRoles) -> TemplateReques
         flops=speed.needs_flops(experiment),
         strategy=experiment.strategy_name if _has_slow_imports(experiment) else "",
         rates=tuple(sorted(_rates(experiment))),
+        remembered=survey_memory.is_wanted(),
         availability=tuple(sorted({group.availability for group in experiment.devices if group.availability})),
     )
 

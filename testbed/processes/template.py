@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import atexit
 import gc
+import inspect
 import os
 import shutil
 import signal
+import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,11 +31,13 @@ from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
 from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
-from testbed.host import calibration
+from testbed.host import calibration, survey_memory
 from testbed.host.cores import die_with_parent
 from testbed.host.kernel import governor, pressure_seconds
 from testbed.host.survey import Survey
+from testbed.host.survey_memory import SurveyTimes
 from testbed.learning import setup
+from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.setting import Setting
 from testbed.traces import availability, rate
 from testbed.wire.training_job import Job
@@ -73,6 +77,8 @@ class TemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
     rates: tuple[str, ...] = ()
     availability: tuple[str, ...] = ()
     """Trace files of links and of devices. All forked processes share what the template has read."""
+    remembered: bool = True
+    """Whether times of an earlier survey may be used; then a few steps are timed to confirm them."""
     strategy: str
     """The strategy whose slow imports are done here, once; empty if it has none."""
 
@@ -116,6 +122,79 @@ def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
 
 
 def _survey(task: Task, request: TemplateRequest, pressure: float | None, folder: Path) -> Survey:
+    key = survey_memory.key(_dependencies(request))
+    times = _remembered(task, request, key) if request.remembered else None
+    age = 0.0
+    if times is not None:
+        age = max(1e-3, survey_memory.now() - times.measured_at)
+    else:
+        times = _measured(task, request, folder)
+        if pressure is None or pressure <= survey_memory.BUSY:
+            survey_memory.keep(key, times)
+    return Survey(
+        parameters=task.size,
+        samples=tuple(len(shard) for shard in task.shards),
+        flops_forward=times.flops_forward,
+        flops_training=times.flops_training,
+        steps=times.steps,
+        evaluation_seconds=times.evaluation_seconds,
+        metrics=times.metrics,
+        crowd=request.crowd,
+        governor=governor(),
+        pressure=pressure,
+        measured_at=times.measured_at,
+        age_seconds=age,
+        key=key,
+    )
+
+
+def _dependencies(request: TemplateRequest) -> dict[str, object]:
+    """Return what the times of a survey depend on, besides the host."""
+    import torch
+
+    return {
+        "torch": str(torch.__version__),
+        "task": request.task,
+        "code": "" if request.task in TASKS else _code_of(request),
+        "parameters": request.parameters,
+        "devices": request.devices,
+        "data_seed": request.data_seed,
+        "model_seed": request.model_seed,
+        "job": request.job,
+        "crowd": {str(core): count for core, count in request.crowd.items()},
+        "flops": request.flops,
+    }
+
+
+def _code_of(request: TemplateRequest) -> str:
+    """Return the module of a user's own task as text: the same name may stand for another network tomorrow."""
+    cls = TASKS.find(request.task, request.source, "task")
+    try:
+        return inspect.getsource(sys.modules[cls.__module__])
+    except (OSError, TypeError):  # a class of a notebook has no file
+        return f"unknown at {survey_memory.now()}"
+
+
+def _remembered(task: Task, request: TemplateRequest, key: str) -> SurveyTimes | None:
+    """Return the times of an earlier survey if a few steps of this moment confirm them."""
+    times = survey_memory.find(key)
+    if times is None or not times.steps:
+        return times
+    slower = calibration.slowdown(_endless_steps(task, request), times.steps, min(request.crowd))
+    if not 1 / survey_memory.AGREES <= slower <= survey_memory.AGREES:
+        return None
+    return times.slower(max(1.0, slower))
+
+
+def _endless_steps(task: Task, request: TemplateRequest) -> calibration.Steps:
+    def steps(batch: int) -> Iterator[float]:
+        everything = np.arange(task.training_samples, dtype=np.int64)
+        return _local_sgd(task, everything, replace(request.job, steps=1_000_000, epochs=0, batch=batch))
+
+    return steps
+
+
+def _measured(task: Task, request: TemplateRequest, folder: Path) -> SurveyTimes:
     clock = WallClock.starting_now()
     metrics = task.evaluate(task.initial())
     evaluation = clock.now()
@@ -130,23 +209,15 @@ def _survey(task: Task, request: TemplateRequest, pressure: float | None, folder
                 " give seconds_per_sample for its devices"
             )
         forward, training = counted
-
-    def steps(batch: int) -> Iterator[float]:
-        everything = np.arange(task.training_samples, dtype=np.int64)
-        return _local_sgd(task, everything, replace(request.job, steps=1_000_000, epochs=0, batch=batch))
-
     largest = request.job.largest_step(len(shard) for shard in task.shards)
-    return Survey(
-        parameters=task.size,
-        samples=tuple(len(shard) for shard in task.shards),
+    steps = _endless_steps(task, request)
+    return SurveyTimes(
+        measured_at=survey_memory.now(),
         flops_forward=forward,
         flops_training=training,
         steps=calibration.measure(steps, largest, request.crowd) if request.crowd else (),
         evaluation_seconds=evaluation,
         metrics=tuple(metrics),
-        crowd=request.crowd,
-        governor=governor(),
-        pressure=pressure,
     )
 
 

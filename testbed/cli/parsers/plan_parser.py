@@ -14,4 +14,5 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_experiment_options(parser)
+    shared_options.add_survey(parser)
     shared_options.add_format(parser)

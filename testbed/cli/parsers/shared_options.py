@@ -44,6 +44,7 @@ def add_execution_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run even if this host is too small; the certificate shows how exact the timing was",
     )
+    add_survey(parser)
     parser.add_argument(
         "--no-report", action="store_true", help="do not write report.html; the command report can write it later"
     )
@@ -80,6 +81,15 @@ def add_overrides(parser: argparse.ArgumentParser, meaning: str) -> None:
 def add_format(parser: argparse.ArgumentParser, meaning: str = "output format", *more: str) -> None:
     """Add --format; ``more``: formats besides text and JSON."""
     parser.add_argument("--format", choices=("text", "json", *more), default="text", help=meaning)
+
+
+def add_survey(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--survey",
+        choices=("new", "remembered"),
+        help="how long a step takes here: new measures it; remembered (default) uses what was measured for this task"
+        " within the last hour, if a few steps confirm it",
+    )
 
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:

@@ -29,6 +29,8 @@ class Header(Event, frozen=True, kw_only=True):
     """Demand on the busiest core, as a share of it, at admission."""
     pressure: Number | None
     """Share of the time in which a process waited for a core (PSI), just before the run."""
+    survey_age: Number | None = None
+    """Seconds from the survey that the demand is based on to the run; 0 if it was made for it. None: not known."""
     started: str
     host: str
     replay: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from testbed.common.cache_folder import cache_folder
 from testbed.common.errors import UserError
 
 FOLDER = "EDGEBED_DATA"
@@ -16,9 +17,8 @@ SYSTEM = Path("/usr/share/datasets")
 
 
 def cache() -> Path:
-    """Return the cache folder of Edgebed, which also contains the calibration of the host."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "edgebed"
+    """Return the cache folder of Edgebed, which also contains the calibration of the host and its surveys."""
+    return cache_folder()
 
 
 def downloads() -> Path:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from testbed.doctor import checks
+from testbed.host import survey_memory
 from testbed.host.core_plan import roles_of
 from testbed.host.priority import Policy
+from testbed.host.survey_memory import SurveyTimes
 from testbed.host.topology import Topology
 
 
@@ -74,3 +77,11 @@ def test_threads_and_memory_nodes_are_named_only_where_cores_share_them() -> Non
 )
 def test_how_the_aggregator_gets_its_core_is_explained(policy: Policy, means: str) -> None:
     assert means in about(host(), policy)["core roles"].means
+
+
+def test_the_file_of_remembered_surveys_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    survey_memory.keep("mine", SurveyTimes(measured_at=survey_memory.now()))
+    finding = findings()["surveys"]
+    assert finding.found == "1 remembered"
+    assert str(tmp_path / "edgebed" / "surveys.json") in finding.means

@@ -11,6 +11,7 @@ import pytest
 
 from aggregator.process.checkpoint import CHECKPOINT, FORMAT
 from testbed.cli import run_command
+from testbed.cli.parsers import run_parser
 from testbed.common.files import statefile
 from testbed.execution import execution
 from testbed.execution.outcome import Outcome
@@ -51,16 +52,15 @@ class Pretended:
         outcome.failure, outcome.signal = self._failure, self._signal
         if self._failure is not None:
             run.tell_failure(self._failure)
-        return SimpleNamespace(devices=[device_spec("a"), device_spec("b")]), None
+        return SimpleNamespace(devices=[device_spec("a"), device_spec("b")], steps=()), None
 
 
 def command(*words: str) -> int:
     """Carry out ``run`` with these arguments. Returns the exit code; raises UserError."""
     parser = argparse.ArgumentParser()
-    run_command.add_parser(parser.add_subparsers())
+    run_parser.add_arguments(run_parser.add_parser(parser.add_subparsers()))
     namespace = parser.parse_args(["run", *words])
-    code: int = namespace.command(namespace)
-    return code
+    return run_command.COMMAND(namespace)
 
 
 def carried_out(

@@ -638,6 +638,13 @@ def test_a_run_that_did_not_begin_was_not_admitted() -> None:
     assert judged("admission", []).verdict == NOT_MEASURED
 
 
+def test_admission_says_how_old_a_remembered_survey_was() -> None:
+    line = judged("admission", [header(survey_age=730.0)])
+    assert "by a survey remembered for 12 min" in line.found
+    assert line.figures["survey_age_s"] == 730.0
+    assert "remembered" not in judged("admission", [header(survey_age=0.0)]).found
+
+
 # ---- conservation
 
 

@@ -53,6 +53,16 @@ print(json.dumps({"rows": rows, "children": children()}))
     assert found["children"] == 0
 
 
+def test_steps_of_this_moment_are_compared_with_remembered_ones() -> None:
+    script = """
+from testbed.host.survey import StepTime
+core = min(os.sched_getaffinity(0))
+timed = [StepTime(samples=n, seconds=9.0, alone=n * 2.5e-4 / 4, slow=9.0) for n in (4, 32)]
+print(json.dumps(calibration.slowdown(steps, timed, core)))
+"""
+    assert 3.9 < output_of(SPINNING + script) < 8  # a step takes four times what is remembered
+
+
 def test_a_batch_of_one_is_timed_once() -> None:
     script = "[one] = calibration.measure(steps, 1, {min(os.sched_getaffinity(0)): 1})\nprint(json.dumps(one.samples))"
     assert output_of(SPINNING + script) == 1

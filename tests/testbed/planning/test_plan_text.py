@@ -65,6 +65,13 @@ def test_a_plan_that_does_not_fit_shows_why_and_what_would_fit() -> None:
     assert f"--dilation {plan.smallest_dilation:g}" in text
 
 
+def test_a_plan_from_a_remembered_survey_says_how_old_it_is() -> None:
+    plan = plan_of(0.01)
+    old = msgspec.structs.replace(plan.survey, measured_at=1e9, age_seconds=300.0)
+    assert "(5 min ago); --survey new measures again" in shown(fleet_of(0.01), replace(plan, survey=old))
+    assert "ago" not in shown(fleet_of(0.01), plan)
+
+
 def test_a_plan_without_throttled_devices_needs_no_dilation() -> None:
     plan = plan_of(None)
     text = shown(fleet_of(None), plan)

@@ -1,0 +1,104 @@
+"""When the template uses the times of an earlier survey."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from testbed.host import calibration, survey_memory
+from testbed.host.survey import StepTime
+from testbed.host.survey_memory import AGREES, BUSY, SurveyTimes
+from testbed.learning.tasks.task import Task
+from testbed.processes import template
+from testbed.processes.template import TemplateRequest
+from testbed.wire.training_job import Job
+
+STEP = StepTime(samples=32, seconds=0.002, alone=0.001, slow=0.004)
+REQUEST = TemplateRequest(
+    launcher=1,
+    source="mine",
+    task="digits",
+    parameters={},
+    devices=2,
+    data_seed=0,
+    model_seed=0,
+    job=Job(),
+    crowd={1: 2},
+    flops=False,
+    strategy="",
+)
+TASK = cast("Task", SimpleNamespace(size=10, shards=[[0, 1], [2]]))
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SurveyTimes:
+    """Times of a minute ago, under the name that the request has."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = SurveyTimes(measured_at=survey_memory.now() - 60, steps=(STEP,), metrics=("loss",))
+    survey_memory.keep(survey_memory.key(template._dependencies(REQUEST)), kept)
+    return kept
+
+
+def surveyed(monkeypatch: pytest.MonkeyPatch, slowdown: float, request: TemplateRequest = REQUEST, **keys: Any) -> Any:
+    """Return the survey on a host on which steps take ``slowdown`` times as long as remembered."""
+    new = SurveyTimes(measured_at=survey_memory.now(), steps=(STEP.slower(9.0),))
+    monkeypatch.setattr(calibration, "slowdown", lambda steps, known, core: slowdown)
+    monkeypatch.setattr(template, "_measured", lambda task, request, folder: new)
+    return template._survey(TASK, request, keys.get("pressure", 0.0), Path())
+
+
+@pytest.mark.parametrize("slowdown", [1 / AGREES, 0.9, 1.0])
+def test_remembered_times_are_used_as_they_are_if_the_host_is_not_slower(
+    monkeypatch: pytest.MonkeyPatch, slowdown: float
+) -> None:
+    survey = surveyed(monkeypatch, slowdown)
+    assert survey.steps == (STEP,)
+    assert survey.metrics == ("loss",)
+    assert 59 < survey.age_seconds < 600
+
+
+def test_remembered_times_are_longer_on_a_host_that_is_a_little_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert surveyed(monkeypatch, 1.2).steps == (STEP.slower(1.2),)
+
+
+@pytest.mark.parametrize("slowdown", [0.5, 1.3, 3.0])
+def test_a_host_of_another_speed_is_measured(monkeypatch: pytest.MonkeyPatch, slowdown: float) -> None:
+    survey = surveyed(monkeypatch, slowdown)
+    assert (survey.steps, survey.age_seconds) == ((STEP.slower(9.0),), 0.0)
+    assert survey_memory.entries()[survey.key].steps == survey.steps
+
+
+def test_sizes_are_never_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    survey = surveyed(monkeypatch, 1.0)
+    assert (survey.parameters, survey.samples) == (10, (2, 1))
+
+
+def test_a_new_survey_is_made_if_the_user_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not surveyed(monkeypatch, 1.0, msgspec.structs.replace(REQUEST, remembered=False)).is_remembered
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"task": "mnist"},
+        {"parameters": {"model": "mlp"}},
+        {"devices": 3},
+        {"data_seed": 1},
+        {"model_seed": 1},
+        {"job": Job(batch=8)},
+        {"crowd": {1: 3}},
+        {"flops": True},
+    ],
+)
+def test_another_task_is_measured(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
+    assert not surveyed(monkeypatch, 1.0, msgspec.structs.replace(REQUEST, **change)).is_remembered
+
+
+def test_times_of_a_busy_host_are_not_remembered(monkeypatch: pytest.MonkeyPatch, remembered: SurveyTimes) -> None:
+    survey = surveyed(monkeypatch, 3.0, pressure=BUSY + 0.01)
+    assert survey.steps == (STEP.slower(9.0),)
+    assert survey_memory.entries() == {survey.key: remembered}
