@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.host.core_plan import CoreRoles
@@ -86,7 +86,6 @@ def test_a_fleet_without_deadlines_is_not_pinned_and_uses_all_cores() -> None:
     assert plan.cores_of(0) == (0,)
 
 
-@settings(deadline=None, derandomize=True, database=None)
 @given(st.lists(st.floats(0.001, 0.5), min_size=1, max_size=40), st.floats(0.0, 0.3))
 def test_no_core_has_more_than_the_mean_and_one_device(shares: list[float], aggregator: float) -> None:
     demand = demand_of(*shares, aggregator=aggregator)

@@ -221,7 +221,6 @@ def test_the_smallest_dilation_is_that_of_the_best_core_plan_even_if_another_one
     assert at_smallest.core_plan.is_shared
 
 
-@steady
 @given(st.lists(st.floats(1e-4, 0.1), min_size=1, max_size=6), st.floats(0.0, 2.0))
 def test_a_dilation_of_auto_fits_whatever_the_evaluator_needs(speeds: list[float], evaluation: float) -> None:
     survey = Survey(parameters=1000, samples=(64,) * len(speeds), steps=SURVEY.steps, evaluation_seconds=evaluation)
