@@ -6,7 +6,6 @@ Runs in processes forked from the same template, pinned and niced like ours, wit
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import tempfile
 import time
@@ -18,9 +17,10 @@ from typing import Any
 import numpy as np
 import zmq
 
-from testbed.host.cores import Priority, available_cores, die_with_parent, plan, settle
-from testbed.processes import template
-from testbed.processes.forkserver import prepared_template
+from testbed.host.cores import Priority, available_cores, plan, settle
+from testbed.processes import forkserver, template
+from testbed.processes.forkserver import Exited
+from testbed.processes.preparation import prepared_template
 from testbed.processes.template import TemplateRequest
 from testbed.wire.training_job import Job
 
@@ -51,7 +51,6 @@ class FloorDevice:
 def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> float:
     """Run the bare loop with ``devices`` processes."""
     cores = plan(available_cores(), devices)
-    context = multiprocessing.get_context("forkserver")
     with tempfile.TemporaryDirectory(prefix="floor-") as name:
         folder = Path(name)
         order = TemplateRequest(
@@ -79,19 +78,21 @@ def updates_per_second(*, devices: int, synchronous: bool, seconds: float) -> fl
             )
         ]
         configs += [FloorDevice(core=core, endpoint=endpoint, index=i) for i, core in enumerate(cores.devices)]
-        with prepared_template(folder, order):
-            processes = [context.Process(target=enter, args=(config,)) for config in configs]
-            for process in processes:
-                process.start()
-            for process in processes:
-                process.join()
+        with prepared_template(folder, order) as prepared:
+            prepared.survey(lambda: False)
+            [run_template, *others] = prepared.run_templates(1)
+            assert not others
+            run_template.request([forkserver.order(f"floor-{i}", enter, config) for i, config in enumerate(configs)])
+            left = len(configs)
+            while left:
+                left -= isinstance(run_template.channel.receive()[0], Exited)
+            run_template.channel.close()
         found: float = json.loads(result.read_text(encoding="utf-8"))
         return found
 
 
 def enter(config: FloorAggregator | FloorDevice) -> None:
     """The first code of a forked process."""
-    die_with_parent(template.PID)
     if isinstance(config, FloorAggregator):
         aggregate(config, template.TASK)
     else:
