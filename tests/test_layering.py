@@ -75,8 +75,8 @@ MAY_IMPORT = {
     "testbed.fidelity": "testbed.common testbed.emulation testbed.history testbed.planning testbed.profile"
     " testbed.runs.results testbed.wire",
     "testbed.processes": "aggregator.process aggregator.strategies aggregator.strategy devices devices.compute"
-    " devices.process testbed.common testbed.emulation testbed.host testbed.learning testbed.learning.tasks"
-    " testbed.planning testbed.profile testbed.replay testbed.traces testbed.wire",
+    " devices.process testbed.common testbed.common.files testbed.emulation testbed.host testbed.learning"
+    " testbed.learning.tasks testbed.planning testbed.profile testbed.replay testbed.traces testbed.wire",
     "testbed.doctor": "testbed.common testbed.host testbed.learning.data testbed.loading testbed.processes"
     " testbed.wire",
     "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.fidelity testbed.history testbed.host"
@@ -293,7 +293,6 @@ def test_a_strategy_does_not_import_another(file: str) -> None:
 CLOCKS = (
     "testbed/host/calibration.py",
     "testbed/common/clock.py",
-    "testbed/processes/forkserver.py",
     "testbed/doctor/benchmark.py",
     "testbed/execution/live_progress.py",
     "testbed/processes/pool.py",

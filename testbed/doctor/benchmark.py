@@ -5,7 +5,7 @@ The result is stored in the user's cache folder; the command ``plan`` reads it.
 
 from __future__ import annotations
 
-import multiprocessing
+import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,11 +17,11 @@ from testbed.common.errors import UserError
 from testbed.common.stats import quantile
 from testbed.host import calibration, cores, kernel
 from testbed.host.priority import Priority
+from testbed.host.private_folder import private_folder
 from testbed.host.survey import Survey
 from testbed.learning.data import folders
 from testbed.loading import profile_files, profile_loader
-from testbed.processes import preparation
-from testbed.processes.forkserver import prepared_template, private_folder
+from testbed.processes import forkserver, preparation
 from testbed.wire.sockets import Hub, closing_peer
 
 _SLEEPS = 400
@@ -139,22 +139,21 @@ def _template() -> tuple[Survey, float]:
     """Return a survey of the shipped experiment, and the median seconds of a fork of its template."""
     experiment = profile_loader.load(profile_files.SHIPPED / "experiments" / f"{_EXPERIMENT}.toml")
     order = msgspec.structs.replace(preparation.template_request(experiment, cores.roles()), remembered=False)
-    context = multiprocessing.get_context("forkserver")
-    with private_folder() as private, prepared_template(private, order):
-        survey = preparation.answer(private, lambda: False)
+    with private_folder() as private, preparation.prepared_template(private, order) as prepared:
+        survey = prepared.survey(lambda: False)
         assert survey is not None
+        [template] = prepared.run_templates(1)
         times = []
         for _ in range(_FORKS):
-            reading, writing = context.Pipe(duplex=False)
-            began = time.monotonic()
-            process = context.Process(target=_send_time, args=(writing,))
-            process.start()
-            writing.close()
-            times.append(float(reading.recv_bytes().decode()) - began)
-            reading.close()
-            process.join()
+            reading, writing = os.pipe()
+            with os.fdopen(reading, encoding="ascii") as pipe:
+                began = time.monotonic()
+                template.request([forkserver.order("clock", _send_time, reports=True)], [writing])
+                os.close(writing)
+                times.append(float(pipe.read()) - began)
+        template.channel.close()
     return survey, quantile(times, 0.5)
 
 
-def _send_time(pipe: Any) -> None:
-    pipe.send_bytes(str(time.monotonic()).encode())
+def _send_time(pipe: int) -> None:
+    os.write(pipe, str(time.monotonic()).encode())

@@ -20,6 +20,7 @@ from testbed.history import packing
 from testbed.history.trace import TraceError
 from testbed.host import cores, memory_check
 from testbed.host.core_plan import CoreRoles
+from testbed.host.private_folder import private_folder
 from testbed.host.rapl import HostEnergy
 from testbed.host.survey import Survey
 from testbed.learning import setup
@@ -27,7 +28,6 @@ from testbed.learning.data import progress_bar
 from testbed.loading import script_check
 from testbed.planning import plan_text, planner
 from testbed.planning.planner import Plan
-from testbed.processes import forkserver
 from testbed.processes.launcher import Launcher
 from testbed.profile import fleet
 from testbed.profile.schema import Experiment
@@ -113,7 +113,7 @@ def _run_processes(
     view = live_progress.view(run.console, Console(stderr=True), quiet=run.quiet)
     resume_at = None if run.saved is None else run.saved.at
     plan = None
-    with forkserver.private_folder() as private:
+    with private_folder() as private:
         launcher = Launcher(run.experiment, roles, folder.path, private, view, resume_at=resume_at)
         try:
             with launcher:

@@ -1,4 +1,4 @@
-"""The first code of a forked process: it opens the log, ties the process to its parent and runs its role."""
+"""The first code of a forked process: it opens the log and runs its role."""
 
 from __future__ import annotations
 
@@ -7,40 +7,45 @@ import json
 import os
 import sys
 import traceback
-from multiprocessing.connection import Connection
 from typing import Any
 
 from testbed.common.errors import UserError
-from testbed.host.cores import die_with_parent
 from testbed.processes import template
 from testbed.processes.configs import RoleConfig
 
 
-def enter(config: RoleConfig, log: str, report: Connection | None = None) -> None:
-    """Run the role that ``config`` belongs to. A failure goes to the log, and to ``report`` if there is one."""
+def enter(config: RoleConfig, log: str, report: int | None = None) -> None:
+    """Run the role that ``config`` belongs to. A failure goes to the log, and to ``report`` if there is such a pipe."""
     _log_to(log)
     if template.TASK is None:
         raise RuntimeError("the process was not forked from a prepared template")
-    die_with_parent(template.PID)
     from testbed.processes import roles  # not at the top: the launcher imports this file too, and must not import torch
 
+    answer = _Report(report)
     try:
-        roles.run(config, template.TASK, lambda answer: _send(report, ready=answer))
+        roles.run(config, template.TASK, lambda text: answer.send(ready=text))
     except UserError as error:
-        _send(report, problem=str(error), user=True)
+        answer.send(problem=str(error), user=True)
         sys.exit(2)
     except Exception as error:  # noqa: BLE001  the last resort of a process: report it, log it, exit with 1
         with contextlib.suppress(OSError):  # the disk is full: the exit code must do
             traceback.print_exc()
             sys.stderr.flush()
-        _send(report, problem=f"{type(error).__name__}: {error}", user=False)
+        answer.send(problem=f"{type(error).__name__}: {error}", user=False)
         sys.exit(1)
 
 
-def _send(report: Connection | None, **what: Any) -> None:
-    if report is not None and not report.closed:
-        report.send_bytes(json.dumps(what).encode())
-        report.close()  # the launcher reads one answer only; later problems are in the log
+class _Report:
+    """The pipe to the launcher, which reads one answer only; later problems are in the log."""
+
+    def __init__(self, pipe: int | None) -> None:
+        self._pipe = pipe
+
+    def send(self, **what: Any) -> None:
+        if self._pipe is not None:
+            with os.fdopen(self._pipe, "wb") as pipe:
+                pipe.write(json.dumps(what).encode())
+            self._pipe = None
 
 
 def _log_to(path: str) -> None:

@@ -1,131 +1,137 @@
-"""The private folder of a run, and the forkserver whose template all its processes are forked from.
+"""A run template: forks the processes of one run on request, and reports the exit code of each.
 
-The only file that uses private names of the standard library; docs/adr/0001 says why.
+Theory of operation. A run has several run templates, all of them copies of one warm template, because fork() of a
+process with torch takes milliseconds and is serial within one process. Each serves one socket, whose other end only
+the launcher has: when the launcher ends for any reason, the socket is closed, the template ends, and the kernel kills
+its children (PR_SET_PDEATHSIG). The template has one thread and no ZeroMQ context. SIGCHLD wakes it from its wait, so
+that it needs no descriptor for each child, which all later children would inherit. A report of an exit follows the
+report of the fork, because both go over one socket in order.
 """
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
 import os
-import shutil
 import signal
+import socket
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from multiprocessing import forkserver, resource_tracker
-from pathlib import Path
-from types import ModuleType
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, NoReturn
 
 import msgspec
-import psutil
 
-from testbed.common.signals import STOP_SIGNALS
-from testbed.processes import template  # without its variable set, the import prepares nothing
-from testbed.processes.template import ENVIRONMENT, READY, REQUEST, TemplateAnswer, TemplateRequest
-
-_PREFIX = "edgebed-"
-_LOOK_SECONDS = 0.02
-_LONGEST_FOLDER = 60  # a unix socket's path may have 107 bytes, and the forkserver adds its own folder
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+from testbed.common.channel import Channel, close_all, readable
+from testbed.host.cores import die_with_parent
 
 
-@contextlib.contextmanager
-def private_folder() -> Iterator[Path]:
-    """A folder of mode 0700 with a short path, for sockets and the status file; removed at the end."""
-    base = Path(tempfile.gettempdir())
-    if len(str(base)) > _LONGEST_FOLDER - 30:
-        base = Path("/tmp")  # noqa: S108  mkdtemp makes a private folder in it
-    _sweep(base)
-    place = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base))
+class ForkOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """A function call that a new process makes."""
+
+    name: str
+    call: bytes
+    """The function and its arguments, pickled: only the launcher can write to the socket."""
+    reports: bool = False
+    """Whether the call has a last argument: a descriptor to report to. It comes with the batch."""
+
+
+class ForkBatch(msgspec.Struct, frozen=True, kw_only=True):
+    orders: tuple[ForkOrder, ...]
+
+
+class Forked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    name: str
+    pid: int = 0
+    problem: str = ""
+    """Why the process could not be forked."""
+
+
+class Exited(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    pid: int
+    code: int
+    """As in subprocess: -9 after SIGKILL."""
+
+
+ForkReport = Forked | Exited
+
+
+def order(name: str, function: Callable[..., object], *arguments: object, reports: bool = False) -> ForkOrder:
+    """Make an order. Processes import the module of ``function`` and of the arguments' classes."""
+    return ForkOrder(name=name, call=bytes(ForkingPickler.dumps((function, arguments))), reports=reports)
+
+
+def serve(end: socket.socket) -> None:
+    """Fork processes until the launcher closes its end."""
+    channel = Channel(end, ForkBatch)
+    waking, woken = socket.socketpair()
+    for side in (waking, woken):
+        side.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler of ours, or nothing is written to the descriptor
+    signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
+    own = (channel.fileno(), woken.fileno(), waking.fileno())
     try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+        while True:
+            ready = readable(own[:2])
+            if woken.fileno() in ready:
+                woken.recv(4096)
+                _report_exits(channel)
+            if channel.fileno() in ready:
+                batch, descriptors = channel.receive()
+                _fork_all(batch, descriptors, channel, own)
+                close_all(descriptors)
+    except (EOFError, BrokenPipeError):
+        return
 
 
-def wait_for_template(private: Path, interrupted: Callable[[], bool]) -> TemplateAnswer | None:
-    """Wait for the template's answer; None if interrupted. Raises EOFError if the template dies.
-
-    (A fork before that would wait, too, but it could not be interrupted.)
-    """
-    template = psutil.Process(_template_pid())
-    while not (private / READY).exists():
-        if template.status() == psutil.STATUS_ZOMBIE:
-            raise EOFError("the template died during its preparation")
-        if interrupted():
-            return None
-        time.sleep(_LOOK_SECONDS)
-    return msgspec.json.decode((private / READY).read_bytes(), type=TemplateAnswer)
-
-
-def _template_pid() -> int:
-    pid: int = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-    return pid
+def _fork_all(batch: ForkBatch, descriptors: Sequence[int], channel: Channel[ForkBatch], own: Sequence[int]) -> None:
+    reports = iter(descriptors)
+    for work in batch.orders:
+        report = (next(reports),) if work.reports else ()
+        parent = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            channel.send(Forked(name=work.name, problem=repr(error)))
+            continue
+        if pid == 0:
+            close_all([*own, *(each for each in descriptors if each not in report)])
+            _become(work, parent, report)
+        channel.send(Forked(name=work.name, pid=pid))
 
 
-@contextlib.contextmanager
-def without_main() -> Iterator[None]:
-    """Start processes that do not import this process's script: a notebook or a script may have started the run.
+def _report_exits(channel: Channel[ForkBatch]) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        channel.send(Exited(pid=pid, code=os.waitstatus_to_exitcode(status)))
 
-    multiprocessing would import it into each process, and so execute its code once more.
-    """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
+
+def _become(work: ForkOrder, parent: int, report: tuple[int, ...]) -> NoReturn:
+    """Make the call in this process, and end it without the exit handlers of its parents."""
+    code = 1
     try:
-        yield
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        die_with_parent(parent)
+        function, arguments = ForkingPickler.loads(work.call)
+        function(*arguments, *report)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except BaseException:  # noqa: BLE001  the last resort of a process
+        traceback.print_exc()
     finally:
-        sys.modules["__main__"] = main
+        _flush(sys.stdout, sys.stderr)
+        os._exit(code)
 
 
-def _kill_template() -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(_template_pid(), signal.SIGKILL)
-
-
-def _sweep(base: Path) -> None:
-    """Remove the folders of runs whose processes were all killed at once, so that none could clean up."""
-    for folder in base.glob(f"{_PREFIX}*"):
-        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdecimal() and not psutil.pid_exists(int(pid)) and folder.stat().st_uid == os.getuid():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def prepared_template(private: Path, request: TemplateRequest) -> Iterator[None]:
-    """Start a forkserver whose template begins to prepare ``request``; end it at the end of the block."""
-    (private / REQUEST).write_bytes(msgspec.json.encode(request))
-    root = str(Path(__file__).parents[2])
-    paths = [root, *(path for path in sys.path if path and path != root)]
-    settings = {ENVIRONMENT: str(private), "PYTHONPATH": os.pathsep.join(paths), **_ONE_THREAD}
-    settings["PYTHONSAFEPATH"] = "1"  # or a devices.py in the current folder would be imported instead of ours
-    saved = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
-    multiprocessing.get_context("forkserver").set_forkserver_preload([template.__name__])
-    # the forkserver's own socket is in the private folder, too, and removed with it
-    own_settings: dict[str, object] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
-    own_settings["tempdir"] = str(private)
-    # Ctrl-C reaches the whole process group. The template ignores it, but only once it runs Python code: so block it
-    # until then. The tracker is started first, since its start unblocks the signals again
-    resource_tracker.ensure_running()
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    try:
-        forkserver.ensure_running()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        yield
-    finally:
-        del own_settings["tempdir"]
-        for name, value in saved.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        (private / REQUEST).unlink(missing_ok=True)  # so the template does not clean up as well
-        if not (private / READY).exists():
-            _kill_template()  # during its preparation it would not notice the end
-        # both would end by themselves a moment later; wait, so that no process outlives the launcher
-        with contextlib.suppress(FileNotFoundError):  # a killed template has no socket any more
-            forkserver._forkserver._stop()  # type: ignore[attr-defined]
-        resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
+def _flush(*streams: Any) -> None:
+    for stream in streams:
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # a full disk, or a closed stream
+            continue

@@ -6,9 +6,9 @@
         fleet.start(plan)
         fleet.wait()
 
-Every process is a child of the template and dies with it (PR_SET_PDEATHSIG). The template dies with the launcher and
-removes the private folder that contains the sockets. So even ``kill -9`` of the launcher leaves no process and no
-socket behind.
+Every process is a child of a run template and dies with it (PR_SET_PDEATHSIG). The templates end when the launcher
+does, and the private folder that contains the sockets is removed. So even ``kill -9`` of the launcher leaves no process
+and no socket behind (``warm_templates`` and ``forkserver`` say how).
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ from testbed.planning.planner import Plan
 from testbed.processes.configs import EvaluatorConfig
 from testbed.processes.device_quotas import DeviceQuotas
 from testbed.processes.fleet_configs import FleetConfigs, device_names
-from testbed.processes.forkserver import prepared_template
 from testbed.processes.pool import AGGREGATOR, Processes
-from testbed.processes.preparation import TemplateFailed, answer, template_request
+from testbed.processes.preparation import Preparation, TemplateFailed, prepared_template, template_request
 from testbed.processes.restarts import Schedule
 from testbed.processes.watchdog import BOOT_SECONDS, RunView, StopRequests, Watchdog
 from testbed.profile import script
@@ -67,6 +66,7 @@ class Launcher:
         self._experiment, self._roles, self._view = experiment, roles, view
         self._run_folder, self._private, self._resume_at = run_folder, private, resume_at
         self._processes, self._stopping, self._quotas = Processes(run_folder), StopRequests(), DeviceQuotas()
+        self._preparation: Preparation | None = None
         self._watchdog: Watchdog | None = None
         self._clean_up = contextlib.ExitStack()
 
@@ -81,12 +81,13 @@ class Launcher:
         return self._watchdog.host_energy if self._watchdog is not None else None
 
     def __enter__(self) -> Launcher:
-        """Handle stop signals and start the template, which begins its preparation."""
+        """Handle stop signals and send the template its request."""
         with contextlib.suppress(UserError):
             cgroups.sweep(cgroups.find())  # a killed run may have left groups
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._signals())
-            stack.enter_context(prepared_template(self._private, template_request(self._experiment, self._roles)))
+            request = template_request(self._experiment, self._roles)
+            self._preparation = stack.enter_context(prepared_template(self._private, request))
             stack.callback(self._end_all)
             self._clean_up = stack.pop_all()
         return self
@@ -102,8 +103,9 @@ class Launcher:
 
         Raises UserError if the experiment cannot be prepared, RunFailed if the template failed.
         """
+        assert self._preparation is not None
         try:
-            return answer(self._private, self._is_interrupted)
+            return self._preparation.survey(self._is_interrupted)
         except TemplateFailed as failure:
             log = self._run_folder / "logs" / "template.log"
             with contextlib.suppress(OSError):  # a full disk: the message must do without the log
@@ -123,6 +125,8 @@ class Launcher:
             replay=self._prepare_replay(plan),
             resume_at=self._resume_at,
         )
+        assert self._preparation is not None
+        self._processes.fork_from(self._preparation.run_templates(len(plan.devices)))
         aggregator = configs.aggregator(self._run_folder)
         endpoint = self._processes.fork_and_wait(AGGREGATOR, aggregator, self._is_interrupted)
         evaluator, devices = configs.evaluator(endpoint), configs.devices(endpoint)
@@ -139,7 +143,7 @@ class Launcher:
             configs.status_file,
             configs.dead,
         )
-        return {name: self._processes[name].pid or 0 for name in self._processes}
+        return {name: self._processes[name].pid for name in self._processes}
 
     def wait(self) -> None:
         """Block until the aggregator process exits. Raises RunFailed if the run fails."""
@@ -165,17 +169,13 @@ class Launcher:
     def _fork_fleet(
         self, canaries: Mapping[str, CanaryConfig], evaluator: EvaluatorConfig, devices: Mapping[str, DeviceConfig]
     ) -> None:
-        """Fork one process after the other, until a signal comes."""
+        """Fork all processes, until a signal comes."""
         for name, canary in canaries.items():  # before the devices, so that its first probe has the core to itself
             if self._is_interrupted():
                 return
             self._processes.fork_and_wait(name, canary, self._is_interrupted)
         self._processes.fork(EVALUATOR, evaluator)
-        for number, (name, device) in enumerate(devices.items(), 1):
-            if self._is_interrupted():
-                return
-            self._processes.fork(name, device)
-            self._view.starting(number, len(devices))
+        self._processes.fork_all(devices, self._is_interrupted, self._view.starting)
 
     def _schedule(self, plan: Plan) -> Schedule:
         """The scripted kills and rejoins that are still to come."""

@@ -1,23 +1,59 @@
-"""The processes of a run by name: forking them from the template, why they ended, and ending all of them."""
+"""The processes of a run by name: forking them from the run templates, why they ended, and ending all of them."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-import multiprocessing
+import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from multiprocessing import connection
-from multiprocessing.context import ForkServerProcess
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from testbed.common.channel import Channel, readable
 from testbed.common.errors import RunFailed, UserError
 from testbed.processes import child, forkserver
 from testbed.processes.configs import RoleConfig
+from testbed.processes.forkserver import Exited, ForkBatch, ForkOrder, ForkReport
 
 AGGREGATOR = "aggregator"
 POLL_SECONDS = 0.25
 _END_SECONDS = 5.0
+_BATCH = 8
+"""Processes that a template forks at one request. The next request comes when it has forked half of them."""
+
+
+class RunProcess:
+    """A process of a run. ``exitcode`` is None while it lives; negative: the signal that ended it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.exitcode: int | None = None
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.exitcode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+class RunTemplate:
+    """A run template, as the launcher sees it: what it was asked to fork, and its processes that are alive."""
+
+    def __init__(self, channel: Channel[ForkReport], pid: int) -> None:
+        self.channel, self.pid = channel, pid
+        self.forking = 0
+        self.alive: dict[int, RunProcess] = {}
+
+    def request(self, orders: Sequence[ForkOrder], descriptors: Sequence[int] = ()) -> None:
+        self.channel.send(ForkBatch(orders=tuple(orders)), descriptors)
+        self.forking += len(orders)
 
 
 class Processes:
@@ -25,64 +61,152 @@ class Processes:
 
     def __init__(self, run_folder: Path) -> None:
         self._logs = run_folder / "logs"
-        self._context = multiprocessing.get_context("forkserver")
-        self._processes: dict[str, ForkServerProcess] = {}
+        self._templates: list[RunTemplate] = []
+        self._processes: dict[str, RunProcess] = {}
+        self._problems: dict[str, str] = {}
+        """Name → why it could not be forked."""
         self._old_log_bytes: dict[str, int] = {}
         """Bytes in the log of a process that its predecessor wrote."""
+        self._dead_templates: list[int] = []
 
-    def __getitem__(self, name: str) -> ForkServerProcess:
+    def __getitem__(self, name: str) -> RunProcess:
         return self._processes[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._processes)
 
+    def fork_from(self, templates: Sequence[RunTemplate]) -> None:
+        """Fork from these templates from now on: single processes from the first one, fleets from all."""
+        self._templates = list(templates)
+
     # ---- forking
 
-    def fork(self, name: str, config: RoleConfig, report: connection.Connection | None = None) -> None:
+    def fork(self, name: str, config: RoleConfig, report: int | None = None) -> None:
         """Fork a process. Raises RunFailed if the host cannot."""
-        log = self._logs / f"{name}.log"
-        self._old_log_bytes[name] = log.stat().st_size if log.exists() else 0
-        process = self._context.Process(target=child.enter, args=(config, str(log), report), name=name)
-        try:
-            with forkserver.without_main():
-                process.start()
-        except (EOFError, OSError) as error:
-            raise RunFailed(
-                f"{name} could not be forked: {error!r}; free memory, or raise the limit on processes (ulimit -u)"
-            ) from None
-        self._processes[name] = process
+        self._request(self._living()[0], {name: config}, report)
+        while name not in self._processes and name not in self._problems:
+            self.wait_for_exits(POLL_SECONDS)
+        self._check_forked()
+
+    def fork_all(
+        self,
+        configs: Mapping[str, RoleConfig],
+        interrupted: Callable[[], bool],
+        progress: Callable[[int, int], None],
+    ) -> None:
+        """Fork many processes, from all templates at the same time, until a signal comes. Raises RunFailed."""
+        left = deque(configs.items())
+        while True:
+            if interrupted():
+                left.clear()
+            for template in self._living():
+                if left and template.forking <= _BATCH // 2:
+                    self._request(template, dict(left.popleft() for _ in range(min(_BATCH, len(left)))))
+            forking = sum(template.forking for template in self._templates)
+            if not forking:
+                return
+            self.wait_for_exits(POLL_SECONDS)
+            self._check_forked()
+            progress(len(configs) - len(left) - sum(template.forking for template in self._templates), len(configs))
 
     def fork_and_wait(self, name: str, config: RoleConfig, interrupted: Callable[[], bool]) -> str:
         """Fork a process and wait until it is ready; returns its answer, or "" if interrupted.
 
         Raises UserError or RunFailed if the process fails before that.
         """
-        listener, report = self._context.Pipe(duplex=False)
-        self.fork(name, config, report)
-        report.close()
-        try:
-            while not listener.poll(POLL_SECONDS):
+        listener, report = os.pipe()
+        with os.fdopen(listener, "rb") as pipe:
+            try:
+                self.fork(name, config, report)
+            finally:
+                os.close(report)
+            while not readable([listener], POLL_SECONDS):
                 if interrupted():
                     return ""
-            answer = json.loads(listener.recv_bytes())
-        except EOFError:
-            raise RunFailed(self.why(name)) from None
-        finally:
-            listener.close()
+            text = pipe.read()
+        if not text:
+            raise RunFailed(self.why(name))
+        answer = json.loads(text)
         if "ready" in answer:
             return str(answer["ready"])
         raise (UserError if answer["user"] else RunFailed)(answer["problem"])
 
+    def _request(self, template: RunTemplate, configs: Mapping[str, RoleConfig], report: int | None = None) -> None:
+        orders = []
+        for name, config in configs.items():
+            log = self._logs / f"{name}.log"
+            self._old_log_bytes[name] = log.stat().st_size if log.exists() else 0
+            self._processes.pop(name, None)
+            orders.append(forkserver.order(name, child.enter, config, str(log), reports=report is not None))
+        try:
+            template.request(orders, () if report is None else (report,))
+        except OSError as error:
+            raise RunFailed(_not_forked(next(iter(configs)), repr(error))) from None
+
+    def _check_forked(self) -> None:
+        if self._problems:
+            name, problem = next(iter(self._problems.items()))
+            self._problems.clear()
+            raise RunFailed(_not_forked(name, problem))
+
+    def check_templates(self) -> None:
+        """Raise RunFailed if a template has died: nothing more can be forked from it."""
+        if self._dead_templates:
+            raise RunFailed(self._template_died())
+
+    def _living(self) -> list[RunTemplate]:
+        self.check_templates()
+        return self._templates
+
     # ---- ending
+
+    def wait_for_exits(self, seconds: float) -> None:
+        """Wait until a template reports something, and note the exit codes of processes that have ended."""
+        ready = readable([template.channel.fileno() for template in self._templates], seconds)
+        for template in [each for each in self._templates if each.channel.fileno() in ready]:
+            try:
+                self._hear(template, template.channel.receive()[0])
+            except EOFError:
+                self._note_death(template)
+
+    def _hear(self, template: RunTemplate, report: ForkReport) -> None:
+        if isinstance(report, Exited):
+            template.alive.pop(report.pid).exitcode = report.code
+            return
+        template.forking -= 1
+        if report.problem:
+            self._problems[report.name] = report.problem
+        else:
+            self._processes[report.name] = template.alive[report.pid] = RunProcess(report.pid)
+
+    def _note_death(self, template: RunTemplate) -> None:
+        """A template has died, and the kernel kills its processes."""
+        self._templates.remove(template)
+        self._dead_templates.append(template.pid)
+        template.channel.close()
+        for process in template.alive.values():
+            process.exitcode = -signal.SIGKILL
+            with contextlib.suppress(ProcessLookupError), os.fdopen(os.pidfd_open(process.pid)) as ended:
+                readable([ended.fileno()], _END_SECONDS)
+        if template.forking:
+            raise RunFailed(self._template_died())
+
+    def join(self, name: str, seconds: float = _END_SECONDS) -> None:
+        """Wait for the end of a process."""
+        limit = time.monotonic() + seconds
+        while self._processes[name].exitcode is None and (left := limit - time.monotonic()) > 0:
+            self.wait_for_exits(left)
 
     def kill(self, name: str) -> None:
         self._processes[name].kill()
-        self._processes[name].join(_END_SECONDS)
+        self.join(name)
 
     def why(self, name: str) -> str:
         """How a process ended, and the last line that it wrote to its log."""
         process = self._processes[name]
-        process.join(_END_SECONDS)
+        self.join(name)
+        if self._dead_templates:
+            return self._template_died()
         code = process.exitcode or 0
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         log = self._logs / f"{name}.log"
@@ -90,22 +214,33 @@ class Processes:
         lines = written.decode(errors="replace").strip().splitlines()
         return f"{name} (pid {process.pid}) {how}" + (f": {lines[-1]} (see {log})" if lines else "")
 
+    def _template_died(self) -> str:
+        pids = ", ".join(map(str, self._dead_templates))
+        return f"the template (pid {pids}) died, and with it the processes that were forked from it; free memory"
+
     def end_all(self, meanwhile: Callable[[], None]) -> None:
         """Wait for processes to end by themselves, then kill those that are left.
 
         ``meanwhile`` is called after the kill, before the wait for their end.
         """
         aggregator = self._processes.get(AGGREGATOR)
-        if aggregator is not None and aggregator.is_alive():
+        if aggregator is not None and aggregator.exitcode is None:
             aggregator.terminate()  # first: it saves the results, and asks the devices for theirs
-            aggregator.join(_END_SECONDS)
+            self.join(AGGREGATOR)
         grace = _END_SECONDS if aggregator is not None and aggregator.exitcode == 0 else 0.0
         limit = time.monotonic() + grace
-        for process in self._processes.values():
-            process.join(max(0.0, limit - time.monotonic()))
-        alive = [process for process in self._processes.values() if process.is_alive()]
-        for process in alive:
-            process.kill()
+        for name in self._processes:
+            self.join(name, limit - time.monotonic())
+        alive = [name for name, process in self._processes.items() if process.exitcode is None]
+        for name in alive:
+            self._processes[name].kill()
         meanwhile()
-        for process in alive:
-            process.join(_END_SECONDS)
+        for name in alive:
+            self.join(name)
+        for template in self._templates:
+            template.channel.close()
+        self._templates.clear()
+
+
+def _not_forked(name: str, problem: str) -> str:
+    return f"{name} could not be forked: {problem}; free memory, or raise the limit on processes (ulimit -u)"

@@ -1,23 +1,40 @@
-"""The request to the template for an experiment, and its answer: the survey."""
+"""The connection of a run to its templates: the request for an experiment, the survey, and the run templates."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
-from testbed.common.errors import UserError
-from testbed.host import calibration, survey_memory
+from testbed.common.channel import Channel, readable
+from testbed.common.errors import RunFailed, UserError
+from testbed.host import calibration, surroundings, survey_memory
 from testbed.host.core_plan import CoreRoles
+from testbed.host.private_folder import in_use, private_folder
 from testbed.host.survey import Survey
 from testbed.learning import setup
-from testbed.processes.forkserver import prepared_template, private_folder, wait_for_template
-from testbed.processes.template import TemplateRequest
+from testbed.processes import early
+from testbed.processes.forkserver import ForkReport
+from testbed.processes.pool import RunTemplate
+from testbed.processes.template import (
+    OpenTemplates,
+    Prepare,
+    TemplateAnswer,
+    TemplateRequest,
+    TemplatesOpened,
+    ToLauncher,
+)
 from testbed.profile import speed
 from testbed.profile.schema import DeviceProfile, Experiment, LinkProfile
+
+_LOOK_SECONDS = 0.02
+_DEVICES_PER_TEMPLATE = 16
+"""A further template takes as long to fork as a device."""
 
 
 class TemplateFailed(Exception):
@@ -64,24 +81,78 @@ def _rates(experiment: Experiment) -> set[str]:
     return {side.trace for link in links for side in (link.up, link.down) if side.trace is not None}
 
 
-def answer(private: Path, interrupted: Callable[[], bool]) -> Survey | None:
-    """Wait for the survey; None if interrupted. Raises UserError or TemplateFailed."""
-    try:
-        reply = wait_for_template(private, interrupted)
-    except EOFError:
-        raise TemplateFailed("the template died while it loaded the task; free memory, or use a smaller task") from None
-    if reply is None:
-        return None
-    if reply.details:
-        raise TemplateFailed(reply.problem, reply.details)
-    if reply.survey is None:
-        raise UserError(reply.problem)
-    return reply.survey
+class Preparation:
+    """The connection of one run to the template that prepares its task."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._channel: Channel[ToLauncher] = Channel(connection, ToLauncher)
+
+    def request(self, request: TemplateRequest, private: Path) -> None:
+        prepare = Prepare(
+            request=request, surroundings=surroundings.of_this_process(early.settings()), private=str(private)
+        )
+        with contextlib.suppress(OSError):  # it has died: there will be no answer
+            self._channel.send(prepare, [1, 2])
+
+    def survey(self, interrupted: Callable[[], bool]) -> Survey | None:
+        """Wait for the survey; None if interrupted. Raises UserError or TemplateFailed."""
+        while not readable([self._channel.fileno()], _LOOK_SECONDS):
+            if interrupted():
+                return None
+        try:
+            reply = self._channel.receive()[0]
+        except EOFError:
+            raise TemplateFailed(
+                "the template died while it loaded the task; free memory, or use a smaller task"
+            ) from None
+        early.answered()
+        assert isinstance(reply, TemplateAnswer)
+        if reply.details:
+            raise TemplateFailed(reply.problem, reply.details)
+        if reply.survey is None:
+            raise UserError(reply.problem)
+        return reply.survey
+
+    def run_templates(self, devices: int) -> list[RunTemplate]:
+        """Have the template fork run templates: one for each core, or fewer for a small fleet. Raises RunFailed."""
+        count = min(len(os.sched_getaffinity(0)), 1 + devices // _DEVICES_PER_TEMPLATE)
+        with contextlib.ExitStack() as stack:
+            pairs = [socket.socketpair() for _ in range(count)]
+            for _, theirs in pairs:
+                stack.enter_context(theirs)
+            try:
+                self._channel.send(OpenTemplates(), [theirs.fileno() for _, theirs in pairs])
+                reply = self._channel.receive()[0]
+            except (OSError, EOFError):
+                reply = TemplatesOpened(problem="it has died")
+        assert isinstance(reply, TemplatesOpened)
+        if reply.problem:
+            for ours, _ in pairs:
+                ours.close()
+            raise RunFailed(
+                f"the template could not be forked: {reply.problem};"
+                " free memory, or raise the limit on processes (ulimit -u)"
+            )
+        return [RunTemplate(Channel(ours, ForkReport), pid) for (ours, _), pid in zip(pairs, reply.pids, strict=True)]
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+@contextlib.contextmanager
+def prepared_template(private: Path, request: TemplateRequest) -> Iterator[Preparation]:
+    """Have a template prepare ``request``; at the end of the block, end all that was forked for it."""
+    with in_use(private), contextlib.ExitStack() as stack:
+        stack.callback(early.release)
+        preparation = Preparation(early.connect())
+        stack.callback(preparation.close)
+        preparation.request(request, private)
+        yield preparation
 
 
 def survey(experiment: Experiment, roles: CoreRoles) -> Survey:
     """Make a survey without starting a run."""
-    with private_folder() as private, prepared_template(private, template_request(experiment, roles)):
-        found = answer(private, lambda: False)
+    with private_folder() as private, prepared_template(private, template_request(experiment, roles)) as template:
+        found = template.survey(lambda: False)
     assert found is not None
     return found

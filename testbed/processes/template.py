@@ -1,21 +1,15 @@
-"""The template: the process that all others are forked from. It imports everything, loads the data and trains a step.
+"""What a warm template does before processes are forked from it: it loads the task, trains a step and makes the survey.
 
-This module is the preload of the standard library's forkserver. The launcher writes the request into a file that an
-environment variable names, the only channel to a preload. A fork then costs milliseconds and a few megabytes, where a
-fresh interpreter would repeat seconds of imports.
-
-The process must never have a second thread (a forked thread pool blocks forever) or a ZeroMQ context. At the end of
-its preparation it writes a file with the survey, or with the problem: the forkserver would hide an ImportError.
+It has imported everything already (``warm_templates`` says which process does what). A fork then costs milliseconds and
+a few megabytes, where a fresh interpreter would repeat seconds of imports. The process must never have a second thread
+(a forked thread pool blocks forever) or a ZeroMQ context.
 """
 
 from __future__ import annotations
 
-import atexit
 import gc
 import inspect
 import os
-import shutil
-import signal
 import sys
 import traceback
 from collections.abc import Iterator
@@ -29,11 +23,9 @@ import numpy as np
 from aggregator.strategies import STRATEGIES
 from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
-from testbed.common.plugins import IN_A_RUN
-from testbed.common.signals import STOP_SIGNALS
 from testbed.host import calibration, huge_pages, survey_memory
-from testbed.host.cores import die_with_parent
 from testbed.host.kernel import governor, pressure_seconds
+from testbed.host.surroundings import Surroundings
 from testbed.host.survey import Survey
 from testbed.host.survey_memory import SurveyTimes
 from testbed.learning import setup
@@ -47,19 +39,11 @@ if TYPE_CHECKING:
 
     from testbed.learning.tasks.task import Task
 
-ENVIRONMENT = "EDGEBED_TEMPLATE"
-REQUEST = "template.json"
-READY = "template.ready"
-_LAUNCHER_DIED = signal.SIGUSR1
-
-_CLEAN_UP_ATTEMPTS = 100
-"""The aggregator outlives the launcher for a moment, and may write its status into the folder during its removal."""
-
 _MANY_DEVICES = 100
 """Collapsing the template into huge pages takes as long as some dozens of forks, and makes each five times faster."""
 
-PID = os.getpid()
 TASK: Task | None = None
+"""The task of a warm template; all processes that are forked from it have it."""
 
 
 class TemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +70,7 @@ class TemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The strategy whose slow imports are done here, once; empty if it has none."""
 
 
-class TemplateAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class TemplateAnswer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A survey; or a problem, with a traceback in ``details`` if the user cannot fix it."""
 
     survey: Survey | None = None
@@ -94,18 +78,81 @@ class TemplateAnswer(msgspec.Struct, frozen=True, kw_only=True):
     details: str = ""
 
 
-def _prepare(request: TemplateRequest) -> Task:
+class Prepare(msgspec.Struct, frozen=True, kw_only=True):
+    """The first message of a launcher: the request of a run. Descriptors: its standard output and standard error."""
+
+    request: TemplateRequest
+    surroundings: Surroundings
+    private: str
+    """The private folder, which the root template removes if the launcher dies."""
+
+    def task_key(self) -> bytes:
+        """Equal for two runs that may be forked from one warm template."""
+        asked = self.request
+        task = (asked.task, asked.parameters, asked.devices, asked.data_seed, asked.model_seed)
+        return msgspec.msgpack.encode((task, self.surroundings))
+
+    def survey_key(self) -> bytes:
+        """Equal for two requests that have one survey, if their tasks are equal."""
+        return msgspec.msgpack.encode(msgspec.structs.replace(self.request, launcher=0, source=""))
+
+
+class OpenTemplates(msgspec.Struct, frozen=True, kw_only=True):
+    """The second message of a launcher. Descriptors: one socket for each run template."""
+
+
+class TemplatesOpened(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    pids: tuple[int, ...] = ()
+    problem: str = ""
+
+
+ToLauncher = TemplateAnswer | TemplatesOpened
+
+
+def import_everything() -> None:
+    """Import what the processes of a run need, and torch first of all."""
     import torch
 
     from testbed.processes import roles  # noqa: F401  the forked processes need them
 
+    torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # no later collection touches these pages, so they stay shared
+
+
+def answer(request: TemplateRequest, folder: Path) -> TemplateAnswer:
+    """Load the task, unless it is loaded, and what else the request names; make the survey."""
+    global TASK
+    clock, before = WallClock.starting_now(), pressure_seconds()
+    try:
+        if TASK is None:
+            TASK = _load_task(request)
+        _load_others(request)
+        _check_threads()
+        after = pressure_seconds()
+        pressure = None if before is None or after is None else (after - before) / clock.now()
+        found = TemplateAnswer(survey=_survey(TASK, request, pressure, folder))
+    except UserError as error:
+        found = TemplateAnswer(problem=str(error))
+    except Exception as error:  # noqa: BLE001  no other process could report it
+        found = TemplateAnswer(problem=f"{type(error).__name__}: {error}", details=traceback.format_exc())
+    gc.collect()
+    gc.freeze()
+    if request.devices >= _MANY_DEVICES:
+        huge_pages.collapse()
+    return found
+
+
+def _load_others(request: TemplateRequest) -> None:
     if request.strategy:
         STRATEGIES.find(request.strategy, request.source, "strategy").preload()
     for path in request.rates:
         rate.load(path)
     for path in request.availability:
         availability.load(path)
-    torch.set_num_threads(1)
+
+
+def _load_task(request: TemplateRequest) -> Task:
     setting = Setting(devices=request.devices, data_seed=request.data_seed, model_seed=request.model_seed)
     with setup.as_profile_errors(request.source):
         task = setup.recipe(request.task, request.parameters, request.source).open(setting)
@@ -113,10 +160,13 @@ def _prepare(request: TemplateRequest) -> Task:
     job = Job(steps=1, batch=32, momentum=0.5, proximal=0.1)
     for _ in _local_sgd(task, task.shards[0], job):
         pass
+    return task
+
+
+def _check_threads() -> None:
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         raise RuntimeError(f"the template has {threads} threads; only a process with one thread can be forked safely")
-    return task
 
 
 def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
@@ -228,61 +278,3 @@ def _local_sgd(task: Task, shard: npt.NDArray[np.int64], job: Job) -> Iterator[f
     from devices.compute.local_sgd import local_sgd
 
     return local_sgd(task, shard, job, task.initial(), np.random.default_rng(0))
-
-
-def _clean_up(folder: Path) -> None:
-    """Remove the private folder with its sockets if the launcher has died and could not.
-
-    The parent's pid does not show that: a launcher with several threads is still the parent when its first thread has
-    died and its files are closed. The request file does: a launcher that cleans up removes it first.
-    """
-    if os.getpid() != PID:
-        return
-    signal.pthread_sigmask(signal.SIG_BLOCK, {_LAUNCHER_DIED})  # or a second signal would interrupt this
-    if (folder / REQUEST).exists():
-        for _ in range(_CLEAN_UP_ATTEMPTS):
-            shutil.rmtree(folder, ignore_errors=True)
-            if not folder.exists():
-                return
-
-
-def _main(folder: Path) -> None:
-    global TASK
-    for number in STOP_SIGNALS:  # terminals and batch systems signal the whole group; children inherit this
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    # a program that a task starts must not take itself for the template, if it imports this module, too
-    del os.environ[ENVIRONMENT]
-    os.environ[IN_A_RUN] = "1"
-    request = msgspec.json.decode((folder / REQUEST).read_bytes(), type=TemplateRequest)
-
-    def end(*_: object) -> None:
-        _clean_up(folder)
-        os._exit(1)
-
-    signal.signal(_LAUNCHER_DIED, end)
-    atexit.register(_clean_up, folder)
-    if os.getppid() != request.launcher:
-        _clean_up(folder)  # the launcher died while this interpreter started
-    die_with_parent(request.launcher, _LAUNCHER_DIED)
-    clock, before = WallClock.starting_now(), pressure_seconds()
-    try:
-        TASK = _prepare(request)
-        after = pressure_seconds()
-        pressure = None if before is None or after is None else (after - before) / clock.now()
-        answer = TemplateAnswer(survey=_survey(TASK, request, pressure, folder))
-    except UserError as error:
-        answer = TemplateAnswer(problem=str(error))
-    except Exception as error:  # noqa: BLE001  no other process could report it
-        answer = TemplateAnswer(problem=f"{type(error).__name__}: {error}", details=traceback.format_exc())
-    gc.collect()
-    gc.freeze()  # no later collection touches these pages, so they stay shared
-    if request.devices >= _MANY_DEVICES:
-        huge_pages.collapse()
-    draft = folder / f"{READY}.new"
-    draft.write_bytes(msgspec.json.encode(answer))
-    os.replace(draft, folder / READY)
-
-
-if ENVIRONMENT in os.environ:
-    _main(Path(os.environ[ENVIRONMENT]))

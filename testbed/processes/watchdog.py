@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from multiprocessing import connection
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +15,7 @@ from testbed.common.clock import WallClock
 from testbed.common.errors import RunFailed
 from testbed.host import rapl
 from testbed.processes.configs import EvaluatorConfig
-from testbed.processes.pool import AGGREGATOR, POLL_SECONDS, Processes
+from testbed.processes.pool import AGGREGATOR, POLL_SECONDS, Processes, RunProcess
 from testbed.processes.restarts import MOST_EVALUATORS, EvaluatorRestarts, Restarts, Schedule
 from testbed.profile.schema import Experiment
 from testbed.profile.script import ScheduledAction
@@ -74,7 +72,7 @@ class Watchdog:
         strict = replay.trace is not None and replay.mode == "strict"  # a restart was not recorded
         self._restarts = Restarts("never" if strict else experiment.presence.restart)
         self._evaluators = EvaluatorRestarts(experiment)
-        self._alive: dict[str, ForkServerProcess] = {}
+        self._alive: dict[str, RunProcess] = {}
         self._killed = set(dead)
         """Devices that the script killed."""
         self._signals_passed_on = 0
@@ -93,13 +91,16 @@ class Watchdog:
         """Block until the aggregator process exits. Raises RunFailed if the run fails."""
         self._alive = {name: self._processes[name] for name in self._processes}
         while AGGREGATOR in self._alive:
-            sentinels = [process.sentinel for process in self._alive.values()]
-            ended = connection.wait(sentinels, timeout=self._seconds_to_next_action())
+            self._processes.wait_for_exits(self._seconds_to_next_action())
             self._pass_on_signal()
             self._show_status()
             self._meter_host()
-            for name in [name for name, process in self._alive.items() if process.sentinel in ended]:
-                self._note_end(name, self._alive.pop(name).exitcode)
+            ended = {name: process for name, process in self._alive.items() if process.exitcode is not None}
+            if AGGREGATOR not in ended and not self._stopping.count:
+                self._processes.check_templates()
+            for name, process in ended.items():
+                del self._alive[name]
+                self._note_end(name, process.exitcode)
             if self._clock is not None and self._alive.keys().isdisjoint(self._devices) and self._all_devices_died():
                 raise RunFailed("all devices have died")
             if AGGREGATOR in self._alive:

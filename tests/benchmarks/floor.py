@@ -7,7 +7,6 @@ priority: the kernel spreads them over all cores, as no core plan can do better 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import tempfile
 import time
@@ -19,9 +18,9 @@ from typing import Any
 import numpy as np
 import zmq
 
-from testbed.host.cores import die_with_parent
-from testbed.processes import template
-from testbed.processes.forkserver import prepared_template
+from testbed.processes import forkserver, template
+from testbed.processes.forkserver import Exited
+from testbed.processes.preparation import prepared_template
 from testbed.processes.template import TemplateRequest
 from testbed.wire.training_job import Job
 
@@ -49,7 +48,6 @@ class FloorDevice:
 
 def updates_per_second(*, devices: int, synchronous: bool, network: str, seconds: float) -> float:
     """Run the bare loop with ``devices`` processes."""
-    context = multiprocessing.get_context("forkserver")
     with tempfile.TemporaryDirectory(prefix="floor-") as name:
         folder = Path(name)
         order = TemplateRequest(
@@ -76,19 +74,21 @@ def updates_per_second(*, devices: int, synchronous: bool, network: str, seconds
             )
         ]
         configs += [FloorDevice(endpoint=endpoint, index=index) for index in range(devices)]
-        with prepared_template(folder, order):
-            processes = [context.Process(target=enter, args=(config,)) for config in configs]
-            for process in processes:
-                process.start()
-            for process in processes:
-                process.join()
+        with prepared_template(folder, order) as prepared:
+            prepared.survey(lambda: False)
+            [run_template, *others] = prepared.run_templates(1)
+            assert not others
+            run_template.request([forkserver.order(f"floor-{i}", enter, config) for i, config in enumerate(configs)])
+            left = len(configs)
+            while left:
+                left -= isinstance(run_template.channel.receive()[0], Exited)
+            run_template.channel.close()
         found: float = json.loads(result.read_text(encoding="utf-8"))
         return found
 
 
 def enter(config: FloorAggregator | FloorDevice) -> None:
     """The first code of a forked process."""
-    die_with_parent(template.PID)
     if isinstance(config, FloorAggregator):
         aggregate(config, template.TASK)
     else:

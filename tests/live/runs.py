@@ -165,16 +165,20 @@ class Run:
         return status
 
     def members(self) -> dict[str, psutil.Process]:
-        """The processes of the run by name, which is that of their log file; the template has none."""
+        """The processes of the run by name, which is that of their log file.
+
+        ``template`` is the one that the aggregator was forked from; ``template-2`` and so on are the other ones.
+        """
         members = {"launcher": psutil.Process(self.process.pid)}
         for process in members["launcher"].children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):
                 log = Path(f"/proc/{process.pid}/fd/1").readlink()
                 if log.suffix == ".log":
                     members[log.stem] = process
-        parents = {process.ppid() for name, process in members.items() if name != "launcher"}
-        [template] = parents
-        return members | {"template": psutil.Process(template)}
+        first = members["aggregator"].ppid()
+        others = {process.ppid() for name, process in members.items() if name != "launcher"} - {first}
+        members |= {f"template-{number}": psutil.Process(pid) for number, pid in enumerate(sorted(others), 2)}
+        return members | {"template": psutil.Process(first)}
 
     def interrupt(self) -> Outcome:
         """End the run by Ctrl-C, when a test has seen enough: how many seconds that takes depends on the host."""

@@ -1,43 +1,125 @@
-"""The private folder of a run. Tests with real forks are in tests/live."""
+"""A run template with real forks: the program is small here, so that a fork takes no time."""
 
 from __future__ import annotations
 
 import os
-import stat
+import signal
+import socket
 import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
+import psutil
 import pytest
 
-from testbed.processes.forkserver import private_folder
+from testbed.common.channel import Channel, readable
+from testbed.processes import forkserver
+from testbed.processes.forkserver import Exited, ForkBatch, Forked, ForkOrder, ForkReport
+
+Report = TypeVar("Report", Forked, Exited)
+ROOT = Path(__file__).parents[3]
+PROGRAM = """
+import socket, sys
+from testbed.processes import forkserver
+forkserver.serve(socket.socket(fileno=int(sys.argv[1])))
+"""
 
 
-def test_the_private_folder_has_mode_0700_and_a_short_path_and_is_removed_at_the_end() -> None:
-    with private_folder() as place:
-        assert stat.S_IMODE(place.stat().st_mode) == 0o700
-        assert len(str(place / "hub")) < 100
-        (place / "hub").touch()
-    assert not place.exists()
+class Server:
+    """A run template of its own interpreter."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd=ROOT
+            )
+        self.channel: Channel[ForkReport] = Channel(ours, ForkReport)
+
+    def fork(self, *orders: ForkOrder, descriptors: tuple[int, ...] = ()) -> list[Forked]:
+        self.channel.send(ForkBatch(orders=orders), descriptors)
+        return [self.next(Forked) for _ in orders]
+
+    def next(self, kind: type[Report]) -> Report:
+        report, _ = self.channel.receive()
+        assert isinstance(report, kind)
+        return report
 
 
-def test_the_private_folder_has_a_short_path_even_if_the_temporary_folder_has_not(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.channel.close()
+    made.process.wait(30)
+
+
+def sleeping(name: str = "sleeper") -> ForkOrder:
+    return forkserver.order(name, time.sleep, 600.0)
+
+
+def test_a_batch_is_forked_and_each_exit_code_is_reported(server: Server) -> None:
+    works = [forkserver.order("done", abs, 1), forkserver.order("three", sys.exit, 3), sleeping()]
+    done, three, sleeper = server.fork(*works)
+    assert [done.name, three.name, sleeper.name] == ["done", "three", "sleeper"]
+    os.kill(sleeper.pid, signal.SIGKILL)
+    codes = {report.pid: report.code for report in (server.next(Exited) for _ in works)}
+    assert codes == {done.pid: 0, three.pid: 3, sleeper.pid: -9}
+
+
+def test_an_exception_ends_a_process_with_code_1_and_its_traceback_is_written(
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    deep = tmp_path_factory.mktemp("x" * 100)
-    monkeypatch.setattr("tempfile.tempdir", str(deep))
-    with private_folder() as place:
-        assert len(str(place / "hub")) < 100
-    assert list(deep.iterdir()) == []
+    server = Server()
+    server.fork(forkserver.order("broken", int, "x"))
+    assert server.next(Exited).code == 1
+    server.channel.close()
+    server.process.wait(30)
+    assert "ValueError: invalid literal" in capfd.readouterr().err
 
 
-def test_the_folder_of_a_killed_run_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("testbed.processes.forkserver._LONGEST_FOLDER", 1000)
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    stale, alive, strange = (tmp_path / f"edgebed-{pid}-x" for pid in (dead.pid, os.getpid(), "y"))
-    for folder in (stale, alive, strange):
-        folder.mkdir()
-        (folder / "hub").touch()
-    with private_folder():
-        assert [folder.exists() for folder in (stale, alive, strange)] == [False, True, True]
+def test_a_process_reports_to_the_descriptor_that_came_with_its_order(server: Server) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe:
+        server.fork(sleeping(), forkserver.order("answers", say, b"ready", reports=True), descriptors=(writing,))
+        os.close(writing)
+        assert pipe.read() == b"ready"  # and the end: no other process has the descriptor
+
+
+def say(what: bytes, report: int) -> None:
+    os.write(report, what)
+    os.close(report)
+
+
+def test_the_end_of_the_launcher_ends_the_template_and_its_processes(server: Server) -> None:
+    [sleeper] = server.fork(sleeping())
+    process = psutil.Process(sleeper.pid)
+    server.channel.close()
+    assert server.process.wait(30) == 0
+    psutil.wait_procs([process], timeout=30)
+    assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def test_the_death_of_the_template_closes_its_socket_although_its_processes_live_a_moment_longer(
+    server: Server,
+) -> None:
+    server.fork(sleeping(), sleeping("another"))
+    server.process.kill()
+    assert readable([server.channel.fileno()], 30)
+    with pytest.raises(EOFError):
+        server.channel.receive()
+
+
+def test_processes_do_not_inherit_the_descriptors_of_the_template(server: Server) -> None:
+    first, second = server.fork(sleeping(), sleeping("another"))
+    limit = time.monotonic() + 30
+    while sockets(first.pid) | sockets(second.pid):
+        assert time.monotonic() < limit
+
+
+def sockets(pid: int) -> set[str]:
+    links = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
+    return {link for link in links if link.startswith("socket:")}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,22 @@ from testbed.host.core_plan import CoreRoles
 from testbed.loading.profile_loader import load
 from testbed.processes import launcher
 from testbed.processes.launcher import Launcher
-from testbed.processes.preparation import TemplateFailed
+from testbed.processes.preparation import Preparation, TemplateFailed
 from tests.testbed.examples import MINIMAL, write_profile
+
+
+@contextlib.contextmanager
+def unanswered(*_: object) -> Iterator[Preparation]:
+    """A connection whose other end never answers."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield Preparation(ours)
 
 
 @pytest.fixture
 def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launcher:
     """A launcher that starts no template."""
-    monkeypatch.setattr(launcher, "prepared_template", lambda private, request: contextlib.nullcontext())
+    monkeypatch.setattr(launcher, "prepared_template", unanswered)
     roles = CoreRoles(aggregator=0, evaluator=0, device_cores=(0,), shareable=(0,))
     view: Any = None  # nothing is shown before processes start
     return Launcher(load(write_profile(tmp_path, MINIMAL)), roles, tmp_path, tmp_path, view)
@@ -74,7 +84,7 @@ def test_a_template_that_failed_fails_the_run_and_its_traceback_is_in_the_log(
     def fail(*_: object) -> None:
         raise TemplateFailed("KeyError: 'x'", "Traceback …")
 
-    monkeypatch.setattr(launcher, "answer", fail)
+    monkeypatch.setattr(Preparation, "survey", fail)
     (tmp_path / "logs").mkdir()
     log = tmp_path / "logs" / "template.log"
     with fleet, pytest.raises(RunFailed) as caught:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from testbed.common.channel import Channel
 from testbed.common.errors import UserError
 from testbed.host.core_plan import CoreRoles
 from testbed.host.survey import Survey
 from testbed.loading import profile_files, profile_loader
 from testbed.processes import preparation
-from testbed.processes.template import TemplateAnswer, TemplateRequest
+from testbed.processes.preparation import Preparation
+from testbed.processes.template import Prepare, TemplateAnswer, TemplateRequest
 from tests.testbed.examples import write_profile
 
 ROLES = CoreRoles(aggregator=0, evaluator=0, device_cores=(1, 2), shareable=(1, 2, 0))
@@ -72,35 +75,37 @@ def test_flops_are_counted_if_a_speed_needs_them(tmp_path: Path, key: str, flops
 # ---- answers
 
 
-def answered(monkeypatch: pytest.MonkeyPatch, reply: TemplateAnswer | None) -> Survey | None:
-    monkeypatch.setattr(preparation, "wait_for_template", lambda private, interrupted: reply)
-    return preparation.answer(Path(), lambda: False)
+def answered(reply: TemplateAnswer | None, *, interrupted: bool = False) -> Survey | None:
+    """What the launcher makes of an answer; None: the template dies instead."""
+    ours, theirs = socket.socketpair()
+    with theirs, ours:
+        if reply is not None:
+            Channel(theirs, Prepare).send(reply)
+        elif not interrupted:
+            theirs.close()
+        return Preparation(ours).survey(lambda: interrupted)
 
 
-def test_a_survey_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_survey_is_returned() -> None:
     survey = Survey(parameters=3)
-    assert answered(monkeypatch, TemplateAnswer(survey=survey)) is survey
+    assert answered(TemplateAnswer(survey=survey)) == survey
 
 
-def test_an_interrupted_template_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answered(monkeypatch, None) is None
+def test_an_interrupted_template_has_no_answer() -> None:
+    assert answered(None, interrupted=True) is None
 
 
-def test_a_problem_that_a_user_can_fix_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_problem_that_a_user_can_fix_is_a_user_error() -> None:
     with pytest.raises(UserError, match="use fewer devices"):
-        answered(monkeypatch, TemplateAnswer(problem="3 samples cannot be split; use fewer devices"))
+        answered(TemplateAnswer(problem="3 samples cannot be split; use fewer devices"))
 
 
-def test_any_other_problem_keeps_its_details(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_other_problem_keeps_its_details() -> None:
     with pytest.raises(preparation.TemplateFailed, match="the task failed") as caught:
-        answered(monkeypatch, TemplateAnswer(problem="the task failed", details="Traceback …"))
+        answered(TemplateAnswer(problem="the task failed", details="Traceback …"))
     assert caught.value.details == "Traceback …"
 
 
-def test_a_template_that_died_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    def died(*_: object) -> None:
-        raise EOFError
-
-    monkeypatch.setattr(preparation, "wait_for_template", died)
+def test_a_template_that_died_is_reported_with_a_remedy() -> None:
     with pytest.raises(preparation.TemplateFailed, match="the template died while it loaded the task; free memory"):
-        preparation.answer(Path(), lambda: False)
+        answered(None)

@@ -1,0 +1,45 @@
+"""What a forked process takes over from its launcher, which is not its parent: variables, folders and cores."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    environment: tuple[bytes, ...]
+    """``NAME=value`` each."""
+    folder: str
+    """The working folder; empty if it was removed."""
+    import_path: tuple[str, ...]
+    cores: tuple[int, ...]
+
+    def take_over(self) -> None:
+        """Have the variables, the working folder, the import path and the cores of the launcher."""
+        os.environb.clear()
+        os.environb.update(dict(variable.split(b"=", 1) for variable in self.environment))
+        sys.path[:] = self.import_path
+        importlib.invalidate_caches()  # a module may be newer than the folders that this process has read
+        if self.folder:
+            os.chdir(self.folder)
+        os.sched_setaffinity(0, self.cores)
+
+
+def of_this_process(settings: dict[str, str]) -> Surroundings:
+    """``settings``: further variables."""
+    variables = os.environb | {os.fsencode(name): os.fsencode(value) for name, value in settings.items()}
+    own = str(Path(__file__).parents[2])
+    try:
+        folder = str(Path.cwd())
+    except FileNotFoundError:
+        folder = ""
+    return Surroundings(
+        environment=tuple(sorted(name + b"=" + value for name, value in variables.items())),
+        folder=folder,
+        import_path=(own, *(path for path in sys.path if path and path != own)),
+        cores=tuple(sorted(os.sched_getaffinity(0))),
+    )

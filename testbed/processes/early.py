@@ -1,0 +1,167 @@
+"""Starts the root template: the interpreter that imports torch, from which the templates of all runs are forked.
+
+Imports next to nothing, so that the command line can call ``begin`` first of all: torch is then imported beside the
+command line's own imports and the reading of data. A process has at most one root template. It is ended after the run,
+or, after ``keep``, when this process ends. The owner's end of a socket pair is the lease: when it is closed, for any
+reason, the root template ends, and with it all processes that were forked from it.
+
+A run that a sweep starts does not start a root template: it inherits a connection to that of the sweep (``lent``).
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from testbed.common.signals import STOP_SIGNALS
+
+CHANNEL = 3
+"""The descriptor of the root template's end of the lease."""
+SOCKET = "EDGEBED_TEMPLATE_SOCKET"
+"""The variable with the descriptor of an inherited connection."""
+_OURS = "EDGEBED_"
+_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_PROGRAM = Path(__file__).with_name("warm_templates.py")
+_END_SECONDS = 5.0
+
+
+class _Root:
+    """The root template of this process, as its owner sees it."""
+
+    def __init__(self) -> None:
+        self.environment = _foreign_variables()
+        """What the libraries that it imports have seen."""
+        self.lease, theirs = socket.socketpair()
+        with theirs:
+            self.pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, str(_PROGRAM), str(os.getpid())],
+                os.environ | settings(),
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), CHANNEL),
+                ],
+                # Ctrl-C reaches the whole process group: blocked until the root template ignores it
+                setsigmask=STOP_SIGNALS,
+            )
+        self.is_preparing = False
+
+    def is_usable(self) -> bool:
+        try:
+            alive = os.waitpid(self.pid, os.WNOHANG) == (0, 0)
+        except ChildProcessError:  # somebody else has waited for it
+            alive = False
+        return alive and self.environment == _foreign_variables()
+
+    def end(self) -> None:
+        """End it, and wait until it has ended; at once if it cannot have anything to clean up."""
+        self.lease.close()
+        try:
+            with os.fdopen(os.pidfd_open(self.pid)) as ended:
+                if self.is_preparing or not select.select([ended], [], [], _END_SECONDS)[0]:
+                    os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            return  # it has ended already
+
+
+_root: _Root | None = None
+_is_kept = False
+
+
+def settings() -> dict[str, str]:
+    """The variables that all templates have: where modules are, and one thread for each library."""
+    own = str(_PROGRAM.parents[2])
+    paths = [own, *(path for path in sys.path if path and path != own)]
+    # safe path: or a devices.py in the current folder would be imported instead of ours
+    return dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
+
+
+def begin() -> None:
+    """Start the root template, unless there is one already."""
+    global _root
+    if SOCKET in os.environ or (_root is not None and _root.is_usable()):
+        return
+    end()
+    _root = _Root()
+    _root.is_preparing = True
+
+
+def begin_for(words: list[str]) -> None:
+    """Start the root template early if this command line needs one."""
+    names = words and (words[0] in ("run", "resume", "plan") or words[0].endswith(".toml"))
+    if names and len(words) > 1 - words[0].endswith(".toml") and not {"-h", "--help"} & {*words}:
+        begin()
+
+
+def keep() -> None:
+    """Keep the root template after a run, for the next one, until this process ends."""
+    global _is_kept
+    if not _is_kept:
+        _is_kept = True
+        atexit.register(end)
+
+
+def release() -> None:
+    """End the root template, unless it is kept."""
+    if not _is_kept:
+        end()
+
+
+def end() -> None:
+    """End the root template and all that was forked from it."""
+    global _root
+    root, _root = _root, None
+    if root is not None:
+        root.end()
+
+
+def connect() -> socket.socket:
+    """Return a new connection to the root template, for one run."""
+    inherited = os.environ.pop(SOCKET, None)
+    if inherited is not None:
+        connection = socket.socket(fileno=int(inherited))
+        connection.set_inheritable(False)
+        return connection
+    begin()
+    assert _root is not None
+    ours, theirs = socket.socketpair()
+    with theirs:
+        socket.send_fds(_root.lease, [b"+"], [theirs.fileno()])
+    return ours
+
+
+def answered() -> None:
+    """Note that the root template has answered: it is idle, and ends in an orderly way."""
+    if _root is not None:
+        _root.is_preparing = False
+
+
+@contextlib.contextmanager
+def lent() -> Iterator[int]:
+    """A descriptor of a new connection, for a child process whose variable ``SOCKET`` names it."""
+    with connect() as connection:
+        answered()  # its folders are removed by the root template, if the child cannot
+        yield connection.fileno()
+
+
+def _foreign_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+
+
+def _forget() -> None:
+    """In a fork of this process: the root template belongs to the parent."""
+    global _root
+    if _root is not None:
+        _root.lease.close()
+        _root = None
+
+
+os.register_at_fork(after_in_child=_forget)

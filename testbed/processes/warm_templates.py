@@ -1,0 +1,321 @@
+"""The processes that stand ready before a run: the root template, and a warm template for each task.
+
+Theory of operation (docs/adr/0024):
+
+    owner ── root template ── warm template ── run template ── device
+             imports torch    has one task     forks (forkserver)
+
+- ``early`` starts this file as a program, the root template. It imports torch and the rest and then only waits: a
+  connection comes from its owner for each run, and on it the launcher's request.
+- For a request it forks a warm template, or takes one that has the same task, if no file that this one has read was
+  changed since. At most two that no run uses are kept. The connection is passed on: the warm template answers the
+  survey, and forks run templates, copies of itself, on request. It never runs code of a run, so nothing of a run can
+  reach the next one.
+- Who ends: the kernel kills each process when its parent ends (PR_SET_PDEATHSIG); the root template receives a signal
+  instead, and it also ends when its lease is closed. A warm template ends the run templates of a run whose connection
+  is closed. The root template, which never computes, keeps a copy of the connection to see that moment, too, and
+  removes the private folder of a launcher that died.
+- Every process closes the descriptors of its parent: an end that is open somewhere else would never be seen as closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from testbed.common.channel import Channel, close_all, readable
+from testbed.common.files.opened_files import FileMarks, OpenedFiles
+from testbed.common.plugins import IN_A_RUN
+from testbed.common.signals import STOP_SIGNALS
+from testbed.host import private_folder
+from testbed.host.cores import die_with_parent
+from testbed.processes import early, forkserver, template
+from testbed.processes.template import OpenTemplates, Prepare, TemplateAnswer, TemplatesOpened
+
+MOST_IDLE = 2
+"""Warm templates that are kept although no run uses them."""
+_OWNER_DIED = signal.SIGUSR1
+
+
+class Warmed(msgspec.Struct, frozen=True, kw_only=True):
+    """From a warm template: it has answered, and has read these files."""
+
+    files: FileMarks
+
+
+class _Warm:
+    """A warm template, as the root template sees it."""
+
+    def __init__(self, pid: int, end: socket.socket, key: bytes) -> None:
+        self.pid, self.key = pid, key
+        self.channel = Channel(end, Warmed)
+        self.warmed: Warmed | None = None
+        """None while it prepares a request."""
+
+    def fits(self, key: bytes) -> bool:
+        return self.warmed is not None and self.key == key and self.warmed.files.are_unchanged()
+
+    def end(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self.channel.close()
+
+
+class _Run:
+    """A connection that was passed on to a warm template."""
+
+    def __init__(self, connection: int, private: str, warm: _Warm) -> None:
+        self.connection, self.private, self.warm = connection, Path(private), warm
+
+
+class RootTemplate:
+    """Passes each connection on to a warm template, and cleans up after launchers that died."""
+
+    def __init__(self, lease: socket.socket, owner: int) -> None:
+        self._lease, self._owner = lease, owner
+        self._new: list[Channel[Prepare]] = []
+        """Connections without a request so far."""
+        self._runs: list[_Run] = []
+        self._warm: list[_Warm] = []
+        """The one that was used last is the last."""
+
+    def serve(self) -> None:
+        """Serve connections until the owner closes its end."""
+        while True:
+            ready = self._wait()
+            if self._lease.fileno() in ready and not self._accept():
+                return
+            for channel in [each for each in self._new if each.fileno() in ready]:
+                self._new.remove(channel)
+                self._take_request(channel)
+            for run in [each for each in self._runs if each.connection in ready]:
+                self._forget(run)
+            for warm in [each for each in self._warm if each.channel.fileno() in ready]:
+                self._hear(warm)
+            self._end_idle()
+
+    def end(self) -> None:
+        """End all templates, and remove the private folders of launchers that died."""
+        for warm in self._warm:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                warm.end()
+        for run in self._runs:
+            private_folder.remove_abandoned(run.private)
+        private_folder.remove_abandoned_by(self._owner)
+
+    def _wait(self) -> set[int]:
+        waiting = select.poll()
+        new, warm = [each.fileno() for each in self._new], [each.channel.fileno() for each in self._warm]
+        for descriptor in (self._lease.fileno(), *new, *warm):
+            waiting.register(descriptor, select.POLLIN)
+        for run in self._runs:
+            waiting.register(run.connection, 0)  # only its end: the warm template reads what comes
+        return {descriptor for descriptor, _ in waiting.poll()}
+
+    def _accept(self) -> bool:
+        text, descriptors, _, _ = socket.recv_fds(self._lease, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        self._new += [Channel(socket.socket(fileno=descriptor), Prepare) for descriptor in descriptors]
+        return bool(text)
+
+    def _take_request(self, channel: Channel[Prepare]) -> None:
+        try:
+            prepare, outputs = channel.receive()
+        except EOFError:  # the launcher ended before it had a request
+            channel.close()
+            return
+        key = prepare.task_key()
+        warm = next((each for each in self._warm if each.fits(key)), None)
+        try:
+            warm = warm or self._fork_warm(key, [channel.fileno(), *outputs])
+            warm.channel.send(prepare, [channel.fileno(), *outputs])
+        except OSError as error:
+            channel.send(TemplateAnswer(problem="the template could not be forked", details=repr(error)))
+        else:
+            warm.warmed = None
+            self._warm.append(self._warm.pop(self._warm.index(warm)))
+            self._runs.append(_Run(os.dup(channel.fileno()), prepare.private, warm))
+        finally:
+            close_all(outputs)
+            channel.close()
+
+    def _fork_warm(self, key: bytes, descriptors: Sequence[int]) -> _Warm:
+        ours, theirs = socket.socketpair()
+        parent, pid = os.getpid(), os.fork()
+        if pid == 0:
+            _run_and_exit(lambda: self._become_warm(parent, theirs, [ours.fileno(), *descriptors]))
+        theirs.close()
+        self._warm.append(_Warm(pid, ours, key))
+        return self._warm[-1]
+
+    def _become_warm(self, parent: int, control: socket.socket, descriptors: Sequence[int]) -> None:
+        signal.signal(_OWNER_DIED, signal.SIG_DFL)
+        die_with_parent(parent)
+        close_all([run.connection for run in self._runs])
+        for channel in self._new:
+            channel.close()
+        for warm in self._warm:
+            warm.channel.close()
+        self._lease.close()
+        close_all(descriptors)
+        WarmTemplate(control).serve()
+
+    def _hear(self, warm: _Warm) -> None:
+        try:
+            warm.warmed, _ = warm.channel.receive()
+        except EOFError:  # it has died, or could not load its task
+            self._warm.remove(warm)
+            warm.end()
+            for run in [each for each in self._runs if each.warm is warm]:
+                os.close(run.connection)  # so that the launcher sees the end
+                self._runs.remove(run)
+
+    def _forget(self, run: _Run) -> None:
+        """The launcher has closed its connection, or has died."""
+        self._runs.remove(run)
+        os.close(run.connection)
+        others = any(each.warm is run.warm for each in self._runs)
+        if run.warm.warmed is None and run.warm in self._warm and not others:  # nobody waits for its answer any more
+            self._warm.remove(run.warm)
+            run.warm.end()
+        private_folder.remove_abandoned(run.private)
+
+    def _end_idle(self) -> None:
+        used = {id(run.warm) for run in self._runs}
+        idle = [warm for warm in self._warm if id(warm) not in used]
+        for warm in idle[: max(0, len(idle) - MOST_IDLE)]:
+            self._warm.remove(warm)
+            warm.end()
+
+
+class WarmTemplate:
+    """Has one task. Answers surveys, and forks the run templates of each run from itself."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = Channel(control, Prepare)
+        self._files = OpenedFiles()
+        self._answers: dict[bytes, TemplateAnswer] = {}
+        self._runs: dict[int, tuple[Channel[OpenTemplates], list[int]]] = {}
+        """Descriptor of a connection → its channel, and the pids of its run templates."""
+
+    def serve(self) -> None:
+        """Serve runs until the root template ends, or until a request cannot be met."""
+        while True:
+            ready = readable([self._control.fileno(), *self._runs])
+            for descriptor in ready & self._runs.keys():
+                self._serve_run(descriptor)
+            if self._control.fileno() in ready:
+                prepare, descriptors = self._control.receive()
+                if not self._begin(prepare, *descriptors):
+                    return
+
+    def _begin(self, prepare: Prepare, connection: int, *outputs: int) -> bool:
+        """Answer a request. Returns whether this process can serve further ones."""
+        channel = Channel(socket.socket(fileno=connection), OpenTemplates)
+        _write_to(*outputs)
+        known = self._answers.get(prepare.survey_key())
+        if known is None:
+            with self._files.noted():
+                prepare.surroundings.take_over()
+                os.environ[IN_A_RUN] = "1"
+                known = template.answer(prepare.request, Path(prepare.private))
+        _write_to(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
+        with contextlib.suppress(BrokenPipeError):  # the launcher has gone
+            channel.send(known)
+        self._runs[connection] = (channel, [])
+        if known.survey is None:
+            return False
+        self._answers[prepare.survey_key()] = known
+        self._control.send(Warmed(files=self._files.marks()))
+        return True
+
+    def _serve_run(self, descriptor: int) -> None:
+        channel, pids = self._runs[descriptor]
+        try:
+            _, ends = channel.receive()
+            channel.send(self._open_templates(ends, pids))
+        except (EOFError, BrokenPipeError):  # the launcher has ended, and the run with it
+            del self._runs[descriptor]
+            channel.close()
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+    def _open_templates(self, ends: Sequence[int], pids: list[int]) -> TemplatesOpened:
+        try:
+            for end in ends:
+                parent, pid = os.getpid(), os.fork()
+                if pid == 0:
+                    others = [each for each in ends if each != end]
+                    _run_and_exit(lambda: self._become_run_template(parent, end, others))  # noqa: B023
+                pids.append(pid)
+        except OSError as error:
+            return TemplatesOpened(problem=repr(error))
+        finally:
+            close_all(ends)
+        return TemplatesOpened(pids=tuple(pids))
+
+    def _become_run_template(self, parent: int, end: int, others: Sequence[int]) -> None:
+        die_with_parent(parent)
+        close_all(others)
+        for channel, _ in self._runs.values():
+            channel.close()
+        self._control.close()
+        forkserver.serve(socket.socket(fileno=end))
+
+
+def _write_to(output: int, errors: int) -> None:
+    """Have this standard output and standard error."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(output, 1)
+    os.dup2(errors, 2)
+    close_all((output, errors))
+
+
+def _run_and_exit(work: Callable[[], None]) -> NoReturn:
+    """Run the code of a forked process, and end it without the exit handlers of its parents."""
+    code = 1
+    try:
+        work()
+        code = 0
+    except (EOFError, BrokenPipeError):  # the parent has ended
+        code = 0
+    except BaseException:  # noqa: BLE001  the last resort of a process
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(code)
+
+
+def main(owner: int) -> None:
+    """Be the root template of the process ``owner``."""
+    for number in STOP_SIGNALS:  # terminals and batch systems signal the whole group; all forked processes inherit this
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    root = RootTemplate(socket.socket(fileno=early.CHANNEL), owner)
+
+    def end(*_: object) -> NoReturn:
+        signal.signal(_OWNER_DIED, signal.SIG_IGN)  # or a second signal would interrupt this
+        root.end()
+        os._exit(0)
+
+    signal.signal(_OWNER_DIED, end)
+    if os.getppid() != owner:
+        end()
+    die_with_parent(owner, _OWNER_DIED)
+    template.import_everything()
+    with contextlib.suppress(ConnectionResetError):
+        root.serve()
+    end()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,107 @@
+"""The processes of a run as the launcher sees them. The test is the template, and forks nothing."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.common.channel import Channel
+from testbed.common.errors import RunFailed
+from testbed.processes.forkserver import Exited, ForkBatch, Forked, ForkReport
+from testbed.processes.pool import AGGREGATOR, Processes, RunTemplate
+
+NOBODY: Any = None
+"""A configuration that no process reads."""
+
+
+class Scene:
+    """Two run templates, whose answers the test gives in advance."""
+
+    def __init__(self, folder: Path) -> None:
+        self.processes = Processes(folder)
+        pairs = [socket.socketpair(), socket.socketpair()]
+        self.templates: list[Channel[ForkBatch]] = [Channel(theirs, ForkBatch) for _, theirs in pairs]
+        self._ours = [ours for ours, _ in pairs]
+        self.processes.fork_from(
+            [RunTemplate(Channel(ours, ForkReport), pid) for ours, pid in zip(self._ours, (71, 72), strict=True)]
+        )
+
+    def say(self, report: ForkReport, template: int = 0) -> None:
+        self.templates[template].send(report)
+
+    def close(self) -> None:
+        for end in (*self.templates, *self._ours):
+            end.close()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path)
+    yield made
+    made.close()
+
+
+# pids of processes that cannot exist: above the largest that the kernel gives out
+FIRST = 1 << 22
+
+
+def test_a_process_has_an_exit_code_when_its_template_reports_it(scene: Scene) -> None:
+    scene.say(Forked(name=AGGREGATOR, pid=FIRST))
+    scene.processes.fork(AGGREGATOR, NOBODY)
+    assert (scene.processes[AGGREGATOR].pid, scene.processes[AGGREGATOR].exitcode) == (FIRST, None)
+    scene.say(Exited(pid=FIRST, code=-9))
+    scene.processes.join(AGGREGATOR)
+    assert scene.processes[AGGREGATOR].exitcode == -9
+    assert scene.processes.why(AGGREGATOR) == f"aggregator (pid {FIRST}) was ended by SIGKILL"
+
+
+def test_a_fork_that_the_host_refuses_is_reported_with_a_remedy(scene: Scene) -> None:
+    scene.say(Forked(name="a-1", problem=repr(BlockingIOError(11, "Resource temporarily unavailable"))))
+    with pytest.raises(RunFailed) as caught:
+        scene.processes.fork("a-1", NOBODY)
+    assert str(caught.value) == (
+        "a-1 could not be forked: BlockingIOError(11, 'Resource temporarily unavailable');"
+        " free memory, or raise the limit on processes (ulimit -u)"
+    )
+
+
+def test_a_fleet_is_forked_by_all_templates_in_batches(scene: Scene) -> None:
+    names = [f"a-{number}" for number in range(1, 25)]
+    for number, name in enumerate(names):  # batches of eight: the first, the second, and the first again
+        scene.say(Forked(name=name, pid=FIRST + number), template=1 if 8 <= number < 16 else 0)
+    shown: list[tuple[int, int]] = []
+    scene.processes.fork_all(dict.fromkeys(names, NOBODY), lambda: False, lambda *done: shown.append(done))
+    assert sorted(scene.processes) == sorted(names)
+    assert shown[-1] == (24, 24)
+    sizes = [len(scene.templates[each].receive()[0].orders) for each in (0, 0, 1)]
+    assert sizes == [8, 8, 8]
+
+
+def test_a_signal_stops_the_forking_of_a_fleet(scene: Scene) -> None:
+    scene.processes.fork_all({"a-1": NOBODY}, lambda: True, lambda *_: None)
+    assert list(scene.processes) == []
+
+
+def test_the_death_of_a_template_is_the_death_of_its_processes_and_one_clear_error(scene: Scene) -> None:
+    scene.say(Forked(name=AGGREGATOR, pid=FIRST))
+    scene.processes.fork(AGGREGATOR, NOBODY)
+    scene.processes.check_templates()
+    scene.templates[0].close()
+    scene.processes.join(AGGREGATOR)
+    assert scene.processes[AGGREGATOR].exitcode == -signal.SIGKILL
+    text = "the template (pid 71) died, and with it the processes that were forked from it; free memory"
+    assert scene.processes.why(AGGREGATOR) == text
+    with pytest.raises(RunFailed) as caught:
+        scene.processes.check_templates()
+    assert str(caught.value) == text
+
+
+def test_a_template_that_dies_while_it_forks_fails_the_run(scene: Scene) -> None:
+    scene.templates[0].close()
+    with pytest.raises(RunFailed, match=r"could not be forked|the template \(pid 71\) died"):
+        scene.processes.fork(AGGREGATOR, NOBODY)
