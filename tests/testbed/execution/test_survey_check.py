@@ -85,8 +85,8 @@ def test_a_survey_that_the_run_contradicts_is_forgotten_and_a_line_says_so(facto
     assert not is_kept()
 
 
-def test_what_a_job_costs_beside_its_steps_is_no_contradiction() -> None:
-    short = Ran(USUAL + 0.002, steps=1, jobs=30)
+def test_what_a_device_needs_beside_its_steps_is_no_contradiction() -> None:
+    short = Ran(USUAL + 0.0025, steps=1, jobs=30)
     assert survey_check.ratio(plan(), short.uses()) == pytest.approx(1.0)
 
 
