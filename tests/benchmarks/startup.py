@@ -1,7 +1,8 @@
 """Start-up: how long a user waits for commands, first jobs and large fleets, and the memory of their devices.
 
 Commands and sweeps take 1.5 minutes; the fleets of 100, 300, 500 and 1000 devices 2.5 minutes together
-(``--devices 100`` measures only this one). ``--quick``: one repetition, and shorter runs of the fleets.
+(``--devices 100`` measures only this one, ``--devices 8`` only the commands and sweeps, which use quickstart).
+``--quick``: one repetition, and shorter runs of the fleets.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from tests.benchmarks.options import Options
 from tests.benchmarks.records.figure import Figure
 
 TURNS = commands.TURNS
+_QUICKSTART = 8
 
 
 def measure(options: Options) -> Iterator[Figure]:
-    if not options.devices:
+    if options.chosen((_QUICKSTART,)):
         yield from commands.measure(options)
     yield from large_fleets.measure(options)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import datetime
+import functools
 import hashlib
 import os
 import subprocess
@@ -34,8 +35,9 @@ class Provenance:
     torch: str
 
     @staticmethod
+    @functools.cache
     def of(folder: Path) -> Provenance:
-        """The program in this folder on this host."""
+        """The program in this folder on this host, as it is at the first call: reading all of it takes a second."""
         return Provenance(
             commit=_git(folder, "rev-parse", "--short=7", "HEAD") or "unknown",
             dirty=bool(_git(folder, "status", "--porcelain", "--", *PROGRAM)),

@@ -48,7 +48,7 @@ def compared(new: Line, before: Line | None) -> str:
     """The last committed figure, and how much better or worse the new one is."""
     if before is None:
         return "first figure"
-    length = ", quick" if before.quick else ", full" if new.quick else ""
+    length = "" if new.quick == before.quick else ", quick" if before.quick else ", full"
     last = f"was {show(before.value, before.unit)} ({before.date[:10]}{length})"
     number = change(new, before)
     if number is None:

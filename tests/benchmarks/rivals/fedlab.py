@@ -89,7 +89,7 @@ def _write_data(path: Path, clients: int, network: str) -> None:
     recipe, setting = SharedDigits(model=network), Setting(devices=clients, data_seed=1, model_seed=1)
     data = recipe.data(setting)
     shards, _ = recipe.assign(data, setting)
-    np.savez(path, inputs=data.train.inputs, targets=data.train.targets, shards=np.stack(shards))
+    np.savez(path, inputs=np.asarray(data.train.inputs), targets=data.train.targets, shards=np.stack(shards))
 
 
 def _environment() -> dict[str, str]:
