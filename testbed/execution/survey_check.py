@@ -71,6 +71,14 @@ def recheck(plan: Plan, uses: StepUses, certificate: Certificate | None) -> list
     ]
 
 
+def remember_service(plan: Plan, strategy: str, certificate: Certificate | None) -> None:
+    """Remember what the aggregator needed for an update, so that the next plan reckons with it and not with a guess."""
+    lines = {} if certificate is None else {line.name: line for line in certificate.invariants}
+    seconds = lines["aggregator"].figures.get("service_host_s") if "aggregator" in lines else None
+    if seconds and not _was_busy(plan, certificate):
+        survey_memory.note_service(plan.survey.key, strategy, float(seconds))
+
+
 def _was_busy(plan: Plan, certificate: Certificate | None) -> bool:
     """Whether other programs slowed this host before the run, or the canary during it."""
     if plan.survey.pressure is not None and plan.survey.pressure > survey_memory.BUSY:

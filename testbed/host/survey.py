@@ -43,6 +43,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     evaluation_seconds: float = 0.0
     metrics: tuple[str, ...] = ()
     """The names of the task's metrics."""
+    update_seconds: dict[str, float] = {}
+    """Strategy → host seconds of the aggregator for one update, measured in an earlier run with the same survey."""
     crowd: dict[int, int] = {}
     """Core → processes on it during the calibration."""
     governor: str | None = None

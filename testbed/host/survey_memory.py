@@ -58,6 +58,8 @@ class SurveyTimes(msgspec.Struct, frozen=True, kw_only=True):
     flops_training: int = 0
     evaluation_seconds: float = 0.0
     metrics: tuple[str, ...] = ()
+    update_seconds: dict[str, float] = {}
+    """Strategy → host seconds of the aggregator for one update, as the last run measured it."""
 
     def slower(self, factor: float) -> SurveyTimes:
         """Return these times for a host on which steps take ``factor`` times as long."""
@@ -113,6 +115,13 @@ def keep(name: str, times: SurveyTimes) -> None:
     kept = {**entries(), name: times}
     newest = sorted(kept, key=lambda each: kept[each].measured_at)[-_MOST_ENTRIES:]
     _write({each: kept[each] for each in newest})
+
+
+def note_service(name: str, strategy: str, seconds: float) -> None:
+    """Add what the aggregator needed for an update to the entry of this name, if there is one."""
+    found = entries().get(name)
+    if found is not None:
+        keep(name, msgspec.structs.replace(found, update_seconds={**found.update_seconds, strategy: seconds}))
 
 
 def drop(name: str) -> None:

@@ -21,6 +21,8 @@ _UPDATE_SECONDS = 6e-4
 _SECONDS_PER_BYTE = 2e-9
 """CPU seconds beside the training, on a core of 2020: of a device for a job, of a heartbeat (both ends together), of
 the aggregator for an update, and of moving and adding a byte of a vector. `make bench` compares them with real runs."""
+_SERVICE_MARGIN = 1.5
+"""The mean of a run is less than the aggregator needs when many updates are due at once."""
 _MEAN_JITTER = math.sqrt(2 / math.pi)
 """The mean of |N(0, 1)|."""
 
@@ -75,7 +77,7 @@ def fleet_demand(experiment: Experiment, survey: Survey, dilation: float) -> Fle
         if device.seconds_per_sample is not None
     }
     rate = sum(1.0 / _cycle(device, experiment, survey) for device in devices if device.name in steps)
-    service = _UPDATE_SECONDS + survey.model_bytes * _SECONDS_PER_BYTE
+    service = _service_seconds(experiment, survey)
     evaluations = 1.0 / max(survey.evaluation_seconds, experiment.evaluation.every * dilation, 1e-3)
     return FleetDemand(
         devices=tuple(devices),
@@ -91,6 +93,14 @@ def fleet_demand(experiment: Experiment, survey: Survey, dilation: float) -> Fle
         updates_per_second=rate,
         service_seconds=service,
     )
+
+
+def _service_seconds(experiment: Experiment, survey: Survey) -> float:
+    """Host seconds of the aggregator for one update: as measured in an earlier run, with a margin, or estimated."""
+    measured = survey.update_seconds.get(experiment.strategy_name)
+    if measured is not None:
+        return _SERVICE_MARGIN * measured
+    return _UPDATE_SECONDS + survey.model_bytes * _SECONDS_PER_BYTE
 
 
 def _heartbeats(experiment: Experiment, dilation: float) -> float:

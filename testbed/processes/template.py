@@ -192,6 +192,7 @@ def _survey(task: Task, request: TemplateRequest, pressure: float | None, folder
         steps=times.steps,
         evaluation_seconds=times.evaluation_seconds,
         metrics=times.metrics,
+        update_seconds=times.update_seconds,
         crowd=request.crowd,
         governor=governor(),
         pressure=pressure,

@@ -109,3 +109,35 @@ def test_a_run_on_a_busy_host_changes_nothing() -> None:
 def test_devices_that_are_not_throttled_are_not_compared() -> None:
     free = planner.plan(fleet_of(None, None), SURVEY, OWN_CORE, 1.0)
     assert survey_check.ratio(replace(free), Ran(1.0).uses()) is None
+
+
+def served(seconds: float, canary: Verdict = Verdict.PASS) -> Certificate:
+    lines = (
+        Invariant(name="aggregator", verdict=Verdict.PASS, found="", limits="", figures={"service_host_s": seconds}),
+        Invariant(name="canary", verdict=canary, found="", limits=""),
+    )
+    return Certificate(verdict=Verdict.PASS, invariants=lines)
+
+
+def test_the_next_plan_reckons_with_what_the_aggregator_needed_for_an_update() -> None:
+    survey_check.remember_service(plan(), "fedavg", served(0.0002))
+    (entry,) = survey_memory.entries().values()
+    assert entry.update_seconds == {"fedavg": 0.0002}
+    known = msgspec.structs.replace(SURVEY, update_seconds=entry.update_seconds)
+    before, after = (planner.plan(fleet_of(0.01, 0.01), survey, OWN_CORE, 1.0) for survey in (SURVEY, known))
+    assert after.service_seconds == pytest.approx(1.5 * 0.0002)
+    assert after.cores[0].aggregator < before.cores[0].aggregator
+
+
+def test_a_busy_host_or_a_run_without_updates_says_nothing_about_the_aggregator() -> None:
+    survey_check.remember_service(plan(pressure=0.5), "fedavg", served(0.0002))
+    survey_check.remember_service(plan(), "fedavg", served(0.0002, canary=Verdict.FAIL))
+    survey_check.remember_service(plan(), "fedavg", served(0.0))
+    survey_check.remember_service(plan(), "fedavg", None)
+    assert [entry.update_seconds for entry in survey_memory.entries().values()] == [{}]
+
+
+def test_a_survey_that_was_not_kept_is_not_kept_for_the_aggregators_sake() -> None:
+    survey_memory.drop("known")
+    survey_check.remember_service(plan(), "fedavg", served(0.0002))
+    assert survey_memory.entries() == {}
