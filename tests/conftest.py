@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from testbed.processes import early
 from tests.live.leftovers import nothing_left_over
 
 
@@ -15,3 +16,4 @@ def live_tests_clean_up(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with nothing_left_over():
         yield
+        early.end()  # a run of the Python API keeps it for the next run of the same process
