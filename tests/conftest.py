@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from testbed.processes import early
 from tests import host_load, properties
 from tests.host_load import Reading
 from tests.live.leftovers import nothing_left_over
@@ -52,6 +53,7 @@ def live_tests_clean_up(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with nothing_left_over():
         yield
+        early.end()  # a run of the Python API keeps it for the next run of the same process
 
 
 @pytest.hookimpl(optionalhook=True)

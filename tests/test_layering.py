@@ -93,7 +93,8 @@ MAY_IMPORT = {
     "testbed.partition": "testbed.common testbed.learning.data testbed.report.figures",
     "testbed.comparison": "testbed.analysis testbed.common testbed.common.files testbed.history testbed.report.figures"
     " testbed.runs testbed.runs.results",
-    "testbed.sweeps": "testbed.common testbed.common.files testbed.host testbed.loading testbed.profile testbed.runs",
+    "testbed.sweeps": "testbed.common testbed.common.files testbed.host testbed.loading testbed.processes"
+    " testbed.profile testbed.runs",
     "testbed.theory": "testbed.common testbed.history testbed.loading testbed.runs testbed.wire",
     "testbed.papers": "testbed.common testbed.learning.data testbed.papers.afl testbed.papers.asafl"
     " testbed.papers.asyncfeded testbed.papers.audg testbed.papers.eafl testbed.papers.framework"
@@ -106,7 +107,7 @@ MAY_IMPORT = {
     "testbed.papers.audg": "testbed.papers.framework testbed.theory",
     "testbed.papers.eafl": "testbed.papers.framework",
     "testbed.api": "aggregator.strategies aggregator.strategy testbed.common testbed.comparison testbed.execution"
-    " testbed.learning.data testbed.learning.tasks testbed.loading testbed.planning testbed.profile"
+    " testbed.learning.data testbed.learning.tasks testbed.loading testbed.planning testbed.processes testbed.profile"
     " testbed.report.content testbed.runs testbed.sweeps",
     "testbed.cli.parsers": "testbed.common testbed.learning.data testbed.theory testbed.trace_tools"
     " testbed.traces.formats",

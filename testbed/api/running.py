@@ -18,6 +18,7 @@ from testbed.execution import admission
 from testbed.execution.execution import Execution, execute
 from testbed.execution.outcome import Outcome
 from testbed.planning.planner import Plan
+from testbed.processes import early
 from testbed.runs import summary_text
 from testbed.runs.run_folder import RunFolder
 
@@ -36,6 +37,9 @@ def run(
     """Run an experiment in real processes and real time, as the command ``run`` does, and return the run.
 
     ``run("quickstart.toml", strategy="fedbuff", seconds=20, set={"training.lr": 0.05})``
+
+    The process that has imported torch is kept for the next run, and the task, too, if the next run has the same one;
+    both end with this process.
 
     Args:
         profile: a TOML file, the name of a shipped one, a table with the same keys (dict), or an ``Experiment``.
@@ -57,6 +61,7 @@ def run(
     """
     experiment, source = experiments.load(profile, changes, data_dir)
     check_main_thread()
+    early.keep()
     console = Console(stderr=True)
     outcome = execute(
         Execution(
@@ -82,6 +87,7 @@ def plan(profile: Profile, *, data_dir: str | Path | None = None, **changes: Unp
     """
     experiment, _ = experiments.load(profile, changes, data_dir)
     check_main_thread()
+    early.keep()
     return admission.plan(experiment)
 
 

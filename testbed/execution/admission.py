@@ -10,7 +10,7 @@ from testbed.learning import setup
 from testbed.learning.data import progress_bar
 from testbed.planning import planner
 from testbed.planning.planner import Plan
-from testbed.processes import preparation
+from testbed.processes import early, preparation
 from testbed.profile.schema import Experiment
 
 
@@ -19,6 +19,7 @@ def plan(experiment: Experiment, waiting: AbstractContextManager[object] | None 
 
     ``waiting`` is entered while the steps are timed, which takes some seconds.
     """
+    early.begin()  # it imports torch while the data is read
     roles = cores.roles()
     with progress_bar.ProgressBar() as progress:
         setup.check(experiment, progress)

@@ -28,6 +28,7 @@ from testbed.learning.data import progress_bar
 from testbed.loading import script_check
 from testbed.planning import plan_text, planner
 from testbed.planning.planner import Plan
+from testbed.processes import early
 from testbed.processes.launcher import Launcher
 from testbed.profile import fleet
 from testbed.profile.schema import Experiment
@@ -70,6 +71,7 @@ class Execution:
 
 def execute(run: Execution) -> Outcome:
     """Run the processes and write the results. Raises UserError before the run begins."""
+    early.begin()  # it imports torch while the data is read
     experiment, saved = run.experiment, run.saved
     devices = len(fleet.names(experiment))
     roles = cores.roles()

@@ -24,6 +24,8 @@ from testbed.common.signals import STOP_SIGNALS
 
 CHANNEL = 3
 """The descriptor of the root template's end of the lease."""
+END = signal.SIGUSR1
+"""Ends the root template: from its owner, or from the kernel when the owner has died."""
 SOCKET = "EDGEBED_TEMPLATE_SOCKET"
 """The variable with the descriptor of an inherited connection."""
 _OURS = "EDGEBED_"
@@ -51,7 +53,8 @@ class _Root:
                 # Ctrl-C reaches the whole process group: blocked until the root template ignores it
                 setsigmask=STOP_SIGNALS,
             )
-        self.is_preparing = False
+        self.is_connected = False
+        """Whether a run was connected to it: only then it may have something to clean up."""
 
     def is_usable(self) -> bool:
         try:
@@ -61,11 +64,12 @@ class _Root:
         return alive and self.environment == _foreign_variables()
 
     def end(self) -> None:
-        """End it, and wait until it has ended; at once if it cannot have anything to clean up."""
+        """End it, and wait until it has ended. The signal ends it at once; the closed lease would, a moment later."""
         self.lease.close()
         try:
+            os.kill(self.pid, END if self.is_connected else signal.SIGKILL)
             with os.fdopen(os.pidfd_open(self.pid)) as ended:
-                if self.is_preparing or not select.select([ended], [], [], _END_SECONDS)[0]:
+                if not select.select([ended], [], [], _END_SECONDS)[0]:
                     os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         except (ProcessLookupError, ChildProcessError):
@@ -91,7 +95,6 @@ def begin() -> None:
         return
     end()
     _root = _Root()
-    _root.is_preparing = True
 
 
 def begin_for(words: list[str]) -> None:
@@ -132,23 +135,17 @@ def connect() -> socket.socket:
         return connection
     begin()
     assert _root is not None
+    _root.is_connected = True
     ours, theirs = socket.socketpair()
     with theirs:
         socket.send_fds(_root.lease, [b"+"], [theirs.fileno()])
     return ours
 
 
-def answered() -> None:
-    """Note that the root template has answered: it is idle, and ends in an orderly way."""
-    if _root is not None:
-        _root.is_preparing = False
-
-
 @contextlib.contextmanager
 def lent() -> Iterator[int]:
     """A descriptor of a new connection, for a child process whose variable ``SOCKET`` names it."""
     with connect() as connection:
-        answered()  # its folders are removed by the root template, if the child cannot
         yield connection.fileno()
 
 

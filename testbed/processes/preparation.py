@@ -105,7 +105,6 @@ class Preparation:
             raise TemplateFailed(
                 "the template died while it loaded the task; free memory, or use a smaller task"
             ) from None
-        early.answered()
         assert isinstance(reply, TemplateAnswer)
         if reply.details:
             raise TemplateFailed(reply.problem, reply.details)

@@ -43,7 +43,6 @@ from testbed.processes.template import OpenTemplates, Prepare, TemplateAnswer, T
 
 MOST_IDLE = 2
 """Warm templates that are kept although no run uses them."""
-_OWNER_DIED = signal.SIGUSR1
 
 
 class Warmed(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,13 +93,13 @@ class RootTemplate:
             ready = self._wait()
             if self._lease.fileno() in ready and not self._accept():
                 return
+            for warm in [each for each in self._warm if each.channel.fileno() in ready]:
+                self._hear(warm)
+            for run in [each for each in self._runs if each.connection in ready]:
+                self._forget(run)
             for channel in [each for each in self._new if each.fileno() in ready]:
                 self._new.remove(channel)
                 self._take_request(channel)
-            for run in [each for each in self._runs if each.connection in ready]:
-                self._forget(run)
-            for warm in [each for each in self._warm if each.channel.fileno() in ready]:
-                self._hear(warm)
             self._end_idle()
 
     def end(self) -> None:
@@ -157,7 +156,7 @@ class RootTemplate:
         return self._warm[-1]
 
     def _become_warm(self, parent: int, control: socket.socket, descriptors: Sequence[int]) -> None:
-        signal.signal(_OWNER_DIED, signal.SIG_DFL)
+        signal.signal(early.END, signal.SIG_DFL)
         die_with_parent(parent)
         close_all([run.connection for run in self._runs])
         for channel in self._new:
@@ -228,14 +227,13 @@ class WarmTemplate:
                 os.environ[IN_A_RUN] = "1"
                 known = template.answer(prepare.request, Path(prepare.private))
         _write_to(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
+        if known.survey is not None:
+            self._answers[prepare.survey_key()] = known
+            self._control.send(Warmed(files=self._files.marks()))  # first: the next run may come at once
+        self._runs[connection] = (channel, [])
         with contextlib.suppress(BrokenPipeError):  # the launcher has gone
             channel.send(known)
-        self._runs[connection] = (channel, [])
-        if known.survey is None:
-            return False
-        self._answers[prepare.survey_key()] = known
-        self._control.send(Warmed(files=self._files.marks()))
-        return True
+        return known.survey is not None
 
     def _serve_run(self, descriptor: int) -> None:
         channel, pids = self._runs[descriptor]
@@ -303,14 +301,14 @@ def main(owner: int) -> None:
     root = RootTemplate(socket.socket(fileno=early.CHANNEL), owner)
 
     def end(*_: object) -> NoReturn:
-        signal.signal(_OWNER_DIED, signal.SIG_IGN)  # or a second signal would interrupt this
+        signal.signal(early.END, signal.SIG_IGN)  # or a second signal would interrupt this
         root.end()
         os._exit(0)
 
-    signal.signal(_OWNER_DIED, end)
+    signal.signal(early.END, end)
     if os.getppid() != owner:
         end()
-    die_with_parent(owner, _OWNER_DIED)
+    die_with_parent(owner, early.END)
     template.import_everything()
     with contextlib.suppress(ConnectionResetError):
         root.serve()

@@ -17,6 +17,7 @@ from typing import Any
 from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
 from testbed.host.cores import die_with_parent
+from testbed.processes import early
 
 PROGRAM = Path(__file__).parents[2] / "run_testbed.py"
 _LOOK_SECONDS = 0.2
@@ -41,6 +42,8 @@ class Runner:
 
     A run has its own process group: otherwise a terminal's Ctrl-C would reach it a second time, and a second signal
     ends it at once. The kernel kills it when this process dies, so that ``kill -9`` of the sweep ends it, too.
+    The root template belongs to this process, and each run inherits a connection to it: so torch is imported once, and
+    runs with the same task share a warm template.
     """
 
     def __init__(self) -> None:
@@ -53,22 +56,27 @@ class Runner:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        early.release()
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def run(self, words: Sequence[str], out: Path, progress: Callable[[float], None]) -> Ended:
         """Run one command line with ``--out out``. ``progress`` is called regularly with the seconds so far."""
         began, passed_on, parent = time.monotonic(), 0, os.getpid()
-        process = subprocess.Popen(  # noqa: S603  our own program
-            [sys.executable, str(PROGRAM), *words, "--out", str(out), "--quiet", "--format", "json"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            process_group=0,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), IN_A_RUN: "1"},
-            preexec_fn=lambda: die_with_parent(parent),
-        )
+        with early.lent() as template:
+            process = subprocess.Popen(  # noqa: S603  our own program
+                [sys.executable, str(PROGRAM), *words, "--out", str(out), "--quiet", "--format", "json"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                process_group=0,
+                env=os.environ
+                | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), IN_A_RUN: "1"}
+                | {early.SOCKET: str(template)},
+                pass_fds=[template],
+                preexec_fn=lambda: die_with_parent(parent),
+            )
         while True:
             try:
                 output, errors = process.communicate(timeout=_LOOK_SECONDS)

@@ -69,8 +69,7 @@ def test_a_sweep_that_was_killed_and_interrupted_continues_where_it_was(tmp_path
     profile, out = write_profile(tmp_path, stop={"seconds": 2.0}), tmp_path / "out"
     with started(profile, out) as process:  # kill -9 in the middle of the second run
         wait_for(lambda: at_work(out, CELLS[1]))
-        [run] = psutil.Process(process.pid).children()
-        family = [run, *run.children(recursive=True)]
+        family = psutil.Process(process.pid).children(recursive=True)  # the run, and the templates that all runs share
         process.kill()
         process.communicate(timeout=PATIENCE)
         assert psutil.wait_procs(family, timeout=PATIENCE)[1] == []
