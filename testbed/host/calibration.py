@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from testbed.common.stats import quantile
 from testbed.host.cores import die_with_parent, settle
+from testbed.host.kernel import pressure_seconds
 from testbed.host.priority import Priority
 from testbed.host.survey import StepTime
 
@@ -34,7 +35,27 @@ Steps = Callable[[int], Iterator[object]]
 """Samples of a step → an endless iterator over local steps."""
 
 
-def measure(steps: Steps, batch: int, crowd: Mapping[int, int]) -> tuple[StepTime, ...]:
+class PressureMeter:
+    """The share of the time in which a process of this host waited for a core (PSI).
+
+    Measured while one process of ours times its steps alone: more of them would wait for each other, and a host whose
+    cores are all used by others shows it only when one more process wants a core.
+    """
+
+    def __init__(self) -> None:
+        self.share: float | None = None
+        """None before the measurement, or if the kernel does not report it."""
+
+    def __enter__(self) -> None:
+        self._began, self._before = time.monotonic(), pressure_seconds()
+
+    def __exit__(self, *_: object) -> None:
+        after = pressure_seconds()
+        if self._before is not None and after is not None:
+            self.share = (after - self._before) / max(time.monotonic() - self._began, 1e-9)
+
+
+def measure(steps: Steps, batch: int, crowd: Mapping[int, int], meter: PressureMeter) -> tuple[StepTime, ...]:
     """Time steps of a small batch and of ``batch`` samples, with ``crowd[core]`` processes on each core.
 
     If the whole batch would take too long (all data of a device, or a large network), a part of it is timed.
@@ -42,7 +63,8 @@ def measure(steps: Steps, batch: int, crowd: Mapping[int, int]) -> tuple[StepTim
     lone = min(crowd)
     whole = _affordable(lone, steps, batch)
     sizes = sorted({max(1, whole // 8), whole})
-    alone = _together([lone], steps, sizes)
+    with meter:
+        alone = _together([lone], steps, sizes)
     crowded = _together([core for core, count in crowd.items() for _ in range(count)], steps, sizes)
     return tuple(_step_time(size, alone[size], crowded[size]) for size in sizes)
 
@@ -56,14 +78,15 @@ def _affordable(core: int, steps: Steps, batch: int) -> int:
     return max(_TRIAL_SAMPLES, min(batch, int(_TRIAL_SAMPLES * _LONGEST_STEP / seconds)))
 
 
-def slowdown(steps: Steps, remembered: Sequence[StepTime], core: int) -> float:
+def slowdown(steps: Steps, remembered: Sequence[StepTime], core: int, meter: PressureMeter) -> float:
     """Return how many times as long a step takes now as when ``remembered`` was measured, alone on ``core``.
 
     A few steps of the largest batch that takes no longer than the check may.
     """
     short = [step for step in remembered if step.alone * (_LEAST_STEPS + 1) <= _CHECK_SECONDS]
     step = short[-1] if short else remembered[0]
-    times = _together([core], steps, [step.samples], seconds=_CHECK_SECONDS / 2)[step.samples]
+    with meter:
+        times = _together([core], steps, [step.samples], seconds=_CHECK_SECONDS / 2)[step.samples]
     return statistics.median(times) / step.alone
 
 

@@ -34,7 +34,7 @@ import msgspec
 from testbed.common.cache_folder import cache_folder
 from testbed.common.version import __version__
 from testbed.host import kernel
-from testbed.host.survey import StepTime
+from testbed.host.survey import StepTime, Survey
 
 CHOICE = "EDGEBED_SURVEY"
 """Environment variable with the value of the option --survey: ``remembered`` (default) or ``new``."""
@@ -60,6 +60,19 @@ class SurveyTimes(msgspec.Struct, frozen=True, kw_only=True):
     metrics: tuple[str, ...] = ()
     update_seconds: dict[str, float] = {}
     """Strategy → host seconds of the aggregator for one update, as the last run measured it."""
+
+    @classmethod
+    def of(cls, survey: Survey) -> SurveyTimes:
+        """Return the times in a survey that was just measured."""
+        return cls(
+            measured_at=now() if survey.measured_at is None else survey.measured_at,
+            steps=survey.steps,
+            flops_forward=survey.flops_forward,
+            flops_training=survey.flops_training,
+            evaluation_seconds=survey.evaluation_seconds,
+            metrics=survey.metrics,
+            update_seconds=survey.update_seconds,
+        )
 
     def slower(self, factor: float) -> SurveyTimes:
         """Return these times for a host on which steps take ``factor`` times as long."""

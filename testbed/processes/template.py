@@ -24,7 +24,8 @@ from aggregator.strategies import STRATEGIES
 from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
 from testbed.host import calibration, huge_pages, survey_memory
-from testbed.host.kernel import governor, pressure_seconds
+from testbed.host.calibration import PressureMeter
+from testbed.host.kernel import governor
 from testbed.host.surroundings import Surroundings
 from testbed.host.survey import Survey
 from testbed.host.survey_memory import SurveyTimes
@@ -120,18 +121,18 @@ def import_everything() -> None:
     gc.freeze()  # no later collection touches these pages, so they stay shared
 
 
-def answer(request: TemplateRequest, folder: Path) -> TemplateAnswer:
-    """Load the task, unless it is loaded, and what else the request names; make the survey."""
+def answer(request: TemplateRequest, folder: Path, known: Survey | None = None) -> TemplateAnswer:
+    """Load the task, unless it is loaded, and what else the request names; make the survey.
+
+    ``known``: the survey that this process made for an equal request before.
+    """
     global TASK
-    clock, before = WallClock.starting_now(), pressure_seconds()
     try:
         if TASK is None:
             TASK = _load_task(request)
         _load_others(request)
         _check_threads()
-        after = pressure_seconds()
-        pressure = None if before is None or after is None else (after - before) / clock.now()
-        found = TemplateAnswer(survey=_survey(TASK, request, pressure, folder))
+        found = TemplateAnswer(survey=_survey(TASK, request, folder, known))
     except UserError as error:
         found = TemplateAnswer(problem=str(error))
     except Exception as error:  # noqa: BLE001  no other process could report it
@@ -174,15 +175,18 @@ def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
     return task.flops()
 
 
-def _survey(task: Task, request: TemplateRequest, pressure: float | None, folder: Path) -> Survey:
-    key = survey_memory.key(_dependencies(request))
-    times = _remembered(task, request, key) if request.remembered else None
+def _survey(task: Task, request: TemplateRequest, folder: Path, known: Survey | None) -> Survey:
+    key, meter = survey_memory.key(_dependencies(request)), PressureMeter()
+    times = None
+    if request.remembered:
+        earlier = survey_memory.find(key) or (None if known is None else SurveyTimes.of(known))
+        times = None if earlier is None else _confirmed(task, request, earlier, meter)
     age = 0.0
     if times is not None:
         age = max(1e-3, survey_memory.now() - times.measured_at)
     else:
-        times = _measured(task, request, folder)
-        if pressure is None or pressure <= survey_memory.BUSY:
+        times = _measured(task, request, folder, meter)
+        if meter.share is None or meter.share <= survey_memory.BUSY:
             survey_memory.keep(key, times)
     return Survey(
         parameters=task.size,
@@ -195,7 +199,7 @@ def _survey(task: Task, request: TemplateRequest, pressure: float | None, folder
         update_seconds=times.update_seconds,
         crowd=request.crowd,
         governor=governor(),
-        pressure=pressure,
+        pressure=meter.share,
         measured_at=times.measured_at,
         age_seconds=age,
         key=key,
@@ -229,12 +233,11 @@ def _code_of(request: TemplateRequest) -> str:
         return f"unknown at {survey_memory.now()}"
 
 
-def _remembered(task: Task, request: TemplateRequest, key: str) -> SurveyTimes | None:
+def _confirmed(task: Task, request: TemplateRequest, times: SurveyTimes, meter: PressureMeter) -> SurveyTimes | None:
     """Return the times of an earlier survey if a few steps of this moment confirm them."""
-    times = survey_memory.find(key)
-    if times is None or not times.steps:
+    if not times.steps:
         return times
-    slower = calibration.slowdown(_endless_steps(task, request), times.steps, min(request.crowd))
+    slower = calibration.slowdown(_endless_steps(task, request), times.steps, min(request.crowd), meter)
     if not 1 / survey_memory.AGREES <= slower <= survey_memory.AGREES:
         return None
     return times.slower(max(1.0, slower))
@@ -248,7 +251,7 @@ def _endless_steps(task: Task, request: TemplateRequest) -> calibration.Steps:
     return steps
 
 
-def _measured(task: Task, request: TemplateRequest, folder: Path) -> SurveyTimes:
+def _measured(task: Task, request: TemplateRequest, folder: Path, meter: PressureMeter) -> SurveyTimes:
     clock = WallClock.starting_now()
     metrics = task.evaluate(task.initial())
     evaluation = clock.now()
@@ -269,7 +272,7 @@ def _measured(task: Task, request: TemplateRequest, folder: Path) -> SurveyTimes
         measured_at=survey_memory.now(),
         flops_forward=forward,
         flops_training=training,
-        steps=calibration.measure(steps, largest, request.crowd) if request.crowd else (),
+        steps=calibration.measure(steps, largest, request.crowd, meter) if request.crowd else (),
         evaluation_seconds=evaluation,
         metrics=tuple(metrics),
     )

@@ -38,6 +38,7 @@ from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
 from testbed.host import private_folder
 from testbed.host.cores import die_with_parent
+from testbed.host.survey import Survey
 from testbed.processes import early, forkserver, template
 from testbed.processes.template import OpenTemplates, Prepare, TemplateAnswer, TemplatesOpened
 
@@ -201,7 +202,7 @@ class WarmTemplate:
     def __init__(self, control: socket.socket) -> None:
         self._control = Channel(control, Prepare)
         self._files = OpenedFiles()
-        self._answers: dict[bytes, TemplateAnswer] = {}
+        self._surveys: dict[bytes, Survey] = {}
         self._runs: dict[int, tuple[Channel[OpenTemplates], list[int]]] = {}
         """Descriptor of a connection → its channel, and the pids of its run templates."""
 
@@ -220,20 +221,19 @@ class WarmTemplate:
         """Answer a request. Returns whether this process can serve further ones."""
         channel = Channel(socket.socket(fileno=connection), OpenTemplates)
         _write_to(*outputs)
-        known = self._answers.get(prepare.survey_key())
-        if known is None:
-            with self._files.noted():
-                prepare.surroundings.take_over()
-                os.environ[IN_A_RUN] = "1"
-                known = template.answer(prepare.request, Path(prepare.private))
+        known = self._surveys.get(prepare.survey_key())
+        with self._files.noted():
+            prepare.surroundings.take_over()
+            os.environ[IN_A_RUN] = "1"
+            answer = template.answer(prepare.request, Path(prepare.private), known)
         _write_to(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
-        if known.survey is not None:
-            self._answers[prepare.survey_key()] = known
+        if answer.survey is not None:
+            self._surveys[prepare.survey_key()] = answer.survey
             self._control.send(Warmed(files=self._files.marks()))  # first: the next run may come at once
         self._runs[connection] = (channel, [])
         with contextlib.suppress(BrokenPipeError):  # the launcher has gone
-            channel.send(known)
-        return known.survey is not None
+            channel.send(answer)
+        return answer.survey is not None
 
     def _serve_run(self, descriptor: int) -> None:
         channel, pids = self._runs[descriptor]

@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
+from testbed.host import calibration
+from testbed.host.calibration import PressureMeter
+
 ROOT = Path(__file__).parents[3]
 SPINNING = """
 import json, os, sys, time
 import psutil
 from testbed.host import calibration
+from testbed.host.calibration import PressureMeter
 
 def steps(samples):
     while True:
@@ -39,7 +43,7 @@ def test_steps_are_timed_in_proportion_to_their_cpu_seconds_alone_and_with_other
         SPINNING
         + """
 core = min(os.sched_getaffinity(0))
-timed = calibration.measure(steps, 32, {core: 3})
+timed = calibration.measure(steps, 32, {core: 3}, calibration.PressureMeter())
 rows = [[step.samples, step.alone, step.seconds, step.slow] for step in timed]
 print(json.dumps({"rows": rows, "children": children()}))
 """
@@ -58,13 +62,15 @@ def test_steps_of_this_moment_are_compared_with_remembered_ones() -> None:
 from testbed.host.survey import StepTime
 core = min(os.sched_getaffinity(0))
 timed = [StepTime(samples=n, seconds=9.0, alone=n * 2.5e-4 / 4, slow=9.0) for n in (4, 32)]
-print(json.dumps(calibration.slowdown(steps, timed, core)))
+print(json.dumps(calibration.slowdown(steps, timed, core, calibration.PressureMeter())))
 """
     assert 3.9 < output_of(SPINNING + script) < 8  # a step takes four times what is remembered
 
 
 def test_a_batch_of_one_is_timed_once() -> None:
-    script = "[one] = calibration.measure(steps, 1, {min(os.sched_getaffinity(0)): 1})\nprint(json.dumps(one.samples))"
+    script = """meter = calibration.PressureMeter()
+[one] = calibration.measure(steps, 1, {min(os.sched_getaffinity(0)): 1}, meter)
+print(json.dumps(one.samples))"""
     assert output_of(SPINNING + script) == 1
 
 
@@ -75,7 +81,7 @@ def test_only_a_part_of_a_long_step_is_timed_and_the_whole_is_extrapolated() -> 
         + """
 from testbed.host.survey import Survey
 begun = psutil.Process().cpu_times()
-timed = calibration.measure(steps, 40_000, {min(os.sched_getaffinity(0)): 1})
+timed = calibration.measure(steps, 40_000, {min(os.sched_getaffinity(0)): 1}, calibration.PressureMeter())
 whole = Survey(steps=timed).step_seconds(40_000)
 used = psutil.Process().cpu_times().children_user - begun.children_user
 print(json.dumps([[step.samples for step in timed], whole, used]))
@@ -93,7 +99,7 @@ def test_calibration_does_not_change_core_or_priority_of_its_own_process() -> No
         SPINNING
         + """
 before = sorted(os.sched_getaffinity(0)), os.nice(0)
-calibration.measure(steps, 1, {min(os.sched_getaffinity(0)): 1})
+calibration.measure(steps, 1, {min(os.sched_getaffinity(0)): 1}, calibration.PressureMeter())
 print(json.dumps([before, [sorted(os.sched_getaffinity(0)), os.nice(0)]]))
 """
     )
@@ -105,7 +111,7 @@ def test_steps_that_end_early_are_an_error_with_a_cause() -> None:
         SPINNING
         + """
 try:
-    calibration.measure(lambda samples: iter([1, 2]), 8, {min(os.sched_getaffinity(0)): 2})
+    calibration.measure(lambda samples: iter([1, 2]), 8, {min(os.sched_getaffinity(0)): 2}, PressureMeter())
 except RuntimeError as error:
     print(json.dumps([str(error), children()]))
 """
@@ -141,3 +147,21 @@ def test_a_child_returns_its_result_and_none_if_it_fails() -> None:
         "long": 1_000_000,
         "children": 0,
     }
+
+
+def test_the_pressure_is_the_share_of_the_time_in_which_a_process_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments, waited = iter([10.0, 12.0]), iter([3.0, 3.5])
+    monkeypatch.setattr(calibration, "pressure_seconds", lambda: next(waited))
+    monkeypatch.setattr("time.monotonic", lambda: next(moments))
+    meter = PressureMeter()
+    with meter:
+        assert meter.share is None
+    assert meter.share == pytest.approx(0.25)
+
+
+def test_a_kernel_that_reports_no_pressure_leaves_it_unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "pressure_seconds", lambda: None)
+    meter = PressureMeter()
+    with meter:
+        pass
+    assert meter.share is None

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from testbed.host import calibration, survey_memory
-from testbed.host.survey import StepTime
+from testbed.host.calibration import PressureMeter
+from testbed.host.survey import StepTime, Survey
 from testbed.host.survey_memory import AGREES, BUSY, SurveyTimes
 from testbed.learning.tasks.task import Task
 from testbed.processes import template
@@ -43,12 +44,27 @@ def remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SurveyTimes:
     return kept
 
 
-def surveyed(monkeypatch: pytest.MonkeyPatch, slowdown: float, request: TemplateRequest = REQUEST, **keys: Any) -> Any:
+def surveyed(
+    monkeypatch: pytest.MonkeyPatch,
+    slowdown: float,
+    request: TemplateRequest = REQUEST,
+    known: Survey | None = None,
+    pressure: float = 0.0,
+) -> Survey:
     """Return the survey on a host on which steps take ``slowdown`` times as long as remembered."""
     new = SurveyTimes(measured_at=survey_memory.now(), steps=(STEP.slower(9.0),))
-    monkeypatch.setattr(calibration, "slowdown", lambda steps, known, core: slowdown)
-    monkeypatch.setattr(template, "_measured", lambda task, request, folder: new)
-    return template._survey(TASK, request, keys.get("pressure", 0.0), Path())
+
+    def slower(steps: object, earlier: object, core: int, meter: PressureMeter) -> float:
+        meter.share = pressure
+        return slowdown
+
+    def measured(task: Task, request: TemplateRequest, folder: Path, meter: PressureMeter) -> SurveyTimes:
+        meter.share = pressure
+        return new
+
+    monkeypatch.setattr(calibration, "slowdown", slower)
+    monkeypatch.setattr(template, "_measured", measured)
+    return template._survey(TASK, request, Path(), known)
 
 
 @pytest.mark.parametrize("slowdown", [1 / AGREES, 0.9, 1.0])
@@ -102,3 +118,18 @@ def test_times_of_a_busy_host_are_not_remembered(monkeypatch: pytest.MonkeyPatch
     survey = surveyed(monkeypatch, 3.0, pressure=BUSY + 0.01)
     assert survey.steps == (STEP.slower(9.0),)
     assert survey_memory.entries() == {survey.key: remembered}
+
+
+def test_a_process_that_measured_an_equal_request_confirms_its_own_survey(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a host without a cache, or on a busy one, whose surveys are not kept."""
+    first = surveyed(monkeypatch, 3.0, pressure=BUSY + 0.01)
+    survey_memory.drop(first.key)
+    assert surveyed(monkeypatch, 1.0, known=first).steps == first.steps
+    assert surveyed(monkeypatch, 1.0, msgspec.structs.replace(REQUEST, remembered=False), first).age_seconds == 0.0
+
+
+def test_the_pressure_on_the_host_is_that_of_this_moment_even_if_the_times_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    survey = surveyed(monkeypatch, 1.0, pressure=0.4)
+    assert (survey.is_remembered, survey.pressure) == (True, 0.4)
