@@ -41,9 +41,7 @@ class Channel(Generic[Received]):
     def receive(self) -> tuple[Received, list[int]]:
         """Wait for a message and its descriptors. Raises EOFError if the other end is closed."""
         try:
-            length, descriptors, _, _ = socket.recv_fds(
-                self._socket, _LENGTH_BYTES, _MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC | socket.MSG_WAITALL
-            )
+            length, descriptors = receive_descriptors(self._socket, _LENGTH_BYTES, _MOST_DESCRIPTORS)
             body = self._exactly(int.from_bytes(length, "big")) if len(length) == _LENGTH_BYTES else b""
         except ConnectionResetError:  # the other end died before it had read everything
             raise EOFError from None
@@ -63,6 +61,17 @@ class Channel(Generic[Received]):
                 raise EOFError
             parts += part
         return bytes(parts)
+
+
+def receive_descriptors(end: socket.socket, count: int, most: int) -> tuple[bytes, list[int]]:
+    """Receive up to ``count`` bytes, and the descriptors that came with them, which no other program inherits.
+
+    (``socket.recv_fds`` ignores its flags before Python 3.12, so MSG_CMSG_CLOEXEC would have no effect.)
+    """
+    text, descriptors, _, _ = socket.recv_fds(end, count, most)
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    return text, descriptors
 
 
 def close_all(descriptors: Sequence[int]) -> None:

@@ -32,7 +32,7 @@ from typing import NoReturn
 
 import msgspec
 
-from testbed.common.channel import Channel, close_all, readable
+from testbed.common.channel import Channel, close_all, readable, receive_descriptors
 from testbed.common.files.opened_files import FileMarks, OpenedFiles
 from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
@@ -122,7 +122,7 @@ class RootTemplate:
         return {descriptor for descriptor, _ in waiting.poll()}
 
     def _accept(self) -> bool:
-        text, descriptors, _, _ = socket.recv_fds(self._lease, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        text, descriptors = receive_descriptors(self._lease, 1, 1)
         self._new += [Channel(socket.socket(fileno=descriptor), Prepare) for descriptor in descriptors]
         return bool(text)
 

@@ -1,0 +1,46 @@
+"""When the root template is started early. Tests of the process itself are in tests/live/test_templates.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.processes import early
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("words", "begins"),
+    [
+        ("run quickstart", True),
+        ("quickstart.toml --seconds 3", True),
+        ("quickstart.toml", True),
+        ("resume runs/x", True),
+        ("plan quickstart", True),
+        ("run --help", False),
+        ("run", False),
+        ("list strategies", False),
+        ("--version", False),
+        ("", False),
+    ],
+)
+def test_a_command_that_needs_templates_begins_early(words: str, begins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[bool] = []
+    monkeypatch.setattr(early, "begin", lambda: begun.append(True))
+    early.begin_for(words.split())
+    assert bool(begun) is begins
+
+
+def test_a_run_of_a_sweep_starts_no_root_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(early.SOCKET, "7")
+    early.begin()
+    assert early._root is None
+
+
+def test_it_imports_nothing_heavy() -> None:
+    code = "import sys; from testbed.processes import early; sys.exit(len({'numpy', 'msgspec'} & {*sys.modules}))"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
