@@ -156,7 +156,7 @@ def plan(experiment: Experiment, survey: Survey, cores: CorePlan, dilation: floa
         devices=tuple(devices),
         steps=tuple(steps.values()),
         cores=tuple(demands),
-        memory_bytes=bytes_needed(len(devices), survey.model_bytes, baselines=baselines),
+        memory_bytes=bytes_needed(len(devices), survey.model_bytes, survey.device_bytes, baselines=baselines),
         memory_free=psutil.virtual_memory().available,
         updates_per_second=rate,
         service_seconds=service,

@@ -29,7 +29,7 @@ from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
 from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
-from testbed.host import calibration, huge_pages
+from testbed.host import calibration, huge_pages, unique_memory
 from testbed.host.cores import die_with_parent
 from testbed.host.kernel import governor, pressure_seconds
 from testbed.host.survey import Survey
@@ -53,6 +53,9 @@ _CLEAN_UP_ATTEMPTS = 100
 
 _MANY_DEVICES = 100
 """Collapsing the template into huge pages takes as long as some dozens of forks, and makes each five times faster."""
+
+_PIECE_SAMPLES = 512
+"""A larger step goes through the network in pieces (``testbed.learning.tasks.task``) and needs no more memory."""
 
 PID = os.getpid()
 TASK: Task | None = None
@@ -148,6 +151,7 @@ def _survey(task: Task, request: TemplateRequest, pressure: float | None, folder
         evaluation_seconds=evaluation,
         metrics=tuple(metrics),
         crowd=request.crowd,
+        device_bytes=unique_memory.measure(steps, min(largest, _PIECE_SAMPLES)),
         governor=governor(),
         pressure=pressure,
     )
