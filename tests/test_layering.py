@@ -293,6 +293,7 @@ def test_a_strategy_does_not_import_another(file: str) -> None:
 
 CLOCKS = (
     "testbed/host/calibration.py",
+    "testbed/host/unique_memory.py",
     "testbed/common/clock.py",
     "testbed/doctor/benchmark.py",
     "testbed/execution/live_progress.py",

@@ -1,6 +1,7 @@
 """The memory check: whether this host has enough memory and open files for a fleet.
 
-It runs before the size of the model is known; ``testbed.planning.planner`` repeats it with the model.
+It runs before the template exists, with a constant; ``testbed.planning.planner`` repeats it with the memory that the
+survey has measured for this task (``testbed.host.unique_memory``).
 """
 
 from __future__ import annotations
@@ -11,24 +12,32 @@ import psutil
 
 from testbed.common.errors import UserError
 
-BYTES_PER_DEVICE = 30 << 20
+BYTES_PER_DEVICE = 12 << 20
+"""A device with a small model: an estimate for as long as the survey has not measured it."""
 BYTES_FOR_THE_REST = 700 << 20
 """Template, aggregator and evaluator."""
-_VECTORS_PER_DEVICE = 6
-"""Model, gradient, base and delta in the device; a delta, and possibly a past model, in the aggregator."""
+_BYTES_BESIDE_STEPS = 4 << 20
+"""What a device needs beside its steps: messages and their threads, the fork server's part, the kernel's tables, and
+its connection in the aggregator. 500 devices of the 21,840-parameter CNN: 13.1 to 14 MB each, 10 MB in the survey."""
+_VECTORS_ON_DEVICE = 4
+"""Model, gradient, base and delta: part of what the survey measures."""
+_VECTORS_ELSEWHERE = 2
+"""A delta, and possibly a past model, in the aggregator."""
 _VECTORS_FOR_BASELINE = 3
 """The baseline in double precision (two), and the difference that is not yet confirmed."""
 FILES_PER_DEVICE = 8
 FILES_FOR_THE_REST = 256
 
 
-def bytes_needed(devices: int, model_bytes: int = 0, *, baselines: bool = False) -> int:
+def bytes_needed(devices: int, model_bytes: int = 0, measured: int = 0, *, baselines: bool = False) -> int:
     """Memory for a fleet: its processes, and for each device the vectors on the device and in the aggregator.
 
+    ``measured``: the unique memory of a process that has computed steps of this task; 0 if it was not measured.
     ``baselines``: whether each device keeps a baseline.
     """
-    vectors = _VECTORS_PER_DEVICE + (_VECTORS_FOR_BASELINE if baselines else 0)
-    return devices * (BYTES_PER_DEVICE + vectors * model_bytes) + BYTES_FOR_THE_REST
+    device = measured + _BYTES_BESIDE_STEPS if measured else BYTES_PER_DEVICE + _VECTORS_ON_DEVICE * model_bytes
+    vectors = _VECTORS_ELSEWHERE + (_VECTORS_FOR_BASELINE if baselines else 0)
+    return devices * (device + vectors * model_bytes) + BYTES_FOR_THE_REST
 
 
 def check_memory_and_files(devices: int) -> None:

@@ -47,6 +47,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """Strategy → host seconds of the aggregator for one update, measured in an earlier run with the same survey."""
     crowd: dict[int, int] = {}
     """Core → processes on it during the calibration."""
+    device_bytes: int = 0
+    """The unique memory of a process that has computed local steps; 0: not measured."""
     governor: str | None = None
     pressure: float | None = None
     """Share of the preparation in which a process waited for a core (PSI); None: not measured."""

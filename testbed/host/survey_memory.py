@@ -58,6 +58,7 @@ class SurveyTimes(msgspec.Struct, frozen=True, kw_only=True):
     flops_training: int = 0
     evaluation_seconds: float = 0.0
     metrics: tuple[str, ...] = ()
+    device_bytes: int = 0
     update_seconds: dict[str, float] = {}
     """Strategy → host seconds of the aggregator for one update, as the last run measured it."""
 
@@ -71,6 +72,7 @@ class SurveyTimes(msgspec.Struct, frozen=True, kw_only=True):
             flops_training=survey.flops_training,
             evaluation_seconds=survey.evaluation_seconds,
             metrics=survey.metrics,
+            device_bytes=survey.device_bytes,
             update_seconds=survey.update_seconds,
         )
 

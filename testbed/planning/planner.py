@@ -105,7 +105,7 @@ def _plan(experiment: Experiment, survey: Survey, demand: FleetDemand, cores: Co
         devices=demand.devices,
         steps=demand.steps,
         cores=tuple(_core_demand(core, demand, cores) for core in used),
-        memory_bytes=bytes_needed(len(demand.devices), survey.model_bytes, baselines=baselines),
+        memory_bytes=bytes_needed(len(demand.devices), survey.model_bytes, survey.device_bytes, baselines=baselines),
         memory_free=psutil.virtual_memory().available,
         updates_per_second=demand.updates_per_second,
         service_seconds=demand.service_seconds,

@@ -23,7 +23,7 @@ import numpy as np
 from aggregator.strategies import STRATEGIES
 from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
-from testbed.host import calibration, huge_pages, survey_memory
+from testbed.host import calibration, huge_pages, survey_memory, unique_memory
 from testbed.host.calibration import PressureMeter
 from testbed.host.kernel import governor
 from testbed.host.surroundings import Surroundings
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 _MANY_DEVICES = 100
 """Collapsing the template into huge pages takes as long as some dozens of forks, and makes each five times faster."""
+
+_PIECE_SAMPLES = 512
+"""A larger step goes through the network in pieces (``testbed.learning.tasks.task``) and needs no more memory."""
 
 TASK: Task | None = None
 """The task of a warm template; all processes that are forked from it have it."""
@@ -198,6 +201,7 @@ def _survey(task: Task, request: TemplateRequest, folder: Path, known: Survey | 
         metrics=times.metrics,
         update_seconds=times.update_seconds,
         crowd=request.crowd,
+        device_bytes=times.device_bytes,
         governor=governor(),
         pressure=meter.share,
         measured_at=times.measured_at,
@@ -275,6 +279,7 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, meter: Pressur
         steps=calibration.measure(steps, largest, request.crowd, meter) if request.crowd else (),
         evaluation_seconds=evaluation,
         metrics=tuple(metrics),
+        device_bytes=unique_memory.measure(steps, min(largest, _PIECE_SAMPLES)),
     )
 
 

@@ -35,8 +35,8 @@ def test_one_core_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     ("megabytes", "ok", "means"),
     [
         (100, False, "about 0 devices"),
-        (700 + 7 * 30, False, "about 7 devices"),
-        (700 + 8 * 30, True, "about 8 devices"),
+        (700 + 7 * 12, False, "about 7 devices"),
+        (700 + 8 * 12, True, "about 8 devices"),
     ],
 )
 def test_memory_is_counted_in_devices(monkeypatch: pytest.MonkeyPatch, megabytes: int, ok: bool, means: str) -> None:

@@ -25,12 +25,12 @@ def test_a_fleet_that_needs_too_much_memory_is_refused_with_the_largest_possible
 ) -> None:
     host(monkeypatch, memory=1 << 30)
     with pytest.raises(
-        UserError, match=r"10000 devices need about 315\.3 GB .* 1\.1 GB are free; use at most 10 devices"
+        UserError, match=r"10000 devices need about 126\.6 GB .* 1\.1 GB are free; use at most 27 devices"
     ):
         check_memory_and_files(10_000)
-    with pytest.raises(UserError, match="use at most 10 devices"):
-        check_memory_and_files(11)
-    check_memory_and_files(10)
+    with pytest.raises(UserError, match="use at most 27 devices"):
+        check_memory_and_files(28)
+    check_memory_and_files(27)
 
 
 def test_a_host_without_memory_for_one_device_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,3 +57,12 @@ def test_the_limit_on_open_files_is_raised_as_far_as_needed(monkeypatch: pytest.
 
 def test_devices_with_baselines_need_memory_for_three_more_vectors() -> None:
     assert bytes_needed(4, 1000, baselines=True) - bytes_needed(4, 1000) == 4 * 3 * 1000
+
+
+def test_measured_memory_replaces_the_estimate_and_includes_the_vectors_of_the_device() -> None:
+    devices, model = 1000, 87_360
+    measured = bytes_needed(devices, model, 10 << 20)
+    assert measured < 16e9  # 1,000 devices of the 21,840-parameter CNN ran in 13.7 GB
+    assert bytes_needed(devices, model, 20 << 20) - measured == devices * (10 << 20)
+    assert bytes_needed(devices, model, 10 << 20) - bytes_needed(devices, 0, 10 << 20) == devices * 2 * model
+    assert bytes_needed(devices, model) - bytes_needed(devices, 0) == devices * 6 * model
