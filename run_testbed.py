@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 """Edgebed's command line: ``run_testbed.py run PROFILE.toml``."""
 
+import os
+import sys
+from typing import NoReturn
+
 
 def main() -> int:
     # imported here: every forked process imports this file again, and needs none of it
@@ -12,5 +16,19 @@ def main() -> int:
         return 130
 
 
+def script() -> NoReturn:
+    """Carry out the command line of this process and end it at once.
+
+    All files are written and all processes ended by then; taking the interpreter apart would last 0.15 s.
+    """
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # its reader has gone
+            code = code or 1
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    raise SystemExit(main())
+    script()
