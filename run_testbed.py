@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Edgebed's command line: ``run_testbed.py run PROFILE.toml``."""
 
+import os
 import sys
+from typing import NoReturn
 
 
 def main() -> int:
@@ -18,5 +20,19 @@ def main() -> int:
         early.end()
 
 
+def script() -> NoReturn:
+    """Carry out the command line of this process and end it at once.
+
+    All files are written and all processes ended by then; taking the interpreter apart would last 0.15 s.
+    """
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # its reader has gone
+            code = code or 1
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    raise SystemExit(main())
+    script()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from rich.console import Console
 from aggregator.process.checkpoint import Saved
 from testbed.common.console import say
 from testbed.common.errors import RunFailed, UserError
-from testbed.execution import live_progress, report_writing, survey_check
+from testbed.execution import early_import, live_progress, report_writing, survey_check
 from testbed.execution.outcome import Outcome
 from testbed.execution.survey_check import StepUses
 from testbed.history import packing
@@ -131,7 +132,8 @@ def _run_processes(
                     folder.write_meta(run.experiment, plan, pids, run.source)
                     if run.saved is not None:
                         folder.forget_results()
-                    launcher.wait()
+                    with early_import.imported_beside(core_plan.aggregator) if run.report else nullcontext():
+                        launcher.wait()
         except RunFailed as failure:
             outcome.failure = str(failure)
             view.close()

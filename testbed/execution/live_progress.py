@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from aggregator.process.status import Status
+if TYPE_CHECKING:
+    from aggregator.process.status import Status
 
 _LINE_SECONDS = 5.0
 _CELL_SECONDS = 1.0

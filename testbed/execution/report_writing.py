@@ -20,11 +20,11 @@ from testbed.execution import live_progress
 from testbed.execution.outcome import Outcome
 from testbed.report.content import report_data
 from testbed.report.content.report_data import ReportCollector, RunData
-from testbed.runs.run_results import RunResults
 from testbed.runs.stored_run import StoredRun
 
 if TYPE_CHECKING:
     from testbed.report.sections import Section
+    from testbed.runs.run_results import RunResults
 
 DRAWING = "drawing the report …"
 

@@ -18,6 +18,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import PathPatch
@@ -164,7 +165,8 @@ def legend_above(axes: Axes, columns: int = 3) -> None:
 def svg(figure: Figure) -> str:
     _settle(figure)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata=_NO_DATES["svg"])
+    # without savefig, which draws everything once more before, for a layout that is settled already
+    FigureCanvasSVG(figure).print_svg(buffer, metadata=_NO_DATES["svg"])  # type: ignore[no-untyped-call]
     return printable(buffer.getvalue().decode())
 
 
@@ -178,6 +180,7 @@ def save(picture: ReportFigure, folder: Path) -> list[Path]:
 
 def _settle(figure: Figure) -> None:
     """Fix the layout: otherwise each save would compute it again, slowly and with a slightly different result."""
-    if isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
-        figure.draw_without_rendering()
+    engine = figure.get_layout_engine()
+    if isinstance(engine, ConstrainedLayoutEngine):
+        engine.execute(figure)
         figure.set_layout_engine("none")

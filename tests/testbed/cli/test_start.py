@@ -51,3 +51,12 @@ def test_a_list_of_names_is_printed_without_rich(what: str) -> None:
 def test_the_help_names_every_list_and_every_result_file() -> None:
     assert tuple(_LISTS) == list_parser.LISTS
     assert tuple(result_schemas.RESULT_FILES) == list_parser.RESULT_FILES
+
+
+def test_a_command_ends_with_its_exit_code_and_all_of_its_output() -> None:
+    for words, code in (("--version", 0), ("list splits", 0), ("report absent", 2), ("fly", 2)):
+        done = subprocess.run(
+            [sys.executable, "run_testbed.py", *words.split()], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == code
+        assert done.stdout if code == 0 else done.stderr
