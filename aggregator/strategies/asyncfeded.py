@@ -27,6 +27,7 @@ Departures
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field, replace
 
@@ -71,8 +72,13 @@ class AsyncFedED(EveryUpdate):
 
     def job(self, device: str, server: Server) -> Job:
         steps = self._k.setdefault(device, min(self.k_initial or server.job.steps, self.k_max))
-        return replace(server.job, steps=steps, epochs=0)
+        return _with_steps(server.job, steps)
 
     def _adapt(self, update: Update, gamma: float) -> None:
         k = update.steps + math.floor((self.gamma_bar - gamma) * self.kappa)  # (8)
         self._k[update.device] = min(max(1, k), self.k_max)
+
+
+@functools.lru_cache(maxsize=1024)
+def _with_steps(job: Job, steps: int) -> Job:
+    return replace(job, steps=steps, epochs=0)

@@ -24,11 +24,23 @@ _BLOCK = 65536
 
 
 @functools.lru_cache(maxsize=8)
-def _blocks(size: int, kind: np.dtype[Any]) -> tuple[tuple[slice, npt.NDArray[Any]], ...]:
-    """Return the parts of a vector, each with a scratch buffer. All parts and all calls share the buffer."""
-    scratch = np.empty(min(size, _BLOCK), kind)
-    parts = (slice(start, min(start + _BLOCK, size)) for start in range(0, size, _BLOCK))
-    return tuple((part, scratch[: part.stop - part.start]) for part in parts)
+def _scratch(size: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+    return np.empty(size, kind)
+
+
+def _blocks(kind: np.dtype[Any], *vectors: npt.NDArray[Any]) -> list[tuple[npt.NDArray[Any], ...]]:
+    """Return the parts of vectors of one size, block by block, each block after a scratch buffer of type ``kind``.
+
+    All blocks and all calls share the buffer. A small vector is a block as it is.
+    """
+    size = vectors[0].size
+    if size <= _BLOCK:
+        return [(_scratch(size, kind), *vectors)]
+    scratch = _scratch(_BLOCK, kind)
+    return [
+        (scratch[: size - start], *[vector[start : start + _BLOCK] for vector in vectors])
+        for start in range(0, size, _BLOCK)
+    ]
 
 
 def zero_sum(like: Vector) -> Sum:
@@ -38,9 +50,9 @@ def zero_sum(like: Vector) -> Sum:
 def add_scaled(target: Vector | Sum, scale: float, source: Vector) -> None:
     """target += scale · source, in place."""
     factor = target.dtype.type(scale)
-    for part, product in _blocks(target.size, target.dtype):
-        np.multiply(source[part], factor, out=product)
-        target[part] += product
+    for product, total, part in _blocks(target.dtype, target, source):
+        np.multiply(part, factor, out=product)
+        np.add(total, product, out=total)
 
 
 def scaled(source: Sum, scale: float) -> Vector:
@@ -53,26 +65,26 @@ def scaled(source: Sum, scale: float) -> Vector:
 def plus_scaled(base: Vector, scale: float, source: Vector | Sum) -> Vector:
     """base + scale · source, as a new vector."""
     result, factor = np.empty_like(base), source.dtype.type(scale)
-    for part, product in _blocks(base.size, source.dtype):
-        np.multiply(source[part], factor, out=product)
-        np.add(base[part], product, out=result[part], casting="same_kind")
+    for product, total, old, part in _blocks(source.dtype, result, base, source):
+        np.multiply(part, factor, out=product)
+        np.add(old, product, out=total, casting="same_kind")
     return result
 
 
 def mixed(model: Vector, alpha: float, base: Vector, delta: Vector) -> Vector:
     """(1 − α) · model + α · (base + delta), as a new vector."""
     result, new, rest = np.empty_like(model), np.float32(alpha), np.float32(1 - alpha)
-    for part, old in _blocks(model.size, model.dtype):
-        local = np.add(base[part], delta[part], out=result[part])
-        local *= new
-        np.multiply(model[part], rest, out=old)
-        local += old
+    for kept, local, old, start, change in _blocks(model.dtype, result, model, base, delta):
+        np.add(start, change, out=local)
+        np.multiply(local, new, out=local)
+        np.multiply(old, rest, out=kept)
+        np.add(local, kept, out=local)
     return result
 
 
 def norm(vector: Vector) -> float:
     """Euclidean norm."""
-    return math.sqrt(float(vector.dot(vector)))
+    return math.sqrt(float(np.vdot(vector, vector)))
 
 
 @np.errstate(over="ignore")
@@ -86,16 +98,16 @@ def cosine(a: Vector, b: Vector) -> float:
 def distance(a: Vector, b: Vector) -> float:
     """Euclidean distance; infinity if its square exceeds float32."""
     total = 0.0
-    for part, difference in _blocks(a.size, a.dtype):
-        np.subtract(a[part], b[part], out=difference)
-        total += float(difference.dot(difference))
+    for difference, one, other in _blocks(a.dtype, a, b):
+        np.subtract(one, other, out=difference)
+        total += float(np.vdot(difference, difference))
     return math.sqrt(total)
 
 
-@np.errstate(over="ignore", invalid="ignore")
 def is_finite(vector: Vector) -> bool:
     """Whether all numbers are finite. One pass: with a NaN or an infinity, the sum of squares is not finite.
 
     A vector whose sum of squares exceeds float32 counts as not finite: such a delta is no usable update.
+    (``vdot`` is ``dot`` without numpy's warning about an overflow.)
     """
-    return math.isfinite(float(vector.dot(vector)))
+    return math.isfinite(np.vdot(vector, vector))

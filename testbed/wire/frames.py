@@ -36,8 +36,9 @@ class FrameSender:
         if type(last) is memoryview:
             if last.obj is not self._vector:
                 self._vector, self._frame = last.obj, zmq.Frame(last, copy=len(last) < _WORTH_SHARING)
-            last = self._frame
-        self._send(last, NO_WAIT)
+            self._send(self._frame, NO_WAIT)
+        else:
+            self._send(last, NO_WAIT)
 
 
 class FrameReader:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,6 +20,7 @@ from testbed.wire.codec import Buffer
 from testbed.wire.credentials import AllowList, Credential
 from testbed.wire.endpoints import local_address
 from testbed.wire.frames import NO_WAIT, WAIT, FrameReader, FrameSender
+from testbed.wire.io_thread import IoPolicy
 
 Incoming: TypeAlias = tuple[str, list[Buffer]]
 
@@ -30,6 +30,7 @@ _RECONNECT_MS, _RECONNECT_MAX_MS = 20, 1000
 _RAW_BYTES = "surrogateescape"
 """ZeroMQ gives a peer without a routing id five raw bytes; they must survive the conversion to text and back."""
 _OWNER_ONLY = 0o600
+_BATCH = IoPolicy()
 
 
 class PeerUnreachable(Exception):
@@ -48,14 +49,18 @@ class Hub:
     """The aggregator's end, or a cluster head's. Received vectors are not copied.
 
     ``allow``: the credentials that are accepted; other peers are named strangers. None disables authentication: each
-    peer has the name that it claims.
+    peer has the name that it claims. ``io``: how ZeroMQ's threads are scheduled; None: as the calling thread.
     """
 
-    def __init__(self, endpoint: str, *, max_bytes: int, allow: AllowList | None = None) -> None:
+    def __init__(
+        self, endpoint: str, *, max_bytes: int, allow: AllowList | None = None, io: IoPolicy | None = _BATCH
+    ) -> None:
+        if io is not None:
+            io.check()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        # ZeroMQ's thread shares the aggregator's core: as a batch task it does not interrupt it for every frame
-        self._context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_BATCH)
-        self._context.set(zmq.THREAD_PRIORITY, 0)
+        if io is not None:
+            self._context.set(zmq.THREAD_SCHED_POLICY, io.policy)
+            self._context.set(zmq.THREAD_PRIORITY, io.priority)
         self.socket = self._context.socket(zmq.ROUTER)
         _prepare(self.socket, endpoint, max_bytes)
         # without MANDATORY a ROUTER drops silently; without HANDOVER a restarted device is shut out

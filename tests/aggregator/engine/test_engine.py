@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from aggregator.engine.engine import Stalled
 from aggregator.engine.view import BadDecision
 from aggregator.pacing.round_ended import RoundEnded
 from aggregator.strategies.fedasync import FedAsync
@@ -110,6 +111,15 @@ def test_an_update_is_accepted_once(scene: Scene) -> None:
     assert scene.strategy.events == ["update a"]
     assert [(event.device, event.ticket) for event in scene.hand.events(trace.Ignored)] == [("a", first.ticket)]
     assert scene.hand.engine.tally.dispatched == 3
+
+
+@pytest.mark.parametrize("ended", ["delivered", "left"])
+def test_a_strategy_stalls_when_the_last_device_at_work_has_delivered_or_left(scene: Scene, ended: str) -> None:
+    scene.answer(lambda server: Decision())
+    scene.hand.update("a", 1.0)  # b is still at work
+    scene.answer(lambda server: Decision())
+    with pytest.raises(Stalled):
+        scene.hand.update("b", 1.0) if ended == "delivered" else scene.hand.leave("b")
 
 
 def test_the_ticket_of_another_device_is_ignored(scene: Scene) -> None:

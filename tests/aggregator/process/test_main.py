@@ -258,6 +258,24 @@ def test_a_heartbeat_does_not_overtake_an_update_that_is_due(
     assert of(trace.Lost, events) == []
 
 
+def test_an_update_that_falls_due_during_a_long_decision_is_handled_right_after_it(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+
+    def answer(device: str, train: Train) -> None:
+        if device == "host-2" and train.version == 0:
+            world.update(device, train, at=0.5, due=0.8)
+        elif device == "host-1" and train.ticket == 1:
+            world.heartbeat(device, at=0.62, ticket=0, finished=1, trains=1)  # given up: it is sent a new job
+        elif device == "host-1" and train.version == 0:
+            time.now += 0.4
+
+    world.on_train = answer
+    [arrived] = of(trace.Arrived, run(world, folder, monkeypatch))
+    assert arrived.handled == pytest.approx(1.02, abs=0.01)
+
+
 @pytest.mark.parametrize(
     ("dilation", "ahead", "refused"), [(1.0, 0.9, False), (1.0, 1.1, True), (0.5, 1.9, False), (4.0, 0.3, True)]
 )
