@@ -44,6 +44,11 @@ T = TypeVar("T")
 Result = subprocess.CompletedProcess[str]
 
 
+def with_this_code() -> dict[str, str]:
+    """The environment of a script that imports this copy of the project, whichever copy is installed."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+
+
 def write_profile(folder: Path, **changes: Any) -> Path:
     """Write the small experiment, with changes at the top level, to a file."""
     path = folder / "small.toml"

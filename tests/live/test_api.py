@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 
 from testbed import Run, plan, run, sweep
 from testbed.errors import HostTooSmall
-from tests.live.runs import PATIENCE, ROOT, SMALL
+from tests.live.runs import PATIENCE, ROOT, SMALL, with_this_code
 
 pytestmark = pytest.mark.live
 NOTEBOOKS = sorted((ROOT / "docs" / "examples").glob("*.ipynb"))
@@ -46,7 +46,13 @@ def script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     """Run a script in a folder, as a user does."""
     (folder / "script.py").write_text(text, encoding="utf-8")
     return subprocess.run(
-        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
+        [sys.executable, "script.py"],
+        cwd=folder,
+        env=with_this_code(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
 
@@ -115,7 +121,12 @@ except RunInterrupted as error:
 """
     (tmp_path / "script.py").write_text(text, encoding="utf-8")
     with subprocess.Popen(
-        [sys.executable, "script.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True, process_group=0
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env=with_this_code(),
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,
     ) as process:
         deadline = time.monotonic() + PATIENCE
         while not any(path.stat().st_size for path in tmp_path.glob("runs/*/trace.jsonl")):
@@ -156,7 +167,7 @@ def test_a_sweep_of_a_table_continues_and_compares(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_of_the_documentation_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", with_this_code()["PYTHONPATH"])
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     book = nbformat.read(path, as_version=4)
     assert not any(cell.outputs for cell in book.cells if cell.cell_type == "code"), "store it without outputs"

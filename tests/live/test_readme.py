@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.runs import PATIENCE, ROOT, complete, write_profile
+from tests.live.runs import PATIENCE, ROOT, complete, with_this_code, write_profile
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 pytestmark = pytest.mark.live
@@ -58,7 +58,13 @@ def test_the_script_in_the_readme_runs(tmp_path: Path) -> None:
     assert text.count("seconds=20") == 2
     (tmp_path / "script.py").write_text(text.replace("seconds=20", "seconds=2"), encoding="utf-8")
     ended = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env=with_this_code(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert ended.returncode == 0, ended.stderr
     assert all(f"\n{name} " in f"\n{ended.stdout}" for name in ("fedasync", "fedbuff", "asyncfeded"))
