@@ -117,7 +117,7 @@ def _presence(row: str, path: Path, summary: dict[str, Any], asked_at: float) ->
     zero = time_zero(path.parent)
     left = [event for event in trace.read(path) if isinstance(event, trace.Left)]
     early = [event for event in left if zero + event.t < asked_at]
-    note = early[0].reason if early else ""
+    note = f"{early[0].reason}; {early[0].t:.1f} to {early[-1].t:.1f} s after the start" if early else ""
     yield Figure(row=row, column="dropped", value=float(len(early)), unit="devices", aim=equal(0.0), note=note)
     yield Figure(row=row, column="dropped while ending", value=float(len(left) - len(early)), unit="devices")
     yield Figure(row=row, column="sent again", value=float(summary["resent"]), unit="Trains", aim=equal(0.0))
