@@ -51,7 +51,7 @@ def _fleet(devices: int, folder: Path, on_seconds: float) -> Iterator[Figure]:
     time.sleep(on_seconds)
     pids = [event.pid for event in trace.read(path) if isinstance(event, trace.Joined)]
     unique, total = _memory(run, pids)
-    asked = time.monotonic()
+    asked, asked_at = time.monotonic(), time.time()
     run.send_signal(signal.SIGINT)
     gone = _seconds_until_gone(pids, asked)
     summary = result(run)
@@ -62,7 +62,7 @@ def _fleet(devices: int, folder: Path, on_seconds: float) -> Iterator[Figure]:
     yield Figure(row=row, column="total memory", value=total, unit="GB", aim=at_most(_TOTAL_GB))
     yield Figure(row=row, column="all ended after", value=gone, unit="s", aim=at_most(_END))
     yield Figure(row=row, column="command ended after", value=ended, unit="s")
-    yield from _presence(row, path, summary)
+    yield from _presence(row, path, summary, asked_at)
 
 
 def _start_figures(row: str, devices: int, path: Path, began: float) -> Iterator[Figure]:
@@ -112,8 +112,12 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def _presence(row: str, path: Path, summary: dict[str, Any]) -> Iterator[Figure]:
+def _presence(row: str, path: Path, summary: dict[str, Any], asked_at: float) -> Iterator[Figure]:
+    """Devices that left before and after Ctrl-C, and Trains sent again. The dilation is 1."""
+    zero = time_zero(path.parent)
     left = [event for event in trace.read(path) if isinstance(event, trace.Left)]
-    note = left[0].reason if left else ""
-    yield Figure(row=row, column="dropped", value=float(len(left)), unit="devices", aim=equal(0.0), note=note)
+    early = [event for event in left if zero + event.t < asked_at]
+    note = f"{early[0].reason}; {early[0].t:.1f} to {early[-1].t:.1f} s after the start" if early else ""
+    yield Figure(row=row, column="dropped", value=float(len(early)), unit="devices", aim=equal(0.0), note=note)
+    yield Figure(row=row, column="dropped while ending", value=float(len(left) - len(early)), unit="devices")
     yield Figure(row=row, column="sent again", value=float(summary["resent"]), unit="Trains", aim=equal(0.0))
