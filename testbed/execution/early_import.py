@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Iterator
 
-from testbed.host.cores import run_only_when_idle
+from testbed.host.priority import run_only_when_idle
 
 
 @contextlib.contextmanager

@@ -132,7 +132,7 @@ def _run_processes(
                     folder.write_meta(run.experiment, plan, pids, run.source)
                     if run.saved is not None:
                         folder.forget_results()
-                    with early_import.imported_beside(core_plan.aggregator) if run.report else nullcontext():
+                    with early_import.imported_beside(roles.aggregator) if run.report else nullcontext():
                         launcher.wait()
         except RunFailed as failure:
             outcome.failure = str(failure)
