@@ -76,6 +76,11 @@ def settle(core: int, priority: Priority) -> tuple[int, ...]:
     return obtained
 
 
+def unpin() -> None:
+    """Let this process use every core of its parent: it has no deadline any more, and should end soon."""
+    os.sched_setaffinity(0, os.sched_getaffinity(os.getppid()))
+
+
 def run_only_when_idle() -> None:
     """Run only when no other process needs this core: with niceness alone it would finish its time slice."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

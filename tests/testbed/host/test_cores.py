@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from testbed.host.cores import CorePlan, available_cores, plan
+from testbed.host.calibration import in_child
+from testbed.host.cores import CorePlan, Priority, available_cores, plan, settle, unpin
 
 
 @pytest.mark.parametrize(
@@ -31,3 +34,12 @@ def test_a_core_plan_as_text_says_which_processes_share_a_core() -> None:
 def test_only_cores_that_this_process_may_use_are_available(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {3, 1})
     assert available_cores() == [1, 3]
+
+
+def test_a_process_that_has_no_deadline_any_more_may_use_every_core_of_its_parent() -> None:
+    def pinned_and_unpinned() -> list[list[int]]:
+        pinned = settle(min(available_cores()), Priority.DEVICE)
+        unpin()
+        return [list(pinned), sorted(os.sched_getaffinity(0))]
+
+    assert in_child(pinned_and_unpinned) == [[min(available_cores())], available_cores()]
