@@ -24,7 +24,7 @@ from devices.work import State
 from testbed.common.clock import WallClock
 from testbed.emulation.faults import RecordedTimetable, Timetable, timetable
 from testbed.emulation.recorded import read_jobs
-from testbed.host.cores import settle
+from testbed.host.cores import settle, unpin
 from testbed.host.cpu_quota import CpuQuota
 from testbed.host.kernel import UsageMeter
 from testbed.learning.tasks.task import Task
@@ -142,6 +142,7 @@ class DeviceProcess:
             try:
                 self._loop(clock)
             except StopRun:
+                unpin()
                 self._device.stop(clock.now())
             except Killed:
                 self._wait_for_the_end()

@@ -44,6 +44,11 @@ def settle(cores: Sequence[int], priority: Priority) -> tuple[int, ...]:
     return obtained
 
 
+def unpin() -> None:
+    """Let this process use every core of its parent: it has no deadline any more, and should end soon."""
+    os.sched_setaffinity(0, os.sched_getaffinity(os.getppid()))
+
+
 def keep_freed_memory() -> None:
     """Have the C allocator keep freed memory.
 

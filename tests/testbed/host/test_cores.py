@@ -28,3 +28,12 @@ def test_a_process_is_restricted_to_its_cores_and_lowers_its_priority() -> None:
 def test_the_roles_of_this_host_use_its_cores() -> None:
     roles = cores.roles()
     assert set(roles.shareable) | set(roles.free) == set(cores.available_cores())
+
+
+def test_a_process_that_has_no_deadline_any_more_may_use_every_core_of_its_parent() -> None:
+    def pinned_and_unpinned() -> list[list[int]]:
+        pinned = cores.settle(cores.available_cores()[:1], Priority.DEVICE)
+        cores.unpin()
+        return [list(pinned), sorted(os.sched_getaffinity(0))]
+
+    assert calibration.in_child(pinned_and_unpinned) == [cores.available_cores()[:1], cores.available_cores()]
