@@ -181,7 +181,9 @@ def _check_device(peer: str, message: Message) -> None:
     if isinstance(message, Hello):
         if not message.samples or not message.cores:
             raise BadMessage("a Hello without samples or cores")
-    elif not isinstance(message, HeadReport) and any(event.device != peer for event in message.events):
+    elif (
+        message.events and not isinstance(message, HeadReport) and any(event.device != peer for event in message.events)
+    ):
         raise BadMessage("it reports events of another device")
 
 
