@@ -5,15 +5,18 @@ from __future__ import annotations
 import ctypes
 import enum
 import os
+import resource
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from testbed.common.errors import UserError
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_TIMERSLACK = 29
 _TIMER_SLACK_NS = 1000
+_CAP_SYS_NICE = 23
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 1 << 30
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -79,6 +82,16 @@ def settle(core: int, priority: Priority) -> tuple[int, ...]:
 def run_only_when_idle() -> None:
     """Run only when no other process needs this core: with niceness alone it would finish its time slice."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def can_leave_idle() -> bool:
+    """Whether this process may return from SCHED_IDLE: with CAP_SYS_NICE, or if its limit allows its niceness."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NICE)
+    if limit == resource.RLIM_INFINITY or limit >= 20 - os.nice(0):
+        return True
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    [allowed] = [int(line.split()[1], 16) for line in lines if line.startswith("CapEff:")]
+    return bool(allowed >> _CAP_SYS_NICE & 1)
 
 
 def keep_freed_memory() -> None:
