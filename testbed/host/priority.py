@@ -19,6 +19,7 @@ import ctypes
 import enum
 import os
 import platform
+import resource
 import struct
 from pathlib import Path
 
@@ -29,6 +30,7 @@ _ATTRIBUTES = struct.Struct("=IIQiIQQQII")
 """struct sched_attr: size, policy, flags, nice, priority, runtime (the slice), deadline, period, two clamps."""
 _SYSTEM_CALLS = {"x86_64": (314, 315), "aarch64": (274, 275)}
 """Machine → numbers of sched_setattr and sched_getattr, which the C library does not offer."""
+_CAP_SYS_NICE = 23
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -75,6 +77,16 @@ def adopt(policy: Policy) -> None:
 def run_only_when_idle() -> None:
     """Run only when no other process needs this core: with niceness alone it would finish its time slice."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def can_leave_idle() -> bool:
+    """Whether this process may return from SCHED_IDLE: with CAP_SYS_NICE, or if its limit allows its niceness."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NICE)
+    if limit == resource.RLIM_INFINITY or limit >= 20 - os.nice(0):
+        return True
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    [allowed] = [int(line.split()[1], 16) for line in lines if line.startswith("CapEff:")]
+    return bool(allowed >> _CAP_SYS_NICE & 1)
 
 
 def _keeps_a_share_for_others() -> bool:

@@ -26,7 +26,7 @@ from testbed.common.signals import STOP_SIGNALS
 from testbed.emulation.recorded import PreparedReplay
 from testbed.host import cgroups
 from testbed.host.core_plan import CoreRoles
-from testbed.host.priority import run_only_when_idle
+from testbed.host.priority import can_leave_idle, run_only_when_idle
 from testbed.host.rapl import HostEnergy
 from testbed.host.survey import Survey
 from testbed.planning.planner import Plan
@@ -210,14 +210,16 @@ class Launcher:
 def _pinned(core: int) -> Iterator[None]:
     """Keep the launcher off the devices' cores, and below the aggregator on its core, while devices have deadlines.
 
-    (The template only waits then.)
+    (The template only waits then.) An ordinary user may not leave SCHED_IDLE again: the report would wait for a free
+    core, and so would every process of the next run that the same script starts. It keeps its priority then.
     """
-    before = os.sched_getaffinity(0)
+    before, lower = os.sched_getaffinity(0), can_leave_idle()
     os.sched_setaffinity(0, {core})
-    run_only_when_idle()
+    if lower:
+        run_only_when_idle()
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
-        with contextlib.suppress(PermissionError):  # only root may leave SCHED_IDLE; the work that is left is short
+        if lower:
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -42,13 +46,14 @@ print(compare(runs, metric="loss"))
 """
 
 
-def script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+def script(folder: Path, text: str, before: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a script in a folder, as a user does."""
     (folder / "script.py").write_text(text, encoding="utf-8")
     return subprocess.run(
         [sys.executable, "script.py"],
         cwd=folder,
         env=with_this_code(),
+        preexec_fn=before,
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -78,6 +83,19 @@ def test_a_script_compares_two_strategies_without_a_guard(tmp_path: Path) -> Non
     assert ended.returncode == 0, ended.stderr
     assert "fedasync" in ended.stdout
     assert "final loss" in ended.stdout
+
+
+def drop_privileges() -> None:
+    """After the exec that follows, root may not raise a priority either (PR_CAPBSET_DROP, CAP_SYS_NICE)."""
+    ctypes.CDLL(None).prctl(24, 23, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_NICE, (0, 0))
+
+
+def test_a_script_of_an_ordinary_user_starts_one_run_after_the_other(tmp_path: Path) -> None:
+    call = f"run({SMALL!r}, set={{'stop.versions': 2}}, report=False, quiet=True)"
+    text = f"import os\nfrom testbed import run\n\nfor _ in range(2):\n    {call}\nprint(os.sched_getscheduler(0))\n"
+    ended = script(tmp_path, text, before=drop_privileges)
+    assert (ended.returncode, ended.stdout) == (0, f"{os.SCHED_OTHER}\n"), ended.stderr
 
 
 def test_a_class_of_a_script_is_a_strategy(tmp_path: Path) -> None:
