@@ -45,7 +45,15 @@ class Session:
         try:
             for figure in benchmark.measure(self._options):
                 self._take(figure, occasion, (before, meter()))
-        except (AssertionError, OSError, RuntimeError, subprocess.SubprocessError) as error:
+        except (
+            ArithmeticError,
+            AssertionError,
+            LookupError,
+            OSError,
+            RuntimeError,
+            ValueError,
+            subprocess.SubprocessError,
+        ) as error:
             self.failed += 1
             self._printer.failed(name, error)
 
