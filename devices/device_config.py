@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.host.cpu_quota import CpuQuota
 from testbed.host.priority import Priority
+from testbed.host.quotas.cpu_quota import CpuQuota
 from testbed.profile.fleet import DeviceSpec
 from testbed.wire.credentials import Credential
 from testbed.wire.training_job import Job

@@ -28,6 +28,8 @@ MAY_IMPORT = {
     "testbed.common.files": "testbed.common",
     "testbed.wire": "testbed.common testbed.history.events",
     "testbed.host": "testbed.common",
+    "testbed.host.memory": "testbed.common testbed.host",
+    "testbed.host.quotas": "testbed.common",
     "testbed.traces": "testbed.common",
     "testbed.traces.formats": "testbed.common testbed.common.files testbed.traces",
     "testbed.profile": "testbed.common testbed.history.events testbed.host testbed.traces testbed.wire",
@@ -57,17 +59,17 @@ MAY_IMPORT = {
     " aggregator.strategy testbed.common testbed.common.files testbed.emulation testbed.history testbed.history.events"
     " testbed.host testbed.learning.tasks testbed.profile testbed.wire",
     # one device; a cluster head is a small aggregator
-    "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.profile testbed.traces"
-    " testbed.wire",
+    "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.host.quotas testbed.profile"
+    " testbed.traces testbed.wire",
     "devices.compute": "testbed.history testbed.host testbed.learning.tasks testbed.profile testbed.wire",
     "devices.cluster": "aggregator.engine aggregator.strategies.eafl aggregator.strategy devices testbed.emulation"
     " testbed.history testbed.profile testbed.wire",
     "devices.process": "devices devices.cluster devices.compute testbed.common testbed.emulation testbed.history"
-    " testbed.host testbed.learning.tasks testbed.wire",
+    " testbed.host testbed.host.quotas testbed.learning.tasks testbed.wire",
     # application: may import devices and aggregator
     "testbed.loading": "aggregator.strategies testbed.common testbed.learning.splits testbed.learning.tasks"
     " testbed.profile testbed.wire",
-    "testbed.planning": "testbed.common testbed.host testbed.profile testbed.traces",
+    "testbed.planning": "testbed.common testbed.host testbed.host.memory testbed.profile testbed.traces",
     "testbed.runs.results": "testbed.common testbed.host",
     "testbed.analysis": "testbed.common testbed.history testbed.history.events testbed.runs.results testbed.wire",
     "testbed.replay": "testbed.analysis testbed.common testbed.emulation testbed.history testbed.profile"
@@ -75,10 +77,11 @@ MAY_IMPORT = {
     "testbed.fidelity": "testbed.common testbed.emulation testbed.history testbed.planning testbed.profile"
     " testbed.runs.results testbed.wire",
     "testbed.processes": "aggregator.process aggregator.strategies aggregator.strategy devices devices.compute"
-    " devices.process testbed.common testbed.common.files testbed.emulation testbed.host testbed.learning"
-    " testbed.learning.tasks testbed.planning testbed.profile testbed.replay testbed.traces testbed.wire",
-    "testbed.doctor": "testbed.common testbed.host testbed.learning.data testbed.loading testbed.processes"
-    " testbed.wire",
+    " devices.process testbed.common testbed.common.files testbed.emulation testbed.host testbed.host.memory"
+    " testbed.host.quotas testbed.learning testbed.learning.tasks testbed.planning testbed.profile testbed.replay"
+    " testbed.traces testbed.wire",
+    "testbed.doctor": "testbed.common testbed.host testbed.host.memory testbed.host.quotas testbed.learning.data"
+    " testbed.loading testbed.processes testbed.wire",
     "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.fidelity testbed.history testbed.host"
     " testbed.loading testbed.planning testbed.profile testbed.replay testbed.runs.results",
     "testbed.trace_tools": "testbed.analysis testbed.common testbed.common.files testbed.emulation testbed.history"
@@ -88,8 +91,9 @@ MAY_IMPORT = {
     " testbed.runs testbed.runs.results testbed.wire",
     "testbed.report.figures": "testbed.analysis testbed.report.content",
     "testbed.execution": "aggregator.process testbed.analysis testbed.common testbed.history testbed.host"
-    " testbed.learning testbed.learning.data testbed.loading testbed.planning testbed.processes testbed.profile"
-    " testbed.replay testbed.report testbed.report.content testbed.report.figures testbed.runs testbed.runs.results",
+    " testbed.host.memory testbed.learning testbed.learning.data testbed.loading testbed.planning testbed.processes"
+    " testbed.profile testbed.replay testbed.report testbed.report.content testbed.report.figures testbed.runs"
+    " testbed.runs.results",
     "testbed.partition": "testbed.common testbed.learning.data testbed.report.figures",
     "testbed.comparison": "testbed.analysis testbed.common testbed.common.files testbed.history testbed.report.figures"
     " testbed.runs testbed.runs.results",
@@ -293,7 +297,7 @@ def test_a_strategy_does_not_import_another(file: str) -> None:
 
 CLOCKS = (
     "testbed/host/calibration.py",
-    "testbed/host/unique_memory.py",
+    "testbed/host/memory/unique_memory.py",
     "testbed/common/clock.py",
     "testbed/doctor/benchmark.py",
     "testbed/execution/live_progress.py",

@@ -25,8 +25,8 @@ from testbed.common.clock import WallClock
 from testbed.emulation.faults import RecordedTimetable, Timetable, timetable
 from testbed.emulation.recorded import read_jobs
 from testbed.host.cores import settle, unpin
-from testbed.host.cpu_quota import CpuQuota
 from testbed.host.kernel import UsageMeter
+from testbed.host.quotas.cpu_quota import CpuQuota
 from testbed.learning.tasks.task import Task
 from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
 from testbed.wire.messages import (

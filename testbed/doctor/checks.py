@@ -11,11 +11,12 @@ from pathlib import Path
 
 import psutil
 
-from testbed.host import cgroups, cores, survey_memory, topology
-from testbed.host.cgroup_files import QuotasUnavailable
+from testbed.host import cores, survey_memory, topology
 from testbed.host.core_plan import CoreRoles
-from testbed.host.memory_check import BYTES_FOR_THE_REST, BYTES_PER_DEVICE, FILES_FOR_THE_REST, FILES_PER_DEVICE
+from testbed.host.memory.memory_check import BYTES_FOR_THE_REST, BYTES_PER_DEVICE, FILES_FOR_THE_REST, FILES_PER_DEVICE
 from testbed.host.priority import Policy, Priority
+from testbed.host.quotas import cgroups
+from testbed.host.quotas.cgroup_files import QuotasUnavailable
 from testbed.host.topology import Topology
 
 _NICEST = 19

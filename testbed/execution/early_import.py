@@ -12,12 +12,18 @@ import os
 import threading
 from collections.abc import Iterator
 
-from testbed.host.priority import run_only_when_idle
+from testbed.host.priority import can_leave_idle, run_only_when_idle
 
 
 @contextlib.contextmanager
 def imported_beside(core: int) -> Iterator[None]:
-    """Import the modules that draw a report in the background of the block, on ``core``."""
+    """Import the modules that draw a report in the background of the block, on ``core``.
+
+    Not for a user whose thread could not return to its usual priority: the report might have to wait for it.
+    """
+    if not can_leave_idle():
+        yield
+        return
     thread = threading.Thread(target=_import_on, args=(core,), name="report imports", daemon=True)
     thread.start()
     try:

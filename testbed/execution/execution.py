@@ -19,8 +19,9 @@ from testbed.execution.outcome import Outcome
 from testbed.execution.survey_check import StepUses
 from testbed.history import packing
 from testbed.history.trace import TraceError
-from testbed.host import cores, memory_check
+from testbed.host import cores
 from testbed.host.core_plan import CoreRoles
+from testbed.host.memory import memory_check
 from testbed.host.private_folder import private_folder
 from testbed.host.rapl import HostEnergy
 from testbed.host.survey import Survey

@@ -1,1 +1,1 @@
-"""The host: cores, control groups, kernel figures, memory, energy meter, and the time of one step."""
+"""The host: cores and priorities, kernel figures, energy meter, private folders, the survey and its calibration."""

@@ -9,7 +9,7 @@ import psutil
 
 from testbed.common.errors import HostTooSmall, ProfileError
 from testbed.host.core_plan import CorePlan, CoreRoles
-from testbed.host.memory_check import bytes_needed
+from testbed.host.memory.memory_check import bytes_needed
 from testbed.host.survey import Survey
 from testbed.planning import placement
 from testbed.planning.demand import FleetDemand, StepDemand, fleet_demand

@@ -6,9 +6,10 @@ import contextlib
 import os
 
 from testbed.common.errors import UserError
-from testbed.host import cgroups, kernel
-from testbed.host.cgroups import CgroupParent
-from testbed.host.cpu_quota import CpuQuota
+from testbed.host import kernel
+from testbed.host.quotas import cgroups
+from testbed.host.quotas.cgroups import CgroupParent
+from testbed.host.quotas.cpu_quota import CpuQuota
 from testbed.planning.planner import Plan
 
 

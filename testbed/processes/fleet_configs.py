@@ -10,8 +10,8 @@ from pathlib import Path
 from aggregator.process.aggregator_config import AggregatorConfig, Resumption
 from devices.device_config import GRAIN_SECONDS, CanaryConfig, DeviceConfig
 from testbed.emulation.recorded import PreparedReplay
-from testbed.host.cpu_quota import CpuQuota
 from testbed.host.priority import Policy, Priority
+from testbed.host.quotas.cpu_quota import CpuQuota
 from testbed.planning.planner import Plan
 from testbed.processes.configs import EvaluatorConfig
 from testbed.profile import fleet

@@ -24,9 +24,9 @@ from devices.device_config import CanaryConfig, DeviceConfig
 from testbed.common.errors import RunFailed, UserError
 from testbed.common.signals import STOP_SIGNALS
 from testbed.emulation.recorded import PreparedReplay
-from testbed.host import cgroups
 from testbed.host.core_plan import CoreRoles
 from testbed.host.priority import can_leave_idle, run_only_when_idle
+from testbed.host.quotas import cgroups
 from testbed.host.rapl import HostEnergy
 from testbed.host.survey import Survey
 from testbed.planning.planner import Plan

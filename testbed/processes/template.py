@@ -23,9 +23,10 @@ import numpy as np
 from aggregator.strategies import STRATEGIES
 from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
-from testbed.host import calibration, huge_pages, survey_memory, unique_memory
+from testbed.host import calibration, survey_memory
 from testbed.host.calibration import PressureMeter
 from testbed.host.kernel import governor
+from testbed.host.memory import huge_pages, unique_memory
 from testbed.host.surroundings import Surroundings
 from testbed.host.survey import Survey
 from testbed.host.survey_memory import SurveyTimes

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from testbed.history import trace
-from testbed.host import cgroups
-from testbed.host.cgroup_files import QuotasUnavailable
+from testbed.host.quotas import cgroups
+from testbed.host.quotas.cgroup_files import QuotasUnavailable
 from tests.benchmarks.fleets import carried_out
 from tests.benchmarks.options import Options
 from tests.benchmarks.records.figure import Figure, at_most

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from testbed.common.errors import UserError
-from testbed.host import cgroups
+from testbed.host.quotas import cgroups
 
 
 def need_quotas() -> None:

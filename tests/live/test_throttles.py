@@ -8,7 +8,7 @@ import pytest
 
 from testbed.fidelity.evidence import gather
 from testbed.history import trace
-from testbed.host import cgroups
+from testbed.host.quotas import cgroups
 from tests.live.quotas import need_quotas
 from tests.live.runs import Outcome, complete, write_profile
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from testbed.common.errors import UserError
-from testbed.host.memory_check import bytes_needed, check_memory_and_files
+from testbed.host.memory.memory_check import bytes_needed, check_memory_and_files
 
 
 def host(monkeypatch: pytest.MonkeyPatch, *, memory: int, soft: int = 1024, hard: int = 4096) -> list[tuple[int, int]]:

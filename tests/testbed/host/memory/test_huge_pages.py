@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.host import huge_pages
+from testbed.host.memory import huge_pages
 
 _SIZE = 16 << 20
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.common.errors import UserError
-from testbed.host import cgroup_files as files
-from testbed.host.cgroup_files import CHILDREN, PACE, GroupBusy, QuotasUnavailable, or_unavailable, remedy
-from testbed.host.cpu_quota import CpuQuota, limits
+from testbed.host.quotas import cgroup_files as files
+from testbed.host.quotas.cgroup_files import CHILDREN, PACE, GroupBusy, QuotasUnavailable, or_unavailable, remedy
+from testbed.host.quotas.cpu_quota import CpuQuota, limits
 
 _OURS = re.compile(r"edgebed-(\d+)(-rest)?")
 

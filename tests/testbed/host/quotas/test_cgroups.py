@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from testbed.common.errors import UserError
-from testbed.host import cgroup_files
-from testbed.host.cgroup_files import GroupBusy, QuotasUnavailable
-from testbed.host.cgroups import CgroupParent, Hierarchy, find, sweep
-from testbed.host.cpu_quota import CpuQuota, QuotaMismatch, limits
+from testbed.host.quotas import cgroup_files
+from testbed.host.quotas.cgroup_files import GroupBusy, QuotasUnavailable
+from testbed.host.quotas.cgroups import CgroupParent, Hierarchy, find, sweep
+from testbed.host.quotas.cpu_quota import CpuQuota, QuotaMismatch, limits
 
 SCOPE = "user.slice/run-1.scope"
 PACE = 'use throttle = "pace", which needs no quota'

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.host import unique_memory
 from testbed.host.calibration import in_child
+from testbed.host.memory import unique_memory
 
 MB = 1 << 20
 

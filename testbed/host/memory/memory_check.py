@@ -1,7 +1,7 @@
 """The memory check: whether this host has enough memory and open files for a fleet.
 
 It runs before the template exists, with a constant; ``testbed.planning.planner`` repeats it with the memory that the
-survey has measured for this task (``testbed.host.unique_memory``).
+survey has measured for this task (``testbed.host.memory.unique_memory``).
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import math
 from pathlib import Path
 
 from testbed.common.errors import UserError
-from testbed.host import cgroup_files as files
-from testbed.host.cgroup_files import PACE, or_unavailable
+from testbed.host.quotas import cgroup_files as files
+from testbed.host.quotas.cgroup_files import PACE, or_unavailable
 
 SMALLEST_SHARE = 0.001
 _LEAST_US, _LONGEST_US = 1_000, 1_000_000  # the kernel's limits: shortest quota and period, longest period
