@@ -13,6 +13,7 @@ from testbed.profile.fleet import DeviceSpec
 from testbed.wire.authentication import CUT_OFF, IMPOSTOR, RejectionCounts
 from testbed.wire.codec import BadMessage, Buffer, decode, encode, largest_frame
 from testbed.wire.credentials import AllowList
+from testbed.wire.io_thread import IoPolicy
 from testbed.wire.messages import (
     EVALUATOR,
     KILLED,
@@ -45,8 +46,12 @@ class Peers:
         *,
         allow: AllowList | None = None,
         dead: frozenset[str] = frozenset(),
+        io: IoPolicy | None = None,
     ) -> None:
-        """``dead``: devices that the script had killed before the checkpoint that the run continues from."""
+        """``dead``: devices that the script had killed before the checkpoint that the run continues from.
+
+        ``io``: how ZeroMQ's threads are scheduled; None: as this one.
+        """
         self.fleet = {device.name: device for device in devices}
         self.canaries, self._dead = canaries, dead
         self.hellos: dict[str, Hello] = {}
@@ -56,7 +61,7 @@ class Peers:
         self._rejected: RejectionCounts = Counter()
         self._cut_off: list[tuple[str, int]] = []
         """Peers whose connection has ended, and the process that had it."""
-        self._hub = Hub(endpoint, max_bytes=largest_frame(size), allow=allow)
+        self._hub = Hub(endpoint, max_bytes=largest_frame(size), allow=allow, io=io)
         self.endpoint = self._hub.endpoint
 
     def close(self) -> None:

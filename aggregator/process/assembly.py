@@ -15,15 +15,19 @@ from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
 from testbed.common.parameters import build
 from testbed.emulation.recorded import read_arrivals
+from testbed.host.priority import Policy
 from testbed.learning.tasks.task import Task
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment, StopWhen
+from testbed.wire.io_thread import IoPolicy
 
 
 def peers_of(config: AggregatorConfig, size: int) -> Peers:
     """Return the peers of the run, and open its endpoint. ``size``: numbers in a model."""
     dead = config.resume.dead if config.resume is not None else frozenset()
-    return Peers(config.devices, config.canaries, config.endpoint, size, allow=config.allow, dead=dead)
+    # a process that interrupts the devices on its core would still wait for a batch task to move its frames
+    io = IoPolicy() if config.policy is Policy.NICE else None
+    return Peers(config.devices, config.canaries, config.endpoint, size, allow=config.allow, dead=dead, io=io)
 
 
 def strategy_of(experiment: Experiment) -> Strategy:

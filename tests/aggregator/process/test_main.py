@@ -166,7 +166,7 @@ def prepare(
     experiment = load(profile, settings)
     cores = CorePlan(aggregator=1, evaluator=1, devices=(0, 0))
     plan = planner.plan(experiment, Survey(samples=(5, 5)), cores, world.dilation)
-    monkeypatch.setattr("aggregator.connections.peers.Hub", lambda endpoint, max_bytes, allow: world)
+    monkeypatch.setattr("aggregator.connections.peers.Hub", lambda endpoint, **_: world)
     config = AggregatorConfig(
         experiment=experiment,
         devices=plan.devices,

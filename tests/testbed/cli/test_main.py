@@ -213,7 +213,7 @@ def test_a_fleet_that_is_too_large_is_one_line(
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1 << 30))
     path = write_profile(tmp_path, MINIMAL)
     line = refused(capsys, tmp_path / "out", "run", str(path), "--set", "devices[0].count=10000")
-    assert "use at most 10 devices" in line
+    assert "use at most 27 devices" in line
 
 
 def test_an_out_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

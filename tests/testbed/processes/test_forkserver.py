@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -121,5 +122,8 @@ def test_processes_do_not_inherit_the_descriptors_of_the_template(server: Server
 
 
 def sockets(pid: int) -> set[str]:
-    links = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
+    links = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+            links.add(str(link.readlink()))
     return {link for link in links if link.startswith("socket:")}

@@ -39,8 +39,9 @@ def test_memory_that_a_child_writes_to_is_its_own() -> None:
 
 
 def test_a_step_of_the_whole_batch_is_measured_if_it_is_short() -> None:
-    small, large = (unique_memory.measure(growing(MB), samples) for samples in (8, 48))
-    assert large - small == pytest.approx(40 * MB, rel=0.2)
+    small, large = (unique_memory.measure(growing(MB), samples) for samples in (8, 264))
+    # what the fork itself costs differs by some megabytes from time to time
+    assert large - small == pytest.approx(256 * MB, rel=0.2)
 
 
 def test_the_memory_of_a_long_step_is_estimated_from_shorter_ones() -> None:
