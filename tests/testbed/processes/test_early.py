@@ -36,6 +36,7 @@ def test_a_command_that_needs_templates_begins_early(words: str, begins: bool, m
 
 
 def test_a_run_of_a_sweep_starts_no_root_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early, "_root", None)
     monkeypatch.setenv(early.SOCKET, "7")
     early.begin()
     assert early._root is None
