@@ -1,7 +1,7 @@
 """The priority of a process of a run, and how the aggregator gets its core at once although devices compute on it.
 
 Theory of operation
-    Devices may share the aggregator's core (ADR 28). A message or a due moment must wake the aggregator within a
+    Devices may share the aggregator's core (ADR 27). A message or a due moment must wake the aggregator within a
     fraction of a millisecond, while a device computes for seconds without a pause. Niceness alone does not give that:
     the kernel lets the running process finish its slice, some milliseconds. Three policies, the strongest first:
     REAL_TIME   SCHED_FIFO at the lowest real-time priority: it interrupts every ordinary process. Needs root,

@@ -4,7 +4,7 @@ Theory of operation
     Devices with deadlines are pinned, each to one core. The plan is static: a process that moves loses its caches, and
     the canary of a core could not say whose steps it stands for. Devices are placed by demand, the largest first, each
     on the core with the least demand so far; the demand of aggregator and evaluator counts from the beginning.
-    Devices may share the aggregator's core (ADR 28) if it gets that core whenever it wakes, needs little of it, and
+    Devices may share the aggregator's core (ADR 27) if it gets that core whenever it wakes, needs little of it, and
     handles an update in a time that the slack of the devices absorbs. Then the certificate holds; its lines
     *aggregator*, *link delay* and *step time* show whether it did.
     A fleet without deadlines is not pinned: its devices use all cores, and the kernel balances the load.
