@@ -13,6 +13,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,16 +126,20 @@ def import_everything() -> None:
     gc.freeze()  # no later collection touches these pages, so they stay shared
 
 
-def answer(request: TemplateRequest, folder: Path, known: Survey | None = None) -> TemplateAnswer:
+def answer(
+    request: TemplateRequest, folder: Path, loading: AbstractContextManager[None], known: Survey | None = None
+) -> TemplateAnswer:
     """Load the task, unless it is loaded, and what else the request names; make the survey.
 
-    ``known``: the survey that this process made for an equal request before.
+    ``loading`` is entered while files of the user are read. ``known``: the survey that this process made for an equal
+    request before.
     """
     global TASK
     try:
-        if TASK is None:
-            TASK = _load_task(request)
-        _load_others(request)
+        with loading:
+            if TASK is None:
+                TASK = _load_task(request)
+            _load_others(request)
         _check_threads()
         found = TemplateAnswer(survey=_survey(TASK, request, folder, known))
     except UserError as error:

@@ -222,10 +222,9 @@ class WarmTemplate:
         channel = Channel(socket.socket(fileno=connection), OpenTemplates)
         _write_to(*outputs)
         known = self._surveys.get(prepare.survey_key())
-        with self._files.noted():
-            prepare.surroundings.take_over()
-            os.environ[IN_A_RUN] = "1"
-            answer = template.answer(prepare.request, Path(prepare.private), known)
+        prepare.surroundings.take_over()
+        os.environ[IN_A_RUN] = "1"
+        answer = template.answer(prepare.request, Path(prepare.private), self._files.noted(), known)
         _write_to(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
         if answer.survey is not None:
             self._surveys[prepare.survey_key()] = answer.survey

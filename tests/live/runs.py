@@ -180,6 +180,8 @@ class Run:
                 log = Path(f"/proc/{process.pid}/fd/1").readlink()
                 if log.suffix == ".log":
                     members[log.stem] = process
+        if "aggregator" not in members:
+            return members
         first = members["aggregator"].ppid()
         others = {process.ppid() for name, process in members.items() if name != "launcher"} - {first}
         members |= {f"template-{number}": psutil.Process(pid) for number, pid in enumerate(sorted(others), 2)}

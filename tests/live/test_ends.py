@@ -58,10 +58,10 @@ def test_a_signal_ends_the_run_and_keeps_the_results(who: str, how: signal.Signa
 
 
 def end_during_preparation(tmp_path: Path, how: signal.Signals) -> Outcome:
-    """Send a signal as soon as the template exists: Ctrl-C to the group, as a terminal does, others to the launcher."""
+    """Send a signal once a warm template is forked: Ctrl-C to the group, as a terminal does, others to the launcher."""
     with started(write_profile(tmp_path)) as run:
         launcher = psutil.Process(run.process.pid)
-        run.wait_for(lambda: ["template" for child in launcher.children() if is_template(child)], "the template")
+        run.wait_for(lambda: any(child.children() for child in launcher.children() if is_template(child)), "a template")
         if how is signal.SIGINT:
             os.killpg(run.process.pid, how)
         else:

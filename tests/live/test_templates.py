@@ -66,8 +66,8 @@ def prepare(asked: TemplateRequest) -> tuple[Survey, int]:
 
 
 def test_runs_with_the_same_task_share_a_warm_template_and_its_survey() -> None:
-    first, second = prepare(request()), prepare(request())
-    assert second == first
+    (first, template), (second, same) = prepare(request()), prepare(request())
+    assert (same, second.measured_at) == (template, first.measured_at)
 
 
 def test_a_run_with_another_seed_has_another_template_and_two_are_kept() -> None:
