@@ -185,7 +185,8 @@ def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
 
 
 def _survey(task: Task, request: TemplateRequest, folder: Path, known: Survey | None) -> Survey:
-    key, meter = survey_memory.key(_dependencies(request)), PressureMeter()
+    largest = request.job.largest_step(len(shard) for shard in task.shards)
+    key, meter = survey_memory.key(_dependencies(request, largest)), PressureMeter()
     times = None
     if request.remembered:
         earlier = survey_memory.find(key) or (None if known is None else SurveyTimes.of(known))
@@ -194,7 +195,7 @@ def _survey(task: Task, request: TemplateRequest, folder: Path, known: Survey | 
     if times is not None:
         age = max(1e-3, survey_memory.now() - times.measured_at)
     else:
-        times = _measured(task, request, folder, meter)
+        times = _measured(task, request, folder, largest, meter)
         if meter.share is None or meter.share <= survey_memory.BUSY:
             survey_memory.keep(key, times)
     return Survey(
@@ -216,8 +217,11 @@ def _survey(task: Task, request: TemplateRequest, folder: Path, known: Survey | 
     )
 
 
-def _dependencies(request: TemplateRequest) -> dict[str, object]:
-    """Return what the times of a survey depend on, besides the host."""
+def _dependencies(request: TemplateRequest, largest: int) -> dict[str, object]:
+    """Return what the times of a survey depend on, besides the host. ``largest``: samples of the largest step.
+
+    Seeds change which samples a device has and where the model begins, not how long a step takes.
+    """
     import torch
 
     return {
@@ -226,8 +230,7 @@ def _dependencies(request: TemplateRequest) -> dict[str, object]:
         "code": "" if request.task in TASKS else _code_of(request),
         "parameters": request.parameters,
         "devices": request.devices,
-        "data_seed": request.data_seed,
-        "model_seed": request.model_seed,
+        "largest_step": largest,
         "job": request.job,
         "crowd": {str(core): count for core, count in request.crowd.items()},
         "flops": request.flops,
@@ -261,7 +264,9 @@ def _endless_steps(task: Task, request: TemplateRequest) -> calibration.Steps:
     return steps
 
 
-def _measured(task: Task, request: TemplateRequest, folder: Path, meter: PressureMeter) -> SurveyTimes:
+def _measured(
+    task: Task, request: TemplateRequest, folder: Path, largest: int, meter: PressureMeter
+) -> SurveyTimes:
     clock = WallClock.starting_now()
     metrics = task.evaluate(task.initial())
     evaluation = clock.now()
@@ -276,7 +281,6 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, meter: Pressur
                 " give seconds_per_sample for its devices"
             )
         forward, training = counted
-    largest = request.job.largest_step(len(shard) for shard in task.shards)
     steps = _endless_steps(task, request)
     return SurveyTimes(
         measured_at=survey_memory.now(),

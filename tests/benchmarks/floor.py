@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import zmq
 
+from testbed.host.private_folder import private_folder
 from testbed.processes import forkserver, template
 from testbed.processes.forkserver import Exited
 from testbed.processes.preparation import prepared_template
@@ -74,7 +75,7 @@ def updates_per_second(*, devices: int, synchronous: bool, network: str, seconds
             )
         ]
         configs += [FloorDevice(endpoint=endpoint, index=index) for index in range(devices)]
-        with prepared_template(folder, order) as prepared:
+        with private_folder() as private, prepared_template(private, order) as prepared:
             prepared.survey(lambda: False)
             [run_template, *others] = prepared.run_templates(1)
             assert not others

@@ -40,7 +40,7 @@ def remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SurveyTimes:
     """Times of a minute ago, under the name that the request has."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     kept = SurveyTimes(measured_at=survey_memory.now() - 60, steps=(STEP,), metrics=("loss",))
-    survey_memory.keep(survey_memory.key(template._dependencies(REQUEST)), kept)
+    survey_memory.keep(survey_memory.key(template._dependencies(REQUEST, 2)), kept)
     return kept
 
 
@@ -58,7 +58,7 @@ def surveyed(
         meter.share = pressure
         return slowdown
 
-    def measured(task: Task, request: TemplateRequest, folder: Path, meter: PressureMeter) -> SurveyTimes:
+    def measured(task: Task, request: TemplateRequest, folder: Path, largest: int, meter: PressureMeter) -> SurveyTimes:
         meter.share = pressure
         return new
 
@@ -103,8 +103,6 @@ def test_a_new_survey_is_made_if_the_user_asks_for_it(monkeypatch: pytest.Monkey
         {"task": "mnist"},
         {"parameters": {"model": "mlp"}},
         {"devices": 3},
-        {"data_seed": 1},
-        {"model_seed": 1},
         {"job": Job(batch=8)},
         {"crowd": {1: 3}},
         {"flops": True},
@@ -133,3 +131,8 @@ def test_the_pressure_on_the_host_is_that_of_this_moment_even_if_the_times_are_r
 ) -> None:
     survey = surveyed(monkeypatch, 1.0, pressure=0.4)
     assert (survey.is_remembered, survey.pressure) == (True, 0.4)
+
+
+@pytest.mark.parametrize("change", [{"data_seed": 1}, {"model_seed": 1}, {"source": "other"}])
+def test_another_seed_needs_no_new_survey(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
+    assert surveyed(monkeypatch, 1.0, msgspec.structs.replace(REQUEST, **change)).is_remembered
