@@ -7,8 +7,8 @@ same host, so the template writes them to one small file in the user's cache and
 them. A wrong entry would admit a fleet that the host cannot carry, so it has to pass four tests:
 
 Same. The key of an entry is a digest of what the times depend on: the host (machine, processor, cores, kernel,
-governor), Python, torch and Edgebed, the task with its parameters, the size of the fleet and of a step, the training job,
-and the processes on each core. A user's own task counts with the text of its module. Sizes are never remembered.
+governor), Python, torch and Edgebed, the task with its parameters, the size of the fleet and of a step, the training
+job, and the processes on each core. A user's own task counts with the text of its module. Sizes are not remembered.
 Young. An entry is used for an hour.
 Still true. Before it is used, the template times a few steps. If they differ by more than AGREES, all is measured.
 Steps that are slower by less make the remembered times longer by the same factor, so that admission is never laxer

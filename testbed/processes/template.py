@@ -264,9 +264,7 @@ def _endless_steps(task: Task, request: TemplateRequest) -> calibration.Steps:
     return steps
 
 
-def _measured(
-    task: Task, request: TemplateRequest, folder: Path, largest: int, meter: PressureMeter
-) -> SurveyTimes:
+def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, meter: PressureMeter) -> SurveyTimes:
     clock = WallClock.starting_now()
     metrics = task.evaluate(task.initial())
     evaluation = clock.now()

@@ -197,6 +197,8 @@ def test_devices_share_the_aggregators_core_if_their_own_cores_do_not_suffice() 
     assert planner.settled(few, SURVEY, ROLES).core_plan.devices == (1, 1)
     shared = planner.settled(many, SURVEY, ROLES)
     assert (shared.core_plan.devices, shared.fits) == ((1, 0), True)
+    nearly_full = planner.settled(fleet_of(0.004, 0.004, dilation=1.0), SURVEY, ROLES)  # half a core and more
+    assert nearly_full.core_plan.devices == (1, 0)
     assert not planner.settled(replace(many, cores="apart"), SURVEY, ROLES).fits
 
 
