@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import psutil
@@ -167,18 +168,32 @@ def _plans(experiment: Experiment, survey: Survey, roles: CoreRoles, dilation: f
 def _smallest_dilation(experiment: Experiment, survey: Survey, roles: CoreRoles, begin: float) -> float:
     """Return the smallest dilation that fits with one of the allowed core plans.
 
-    Demand falls with the dilation, but not quite in proportion: devices move to other cores, and an evaluator that
-    could not keep up needs less. So repeat until the plan at the dilation that was found fits.
+    Demand falls with the dilation, but not quite in proportion: devices move to other cores, an evaluator that could
+    not keep up needs less, and an aggregator that is less busy may share its core. So repeat with the dilation that
+    was found until it fits and no smaller one does.
     """
-    found = min(plan.smallest_dilation for plan in _plans(experiment, survey, roles, begin))
+
+    def at(dilation: float) -> list[Plan]:
+        return _plans(experiment, survey, roles, dilation)
+
+    found = _smallest(at(begin))
     for _ in range(_MOST_TRIALS):
         if not 0 < found < math.inf:
             break
-        trial = _best(experiment, survey, roles, found)
-        if trial.keeps_deadlines:
+        plans = at(found)
+        better = _smallest(plans)
+        if _any_fits(plans) and (better >= found * (1 - _ROUNDING) or not _any_fits(at(better))):
             break
-        found = trial.smallest_dilation
+        found = better
     return found
+
+
+def _smallest(plans: Sequence[Plan]) -> float:
+    return min(plan.smallest_dilation for plan in plans)
+
+
+def _any_fits(plans: Sequence[Plan]) -> bool:
+    return any(plan.keeps_deadlines for plan in plans)
 
 
 def refusal(plan: Plan) -> HostTooSmall:

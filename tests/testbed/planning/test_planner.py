@@ -223,6 +223,17 @@ def test_the_smallest_dilation_is_that_of_the_best_core_plan_even_if_another_one
     assert at_smallest.core_plan.is_shared
 
 
+def test_a_busy_aggregator_shares_its_core_at_the_dilation_at_which_it_is_less_busy() -> None:
+    """At dilation 1, the updates of this fleet would use up the aggregator's core."""
+    fleet = fleet_of(*[0.0005] * 40, dilation="auto", training=Job(steps=1))
+    survey = Survey(parameters=10_000, samples=(320,) * 40, steps=SURVEY.steps, evaluation_seconds=0.01)
+    assert planner.plan(fleet, survey, CorePlan(aggregator=0, evaluator=0, devices=(1,) * 40), 1.0).cores[0].total > 0.8
+    plan = planner.settled(fleet, survey, ROLES)
+    assert plan.core_plan.is_shared
+    assert plan.dilation == pytest.approx(1.2 * plan.smallest_dilation)
+    assert plan.demand == pytest.approx(CAPACITY / 1.2, rel=0.02)
+
+
 @given(st.lists(st.floats(1e-4, 0.1), min_size=1, max_size=6), st.floats(0.0, 2.0))
 def test_a_dilation_of_auto_fits_whatever_the_evaluator_needs(speeds: list[float], evaluation: float) -> None:
     survey = Survey(parameters=1000, samples=(64,) * len(speeds), steps=SURVEY.steps, evaluation_seconds=evaluation)
