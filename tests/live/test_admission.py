@@ -45,7 +45,8 @@ def test_a_run_that_does_not_fit_is_refused_with_figures_and_the_smallest_dilati
     demand, devices, aggregator, dilation = map(float, found.groups())
     assert demand > 0.8
     assert demand == pytest.approx(devices + aggregator, abs=0.02)
-    assert dilation == pytest.approx(demand / 0.8, rel=0.02)
+    # less than for this core alone: at that dilation the aggregator is less busy, and devices may share its core
+    assert 1 < dilation <= 1.02 * demand / 0.8
     assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]  # no run folder
 
 
