@@ -18,7 +18,7 @@ from aggregator.engine.tickets import PresentDevice, Ticket
 from testbed.wire.messages import Heartbeat
 
 PATIENCE = 5
-"""Heartbeats to wait for a message before asking whether it is lost: on one host the transport takes almost no time."""
+"""Heartbeats to wait before a Train is asked for, or a grant sent again: on one host the transport takes no time."""
 
 
 class Finding(enum.Enum):

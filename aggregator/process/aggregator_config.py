@@ -30,8 +30,9 @@ class AggregatorConfig:
     demand: float
     """Share of the busiest core that the run needs."""
     pressure: float | None
-    survey_age: float = 0.0
     """Share of the time in which processes waited for a core (PSI), just before the run."""
+    survey_age: float = 0.0
+    """Seconds since the survey was measured; 0 if it was measured for this run."""
     canaries: tuple[str, ...]
     core: int
     policy: Policy = Policy.NICE

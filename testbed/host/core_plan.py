@@ -68,14 +68,17 @@ class CoreRoles:
         cores = self.device_cores
         return self.plan([cores[i % len(cores)] for i in range(devices)])
 
-    def plan(self, devices: Sequence[int], *, pinned: bool = True) -> CorePlan:
-        """Return the plan with these cores for the devices. Without deadlines (not ``pinned``) no policy is needed."""
+    def plan(self, devices: Sequence[int], *, pinned: bool = True, has_links: bool = True) -> CorePlan:
+        """Return the plan with these cores for the devices.
+
+        With neither deadlines (not ``pinned``) nor links, nothing is due, and no policy is needed.
+        """
         return CorePlan(
             aggregator=self.aggregator,
             evaluator=self.evaluator,
             devices=tuple(devices),
             pinned=pinned,
-            policy=self.policy if pinned else Policy.NICE,
+            policy=self.policy if pinned or has_links else Policy.NICE,
         )
 
 

@@ -24,6 +24,7 @@ import struct
 from pathlib import Path
 
 _RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
+_RT_PERIOD = Path("/proc/sys/kernel/sched_rt_period_us")
 _FIFO_PRIORITY = 1
 _SLICE_NS = 100_000
 _ATTRIBUTES = struct.Struct("=IIQiIQQQII")
@@ -53,8 +54,9 @@ class Policy(enum.StrEnum):
 
 def strongest_policy() -> Policy:
     """Find the strongest policy that this process may use, by using it for a moment."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
     if _keeps_a_share_for_others() and _try_real_time():
-        _set_ordinary()
+        os.sched_setscheduler(0, *before)
         return Policy.REAL_TIME
     if _set_slice(_SLICE_NS):
         _set_slice(0)
@@ -90,11 +92,12 @@ def can_leave_idle() -> bool:
 
 
 def _keeps_a_share_for_others() -> bool:
-    """Whether real-time processes may not use the whole of a core (-1: they may)."""
+    """Whether real-time processes may use a core, but not the whole of it (a runtime of -1, or of the period)."""
     try:
-        return int(_RT_RUNTIME.read_text(encoding="ascii")) >= 0
+        runtime, period = (int(path.read_text(encoding="ascii")) for path in (_RT_RUNTIME, _RT_PERIOD))
     except (OSError, ValueError):
         return False
+    return 0 < runtime < period
 
 
 def _try_real_time() -> bool:
@@ -103,10 +106,6 @@ def _try_real_time() -> bool:
     except OSError:
         return False
     return os.sched_getscheduler(0) == os.SCHED_FIFO
-
-
-def _set_ordinary() -> None:
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def _set_slice(nanoseconds: int) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from testbed.host.core_plan import CorePlan, CoreRoles
 from testbed.host.priority import Policy
 from testbed.planning.demand import FleetDemand
+from testbed.profile.fleet import DeviceSpec
 
 _MOST_OF_AGGREGATOR = 0.25
 """The share of its core that the aggregator may need for devices to share it. The certificate warns from 0.5 on."""
@@ -31,7 +32,8 @@ def core_plans(demand: FleetDemand, roles: CoreRoles, sharing: str) -> Iterator[
     """Yield the core plans that the key ``cores`` of a profile allows, the more exact ones first; at least one."""
     if not demand.steps:
         cores = roles.device_cores if sharing == "apart" else roles.shareable
-        yield roles.plan([cores[i % len(cores)] for i in range(len(demand.shares))], pinned=False)
+        places = [cores[i % len(cores)] for i in range(len(demand.shares))]
+        yield roles.plan(places, pinned=False, has_links=any(map(_has_link, demand.devices)))
         return
     if sharing != "shared":
         yield _placed(demand, roles, roles.device_cores)
@@ -39,10 +41,16 @@ def core_plans(demand: FleetDemand, roles: CoreRoles, sharing: str) -> Iterator[
         yield _placed(demand, roles, roles.shareable)
 
 
+def _has_link(device: DeviceSpec) -> bool:
+    """Whether transfers of this device are due at a moment."""
+    return any(side.has_rate or side.delay or side.jitter for side in (device.up, device.down))
+
+
 def _may_share(demand: FleetDemand, roles: CoreRoles) -> bool:
     """Whether the certificate will hold if devices share the aggregator's core."""
     return (
         roles.policy is not Policy.NICE
+        and None not in demand.shares  # the updates of devices without a throttle cannot be planned
         and demand.aggregator <= _MOST_OF_AGGREGATOR
         and demand.service_seconds <= _LONGEST_SERVICE
     )

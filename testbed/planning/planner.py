@@ -24,7 +24,7 @@ _COMFORTABLE = 0.5
 _MARGIN = 1.2
 _ROUNDING = 1e-9
 _MOST_TRIALS = 8
-"""Trials for the smallest dilation. One is enough unless the evaluator is slower than the profile wants its scores."""
+"""Trials for the smallest dilation; two are usually enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +80,13 @@ class Plan:
     @property
     def smallest_dilation(self) -> float:
         """The smallest dilation at which the demand is within the capacity, rounded up to three digits."""
+        if self.otherwise < math.inf:
+            return self.otherwise
         exact = self.dilation * self.demand / CAPACITY
         if not 0 < exact < math.inf:
             return exact
         unit = 10.0 ** (math.floor(math.log10(exact)) - 2)
-        return min(self.otherwise, float(f"{math.ceil(exact / unit - _ROUNDING) * unit:.3g}"))
+        return float(f"{math.ceil(exact / unit - _ROUNDING) * unit:.3g}")
 
     @property
     def shortest_step(self) -> StepDemand | None:
@@ -170,7 +172,8 @@ def _smallest_dilation(experiment: Experiment, survey: Survey, roles: CoreRoles,
 
     Demand falls with the dilation, but not quite in proportion: devices move to other cores, an evaluator that could
     not keep up needs less, and an aggregator that is less busy may share its core. So repeat with the dilation that
-    was found until it fits and no smaller one does.
+    was found until it fits, and what its own plans promise does not. No dilation helps devices with deadlines beside
+    others that use whatever is left of their core.
     """
 
     def at(dilation: float) -> list[Plan]:
@@ -181,6 +184,8 @@ def _smallest_dilation(experiment: Experiment, survey: Survey, roles: CoreRoles,
         if not 0 < found < math.inf:
             break
         plans = at(found)
+        if all(core.free for plan in plans for core in plan.cores if core.total == plan.demand):
+            break
         better = _smallest(plans)
         if _any_fits(plans) and (better >= found * (1 - _ROUNDING) or not _any_fits(at(better))):
             break

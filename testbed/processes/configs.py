@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from aggregator.process.aggregator_config import AggregatorConfig
 from devices.device_config import CanaryConfig, DeviceConfig
+from testbed.host.priority import Priority
 from testbed.wire.credentials import Credential
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorConfig:
-    core: int
+    cores: tuple[int, ...]
+    priority: Priority = Priority.EVALUATOR
     endpoint: str
     credential: Credential | None = None
 

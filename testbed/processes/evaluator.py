@@ -6,7 +6,6 @@ import math
 import os
 
 from testbed.host.cores import settle
-from testbed.host.priority import Priority
 from testbed.learning.tasks.task import Task
 from testbed.processes.configs import EvaluatorConfig
 from testbed.wire.codec import decode_or_log, encode, largest_frame
@@ -19,7 +18,7 @@ _WAIT_SECONDS = 1.0
 
 def main(config: EvaluatorConfig, task: Task) -> None:
     """Score each snapshot until the run is over. Metrics that are not finite are left out of the score."""
-    cores = settle((config.core,), Priority.EVALUATOR)
+    cores = settle(config.cores, config.priority)
     limit = largest_frame(task.size)
     with closing_peer(config.endpoint, EVALUATOR, max_bytes=limit, credential=config.credential) as peer:
         hello = Hello(device=EVALUATOR, pid=os.getpid(), cores=cores, samples=0)

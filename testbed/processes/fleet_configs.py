@@ -78,7 +78,16 @@ class FleetConfigs:
         )
 
     def evaluator(self, endpoint: str) -> EvaluatorConfig:
-        return EvaluatorConfig(core=self._cores.evaluator, endpoint=endpoint, credential=self._credentials[EVALUATOR])
+        """The evaluator runs when its core is idle. Beside devices without deadlines, which fill every core, it is
+        like one of them.
+        """
+        plan = self._cores
+        return EvaluatorConfig(
+            cores=(plan.evaluator,) if plan.pinned else plan.cores_of(0),
+            priority=Priority.EVALUATOR if plan.pinned else Priority.DEVICE,
+            endpoint=endpoint,
+            credential=self._credentials[EVALUATOR],
+        )
 
     def devices(self, endpoint: str) -> dict[str, DeviceConfig]:
         """The configuration of each device by name, dead devices included."""
@@ -129,7 +138,8 @@ class FleetConfigs:
     def _priority(self, cores: tuple[int, ...]) -> Priority:
         """Return the priority of devices on these cores: very low beside an aggregator that is an ordinary process."""
         plan = self._cores
-        beside = plan.pinned and plan.aggregator in cores and plan.policy is not Policy.REAL_TIME
+        needs_slack = plan.pinned or plan.policy is Policy.SHORT_SLICE
+        beside = needs_slack and plan.aggregator in cores and plan.policy is not Policy.REAL_TIME
         return Priority.DEVICE_BESIDE_AGGREGATOR if beside else Priority.DEVICE
 
 

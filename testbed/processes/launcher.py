@@ -68,6 +68,7 @@ class Launcher:
         self._processes, self._stopping, self._quotas = Processes(run_folder), StopRequests(), DeviceQuotas()
         self._preparation: Preparation | None = None
         self._watchdog: Watchdog | None = None
+        self._has_deadlines = True
         self._clean_up = contextlib.ExitStack()
 
     @property
@@ -117,6 +118,7 @@ class Launcher:
 
         Raises UserError or RunFailed if a process cannot be started.
         """
+        self._has_deadlines = plan.core_plan.pinned
         configs = FleetConfigs(
             self._experiment,
             plan,
@@ -148,7 +150,7 @@ class Launcher:
     def wait(self) -> None:
         """Block until the aggregator process exits. Raises RunFailed if the run fails."""
         assert self._watchdog is not None, "start() comes first"
-        with _pinned(self._roles.aggregator):
+        with _pinned(self._roles.aggregator) if self._has_deadlines else contextlib.nullcontext():
             self._watchdog.wait()
 
     def _is_interrupted(self) -> bool:

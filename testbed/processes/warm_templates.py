@@ -42,6 +42,7 @@ from testbed.host.survey import Survey
 from testbed.processes import early, forkserver, template
 from testbed.processes.template import OpenTemplates, Prepare, TemplateAnswer, TemplatesOpened
 
+_END_SECONDS = 1.0
 MOST_IDLE = 2
 """Warm templates that are kept although no run uses them."""
 
@@ -65,9 +66,12 @@ class _Warm:
         return self.warmed is not None and self.key == key and self.warmed.files.are_unchanged()
 
     def end(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        """End it. Unless it prepares a request, it first waits for its processes, so that their CPU time is counted."""
         self.channel.close()
+        with os.fdopen(os.pidfd_open(self.pid)) as ended:
+            if self.warmed is None or not readable([ended.fileno()], _END_SECONDS):
+                os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
 
 
 class _Run:
@@ -213,9 +217,12 @@ class WarmTemplate:
             for descriptor in ready & self._runs.keys():
                 self._serve_run(descriptor)
             if self._control.fileno() in ready:
-                prepare, descriptors = self._control.receive()
+                try:
+                    prepare, descriptors = self._control.receive()
+                except EOFError:
+                    return self._end_templates()
                 if not self._begin(prepare, *descriptors):
-                    return
+                    return None
 
     def _begin(self, prepare: Prepare, connection: int, *outputs: int) -> bool:
         """Answer a request. Returns whether this process can serve further ones."""
@@ -242,9 +249,11 @@ class WarmTemplate:
         except (EOFError, BrokenPipeError):  # the launcher has ended, and the run with it
             del self._runs[descriptor]
             channel.close()
-            for pid in pids:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+            _end(pids)
+
+    def _end_templates(self) -> None:
+        for _, pids in self._runs.values():
+            _end(pids)
 
     def _open_templates(self, ends: Sequence[int], pids: list[int]) -> TemplatesOpened:
         try:
@@ -267,6 +276,13 @@ class WarmTemplate:
             channel.close()
         self._control.close()
         forkserver.serve(socket.socket(fileno=end))
+
+
+def _end(pids: Sequence[int]) -> None:
+    """End run templates. Their processes have ended, or are killed by the kernel."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def _write_to(output: int, errors: int) -> None:

@@ -201,7 +201,7 @@ def evaluator(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[s
             _connect(
                 patch, "testbed.processes.evaluator", Forger(time, [], mutator, min(AT_ONCE, frames - fed.frames), fed)
             )
-            evaluator_process.main(EvaluatorConfig(core=0, endpoint=""), TinyTask())
+            evaluator_process.main(EvaluatorConfig(cores=(0,), endpoint=""), TinyTask())
     return mutator.kinds
 
 

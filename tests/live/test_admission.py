@@ -110,7 +110,7 @@ def test_a_fleet_that_is_not_throttled_is_not_planned(tmp_path: Path) -> None:
 @pytest.mark.timing
 def test_an_overcommitted_fleet_fails_and_in_dilated_time_it_keeps_its_deadlines(tmp_path: Path) -> None:
     """The negative control: a certificate must be able to fail."""
-    fleet = [{"profile": "rpi5", "link": "wifi", "count": 14}]
+    fleet = [{"profile": "rpi5", "link": "wifi", "count": 40}]
     profile = write_profile(tmp_path, devices=fleet, dilation=1.0, stop={"seconds": 3.0})
     figures = {}
     for option in ("--no-admission", "--dilation=auto"):

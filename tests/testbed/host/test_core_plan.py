@@ -78,7 +78,8 @@ def test_a_core_plan_as_text_says_which_processes_share_a_core() -> None:
 
 def test_a_pinned_device_has_one_core_and_one_without_deadlines_has_all_of_them() -> None:
     roles = roles_of(host([0, 1]), Policy.REAL_TIME)
-    pinned, free = roles.plan((0, 1, 0)), roles.plan((0, 1, 0), pinned=False)
+    pinned, free = roles.plan((0, 1, 0)), roles.plan((0, 1, 0), pinned=False, has_links=False)
     assert ([pinned.cores_of(i) for i in range(3)], pinned.policy) == ([(0,), (1,), (0,)], Policy.REAL_TIME)
-    assert (free.cores_of(2), free.policy) == ((0, 1), Policy.NICE)  # no deadline needs the aggregator at once
+    assert (free.cores_of(2), free.policy) == ((0, 1), Policy.NICE)  # nothing needs the aggregator at once
+    assert roles.plan((0, 1), pinned=False).policy is Policy.REAL_TIME  # transfers do
     assert (pinned.is_shared, roles.apart(2).is_shared) == (True, False)

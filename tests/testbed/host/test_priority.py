@@ -43,10 +43,14 @@ def test_without_a_share_for_others_no_process_becomes_a_real_time_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = tmp_path / "sched_rt_runtime_us"
+    period = tmp_path / "sched_rt_period_us"
+    period.write_text("1000000\n", encoding="ascii")
     monkeypatch.setattr(priority, "_RT_RUNTIME", limit)
+    monkeypatch.setattr(priority, "_RT_PERIOD", period)
     assert priority.strongest_policy() is not Policy.REAL_TIME  # the kernel does not report it
-    limit.write_text("-1\n", encoding="ascii")
-    assert priority.strongest_policy() is not Policy.REAL_TIME
+    for runtime in ("-1", "1000000", "0"):
+        limit.write_text(f"{runtime}\n", encoding="ascii")
+        assert priority.strongest_policy() is not Policy.REAL_TIME
 
 
 def test_a_policy_that_the_kernel_does_not_report_back_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,12 +49,13 @@ def test_cores_of_their_own_come_first_and_the_aggregators_core_second() -> None
         (demand_of(0.1, 0.1), replace(ROLES, policy=Policy.NICE)),
         (demand_of(0.4, 0.4, aggregator=0.3), ROLES),
         (replace(demand_of(0.1, 0.1), service_seconds=0.05), ROLES),
+        (demand_of(0.1, None), ROLES),
     ],
-    ids=["an aggregator that cannot interrupt devices", "a busy aggregator", "updates that take long"],
+    ids=["an aggregator that cannot interrupt devices", "a busy aggregator", "updates that take long", "no throttle"],
 )
 def test_an_aggregators_core_is_not_shared_where_the_timing_would_suffer(demand: FleetDemand, roles: CoreRoles) -> None:
     assert places(demand, "auto", roles) == [(0, 0)]
-    assert places(demand, "shared", roles) == [(0, 1)]  # the user wants it
+    assert set(*places(demand, "shared", roles)) == {0, 1}  # the user wants it
 
 
 def test_the_aggregators_own_demand_keeps_devices_away_from_its_core() -> None:

@@ -299,6 +299,13 @@ def test_a_device_without_a_throttle_may_not_share_the_core_of_one_with_deadline
     assert "1 devices without a throttle would use it up, and 1 others have deadlines" in str(planner.refusal(plan))
 
 
+def test_no_dilation_is_sought_for_deadlines_beside_devices_without_a_throttle() -> None:
+    survey = Survey(parameters=10_000, samples=(320,) * 11, steps=SURVEY.steps)
+    plan = planner.settled(fleet_of(10.0, *[None] * 10, dilation="auto"), survey, ROLES)
+    assert not plan.fits
+    assert plan.smallest_dilation < 20
+
+
 def test_a_shipped_experiment_is_planned_like_any_other() -> None:
     experiment = profile_loader.load(profile_files.SHIPPED / "experiments" / "quickstart.toml")
     survey = Survey(parameters=6090, samples=(179,) * 8, steps=SURVEY.steps)

@@ -90,7 +90,7 @@ class Scene:
         experiment = replace(experiment, presence=replace(experiment.presence, restart=restart), **changes)
         self.processes, self.notes, self.stopping = FakeProcesses(), Notes(), StopRequests()
         self.schedule, self.status_file = Schedule(actions), folder / "status.json"
-        devices, evaluator = dict.fromkeys(("a-1", "a-2"), CONFIG), EvaluatorConfig(core=0, endpoint="")
+        devices, evaluator = dict.fromkeys(("a-1", "a-2"), CONFIG), EvaluatorConfig(cores=(0,), endpoint="")
         fake: Any = self.processes
         self.watchdog: Any = Watchdog(
             fake, experiment, devices, evaluator, self.schedule, self.stopping, self.notes, self.status_file
