@@ -26,7 +26,7 @@ def script() -> NoReturn:
     All files are written and all processes ended by then; taking the interpreter apart would last 0.15 s.
     """
     code = main()
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed from the beginning
         try:
             stream.flush()
         except (OSError, ValueError):  # its reader has gone

@@ -52,7 +52,8 @@ def remove_abandoned(place: Path) -> None:
 def remove_abandoned_by(pid: int) -> None:
     """Remove all folders of a process that has died."""
     for place in _base().glob(f"{_PREFIX}{pid}-*"):
-        remove_abandoned(place)
+        if _is_ours(place):
+            remove_abandoned(place)
 
 
 def _base() -> Path:
@@ -66,5 +67,12 @@ def _sweep(base: Path) -> None:
     """Remove the folders of runs whose processes were all killed at once, so that none could clean up."""
     for folder in base.glob(f"{_PREFIX}*"):
         pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdecimal() and not psutil.pid_exists(int(pid)) and folder.stat().st_uid == os.getuid():
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)) and _is_ours(folder):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        return folder.stat().st_uid == os.getuid()
+    except OSError:  # removed meanwhile, or a dangling link
+        return False

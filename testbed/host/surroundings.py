@@ -1,9 +1,10 @@
-"""What a forked process takes over from its launcher, which is not its parent: variables, folders and cores."""
+"""What a forked process takes over from its launcher, which is not its parent: variables, folders, cores and limits."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -17,9 +18,11 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """The working folder; empty if it was removed."""
     import_path: tuple[str, ...]
     cores: tuple[int, ...]
+    open_files: int
+    """The soft limit."""
 
     def take_over(self) -> None:
-        """Have the variables, the working folder, the import path and the cores of the launcher."""
+        """Have the variables, the working folder, the import path, the cores and the limit of the launcher."""
         os.environb.clear()
         os.environb.update(dict(variable.split(b"=", 1) for variable in self.environment))
         sys.path[:] = self.import_path
@@ -27,6 +30,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         if self.folder:
             os.chdir(self.folder)
         os.sched_setaffinity(0, self.cores)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self.open_files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
 def of_this_process(settings: dict[str, str]) -> Surroundings:
@@ -42,4 +46,5 @@ def of_this_process(settings: dict[str, str]) -> Surroundings:
         folder=folder,
         import_path=(own, *(path for path in sys.path if path and path != own)),
         cores=tuple(sorted(os.sched_getaffinity(0))),
+        open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     )

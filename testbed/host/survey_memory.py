@@ -8,7 +8,8 @@ them. A wrong entry would admit a fleet that the host cannot carry, so it has to
 
 Same. The key of an entry is a digest of what the times depend on: the host (machine, processor, cores, kernel,
 governor), Python, torch and Edgebed, the task with its parameters, the size of the fleet and of a step, the training
-job, and the processes on each core. A user's own task counts with the text of its module. Sizes are not remembered.
+job, and the processes on each core. A user's own task counts with the text of the modules beside it. Sizes are not
+remembered.
 Young. An entry is used for an hour.
 Still true. Before it is used, the template times a few steps. If they differ by more than AGREES, all is measured.
 Steps that are slower by less make the remembered times longer by the same factor, so that admission is never laxer
@@ -34,7 +35,7 @@ import msgspec
 from testbed.common.cache_folder import cache_folder
 from testbed.common.version import __version__
 from testbed.host import kernel
-from testbed.host.survey import StepTime, Survey
+from testbed.host.survey import StepTime
 
 CHOICE = "EDGEBED_SURVEY"
 """Environment variable with the value of the option --survey: ``remembered`` (default) or ``new``."""
@@ -62,23 +63,14 @@ class SurveyTimes(msgspec.Struct, frozen=True, kw_only=True):
     update_seconds: dict[str, float] = {}
     """Strategy → host seconds of the aggregator for one update, as the last run measured it."""
 
-    @classmethod
-    def of(cls, survey: Survey) -> SurveyTimes:
-        """Return the times in a survey that was just measured."""
-        return cls(
-            measured_at=now() if survey.measured_at is None else survey.measured_at,
-            steps=survey.steps,
-            flops_forward=survey.flops_forward,
-            flops_training=survey.flops_training,
-            evaluation_seconds=survey.evaluation_seconds,
-            metrics=survey.metrics,
-            device_bytes=survey.device_bytes,
-            update_seconds=survey.update_seconds,
-        )
-
     def slower(self, factor: float) -> SurveyTimes:
-        """Return these times for a host on which steps take ``factor`` times as long."""
-        return msgspec.structs.replace(self, steps=tuple(step.slower(factor) for step in self.steps))
+        """Return these times for a host on which everything takes ``factor`` times as long."""
+        return msgspec.structs.replace(
+            self,
+            steps=tuple(step.slower(factor) for step in self.steps),
+            evaluation_seconds=self.evaluation_seconds * factor,
+            update_seconds={strategy: seconds * factor for strategy, seconds in self.update_seconds.items()},
+        )
 
 
 def place() -> Path:
@@ -150,13 +142,16 @@ def entries() -> dict[str, SurveyTimes]:
     """Return all entries; none if the file is absent, damaged, or of another version."""
     try:
         return msgspec.json.decode(place().read_bytes(), type=dict[str, SurveyTimes])
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, RuntimeError, msgspec.MsgspecError):  # RuntimeError: this user has no home folder
         return {}
 
 
 def _write(kept: Mapping[str, SurveyTimes]) -> None:
     """Replace the file at once. Two runs at the same time may lose an entry, never the file."""
-    path = place()
+    try:
+        path = place()
+    except RuntimeError:  # this user has no home folder
+        return
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):  # a cache that cannot be written only costs a second in the next run
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -68,6 +68,7 @@ class Processes:
         self._old_log_bytes: dict[str, int] = {}
         """Bytes in the log of a process that its predecessor wrote."""
         self._dead_templates: list[int] = []
+        self._is_ending = False
 
     def __getitem__(self, name: str) -> RunProcess:
         return self._processes[name]
@@ -188,7 +189,7 @@ class Processes:
             process.exitcode = -signal.SIGKILL
             with contextlib.suppress(ProcessLookupError), os.fdopen(os.pidfd_open(process.pid)) as ended:
                 readable([ended.fileno()], _END_SECONDS)
-        if template.forking:
+        if template.forking and not self._is_ending:
             raise RunFailed(self._template_died())
 
     def join(self, name: str, seconds: float = _END_SECONDS) -> None:
@@ -223,6 +224,10 @@ class Processes:
 
         ``meanwhile`` is called after the kill, before the wait for their end.
         """
+        self._is_ending = True
+        limit = time.monotonic() + _END_SECONDS
+        while any(template.forking for template in self._templates) and (left := limit - time.monotonic()) > 0:
+            self.wait_for_exits(left)
         aggregator = self._processes.get(AGGREGATOR)
         if aggregator is not None and aggregator.exitcode is None:
             aggregator.terminate()  # first: it saves the results, and asks the devices for theirs

@@ -8,12 +8,11 @@ a few megabytes, where a fresh interpreter would repeat seconds of imports. The 
 from __future__ import annotations
 
 import gc
-import inspect
 import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,10 +97,6 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True):
         task = (asked.task, asked.parameters, asked.devices, asked.data_seed, asked.model_seed)
         return msgspec.msgpack.encode((task, self.surroundings))
 
-    def survey_key(self) -> bytes:
-        """Equal for two requests that have one survey, if their tasks are equal."""
-        return msgspec.msgpack.encode(msgspec.structs.replace(self.request, launcher=0, source=""))
-
 
 class OpenTemplates(msgspec.Struct, frozen=True, kw_only=True):
     """The second message of a launcher. Descriptors: one socket for each run template."""
@@ -126,13 +121,10 @@ def import_everything() -> None:
     gc.freeze()  # no later collection touches these pages, so they stay shared
 
 
-def answer(
-    request: TemplateRequest, folder: Path, loading: AbstractContextManager[None], known: Survey | None = None
-) -> TemplateAnswer:
+def answer(request: TemplateRequest, folder: Path, loading: AbstractContextManager[None]) -> TemplateAnswer:
     """Load the task, unless it is loaded, and what else the request names; make the survey.
 
-    ``loading`` is entered while files of the user are read. ``known``: the survey that this process made for an equal
-    request before.
+    ``loading`` is entered while files of the user are read.
     """
     global TASK
     try:
@@ -141,7 +133,7 @@ def answer(
                 TASK = _load_task(request)
             _load_others(request)
         _check_threads()
-        found = TemplateAnswer(survey=_survey(TASK, request, folder, known))
+        found = TemplateAnswer(survey=_survey(TASK, request, folder))
     except UserError as error:
         found = TemplateAnswer(problem=str(error))
     except Exception as error:  # noqa: BLE001  no other process could report it
@@ -184,13 +176,12 @@ def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
     return task.flops()
 
 
-def _survey(task: Task, request: TemplateRequest, folder: Path, known: Survey | None) -> Survey:
+def _survey(task: Task, request: TemplateRequest, folder: Path) -> Survey:
     largest = request.job.largest_step(len(shard) for shard in task.shards)
-    key, meter = survey_memory.key(_dependencies(request, largest)), PressureMeter()
+    key, meter = survey_memory.key(_dependencies(task, request, largest)), PressureMeter()
     times = None
-    if request.remembered:
-        earlier = survey_memory.find(key) or (None if known is None else SurveyTimes.of(known))
-        times = None if earlier is None else _confirmed(task, request, earlier, meter)
+    if request.remembered and (earlier := survey_memory.find(key)) is not None:
+        times = _confirmed(task, request, earlier, meter)
     age = 0.0
     if times is not None:
         age = max(1e-3, survey_memory.now() - times.measured_at)
@@ -217,7 +208,7 @@ def _survey(task: Task, request: TemplateRequest, folder: Path, known: Survey | 
     )
 
 
-def _dependencies(request: TemplateRequest, largest: int) -> dict[str, object]:
+def _dependencies(task: Task, request: TemplateRequest, largest: int) -> dict[str, object]:
     """Return what the times of a survey depend on, besides the host. ``largest``: samples of the largest step.
 
     Seeds change which samples a device has and where the model begins, not how long a step takes.
@@ -229,6 +220,7 @@ def _dependencies(request: TemplateRequest, largest: int) -> dict[str, object]:
         "task": request.task,
         "code": "" if request.task in TASKS else _code_of(request),
         "parameters": request.parameters,
+        "size": task.size,
         "devices": request.devices,
         "largest_step": largest,
         "job": request.job,
@@ -238,12 +230,14 @@ def _dependencies(request: TemplateRequest, largest: int) -> dict[str, object]:
 
 
 def _code_of(request: TemplateRequest) -> str:
-    """Return the module of a user's own task as text: the same name may stand for another network tomorrow."""
-    cls = TASKS.find(request.task, request.source, "task")
-    try:
-        return inspect.getsource(sys.modules[cls.__module__])
-    except (OSError, TypeError):  # a class of a notebook has no file
+    """Return the modules beside a user's own task as text: the same name may stand for another network tomorrow."""
+    module = sys.modules[TASKS.find(request.task, request.source, "task").__module__]
+    if module.__file__ is None:  # a class of a notebook has no file
         return f"unknown at {survey_memory.now()}"
+    folder = Path(module.__file__).parent
+    files = {str(file) for each in list(sys.modules.values()) if (file := getattr(each, "__file__", None))}
+    beside = sorted(file for file in files if Path(file).is_relative_to(folder) and file.endswith(".py"))
+    return "\n".join(Path(file).read_text(encoding="utf-8", errors="replace") for file in beside)
 
 
 def _confirmed(task: Task, request: TemplateRequest, times: SurveyTimes, meter: PressureMeter) -> SurveyTimes | None:
@@ -266,7 +260,8 @@ def _endless_steps(task: Task, request: TemplateRequest) -> calibration.Steps:
 
 def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, meter: PressureMeter) -> SurveyTimes:
     clock = WallClock.starting_now()
-    metrics = task.evaluate(task.initial())
+    with nullcontext() if request.crowd else meter:  # else the timing of steps measures the pressure
+        metrics = task.evaluate(task.initial())
     evaluation = clock.now()
     forward, training = 0, 0
     if request.flops:

@@ -38,7 +38,6 @@ from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
 from testbed.host import private_folder
 from testbed.host.cores import die_with_parent
-from testbed.host.survey import Survey
 from testbed.processes import early, forkserver, template
 from testbed.processes.template import OpenTemplates, Prepare, TemplateAnswer, TemplatesOpened
 
@@ -142,7 +141,8 @@ class RootTemplate:
             warm = warm or self._fork_warm(key, [channel.fileno(), *outputs])
             warm.channel.send(prepare, [channel.fileno(), *outputs])
         except OSError as error:
-            channel.send(TemplateAnswer(problem="the template could not be forked", details=repr(error)))
+            with contextlib.suppress(OSError):  # the launcher has gone
+                channel.send(TemplateAnswer(problem="the template could not be forked", details=repr(error)))
         else:
             warm.warmed = None
             self._warm.append(self._warm.pop(self._warm.index(warm)))
@@ -206,7 +206,6 @@ class WarmTemplate:
     def __init__(self, control: socket.socket) -> None:
         self._control = Channel(control, Prepare)
         self._files = OpenedFiles()
-        self._surveys: dict[bytes, Survey] = {}
         self._runs: dict[int, tuple[Channel[OpenTemplates], list[int]]] = {}
         """Descriptor of a connection → its channel, and the pids of its run templates."""
 
@@ -228,13 +227,11 @@ class WarmTemplate:
         """Answer a request. Returns whether this process can serve further ones."""
         channel = Channel(socket.socket(fileno=connection), OpenTemplates)
         _write_to(*outputs)
-        known = self._surveys.get(prepare.survey_key())
         prepare.surroundings.take_over()
         os.environ[IN_A_RUN] = "1"
-        answer = template.answer(prepare.request, Path(prepare.private), self._files.noted(), known)
+        answer = template.answer(prepare.request, Path(prepare.private), self._files.noted())
         _write_to(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
         if answer.survey is not None:
-            self._surveys[prepare.survey_key()] = answer.survey
             self._control.send(Warmed(files=self._files.marks()))  # first: the next run may come at once
         self._runs[connection] = (channel, [])
         with contextlib.suppress(BrokenPipeError):  # the launcher has gone

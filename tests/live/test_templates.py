@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -65,9 +66,24 @@ def prepare(asked: TemplateRequest) -> tuple[Survey, int]:
         return survey, psutil.Process(run_template.pid).ppid()
 
 
-def test_runs_with_the_same_task_share_a_warm_template_and_its_survey() -> None:
+def test_runs_with_the_same_task_share_a_warm_template() -> None:
     (first, template), (second, same) = prepare(request()), prepare(request())
-    assert (same, second.measured_at) == (template, first.measured_at)
+    assert (same, second.parameters) == (template, first.parameters)
+
+
+def test_a_run_has_the_limit_on_open_files_of_its_launcher() -> None:
+    early.begin()  # it starts with the limit that this process has now
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+    try:
+        with private_folder() as private, prepared_template(private, request()) as prepared:
+            prepared.survey(lambda: False)
+            [run_template] = prepared.run_templates(1)
+            seen = resource.prlimit(run_template.pid, resource.RLIMIT_NOFILE)
+            run_template.channel.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert seen == (soft - 1, hard)
 
 
 def test_a_run_with_another_seed_has_another_template_and_two_are_kept() -> None:

@@ -1,6 +1,6 @@
 """The memory check: whether this host has enough memory and open files for a fleet.
 
-It runs before the template exists, with a constant; ``testbed.planning.planner`` repeats it with the memory that the
+It runs before the task is loaded, with a constant; ``testbed.planning.planner`` repeats it with the memory that the
 survey has measured for this task (``testbed.host.memory.unique_memory``).
 """
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 BESIDE = """
 import os, sys, threading
@@ -24,5 +26,6 @@ with early_import.imported_beside(core):
 """
 
 
+@pytest.mark.timing  # its thread runs only when a core is idle
 def test_the_report_is_imported_in_the_background_and_the_launcher_keeps_its_cores_and_priority() -> None:
     subprocess.run([sys.executable, "-c", BESIDE], cwd=ROOT, check=True, timeout=120)

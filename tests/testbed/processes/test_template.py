@@ -40,7 +40,7 @@ def remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SurveyTimes:
     """Times of a minute ago, under the name that the request has."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     kept = SurveyTimes(measured_at=survey_memory.now() - 60, steps=(STEP,), metrics=("loss",))
-    survey_memory.keep(survey_memory.key(template._dependencies(REQUEST, 2)), kept)
+    survey_memory.keep(survey_memory.key(template._dependencies(TASK, REQUEST, 2)), kept)
     return kept
 
 
@@ -48,7 +48,6 @@ def surveyed(
     monkeypatch: pytest.MonkeyPatch,
     slowdown: float,
     request: TemplateRequest = REQUEST,
-    known: Survey | None = None,
     pressure: float = 0.0,
 ) -> Survey:
     """Return the survey on a host on which steps take ``slowdown`` times as long as remembered."""
@@ -64,7 +63,7 @@ def surveyed(
 
     monkeypatch.setattr(calibration, "slowdown", slower)
     monkeypatch.setattr(template, "_measured", measured)
-    return template._survey(TASK, request, Path(), known)
+    return template._survey(TASK, request, Path())
 
 
 @pytest.mark.parametrize("slowdown", [1 / AGREES, 0.9, 1.0])
@@ -118,12 +117,9 @@ def test_times_of_a_busy_host_are_not_remembered(monkeypatch: pytest.MonkeyPatch
     assert survey_memory.entries() == {survey.key: remembered}
 
 
-def test_a_process_that_measured_an_equal_request_confirms_its_own_survey(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a host without a cache, or on a busy one, whose surveys are not kept."""
-    first = surveyed(monkeypatch, 3.0, pressure=BUSY + 0.01)
-    survey_memory.drop(first.key)
-    assert surveyed(monkeypatch, 1.0, known=first).steps == first.steps
-    assert surveyed(monkeypatch, 1.0, msgspec.structs.replace(REQUEST, remembered=False), first).age_seconds == 0.0
+def test_another_network_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    larger = cast("Task", SimpleNamespace(size=11, shards=TASK.shards))
+    assert template._dependencies(larger, REQUEST, 2) != template._dependencies(TASK, REQUEST, 2)
 
 
 def test_the_pressure_on_the_host_is_that_of_this_moment_even_if_the_times_are_remembered(
