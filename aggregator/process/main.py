@@ -62,6 +62,7 @@ class AggregatorProcess:
         self.endpoint = self._peers.endpoint
         self._trace = trace.TraceWriter(folder / "trace.jsonl")
         self._files = OutputFiles(folder)
+        self._problems = status.Problems()
         self._strategy = assembly.strategy_of(experiment)
         self._engine = Engine(
             self._strategy,
@@ -236,7 +237,9 @@ class AggregatorProcess:
 
     def _show_status(self, now: float) -> None:
         why = self._trace.problem
-        problem = f"trace.jsonl cannot be written: {why}; events are kept in memory: free disk space" if why else ""
+        self._problems.note(
+            f"trace.jsonl cannot be written: {why}; events are kept in memory: free disk space" if why else ""
+        )
         self._files.write_status(
             lambda: status.write(
                 Path(self._config.status_file),
@@ -246,7 +249,7 @@ class AggregatorProcess:
                 self._evaluation,
                 self._peers.heartbeats,
                 self._peers.fleet,
-                problem,
+                self._problems,
             )
         )
 

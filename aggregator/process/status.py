@@ -27,6 +27,19 @@ class DeviceStatus(msgspec.Struct, frozen=True, array_like=True):
     """The part of its job that is done, from 0 to 1; None if it is not training."""
 
 
+class Problems:
+    """Problems that the user should solve while the run goes on."""
+
+    def __init__(self) -> None:
+        self.now, self.last, self.begun = "", "", 0
+
+    def note(self, problem: str) -> None:
+        """Take note of the present problem; empty if there is none."""
+        if problem and not self.now:
+            self.last, self.begun = problem, self.begun + 1
+        self.now = problem
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a run at one moment."""
 
@@ -40,6 +53,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The last version with a score; -1 if none has one."""
     problem: str
     """A problem that the user should solve while the run goes on; empty if there is none."""
+    problems: int
+    """How many problems have begun so far."""
+    last_problem: str
+    """The one that began last, solved or not: a reader may come too late for a short one."""
     metrics: dict[str, float]
     """The latest scores."""
     tally: Tally
@@ -55,7 +72,7 @@ def write(
     evaluation: EvaluationQueue,
     heartbeats: Mapping[str, Heartbeat],
     fleet: Iterable[str],
-    problem: str = "",
+    problems: Problems,
 ) -> None:
     """Replace the status file. Raises OSError if it cannot be written."""
     status = Status(
@@ -64,7 +81,9 @@ def write(
         origin=clock.origin,
         version=engine.version,
         scored=evaluation.scored,
-        problem=problem,
+        problem=problems.now,
+        problems=problems.begun,
+        last_problem=problems.last,
         metrics=evaluation.latest.metrics if evaluation.latest is not None else {},
         tally=_tally(engine),
         devices={name: _device(name, engine, heartbeats.get(name)) for name in fleet},

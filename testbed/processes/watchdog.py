@@ -80,7 +80,7 @@ class Watchdog:
         """Whether devices were asked to stop."""
         self._clock: WallClock | None = None
         """The clock of the run; None before it has begun."""
-        self._status_time, self._scored, self._problem = 0.0, -1, ""
+        self._status_time, self._scored, self._problems = 0.0, -1, 0
         self._rapl: rapl.RaplMeter | None = None
 
     @property
@@ -131,9 +131,9 @@ class Watchdog:
             return
         self._clock = WallClock(found.origin, found.dilation)
         self._scored = found.scored
-        if found.problem and not self._problem:
-            self._view.note(found.problem)
-        self._problem = found.problem
+        if found.problems > self._problems:
+            self._problems = found.problems
+            self._view.note(found.last_problem)
         self._view.status(found)
 
     def _meter_host(self) -> None:

@@ -27,6 +27,8 @@ STATUS = Status(
     version=6,
     scored=5,
     problem="",
+    problems=0,
+    last_problem="",
     metrics={"accuracy": 0.8125, "loss": 0.5},
     tally=Tally(dispatched=9, applied=6, rejected=2, lost=1),
     devices={"rpi4-1": DeviceStatus("training", 4, 3, 0.4)},

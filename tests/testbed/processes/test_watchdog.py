@@ -319,9 +319,20 @@ def test_without_evaluators_a_run_that_only_a_score_can_end_fails(tmp_path: Path
 # ---- what is shown
 
 
-def show(scene: Scene, problem: str = "") -> None:
+def show(scene: Scene, problems: int = 0) -> None:
+    """Show the status after so many problems; the last one is already solved."""
     status = Status(
-        t=0.0, dilation=2.0, origin=1.0, version=4, scored=3, problem=problem, metrics={}, tally=Tally(), devices={}
+        t=0.0,
+        dilation=2.0,
+        origin=1.0,
+        version=4,
+        scored=3,
+        problem="",
+        problems=problems,
+        last_problem=f"disk full ({problems})",
+        metrics={},
+        tally=Tally(),
+        devices={},
     )
     show_file(scene, msgspec.json.encode(status))
 
@@ -332,11 +343,11 @@ def show_file(scene: Scene, content: bytes) -> None:
     scene.watchdog._show_status()
 
 
-def test_a_problem_of_the_aggregator_is_shown_once(tmp_path: Path) -> None:
+def test_each_problem_of_the_aggregator_is_shown_once_even_if_it_was_solved_before_it_was_seen(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    for problem in ("", "disk full", "disk full", "", "disk full"):
-        show(scene, problem)
-    assert scene.notes.shown == ["disk full", "disk full"]
+    for problems in (0, 1, 1, 1, 2):
+        show(scene, problems)
+    assert scene.notes.shown == ["disk full (1)", "disk full (2)"]
     assert (scene.watchdog._clock, scene.watchdog._scored, scene.notes.statuses) == (WallClock(1.0, 2.0), 3, 5)
 
 
@@ -345,11 +356,11 @@ def test_a_problem_of_the_aggregator_is_shown_once(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_no_status_is_not_shown_and_does_not_end_the_run(tmp_path: Path, content: bytes) -> None:
     scene = Scene(tmp_path)
-    show(scene, "disk full")
+    show(scene, 1)
     show_file(scene, content)
     assert (scene.watchdog._clock, scene.watchdog._scored, scene.notes.statuses) == (WallClock(1.0, 2.0), 3, 1)
-    show(scene, "disk full")
-    assert (scene.notes.shown, scene.notes.statuses) == (["disk full"], 2)
+    show(scene, 1)
+    assert (scene.notes.shown, scene.notes.statuses) == (["disk full (1)"], 2)
 
 
 def test_the_first_signal_terminates_the_aggregator_and_the_second_kills_it(tmp_path: Path) -> None:
