@@ -327,6 +327,9 @@ class Device:
         current = (download.ticket if download is not None else 0, work.train.ticket if work is not None else 0)
         if train.ticket in current or train.ticket <= self._finished:
             return  # a resend of a ticket that has already arrived
+        if work is not None and work.arrived_between(moment, now) and self._suspensions.current is None:
+            # a strict replay that is behind its recording sends as early as recorded, but only after this arrival
+            self._end_upload(work, now)
         self._downloads.begin(train, moment, now, self._suspensions.current)
 
     def _end_download(self, now: float) -> None:

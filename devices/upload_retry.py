@@ -43,6 +43,10 @@ class PendingUpload:
             return math.inf
         return self.upload.due - self.lead
 
+    def arrived_between(self, before: float, now: float) -> bool:
+        """Whether the aggregator has got the update in this time."""
+        return self.sent and self.upload is not None and before < self.upload.due <= now
+
     @property
     def changes_at(self) -> float:
         """When the present attempt ends, or the next one begins."""

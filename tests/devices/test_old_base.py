@@ -95,6 +95,20 @@ def test_a_busy_device_continues_its_old_work() -> None:
     assert bench.of_kind("abandoned") == []
 
 
+def test_a_train_that_follows_an_update_finds_its_upload_ended_even_if_it_claims_to_be_sent_before() -> None:
+    """So does a strict replay that is behind its recording: it sends at the recorded moment, after this arrival."""
+    timetable = FixedTimetable(downloads={(1, 0): LOST})
+    bench = Bench(timetable, on_lost_download="old_base", lead=0.1)
+    bench.train(1, version=3, model=1.5)  # its update arrives at 2.75
+    bench.run_until(2.74)
+    bench.now = 2.77  # the process reads the message before it looks at what is due
+    bench.train(2, version=4, model=2.5, sent=2.0)
+    bench.run_until(20.0)
+    assert updates(bench) == [(1, 3), (2, 3)]
+    assert [(event.ticket, event.obtained) for event in bench.of_kind("uploaded")] == [(1, 0.5), (2, 0.5)]
+    assert bench.of_kind("abandoned") == []
+
+
 def test_a_new_model_replaces_the_work_on_the_old_one() -> None:
     bench = bench_that_loses((1, 0))
     bench.train(2, version=4)
