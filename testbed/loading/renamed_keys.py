@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from testbed.common.parameters import TomlTable
 from testbed import learning
+from testbed.common.parameters import TomlTable
 
 RENAMED_KEYS = {"transport.rate": "transport.message_limit", "presence.beat": "presence.heartbeat"}
 """Old key → new key. Both are written as ``--set`` writes them: section and name."""
