@@ -31,22 +31,26 @@ def settle(figure: Figure, renderer: RendererBase) -> None:
 
 
 def _place(axes: Axes, figure: Figure, engine: ConstrainedLayoutEngine, renderer: RendererBase) -> None:
-    """Move the axes. If labels and legend leave no space for them, they stay at their usual place."""
+    """Move the axes. If labels and legend leave no space for them, they stay where they are."""
     width, height = figure.get_size_inches()
     pads = engine.get()
     right, top = width - pads["w_pad"], height - pads["h_pad"]
     for box in (legend.get_tightbbox(renderer) for legend in figure.legends):
         top -= (box.height / figure.dpi if box is not None else 0.0) + 2 * pads["h_pad"]
-    _put(axes, Bbox.from_extents(_LEFT, _BOTTOM, width - _RIGHT, top - _TOP), width, height)
+    if not _put(axes, Bbox.from_extents(_LEFT, _BOTTOM, width - _RIGHT, top - _TOP), width, height):
+        return
     whole = axes.get_tightbbox(renderer, for_layout_only=True)
     if whole is None:
         return
     beyond = (axes.bbox.get_points() - whole.get_points()) / figure.dpi
     (x0, y0), (x1, y1) = beyond + np.array([[pads["w_pad"], pads["h_pad"]], [right, top]])
-    if x1 > x0 and y1 > y0:
-        _put(axes, Bbox.from_extents(x0, y0, x1, y1), width, height)
+    _put(axes, Bbox.from_extents(x0, y0, x1, y1), width, height)
 
 
-def _put(axes: Axes, inches: Bbox, width: float, height: float) -> None:
+def _put(axes: Axes, inches: Bbox, width: float, height: float) -> bool:
+    """Move the axes, unless there is no space for them; returns whether there is."""
+    if inches.width <= 0 or inches.height <= 0:
+        return False
     axes.set_position(Bbox(inches.get_points() / (width, height)))
     axes.set_in_layout(True)  # set_position takes the axes out of it, so that a tight picture would not have them
+    return True
