@@ -67,8 +67,8 @@ MAY_IMPORT = {
     "devices.process": "devices devices.cluster devices.compute testbed.common testbed.emulation testbed.history"
     " testbed.host testbed.host.quotas testbed.learning.tasks testbed.wire",
     # application: may import devices and aggregator
-    "testbed.loading": "aggregator.strategies testbed.common testbed.learning.splits testbed.learning.tasks"
-    " testbed.profile testbed.wire",
+    "testbed.loading": "aggregator.strategies testbed.common testbed.learning testbed.learning.splits"
+    " testbed.learning.tasks testbed.profile testbed.wire",
     "testbed.planning": "testbed.common testbed.host testbed.host.memory testbed.profile testbed.traces",
     "testbed.runs.results": "testbed.common testbed.host",
     "testbed.analysis": "testbed.common testbed.history testbed.history.events testbed.runs.results testbed.wire",

@@ -6,6 +6,7 @@ matplotlib and jinja2 take a second to import, so they are imported when a repor
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
 import traceback
 from collections.abc import Iterable, Iterator
@@ -86,17 +87,30 @@ def write(run: RunData, out: Path, figures: Path | None = None) -> list[Path]:
 
 def _drawn(run: RunData, figures: Path | None) -> tuple[str, list[Path]]:
     """Draw the page; returns its text, and the files of figures."""
+    with _uncollected():
+        try:
+            from testbed.report import report_page, sections
+            from testbed.report.figures import style
+        except ImportError as error:
+            raise UserError(
+                f"a report needs {error.name}, which is not installed; install it: pip install {error.name}"
+            ) from None
+        with style.style():
+            drawn = sections.draw(run)
+            saved = [] if figures is None else _save(drawn, figures)
+            return report_page.render(run, drawn), saved
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the collector of cyclic garbage: of the many objects of modules and figures, none is garbage yet."""
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
-        from testbed.report import report_page, sections
-        from testbed.report.figures import style
-    except ImportError as error:
-        raise UserError(
-            f"a report needs {error.name}, which is not installed; install it: pip install {error.name}"
-        ) from None
-    with style.style():
-        drawn = sections.draw(run)
-        saved = [] if figures is None else _save(drawn, figures)
-        return report_page.render(run, drawn), saved
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from testbed import learning
 from testbed.common.parameters import TomlTable
-from testbed.learning import tasks
 
 RENAMED_KEYS = {"transport.rate": "transport.message_limit", "presence.beat": "presence.heartbeat"}
 """Old key → new key. Both are written as ``--set`` writes them: section and name."""
 RENAMED_TASKS = {
-    f"testbed.tasks.smaller:{name}": f"{tasks.__name__}.smaller_tasks:{name}"
+    f"testbed.tasks.smaller:{name}": f"{learning.__name__}.tasks.smaller_tasks:{name}"
     for name in ("SmallFemnist", "SmallShakespeare")
 }
 """Tasks that experiments of the project name as module:Class."""

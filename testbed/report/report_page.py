@@ -16,6 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from testbed.common.version import __version__
+from testbed.report import second_process
 from testbed.report.content import wording
 from testbed.report.content.report_data import RunData
 from testbed.report.content.report_tables import (
@@ -69,7 +70,7 @@ def render(run: RunData, sections: Sequence[Section]) -> str:
         columns=columns,
         rows=zip(*(column.cells for column in columns), strict=True),
         energy_note=energy_note(run),
-        sections=[_shown(section) for section in sections],
+        sections=_shown(sections),
         css=_own("page.css"),
         script=_own("page.js"),
         digest=digest,
@@ -81,7 +82,16 @@ def _own(name: str) -> Markup:
     return Markup((_FOLDER / name).read_text(encoding="utf-8"))  # noqa: S704  a file of this package
 
 
-def _shown(section: Section) -> ShownSection:
-    # matplotlib and ElementTree have escaped all names
-    figures = [(picture, Markup(inline_svg.svg(picture))) for picture in section.pictures]  # noqa: S704
-    return ShownSection(title=section.title, note=section.note, figures=figures, tables=section.tables)
+def _shown(sections: Sequence[Section]) -> list[ShownSection]:
+    pictures = [picture for section in sections for picture in section.pictures]
+    drawn = iter(second_process.texts(inline_svg.svg, pictures))
+    return [
+        ShownSection(
+            title=section.title,
+            note=section.note,
+            # matplotlib and ElementTree have escaped all names
+            figures=[(picture, Markup(next(drawn))) for picture in section.pictures],  # noqa: S704
+            tables=section.tables,
+        )
+        for section in sections
+    ]

@@ -18,13 +18,13 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 
 from testbed.report.content.wording import printable
+from testbed.report.figures import layout
 
 INK = "#000001"
 # Okabe and Ito, without their yellow, which is too faint on white
@@ -70,6 +70,7 @@ _STYLE: Any = {
     "text.parse_math": False,
 }
 """Text stays text in the files, and dollar signs in a name do not make a formula."""
+_POINTS_PER_INCH = 72.0
 _NO_DATES = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 """Without dates, the same run gives the same file."""
 
@@ -163,11 +164,21 @@ def legend_above(axes: Axes, columns: int = 3) -> None:
 
 
 def svg(figure: Figure) -> str:
-    _settle(figure)
-    buffer = io.BytesIO()
-    # without savefig, which draws everything once more before, for a layout that is settled already
-    FigureCanvasSVG(figure).print_svg(buffer, metadata=_NO_DATES["svg"])  # type: ignore[no-untyped-call]
-    return printable(buffer.getvalue().decode())
+    """Return the figure as SVG, and settle its layout.
+
+    One renderer measures and draws, so that each text is measured once (savefig would use several).
+    """
+    buffer, dpi = io.StringIO(), figure.dpi
+    figure.dpi = _POINTS_PER_INCH
+    try:
+        width, height = figure.bbox.size
+        renderer = RendererSVG(width, height, buffer, metadata=_NO_DATES["svg"])  # type: ignore[no-untyped-call]
+        layout.settle(figure, renderer)
+        figure.draw(renderer)
+        renderer.finalize()  # type: ignore[no-untyped-call]
+    finally:
+        figure.dpi = dpi
+    return printable(buffer.getvalue())
 
 
 def save(picture: ReportFigure, folder: Path) -> list[Path]:
@@ -176,11 +187,3 @@ def save(picture: ReportFigure, folder: Path) -> list[Path]:
     drawn.write_text(svg(picture.figure), encoding="utf-8")
     picture.figure.savefig(printed, metadata=_NO_DATES["pdf"])
     return [drawn, printed]
-
-
-def _settle(figure: Figure) -> None:
-    """Fix the layout: otherwise each save would compute it again, slowly and with a slightly different result."""
-    engine = figure.get_layout_engine()
-    if isinstance(engine, ConstrainedLayoutEngine):
-        engine.execute(figure)
-        figure.set_layout_engine("none")
