@@ -56,6 +56,19 @@ def test_what_a_killed_process_does_not_return_is_done_here() -> None:
     assert not has_child()
 
 
+def test_a_process_that_waits_for_ever_is_killed_and_its_part_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_process, "_LEAST_WAIT", 0.05)
+    own = os.getpid()
+
+    def work(number: int) -> str:
+        if os.getpid() != own:
+            signal.pause()  # as for a lock that a thread held when the process was forked
+        return str(number)
+
+    assert second_process.texts(work, NUMBERS) == [str(number) for number in NUMBERS]
+    assert not has_child()
+
+
 def test_without_another_process_all_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> int:
         raise BlockingIOError
