@@ -299,6 +299,19 @@ def test_a_device_without_a_throttle_may_not_share_the_core_of_one_with_deadline
     assert "1 devices without a throttle would use it up, and 1 others have deadlines" in str(planner.refusal(plan))
 
 
+def test_a_mixed_fleet_is_admitted_although_it_has_as_many_devices_without_a_throttle_as_cores() -> None:
+    three = replace(ROLES, device_cores=(1, 2, 3))
+    survey = Survey(parameters=10_000, samples=(320,) * 7, steps=SURVEY.steps)
+    speeds = (*[0.004] * 4, None, None, None)  # those with a speed need 1.2 cores
+    assert planner.settled(fleet_of(*speeds, cores="apart"), survey, three).keeps_deadlines
+
+
+def test_a_device_without_a_throttle_takes_the_core_of_a_busy_aggregator_if_the_others_need_theirs() -> None:
+    survey = Survey(parameters=10_000, samples=(320,) * 3, steps=SURVEY.steps, update_seconds={"fedavg": 0.2})
+    plan = planner.settled(fleet_of(0.004, 0.004, None, cores="shared"), survey, ROLES)
+    assert (plan.core_plan.devices, plan.keeps_deadlines) == ((1, 1, 0), True)
+
+
 def test_no_dilation_is_sought_for_deadlines_beside_devices_without_a_throttle() -> None:
     survey = Survey(parameters=10_000, samples=(320,) * 11, steps=SURVEY.steps)
     plan = planner.settled(fleet_of(10.0, *[None] * 10, dilation="auto"), survey, ROLES)
