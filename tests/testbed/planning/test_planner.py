@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Context, Decimal
 from typing import Any
 
 import msgspec
@@ -232,6 +233,39 @@ def test_a_busy_aggregator_shares_its_core_at_the_dilation_at_which_it_is_less_b
     assert plan.core_plan.is_shared
     assert plan.dilation == pytest.approx(1.2 * plan.smallest_dilation)
     assert plan.demand == pytest.approx(CAPACITY / 1.2, rel=0.02)
+
+
+def test_the_smallest_dilation_is_the_one_at_which_a_busy_aggregator_may_just_share_its_core() -> None:
+    """Alone on their core, the devices need much more; beside the aggregator, less would do, but for its own share."""
+    survey = msgspec.structs.replace(SURVEY, samples=(320,) * 4, update_seconds={"fedavg": 0.0055})
+    fleet = fleet_of(*[0.001] * 4, dilation="auto", training=Job(steps=1))
+    plan = planner.settled(fleet, survey, ROLES)
+    apart = planner.settled(replace(fleet, cores="apart"), survey, ROLES)
+    aggregator = planner.plan(fleet, survey, plan.core_plan, 1.0).cores[0].aggregator
+    assert plan.smallest_dilation == pytest.approx(aggregator / 0.25, rel=0.01)
+    assert 1.1 * plan.smallest_dilation < apart.smallest_dilation
+
+
+@given(
+    st.lists(st.floats(1e-4, 0.1), min_size=1, max_size=6),
+    st.floats(0.0, 2.0),
+    st.floats(1e-5, 0.01),
+    st.sampled_from([0.1, 1.0, 30.0]),
+)
+def test_the_smallest_dilation_of_a_host_fits_and_the_next_number_below_does_not(
+    speeds: list[float], evaluation: float, update: float, wanted: float
+) -> None:
+    survey = Survey(
+        parameters=1000,
+        samples=(64,) * len(speeds),
+        steps=SURVEY.steps,
+        evaluation_seconds=evaluation,
+        update_seconds={"fedavg": update},
+    )
+    smallest = planner.settled(fleet_of(*speeds, dilation=wanted), survey, ROLES).smallest_dilation
+    assert planner.settled(fleet_of(*speeds, dilation=smallest), survey, ROLES).keeps_deadlines
+    below = float(Context(prec=3).next_minus(Decimal(repr(smallest))))
+    assert not planner.settled(fleet_of(*speeds, dilation=below), survey, ROLES).keeps_deadlines
 
 
 @given(st.lists(st.floats(1e-4, 0.1), min_size=1, max_size=6), st.floats(0.0, 2.0))
