@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ import numpy as np
 from aggregator.strategies import STRATEGIES
 from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
+from testbed.common.files.opened_files import FileMarks, OpenedFiles
 from testbed.host import calibration, survey_memory
 from testbed.host.calibration import PressureMeter
 from testbed.host.kernel import governor
@@ -121,19 +122,19 @@ def import_everything() -> None:
     gc.freeze()  # no later collection touches these pages, so they stay shared
 
 
-def answer(request: TemplateRequest, folder: Path, loading: AbstractContextManager[None]) -> TemplateAnswer:
+def answer(request: TemplateRequest, folder: Path, files: OpenedFiles) -> TemplateAnswer:
     """Load the task, unless it is loaded, and what else the request names; make the survey.
 
-    ``loading`` is entered while files of the user are read.
+    ``files`` notes what is read of the user.
     """
     global TASK
     try:
-        with loading:
+        with files.noted():
             if TASK is None:
                 TASK = _load_task(request)
             _load_others(request)
         _check_threads()
-        found = TemplateAnswer(survey=_survey(TASK, request, folder))
+        found = TemplateAnswer(survey=_survey(TASK, request, folder, files.marks()))
     except UserError as error:
         found = TemplateAnswer(problem=str(error))
     except Exception as error:  # noqa: BLE001  no other process could report it
@@ -176,18 +177,22 @@ def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
     return task.flops()
 
 
-def _survey(task: Task, request: TemplateRequest, folder: Path) -> Survey:
+def _survey(task: Task, request: TemplateRequest, folder: Path, files: FileMarks) -> Survey:
+    """Make the survey. ``files``: what was read for the task; if one has changed, no times are remembered."""
     largest = request.job.largest_step(len(shard) for shard in task.shards)
     key, meter = survey_memory.key(_dependencies(task, request, largest)), PressureMeter()
+    is_current = files.are_unchanged()  # else the key has a text that this process has not imported
     times = None
-    if request.remembered and (earlier := survey_memory.find(key)) is not None:
+    if request.remembered and is_current and (earlier := survey_memory.find(key)) is not None:
         times = _confirmed(task, request, earlier, meter)
     age = 0.0
     if times is not None:
         age = max(1e-3, survey_memory.now() - times.measured_at)
     else:
         times = _measured(task, request, folder, largest, meter)
-        if meter.share is None or meter.share <= survey_memory.BUSY:
+        is_calm = meter.share is None or meter.share <= survey_memory.BUSY
+        # again: a module was perhaps edited meanwhile, or imported only now
+        if is_calm and is_current and key == survey_memory.key(_dependencies(task, request, largest)):
             survey_memory.keep(key, times)
     return Survey(
         parameters=task.size,

@@ -229,7 +229,7 @@ class WarmTemplate:
         _write_to(*outputs)
         prepare.surroundings.take_over()
         os.environ[IN_A_RUN] = "1"
-        answer = template.answer(prepare.request, Path(prepare.private), self._files.noted())
+        answer = template.answer(prepare.request, Path(prepare.private), self._files)
         _write_to(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
         if answer.survey is not None:
             self._control.send(Warmed(files=self._files.marks()))  # first: the next run may come at once

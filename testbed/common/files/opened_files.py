@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import stat
 import sys
@@ -28,7 +29,7 @@ class OpenedFiles:
     """Notes the files that Python code opens for reading, and the modules that were imported since it was made.
 
     An audit hook sees them, which cannot be removed: make one in a process. Files that only native code opens are not
-    seen.
+    seen. Of a module that is read from its compiled file, the source counts as it was at that moment.
     """
 
     def __init__(self) -> None:
@@ -60,6 +61,9 @@ class OpenedFiles:
             writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR)
             if isinstance(path, str | bytes) and not writes:
                 self._note(os.fsdecode(path))
+                if os.fsdecode(path).endswith(".pyc"):
+                    with contextlib.suppress(ValueError):  # a compiled file elsewhere, without a source
+                        self._note(importlib.util.source_from_cache(os.fsdecode(path)))
 
     def _note(self, path: str) -> None:
         place = str(Path(path).absolute())
