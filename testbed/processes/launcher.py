@@ -108,7 +108,7 @@ class Launcher:
         try:
             return self._preparation.survey(self._is_interrupted)
         except TemplateFailed as failure:
-            log = self._run_folder / "logs" / "template.log"
+            log = self._processes.template_log
             with contextlib.suppress(OSError):  # a full disk: the message must do without the log
                 log.write_text(failure.details, encoding="utf-8")
             raise RunFailed(f"{failure} (see {log})" if failure.details else str(failure)) from None
@@ -128,7 +128,7 @@ class Launcher:
             resume_at=self._resume_at,
         )
         assert self._preparation is not None
-        self._processes.fork_from(self._preparation.run_templates(len(plan.devices)))
+        self._processes.fork_from(self._preparation.run_templates(len(plan.devices), self._processes.template_log))
         aggregator = configs.aggregator(self._run_folder)
         endpoint = self._processes.fork_and_wait(AGGREGATOR, aggregator, self._is_interrupted)
         evaluator, devices = configs.evaluator(endpoint), configs.devices(endpoint)

@@ -112,15 +112,18 @@ class Preparation:
             raise UserError(reply.problem)
         return reply.survey
 
-    def run_templates(self, devices: int) -> list[RunTemplate]:
-        """Have the template fork run templates: one for each core, or fewer for a small fleet. Raises RunFailed."""
+    def run_templates(self, devices: int, log: Path = Path(os.devnull)) -> list[RunTemplate]:
+        """Have the template fork run templates: one for each core, or fewer for a small fleet. Raises RunFailed.
+
+        ``log``: the file for their errors.
+        """
         count = min(len(os.sched_getaffinity(0)), 1 + devices // _DEVICES_PER_TEMPLATE)
         with contextlib.ExitStack() as stack:
             pairs = [socket.socketpair() for _ in range(count)]
             for _, theirs in pairs:
                 stack.enter_context(theirs)
             try:
-                self._channel.send(OpenTemplates(), [theirs.fileno() for _, theirs in pairs])
+                self._channel.send(OpenTemplates(log=str(log.absolute())), [theirs.fileno() for _, theirs in pairs])
                 reply = self._channel.receive()[0]
             except (OSError, EOFError):
                 reply = TemplatesOpened(problem="it has died")

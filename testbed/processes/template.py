@@ -102,6 +102,9 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True):
 class OpenTemplates(msgspec.Struct, frozen=True, kw_only=True):
     """The second message of a launcher. Descriptors: one socket for each run template."""
 
+    log: str
+    """The file for what run templates write, and their processes before these have opened logs of their own."""
+
 
 class TemplatesOpened(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     pids: tuple[int, ...] = ()

@@ -38,7 +38,7 @@ from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
 from testbed.host import private_folder
 from testbed.host.cores import die_with_parent
-from testbed.processes import early, forkserver, template
+from testbed.processes import child, early, forkserver, template
 from testbed.processes.template import OpenTemplates, Prepare, TemplateAnswer, TemplatesOpened
 
 _END_SECONDS = 1.0
@@ -241,8 +241,8 @@ class WarmTemplate:
     def _serve_run(self, descriptor: int) -> None:
         channel, pids = self._runs[descriptor]
         try:
-            _, ends = channel.receive()
-            channel.send(self._open_templates(ends, pids))
+            request, ends = channel.receive()
+            channel.send(self._open_templates(ends, pids, request.log))
         except (EOFError, BrokenPipeError):  # the launcher has ended, and the run with it
             del self._runs[descriptor]
             channel.close()
@@ -252,13 +252,13 @@ class WarmTemplate:
         for _, pids in self._runs.values():
             _end(pids)
 
-    def _open_templates(self, ends: Sequence[int], pids: list[int]) -> TemplatesOpened:
+    def _open_templates(self, ends: Sequence[int], pids: list[int], log: str) -> TemplatesOpened:
         try:
             for end in ends:
                 parent, pid = os.getpid(), os.fork()
                 if pid == 0:
                     others = [each for each in ends if each != end]
-                    _run_and_exit(lambda: self._become_run_template(parent, end, others))  # noqa: B023
+                    _run_and_exit(lambda: self._become_run_template(parent, end, others, log))  # noqa: B023
                 pids.append(pid)
         except OSError as error:
             return TemplatesOpened(problem=repr(error))
@@ -266,7 +266,8 @@ class WarmTemplate:
             close_all(ends)
         return TemplatesOpened(pids=tuple(pids))
 
-    def _become_run_template(self, parent: int, end: int, others: Sequence[int]) -> None:
+    def _become_run_template(self, parent: int, end: int, others: Sequence[int], log: str) -> None:
+        child.log_to(log)
         die_with_parent(parent)
         close_all(others)
         for channel, _ in self._runs.values():

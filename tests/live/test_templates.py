@@ -129,6 +129,19 @@ def test_a_run_has_the_folder_and_the_variables_of_its_launcher(
     assert seen() == f"{tmp_path} blue"
 
 
+def test_an_error_of_a_process_without_a_log_is_in_the_log_of_the_template(tmp_path: Path) -> None:
+    log = tmp_path / "template.log"
+    with private_folder() as private, prepared_template(private, request()) as prepared:
+        prepared.survey(lambda: False)
+        [run_template] = prepared.run_templates(1, log)
+        run_template.request([forkserver.ForkOrder(name="x", call=b"no pickle")])
+        reports = [run_template.channel.receive()[0] for _ in range(2)]
+        run_template.channel.close()
+    assert isinstance(reports[1], forkserver.Exited)
+    assert reports[1].code == 1
+    assert "UnpicklingError" in log.read_text(encoding="utf-8")
+
+
 def test_a_warm_template_that_was_killed_is_replaced() -> None:
     survey, pid = prepare(request())
     warm = psutil.Process(pid)
