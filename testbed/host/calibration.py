@@ -90,6 +90,12 @@ def slowdown(steps: Steps, remembered: Sequence[StepTime], core: int, meter: Pre
     return statistics.median(times) / step.alone
 
 
+def feel_pressure(steps: Steps, samples: int, meter: PressureMeter) -> None:
+    """Compute a few small steps, on any core, only to measure the pressure meanwhile."""
+    with meter:
+        in_child(lambda: _times(steps(min(samples, _TRIAL_SAMPLES)), _CHECK_SECONDS / 2))
+
+
 def in_child(work: Callable[[], object]) -> object:
     """Do ``work`` in a forked child and return its result, which must be JSON; None if it failed."""
     [result] = in_children([work])

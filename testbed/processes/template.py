@@ -187,7 +187,7 @@ def _survey(task: Task, request: TemplateRequest, folder: Path, files: FileMarks
     is_current = files.are_unchanged()  # else the key has a text that this process has not imported
     times = None
     if request.remembered and is_current and (earlier := survey_memory.find(key)) is not None:
-        times = _confirmed(task, request, earlier, meter)
+        times = _confirmed(task, request, earlier, largest, meter)
     age = 0.0
     if times is not None:
         age = max(1e-3, survey_memory.now() - times.measured_at)
@@ -248,11 +248,18 @@ def _code_of(request: TemplateRequest) -> str:
     return "\n".join(Path(file).read_text(encoding="utf-8", errors="replace") for file in beside)
 
 
-def _confirmed(task: Task, request: TemplateRequest, times: SurveyTimes, meter: PressureMeter) -> SurveyTimes | None:
-    """Return the times of an earlier survey if a few steps of this moment confirm them."""
+def _confirmed(
+    task: Task, request: TemplateRequest, times: SurveyTimes, largest: int, meter: PressureMeter
+) -> SurveyTimes | None:
+    """Return the times of an earlier survey if a few steps of this moment confirm them.
+
+    Without deadlines, nothing must be confirmed. The pressure is measured all the same, for the certificate.
+    """
+    steps = _endless_steps(task, request)
     if not times.steps:
+        calibration.feel_pressure(steps, largest, meter)
         return times
-    slower = calibration.slowdown(_endless_steps(task, request), times.steps, min(request.crowd), meter)
+    slower = calibration.slowdown(steps, times.steps, min(request.crowd), meter)
     if not 1 / survey_memory.AGREES <= slower <= survey_memory.AGREES:
         return None
     return times.slower(max(1.0, slower))

@@ -167,6 +167,18 @@ def test_the_pressure_on_the_host_is_that_of_this_moment_even_if_the_times_are_r
     assert (survey.is_remembered, survey.pressure) == (True, 0.4)
 
 
+def test_the_pressure_is_measured_even_if_no_device_has_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = msgspec.structs.replace(REQUEST, crowd={})
+    name = survey_memory.key(template._dependencies(TASK, free, 2))
+    survey_memory.keep(name, SurveyTimes(measured_at=survey_memory.now() - 60))
+    seconds = iter([1.0, 3.0])
+    monkeypatch.setattr(calibration, "pressure_seconds", lambda: next(seconds))
+    survey = surveyed(monkeypatch, 1.0, free)
+    assert survey.is_remembered
+    assert survey.pressure is not None
+    assert survey.pressure > 0
+
+
 @pytest.mark.parametrize("change", [{"data_seed": 1}, {"model_seed": 1}, {"source": "other"}])
 def test_another_seed_needs_no_new_survey(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
     assert surveyed(monkeypatch, 1.0, msgspec.structs.replace(REQUEST, **change)).is_remembered
