@@ -51,7 +51,6 @@ def template_request(experiment: Experiment, roles: CoreRoles) -> TemplateReques
     crowd = Counter(cores[i % len(cores)] for i in range(setting.devices))
     profiles = [group.profile for group in experiment.devices if isinstance(group.profile, DeviceProfile)]
     return TemplateRequest(
-        launcher=os.getpid(),
         source=experiment.name,
         task=experiment.task_name,
         parameters=experiment.task_parameters,

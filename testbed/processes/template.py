@@ -55,7 +55,6 @@ TASK: Task | None = None
 class TemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the template prepares and measures."""
 
-    launcher: int
     source: str
     task: str
     parameters: dict[str, Any]

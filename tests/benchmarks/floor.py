@@ -7,7 +7,6 @@ priority: the kernel spreads them over all cores, as no core plan can do better 
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -52,7 +51,6 @@ def updates_per_second(*, devices: int, synchronous: bool, network: str, seconds
     with tempfile.TemporaryDirectory(prefix="floor-") as name:
         folder = Path(name)
         order = TemplateRequest(
-            launcher=os.getpid(),
             source="floor",
             task="tests.benchmarks.task:SharedDigits",
             parameters={"model": network},

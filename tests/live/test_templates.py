@@ -35,7 +35,6 @@ class Own(Digits):
 
 def request(task: str = "digits", seed: int = 1) -> TemplateRequest:
     return TemplateRequest(
-        launcher=os.getpid(),
         source="test",
         task=task,
         parameters={},

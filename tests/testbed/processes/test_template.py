@@ -23,7 +23,6 @@ from testbed.wire.training_job import Job
 
 STEP = StepTime(samples=32, seconds=0.002, alone=0.001, slow=0.004)
 REQUEST = TemplateRequest(
-    launcher=1,
     source="mine",
     task="digits",
     parameters={},
