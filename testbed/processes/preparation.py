@@ -35,6 +35,8 @@ from testbed.profile.schema import DeviceProfile, Experiment, LinkProfile
 _LOOK_SECONDS = 0.02
 _DEVICES_PER_TEMPLATE = 16
 """A further template takes as long to fork as a device."""
+_MOST_TEMPLATES = 64
+"""On hosts with more cores, too: one message carries all their sockets, and the kernel passes at most 253 at once."""
 
 
 class TemplateFailed(Exception):
@@ -112,11 +114,11 @@ class Preparation:
         return reply.survey
 
     def run_templates(self, devices: int, log: Path = Path(os.devnull)) -> list[RunTemplate]:
-        """Have the template fork run templates: one for each core, or fewer for a small fleet. Raises RunFailed.
+        """Have the template fork run templates: one for each core, fewer for a small fleet. Raises RunFailed.
 
         ``log``: the file for their errors.
         """
-        count = min(len(os.sched_getaffinity(0)), 1 + devices // _DEVICES_PER_TEMPLATE)
+        count = min(len(os.sched_getaffinity(0)), 1 + devices // _DEVICES_PER_TEMPLATE, _MOST_TEMPLATES)
         with contextlib.ExitStack() as stack:
             pairs = [socket.socketpair() for _ in range(count)]
             for _, theirs in pairs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -9,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from testbed.common.channel import Channel
+from testbed.common.channel import Channel, close_all
 from testbed.common.errors import UserError
 from testbed.host.core_plan import CoreRoles
 from testbed.host.survey import Survey
 from testbed.loading import profile_files, profile_loader
 from testbed.processes import preparation
 from testbed.processes.preparation import Preparation
-from testbed.processes.template import Prepare, TemplateAnswer, TemplateRequest
+from testbed.processes.template import OpenTemplates, Prepare, TemplateAnswer, TemplateRequest, TemplatesOpened
 from tests.testbed.examples import write_profile
 
 ROLES = CoreRoles(aggregator=0, evaluator=0, device_cores=(1, 2), shareable=(1, 2, 0))
@@ -108,3 +109,24 @@ def test_any_other_problem_keeps_its_details() -> None:
 def test_a_template_that_died_is_reported_with_a_remedy() -> None:
     with pytest.raises(preparation.TemplateFailed, match="the template died while it loaded the task; free memory"):
         answered(None)
+
+
+# ---- run templates
+
+
+@pytest.mark.parametrize(("cores", "devices", "count"), [(2, 1000, 2), (32, 40, 3), (512, 100_000, 64)])
+def test_there_is_a_run_template_for_each_core_up_to_a_limit(
+    cores: int, devices: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as one message could not carry would never arrive."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
+    ours, theirs = socket.socketpair()
+    template = Channel(theirs, OpenTemplates)
+    with theirs, ours:
+        template.send(TemplatesOpened(pids=tuple(range(1, count + 1))))
+        opened = Preparation(ours).run_templates(devices)
+        _, ends = template.receive()
+    close_all(ends)
+    for each in opened:
+        each.channel.close()
+    assert (len(opened), len(ends)) == (count, count)
