@@ -92,8 +92,8 @@ class Preparation:
         prepare = Prepare(
             request=request, surroundings=surroundings.of_this_process(early.settings()), private=str(private)
         )
-        with contextlib.suppress(OSError):  # it has died: there will be no answer
-            self._channel.send(prepare, [1, 2])
+        with Path(os.devnull).open("wb") as nowhere, contextlib.suppress(OSError):  # it has died: no answer will come
+            self._channel.send(prepare, [each if early.is_output(each) else nowhere.fileno() for each in (1, 2)])
 
     def survey(self, interrupted: Callable[[], bool]) -> Survey | None:
         """Wait for the survey; None if interrupted. Raises UserError or TemplateFailed."""

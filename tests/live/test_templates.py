@@ -180,6 +180,16 @@ def test_templates_and_private_folder_end_with_their_owner(how: signal.Signals) 
     assert not Path(folder).exists()
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_command_with_closed_outputs_does_its_work(tmp_path: Path, closed: str) -> None:
+    words = (
+        f"{sys.executable} {PROGRAM} run quickstart --seconds 1 --no-admission --no-report --out {tmp_path} {closed}"
+    )
+    found = subprocess.run(words, shell=True, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert list(tmp_path.glob("*/summary.json"))
+
+
 def test_an_invalid_experiment_ends_the_early_interpreter() -> None:
     """It is started before the experiment is read; the fixture of all live tests finds what is left over."""
     words = [sys.executable, str(PROGRAM), "run", "quickstart", "--set", "strategy.nonsense=1"]

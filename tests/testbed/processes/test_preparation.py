@@ -20,6 +20,7 @@ from testbed.processes.preparation import Preparation
 from testbed.processes.template import OpenTemplates, Prepare, TemplateAnswer, TemplateRequest, TemplatesOpened
 from tests.testbed.examples import write_profile
 
+ROOT = Path(__file__).parents[3]
 ROLES = CoreRoles(aggregator=0, evaluator=0, device_cores=(1, 2), shareable=(1, 2, 0))
 
 
@@ -130,3 +131,32 @@ def test_there_is_a_run_template_for_each_core_up_to_a_limit(
     for each in opened:
         each.channel.close()
     assert (len(opened), len(ends)) == (count, count)
+
+
+# ---- standard output
+
+
+REQUEST_WITH_CLOSED_OUTPUT = """
+import os, socket
+from pathlib import Path
+from testbed.common.channel import Channel
+from testbed.processes.preparation import Preparation
+from testbed.processes.template import Prepare, TemplateRequest
+from testbed.wire.training_job import Job
+request = TemplateRequest(
+    source="", task="", parameters={}, devices=1, data_seed=0, model_seed=0, job=Job(), crowd={}, flops=False,
+    strategy="",
+)
+ours, theirs = socket.socketpair()
+assert 1 in (ours.fileno(), theirs.fileno())  # the number of the closed output
+Preparation(ours).request(request, Path("/private"))
+_, descriptors = Channel(theirs, Prepare).receive()
+os.write(2, " ".join(os.readlink(f"/proc/self/fd/{each}") for each in descriptors).encode())
+"""
+
+
+def test_a_socket_that_has_the_number_of_a_closed_output_is_not_passed_on_as_output(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    shell = f"exec {sys.executable} -c '{REQUEST_WITH_CLOSED_OUTPUT}' >&- 2> {errors}"
+    subprocess.run(["bash", "-c", shell], cwd=ROOT, check=False, timeout=60)
+    assert errors.read_text(encoding="utf-8") == f"/dev/null {errors}"
