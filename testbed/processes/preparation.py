@@ -90,7 +90,7 @@ class Preparation:
 
     def request(self, request: TemplateRequest, private: Path) -> None:
         prepare = Prepare(
-            request=request, surroundings=surroundings.of_this_process(early.settings()), private=str(private)
+            request=request, surroundings=surroundings.of_this_process(early.settings()), private=os.fsencode(private)
         )
         with Path(os.devnull).open("wb") as nowhere, contextlib.suppress(OSError):  # it has died: no answer will come
             self._channel.send(prepare, [each if early.is_output(each) else nowhere.fileno() for each in (1, 2)])
@@ -124,7 +124,8 @@ class Preparation:
             for _, theirs in pairs:
                 stack.enter_context(theirs)
             try:
-                self._channel.send(OpenTemplates(log=str(log.absolute())), [theirs.fileno() for _, theirs in pairs])
+                request = OpenTemplates(log=os.fsencode(log.absolute()))
+                self._channel.send(request, [theirs.fileno() for _, theirs in pairs])
                 reply = self._channel.receive()[0]
             except (OSError, EOFError):
                 reply = TemplatesOpened(problem="it has died")

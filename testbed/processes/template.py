@@ -88,7 +88,7 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True):
 
     request: TemplateRequest
     surroundings: Surroundings
-    private: str
+    private: bytes
     """The private folder, which the root template removes if the launcher dies."""
 
     def task_key(self) -> bytes:
@@ -101,7 +101,7 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True):
 class OpenTemplates(msgspec.Struct, frozen=True, kw_only=True):
     """The second message of a launcher. Descriptors: one socket for each run template."""
 
-    log: str
+    log: bytes
     """The file for what run templates write, and their processes before these have opened logs of their own."""
 
 

@@ -76,8 +76,8 @@ class _Warm:
 class _Run:
     """A connection that was passed on to a warm template."""
 
-    def __init__(self, connection: int, private: str, warm: _Warm) -> None:
-        self.connection, self.private, self.warm = connection, Path(private), warm
+    def __init__(self, connection: int, private: bytes, warm: _Warm) -> None:
+        self.connection, self.private, self.warm = connection, Path(os.fsdecode(private)), warm
 
 
 class RootTemplate:
@@ -229,7 +229,7 @@ class WarmTemplate:
         _write_to(*outputs)
         prepare.surroundings.take_over()
         os.environ[IN_A_RUN] = "1"
-        answer = template.answer(prepare.request, Path(prepare.private), self._files)
+        answer = template.answer(prepare.request, Path(os.fsdecode(prepare.private)), self._files)
         _write_to(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
         if answer.survey is not None:
             self._control.send(Warmed(files=self._files.marks()))  # first: the next run may come at once
@@ -242,7 +242,7 @@ class WarmTemplate:
         channel, pids = self._runs[descriptor]
         try:
             request, ends = channel.receive()
-            channel.send(self._open_templates(ends, pids, request.log))
+            channel.send(self._open_templates(ends, pids, os.fsdecode(request.log)))
         except (EOFError, BrokenPipeError):  # the launcher has ended, and the run with it
             del self._runs[descriptor]
             channel.close()

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
 from testbed.host.private_folder import private_folder
 from testbed.host.survey import Survey
+from testbed.loading.profile_files import SHIPPED
 from testbed.processes import early, forkserver
 from testbed.processes.preparation import prepared_template
 from testbed.processes.template import TemplateRequest
+from testbed.runs.results.run_meta import Meta
 from testbed.wire.training_job import Job
 from tests.live.runs import PATIENCE, PROGRAM, ROOT
 
@@ -188,6 +192,17 @@ def test_a_command_with_closed_outputs_does_its_work(tmp_path: Path, closed: str
     found = subprocess.run(words, shell=True, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (found.returncode, found.stderr) == (0, "")
     assert list(tmp_path.glob("*/summary.json"))
+
+
+def test_a_run_may_begin_in_a_folder_whose_name_is_not_utf_8(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    shutil.copy(SHIPPED / "experiments" / "quickstart.toml", folder / "mine.toml")
+    words = [sys.executable, str(PROGRAM), "run", "mine.toml", "--seconds", "1", "--no-admission", "--no-report"]
+    found = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+    [meta] = folder.glob("runs/*/meta.json")
+    assert msgspec.json.decode(meta.read_bytes(), type=Meta).profile is None
 
 
 def test_an_invalid_experiment_ends_the_early_interpreter() -> None:

@@ -17,12 +17,12 @@ _SYSTEM = ("/proc/", "/sys/", "/dev/")
 
 
 class FileMarks(msgspec.Struct, frozen=True):
-    """Path → time of the last change (ns) and size."""
+    """Path → time of the last change (ns) and size. Paths are bytes: they need not be UTF-8."""
 
-    marks: dict[str, tuple[int, int]]
+    marks: dict[bytes, tuple[int, int]]
 
     def are_unchanged(self) -> bool:
-        return all(_mark(path) == mark for path, mark in self.marks.items())
+        return all(_mark(os.fsdecode(path)) == mark for path, mark in self.marks.items())
 
 
 class OpenedFiles:
@@ -53,7 +53,8 @@ class OpenedFiles:
             file = getattr(sys.modules[name], "__file__", None)
             if isinstance(file, str):
                 self._note(file)
-        return FileMarks({path: mark for path, mark in self._marks.items() if mark and Path(path).exists()})
+        present = {path: mark for path, mark in self._marks.items() if mark and Path(path).exists()}
+        return FileMarks({os.fsencode(path): mark for path, mark in present.items()})
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._is_noting and event == "open":

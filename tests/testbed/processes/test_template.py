@@ -128,7 +128,7 @@ def test_times_of_a_busy_host_are_not_remembered(monkeypatch: pytest.MonkeyPatch
 def test_times_are_neither_used_nor_remembered_if_a_file_has_changed_since_it_was_read(
     monkeypatch: pytest.MonkeyPatch, remembered: SurveyTimes
 ) -> None:
-    survey = surveyed(monkeypatch, 1.0, files=FileMarks({__file__: (0, 0)}))
+    survey = surveyed(monkeypatch, 1.0, files=FileMarks({__file__.encode(): (0, 0)}))
     assert not survey.is_remembered
     assert survey_memory.entries() == {survey.key: remembered}
 

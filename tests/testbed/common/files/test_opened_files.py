@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import py_compile
 import subprocess
 import sys
@@ -58,3 +59,10 @@ def test_a_module_that_was_imported_from_its_compiled_file_and_changed_at_once_i
     py_compile.compile(str(tmp_path / "users_module.py"))
     assert unchanged(tmp_path)
     assert not unchanged(tmp_path, meanwhile="(folder / 'users_module.py').write_text('x = 1')")
+
+
+def test_a_name_that_is_not_utf_8_can_be_sent(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    then = "import msgspec; marks = msgspec.msgpack.decode(msgspec.msgpack.encode(marks), type=type(marks))"
+    assert unchanged(folder, then)
