@@ -30,12 +30,12 @@ from testbed.host.quotas import cgroups
 from testbed.host.rapl import HostEnergy
 from testbed.host.survey import Survey
 from testbed.planning.planner import Plan
-from testbed.processes.configs import EvaluatorConfig
 from testbed.processes.device_quotas import DeviceQuotas
 from testbed.processes.fleet_configs import FleetConfigs, device_names
 from testbed.processes.pool import AGGREGATOR, Processes
 from testbed.processes.preparation import Preparation, TemplateFailed, prepared_template, template_request
 from testbed.processes.restarts import Schedule
+from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.processes.watchdog import BOOT_SECONDS, RunView, StopRequests, Watchdog
 from testbed.profile import script
 from testbed.profile.schema import Experiment

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from testbed.common.channel import Channel, readable
 from testbed.common.errors import RunFailed, UserError
-from testbed.processes import child, forkserver
-from testbed.processes.configs import RoleConfig
-from testbed.processes.forkserver import Exited, ForkBatch, ForkOrder, ForkReport
+from testbed.processes.templates import child, forkserver
+from testbed.processes.templates.configs import RoleConfig
+from testbed.processes.templates.forkserver import Exited, ForkBatch, ForkOrder, ForkReport
 
 AGGREGATOR = "aggregator"
 _TEMPLATE = "template"

@@ -18,10 +18,10 @@ from testbed.host.core_plan import CoreRoles
 from testbed.host.private_folder import in_use, private_folder
 from testbed.host.survey import Survey
 from testbed.learning import setup
-from testbed.processes import early
-from testbed.processes.forkserver import ForkReport
 from testbed.processes.pool import RunTemplate
-from testbed.processes.template import (
+from testbed.processes.templates import early
+from testbed.processes.templates.forkserver import ForkReport
+from testbed.processes.templates.template import (
     OpenTemplates,
     Prepare,
     TemplateAnswer,

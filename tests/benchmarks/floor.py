@@ -18,10 +18,10 @@ import numpy as np
 import zmq
 
 from testbed.host.private_folder import private_folder
-from testbed.processes import forkserver, template
-from testbed.processes.forkserver import Exited
 from testbed.processes.preparation import prepared_template
-from testbed.processes.template import TemplateRequest
+from testbed.processes.templates import forkserver, template
+from testbed.processes.templates.forkserver import Exited
+from testbed.processes.templates.template import TemplateRequest
 from testbed.wire.training_job import Job
 
 _HWM = 8

@@ -18,9 +18,9 @@ import pytest
 from testbed.host.private_folder import private_folder
 from testbed.host.survey import Survey
 from testbed.loading.profile_files import SHIPPED
-from testbed.processes import early, forkserver
 from testbed.processes.preparation import prepared_template
-from testbed.processes.template import TemplateRequest
+from testbed.processes.templates import early, forkserver
+from testbed.processes.templates.template import TemplateRequest
 from testbed.runs.results.run_meta import Meta
 from testbed.wire.training_job import Job
 from tests.live.runs import PATIENCE, PROGRAM, ROOT
@@ -157,7 +157,7 @@ def test_a_warm_template_that_was_killed_is_replaced() -> None:
 OWNER = """
 import sys, time
 from testbed.host.private_folder import private_folder
-from testbed.processes import early
+from testbed.processes.templates import early
 from testbed.processes.preparation import prepared_template
 from tests.live.test_templates import request
 

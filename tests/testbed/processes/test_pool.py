@@ -12,8 +12,8 @@ import pytest
 
 from testbed.common.channel import Channel
 from testbed.common.errors import RunFailed
-from testbed.processes.forkserver import Exited, ForkBatch, Forked, ForkReport
 from testbed.processes.pool import AGGREGATOR, Processes, RunTemplate
+from testbed.processes.templates.forkserver import Exited, ForkBatch, Forked, ForkReport
 
 NOBODY: Any = None
 """A configuration that no process reads."""

@@ -17,7 +17,13 @@ from testbed.host.survey import Survey
 from testbed.loading import profile_files, profile_loader
 from testbed.processes import preparation
 from testbed.processes.preparation import Preparation
-from testbed.processes.template import OpenTemplates, Prepare, TemplateAnswer, TemplateRequest, TemplatesOpened
+from testbed.processes.templates.template import (
+    OpenTemplates,
+    Prepare,
+    TemplateAnswer,
+    TemplateRequest,
+    TemplatesOpened,
+)
 from tests.testbed.examples import write_profile
 
 ROOT = Path(__file__).parents[3]
@@ -141,7 +147,7 @@ import os, socket
 from pathlib import Path
 from testbed.common.channel import Channel
 from testbed.processes.preparation import Preparation
-from testbed.processes.template import Prepare, TemplateRequest
+from testbed.processes.templates.template import Prepare, TemplateRequest
 from testbed.wire.training_job import Job
 request = TemplateRequest(
     source="", task="", parameters={}, devices=1, data_seed=0, model_seed=0, job=Job(), crowd={}, flops=False,

@@ -17,8 +17,8 @@ from testbed.host.calibration import PressureMeter
 from testbed.host.survey import StepTime, Survey
 from testbed.host.survey_memory import AGREES, BUSY, SurveyTimes
 from testbed.learning.tasks.task import Task
-from testbed.processes import template
-from testbed.processes.template import TemplateRequest
+from testbed.processes.templates import template
+from testbed.processes.templates.template import TemplateRequest
 from testbed.wire.training_job import Job
 
 STEP = StepTime(samples=32, seconds=0.002, alone=0.001, slow=0.004)

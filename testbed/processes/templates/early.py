@@ -87,7 +87,7 @@ _is_kept = False
 
 def settings() -> dict[str, str]:
     """The variables that all templates have: where modules are, and one thread for each library."""
-    own = str(_PROGRAM.parents[2])
+    own = str(_PROGRAM.parents[3])
     paths = [own, *(path for path in sys.path if path and path != own)]
     # safe path: or a devices.py in the current folder would be imported instead of ours
     return dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}

@@ -38,8 +38,8 @@ from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
 from testbed.host import private_folder
 from testbed.host.cores import die_with_parent
-from testbed.processes import child, early, forkserver, template
-from testbed.processes.template import OpenTemplates, Prepare, TemplateAnswer, TemplatesOpened
+from testbed.processes.templates import child, early, forkserver, template
+from testbed.processes.templates.template import OpenTemplates, Prepare, TemplateAnswer, TemplatesOpened
 
 _END_SECONDS = 1.0
 MOST_IDLE = 2

@@ -10,8 +10,8 @@ import traceback
 from typing import Any
 
 from testbed.common.errors import UserError
-from testbed.processes import template
-from testbed.processes.configs import RoleConfig
+from testbed.processes.templates import template
+from testbed.processes.templates.configs import RoleConfig
 
 
 def enter(config: RoleConfig, log: str, report: int | None = None) -> None:
@@ -19,7 +19,9 @@ def enter(config: RoleConfig, log: str, report: int | None = None) -> None:
     log_to(log)
     if template.TASK is None:
         raise RuntimeError("the process was not forked from a prepared template")
-    from testbed.processes import roles  # not at the top: the launcher imports this file too, and must not import torch
+    from testbed.processes.templates import (
+        roles,  # not at the top: the launcher imports this file too, and must not import torch
+    )
 
     answer = _Report(report)
     try:
