@@ -8,7 +8,7 @@
 
 Every process is a child of a run template and dies with it (PR_SET_PDEATHSIG). The templates end when the launcher
 does, and the private folder that contains the sockets is removed. So even ``kill -9`` of the launcher leaves no process
-and no socket behind (``warm_templates`` and ``forkserver`` say how).
+and no socket behind (``root_template`` and ``forkserver`` say how).
 """
 
 from __future__ import annotations

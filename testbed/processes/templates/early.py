@@ -30,7 +30,7 @@ SOCKET = "EDGEBED_TEMPLATE_SOCKET"
 """The variable with the descriptor of an inherited connection."""
 _OURS = "EDGEBED_"
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-_PROGRAM = Path(__file__).with_name("warm_templates.py")
+_PROGRAM = Path(__file__).with_name("root_template.py")
 _END_SECONDS = 5.0
 
 

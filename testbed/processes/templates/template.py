@@ -1,6 +1,6 @@
 """What a warm template does before processes are forked from it: it loads the task, trains a step and makes the survey.
 
-It has imported everything already (``warm_templates`` says which process does what). A fork then costs milliseconds and
+It has imported everything already (``root_template`` says which process does what). A fork then costs milliseconds and
 a few megabytes, where a fresh interpreter would repeat seconds of imports. The process must never have a second thread
 (a forked thread pool blocks forever) or a ZeroMQ context.
 """
