@@ -7,7 +7,7 @@ from typing import NoReturn
 
 
 def main() -> int:
-    from testbed.processes import early  # imports next to nothing
+    from testbed.processes.templates import early  # imports next to nothing
 
     try:
         early.begin_for(sys.argv[1:])  # torch is imported beside the command line's own work

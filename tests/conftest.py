@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from testbed.processes import early
+from testbed.processes.templates import early
 from tests import host_load, properties
 from tests.host_load import Reading
 from tests.live.leftovers import nothing_left_over

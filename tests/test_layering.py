@@ -76,12 +76,14 @@ MAY_IMPORT = {
     " testbed.runs.results testbed.traces",
     "testbed.fidelity": "testbed.common testbed.emulation testbed.history testbed.planning testbed.profile"
     " testbed.runs.results testbed.wire",
-    "testbed.processes": "aggregator.process aggregator.strategies aggregator.strategy devices devices.compute"
-    " devices.process testbed.common testbed.common.files testbed.emulation testbed.host testbed.host.memory"
-    " testbed.host.quotas testbed.learning testbed.learning.tasks testbed.planning testbed.profile testbed.replay"
+    "testbed.processes.templates": "aggregator.process aggregator.strategies devices devices.compute devices.process"
+    " testbed.common testbed.common.files testbed.host testbed.host.memory testbed.learning testbed.learning.tasks"
     " testbed.traces testbed.wire",
+    "testbed.processes": "aggregator.process aggregator.strategies aggregator.strategy devices testbed.common"
+    " testbed.emulation testbed.host testbed.host.quotas testbed.learning testbed.planning testbed.processes.templates"
+    " testbed.profile testbed.replay testbed.wire",
     "testbed.doctor": "testbed.common testbed.host testbed.host.memory testbed.host.quotas testbed.learning.data"
-    " testbed.loading testbed.processes testbed.wire",
+    " testbed.loading testbed.processes testbed.processes.templates testbed.wire",
     "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.fidelity testbed.history testbed.host"
     " testbed.loading testbed.planning testbed.profile testbed.replay testbed.runs.results",
     "testbed.trace_tools": "testbed.analysis testbed.common testbed.common.files testbed.emulation testbed.history"
@@ -92,12 +94,12 @@ MAY_IMPORT = {
     "testbed.report.figures": "testbed.analysis testbed.report.content",
     "testbed.execution": "aggregator.process testbed.analysis testbed.common testbed.history testbed.host"
     " testbed.host.memory testbed.learning testbed.learning.data testbed.loading testbed.planning testbed.processes"
-    " testbed.profile testbed.replay testbed.report testbed.report.content testbed.report.figures testbed.runs"
-    " testbed.runs.results",
+    " testbed.processes.templates testbed.profile testbed.replay testbed.report testbed.report.content"
+    " testbed.report.figures testbed.runs testbed.runs.results",
     "testbed.partition": "testbed.common testbed.learning.data testbed.report.figures",
     "testbed.comparison": "testbed.analysis testbed.common testbed.common.files testbed.history testbed.report.figures"
     " testbed.runs testbed.runs.results",
-    "testbed.sweeps": "testbed.common testbed.common.files testbed.host testbed.loading testbed.processes"
+    "testbed.sweeps": "testbed.common testbed.common.files testbed.host testbed.loading testbed.processes.templates"
     " testbed.profile testbed.runs",
     "testbed.theory": "testbed.common testbed.history testbed.loading testbed.runs testbed.wire",
     "testbed.papers": "testbed.common testbed.learning.data testbed.papers.afl testbed.papers.asafl"
@@ -111,8 +113,8 @@ MAY_IMPORT = {
     "testbed.papers.audg": "testbed.papers.framework testbed.theory",
     "testbed.papers.eafl": "testbed.papers.framework",
     "testbed.api": "aggregator.strategies aggregator.strategy testbed.common testbed.comparison testbed.execution"
-    " testbed.learning.data testbed.learning.tasks testbed.loading testbed.planning testbed.processes testbed.profile"
-    " testbed.report.content testbed.runs testbed.sweeps",
+    " testbed.learning.data testbed.learning.tasks testbed.loading testbed.planning testbed.processes.templates"
+    " testbed.profile testbed.report.content testbed.runs testbed.sweeps",
     "testbed.cli.parsers": "testbed.common testbed.learning.data testbed.theory testbed.trace_tools"
     " testbed.traces.formats",
     "testbed.cli": "aggregator.process aggregator.strategies testbed.analysis testbed.cli.parsers testbed.common"
@@ -335,7 +337,7 @@ FIGURES = (
             [
                 "testbed/learning/models/*",
                 "testbed/learning/tasks/*",
-                "testbed/processes/template.py",
+                "testbed/processes/templates/template.py",
                 "devices/compute/local_sgd.py",
             ],
         ),

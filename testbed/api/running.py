@@ -18,7 +18,7 @@ from testbed.execution import admission
 from testbed.execution.execution import Execution, execute
 from testbed.execution.outcome import Outcome
 from testbed.planning.planner import Plan
-from testbed.processes import early
+from testbed.processes.templates import early
 from testbed.runs import summary_text
 from testbed.runs.run_folder import RunFolder
 

@@ -21,7 +21,8 @@ from testbed.host.private_folder import private_folder
 from testbed.host.survey import Survey
 from testbed.learning.data import folders
 from testbed.loading import profile_files, profile_loader
-from testbed.processes import forkserver, preparation
+from testbed.processes import preparation
+from testbed.processes.templates import forkserver
 from testbed.wire.sockets import Hub, closing_peer
 
 _SLEEPS = 400

@@ -10,7 +10,8 @@ from testbed.learning import setup
 from testbed.learning.data import progress_bar
 from testbed.planning import planner
 from testbed.planning.planner import Plan
-from testbed.processes import early, preparation
+from testbed.processes import preparation
+from testbed.processes.templates import early
 from testbed.profile.schema import Experiment
 
 

@@ -30,8 +30,8 @@ from testbed.learning.data import progress_bar
 from testbed.loading import script_check
 from testbed.planning import plan_text, planner
 from testbed.planning.planner import Plan
-from testbed.processes import early
 from testbed.processes.launcher import Launcher
+from testbed.processes.templates import early
 from testbed.profile import fleet
 from testbed.profile.schema import Experiment
 from testbed.replay import replay_certificate

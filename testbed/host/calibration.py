@@ -23,9 +23,10 @@ _SECONDS = 0.12
 """CPU seconds for each batch size in each child."""
 _CHECK_SECONDS = 0.04
 """CPU seconds for comparing the present speed with a remembered survey, roughly."""
-_LONGEST_STEP = 0.5
-"""CPU seconds, roughly. A longer step is estimated from steps with fewer samples."""
-_TRIAL_SAMPLES = 8
+LONGEST_STEP = 0.5
+"""CPU seconds, roughly. Time and memory of a longer step are estimated from steps with fewer samples."""
+TRIAL_SAMPLES = 8
+"""The first step that is timed has so many, to learn how many more are affordable."""
 _LEAST_STEPS = 3
 _MOST_STEPS = 60
 MOST_PROCESSES = 4
@@ -71,11 +72,11 @@ def measure(steps: Steps, batch: int, crowd: Mapping[int, int], meter: PressureM
 
 def _affordable(core: int, steps: Steps, batch: int) -> int:
     """The largest part of ``batch`` whose step takes no longer than the longest allowed one."""
-    if batch <= _TRIAL_SAMPLES:
+    if batch <= TRIAL_SAMPLES:
         return batch
-    times = _together([core], steps, [_TRIAL_SAMPLES], seconds=0.0)[_TRIAL_SAMPLES]
+    times = _together([core], steps, [TRIAL_SAMPLES], seconds=0.0)[TRIAL_SAMPLES]
     seconds = max(min(times), 1e-9)  # noise only makes a step longer
-    return max(_TRIAL_SAMPLES, min(batch, int(_TRIAL_SAMPLES * _LONGEST_STEP / seconds)))
+    return max(TRIAL_SAMPLES, min(batch, int(TRIAL_SAMPLES * LONGEST_STEP / seconds)))
 
 
 def slowdown(steps: Steps, remembered: Sequence[StepTime], core: int, meter: PressureMeter) -> float:
@@ -88,6 +89,12 @@ def slowdown(steps: Steps, remembered: Sequence[StepTime], core: int, meter: Pre
     with meter:
         times = _together([core], steps, [step.samples], seconds=_CHECK_SECONDS / 2)[step.samples]
     return statistics.median(times) / step.alone
+
+
+def feel_pressure(steps: Steps, samples: int, meter: PressureMeter) -> None:
+    """Compute a few small steps, on any core, only to measure the pressure meanwhile."""
+    with meter:
+        in_child(lambda: _times(steps(min(samples, TRIAL_SAMPLES)), _CHECK_SECONDS / 2))
 
 
 def in_child(work: Callable[[], object]) -> object:

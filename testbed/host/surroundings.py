@@ -1,4 +1,7 @@
-"""What a forked process takes over from its launcher, which is not its parent: variables, folders, cores and limits."""
+"""What a forked process takes over from its launcher, which is not its parent: variables, folders, cores and limits.
+
+Names of folders are bytes, as the kernel has them: they need not be UTF-8, and text in a message must be.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ import msgspec
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     environment: tuple[bytes, ...]
     """``NAME=value`` each."""
-    folder: str
+    folder: bytes
     """The working folder; empty if it was removed."""
-    import_path: tuple[str, ...]
+    import_path: tuple[bytes, ...]
     cores: tuple[int, ...]
     open_files: int
     """The soft limit."""
@@ -25,7 +28,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         """Have the variables, the working folder, the import path, the cores and the limit of the launcher."""
         os.environb.clear()
         os.environb.update(dict(variable.split(b"=", 1) for variable in self.environment))
-        sys.path[:] = self.import_path
+        sys.path[:] = map(os.fsdecode, self.import_path)
         importlib.invalidate_caches()  # a module may be newer than the folders that this process has read
         if self.folder:
             os.chdir(self.folder)
@@ -38,13 +41,13 @@ def of_this_process(settings: dict[str, str]) -> Surroundings:
     variables = os.environb | {os.fsencode(name): os.fsencode(value) for name, value in settings.items()}
     own = str(Path(__file__).parents[2])
     try:
-        folder = str(Path.cwd())
+        folder = os.fsencode(Path.cwd())
     except FileNotFoundError:
-        folder = ""
+        folder = b""
     return Surroundings(
         environment=tuple(sorted(name + b"=" + value for name, value in variables.items())),
         folder=folder,
-        import_path=(own, *(path for path in sys.path if path and path != own)),
+        import_path=tuple(map(os.fsencode, (own, *(path for path in sys.path if path and path != own)))),
         cores=tuple(sorted(os.sched_getaffinity(0))),
         open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     )

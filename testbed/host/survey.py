@@ -1,6 +1,6 @@
 """The survey: sizes, FLOPs and seconds per step of a task on this host, measured before the run.
 
-The template (``testbed.processes.template``) makes it, the planner uses it, and it is kept with the run.
+The template (``testbed.processes.templates.template``) makes it, the planner uses it, and it is kept with the run.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ Steps that are slower by less make the remembered times longer by the same facto
 than with a survey of this moment.
 Confirmed. After the run, the CPU seconds of its steps are compared with the entry; it is dropped if they are not alike.
 
-Times that were measured on a busy host are not remembered. A file that is absent, damaged or not writable is no error:
-then the times are measured.
+Times that were measured on a busy host, or of a module that was edited meanwhile, are not remembered. A file that is
+absent, damaged or not writable is no error: then the times are measured.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import psutil
@@ -23,8 +24,6 @@ _COMFORTABLE = 0.5
 """The demand on a core up to which its devices need no other core."""
 _MARGIN = 1.2
 _ROUNDING = 1e-9
-_MOST_TRIALS = 8
-"""Trials for the smallest dilation; two are usually enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,20 +142,20 @@ def settled(experiment: Experiment, survey: Survey, roles: CoreRoles) -> Plan:
         raise ProfileError(experiment.name, "stop.target_accuracy", problem)
 
     wanted = 1.0 if experiment.dilation == "auto" else float(experiment.dilation)
-    plan = _best(experiment, survey, roles, wanted)
-    smallest = _smallest_dilation(experiment, survey, roles, wanted)
+    at = functools.partial(_plans, experiment, survey, roles)
+    plans = at(wanted)
+    plan, smallest = _best(plans), _smallest_dilation(plans, at)
     if experiment.dilation == "auto" and not plan.keeps_deadlines:
-        plan = _best(experiment, survey, roles, smallest * _MARGIN)
+        plan = _best(at(smallest * _MARGIN))
     return replace(plan, otherwise=smallest)
 
 
-def _best(experiment: Experiment, survey: Survey, roles: CoreRoles, dilation: float) -> Plan:
+def _best(plans: Sequence[Plan]) -> Plan:
     """Return the first plan with a comfortable demand, else the one with the smallest demand.
 
     Devices on cores of their own come first: where they have room to spare, sharing the aggregator's core gains
     nothing. A core that is nearly full misses more deadlines than two that are half full.
     """
-    plans = _plans(experiment, survey, roles, dilation)
     comfortable = (found for found in plans if found.demand <= _COMFORTABLE)
     return next(comfortable, min(plans, key=lambda found: found.demand))
 
@@ -167,38 +166,50 @@ def _plans(experiment: Experiment, survey: Survey, roles: CoreRoles, dilation: f
     return [_plan(experiment, survey, demand, cores, dilation) for cores in core_plans]
 
 
-def _smallest_dilation(experiment: Experiment, survey: Survey, roles: CoreRoles, begin: float) -> float:
-    """Return the smallest dilation that fits with one of the allowed core plans.
+def _smallest_dilation(plans: Sequence[Plan], at: Callable[[float], Sequence[Plan]]) -> float:
+    """Return the smallest dilation of three digits that fits with one of the allowed core plans.
 
-    Demand falls with the dilation, but not quite in proportion: devices move to other cores, an evaluator that could
-    not keep up needs less, and an aggregator that is less busy may share its core. So repeat with the dilation that
-    was found until it fits, and what its own plans promise does not. No dilation helps devices with deadlines beside
-    others that use whatever is left of their core.
+    ``plans`` are those at any dilation, ``at`` makes the plans at another one. Demand falls with the dilation, but not
+    quite in proportion: devices move to other cores, an evaluator that could not keep up needs less, and an aggregator
+    that is less busy may share its core. So follow what the plans promise, in growing strides, until one dilation fits
+    and a smaller one does not; then halve what is between them. No dilation helps devices with deadlines beside others
+    that use whatever is left of their core.
     """
+    promised = _promised(plans)
+    if not 0 < promised < math.inf or all(core.free for plan in plans for core in plan.cores if core.computing):
+        return promised
+    low, high = -math.inf, math.inf
+    number, stride = _number(promised), 1
+    while high - low > 1:
+        plans = at(_dilation(number))
+        if any(plan.keeps_deadlines for plan in plans):
+            high, number = number, min(_number(_promised(plans)), number - stride)
+        else:
+            low, number = number, max(_number(_promised(plans)), number + stride)
+        if high - low < math.inf:
+            number = int(low + high) // 2
+        stride *= 2
+    return _dilation(int(high))
 
-    def at(dilation: float) -> list[Plan]:
-        return _plans(experiment, survey, roles, dilation)
 
-    found = _smallest(at(begin))
-    for _ in range(_MOST_TRIALS):
-        if not 0 < found < math.inf:
-            break
-        plans = at(found)
-        if all(core.free for plan in plans for core in plan.cores if core.total == plan.demand):
-            break
-        better = _smallest(plans)
-        if _any_fits(plans) and (better >= found * (1 - _ROUNDING) or not _any_fits(at(better))):
-            break
-        found = better
-    return found
-
-
-def _smallest(plans: Sequence[Plan]) -> float:
+def _promised(plans: Sequence[Plan]) -> float:
     return min(plan.smallest_dilation for plan in plans)
 
 
-def _any_fits(plans: Sequence[Plan]) -> bool:
-    return any(plan.keeps_deadlines for plan in plans)
+_NUMBERS_PER_DECADE = 900
+"""From 100 to 999: numbers of three digits."""
+
+
+def _dilation(number: int) -> float:
+    """Return a number of three digits by its place among all of them: 0 is 1.00, 1 is 1.01, 900 is 10.0."""
+    decade, digits = divmod(number, _NUMBERS_PER_DECADE)
+    return float(f"{100 + digits}e{decade - 2}")
+
+
+def _number(dilation: float) -> int:
+    """The reverse of ``_dilation``, nearly: the place of a number of three digits next to this one."""
+    decade = math.floor(math.log10(dilation))
+    return _NUMBERS_PER_DECADE * decade + round(dilation / 10.0**decade * 100) - 100
 
 
 def refusal(plan: Plan) -> HostTooSmall:

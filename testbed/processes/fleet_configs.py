@@ -13,7 +13,7 @@ from testbed.emulation.recorded import PreparedReplay
 from testbed.host.priority import Policy, Priority
 from testbed.host.quotas.cpu_quota import CpuQuota
 from testbed.planning.planner import Plan
-from testbed.processes.configs import EvaluatorConfig
+from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.profile import fleet
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment

@@ -8,7 +8,7 @@
 
 Every process is a child of a run template and dies with it (PR_SET_PDEATHSIG). The templates end when the launcher
 does, and the private folder that contains the sockets is removed. So even ``kill -9`` of the launcher leaves no process
-and no socket behind (``warm_templates`` and ``forkserver`` say how).
+and no socket behind (``root_template`` and ``forkserver`` say how).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from testbed.host.quotas import cgroups
 from testbed.host.rapl import HostEnergy
 from testbed.host.survey import Survey
 from testbed.planning.planner import Plan
-from testbed.processes.configs import EvaluatorConfig
 from testbed.processes.device_quotas import DeviceQuotas
 from testbed.processes.fleet_configs import FleetConfigs, device_names
 from testbed.processes.pool import AGGREGATOR, Processes
 from testbed.processes.preparation import Preparation, TemplateFailed, prepared_template, template_request
 from testbed.processes.restarts import Schedule
+from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.processes.watchdog import BOOT_SECONDS, RunView, StopRequests, Watchdog
 from testbed.profile import script
 from testbed.profile.schema import Experiment
@@ -108,7 +108,7 @@ class Launcher:
         try:
             return self._preparation.survey(self._is_interrupted)
         except TemplateFailed as failure:
-            log = self._run_folder / "logs" / "template.log"
+            log = self._processes.template_log
             with contextlib.suppress(OSError):  # a full disk: the message must do without the log
                 log.write_text(failure.details, encoding="utf-8")
             raise RunFailed(f"{failure} (see {log})" if failure.details else str(failure)) from None
@@ -128,7 +128,7 @@ class Launcher:
             resume_at=self._resume_at,
         )
         assert self._preparation is not None
-        self._processes.fork_from(self._preparation.run_templates(len(plan.devices)))
+        self._processes.fork_from(self._preparation.run_templates(len(plan.devices), self._processes.template_log))
         aggregator = configs.aggregator(self._run_folder)
         endpoint = self._processes.fork_and_wait(AGGREGATOR, aggregator, self._is_interrupted)
         evaluator, devices = configs.evaluator(endpoint), configs.devices(endpoint)

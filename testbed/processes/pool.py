@@ -13,11 +13,12 @@ from pathlib import Path
 
 from testbed.common.channel import Channel, readable
 from testbed.common.errors import RunFailed, UserError
-from testbed.processes import child, forkserver
-from testbed.processes.configs import RoleConfig
-from testbed.processes.forkserver import Exited, ForkBatch, ForkOrder, ForkReport
+from testbed.processes.templates import child, forkserver
+from testbed.processes.templates.configs import RoleConfig
+from testbed.processes.templates.forkserver import Exited, ForkBatch, ForkOrder, ForkReport
 
 AGGREGATOR = "aggregator"
+_TEMPLATE = "template"
 POLL_SECONDS = 0.25
 _END_SECONDS = 5.0
 _BATCH = 8
@@ -79,6 +80,19 @@ class Processes:
     def fork_from(self, templates: Sequence[RunTemplate]) -> None:
         """Fork from these templates from now on: single processes from the first one, fleets from all."""
         self._templates = list(templates)
+        self._note_log_size(_TEMPLATE)
+
+    @property
+    def template_log(self) -> Path:
+        """What the templates write, and processes that have not opened their own logs yet."""
+        return self._log(_TEMPLATE)
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
+    def _note_log_size(self, name: str) -> None:
+        log = self._log(name)
+        self._old_log_bytes[name] = log.stat().st_size if log.exists() else 0
 
     # ---- forking
 
@@ -135,10 +149,10 @@ class Processes:
     def _request(self, template: RunTemplate, configs: Mapping[str, RoleConfig], report: int | None = None) -> None:
         orders = []
         for name, config in configs.items():
-            log = self._logs / f"{name}.log"
-            self._old_log_bytes[name] = log.stat().st_size if log.exists() else 0
+            self._note_log_size(name)
             self._processes.pop(name, None)
-            orders.append(forkserver.order(name, child.enter, config, str(log), reports=report is not None))
+            call = forkserver.order(name, child.enter, config, str(self._log(name)), reports=report is not None)
+            orders.append(call)
         try:
             template.request(orders, () if report is None else (report,))
         except OSError as error:
@@ -210,14 +224,18 @@ class Processes:
             return self._template_died()
         code = process.exitcode or 0
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        log = self._logs / f"{name}.log"
-        written = log.read_bytes()[self._old_log_bytes[name] :] if log.exists() else b""
-        lines = written.decode(errors="replace").strip().splitlines()
-        return f"{name} (pid {process.pid}) {how}" + (f": {lines[-1]} (see {log})" if lines else "")
+        return f"{name} (pid {process.pid}) {how}" + (self._last_line(name) or self._last_line(_TEMPLATE))
 
     def _template_died(self) -> str:
-        pids = ", ".join(map(str, self._dead_templates))
-        return f"the template (pid {pids}) died, and with it the processes that were forked from it; free memory"
+        pids, why = ", ".join(map(str, self._dead_templates)), self._last_line(_TEMPLATE) or "; free memory"
+        return f"the template (pid {pids}) died, and with it the processes that were forked from it{why}"
+
+    def _last_line(self, name: str) -> str:
+        """The last line in a log, as the end of a message; empty if this run has written nothing to it."""
+        log = self._log(name)
+        written = log.read_bytes()[self._old_log_bytes[name] :] if log.exists() else b""
+        lines = written.decode(errors="replace").strip().splitlines()
+        return f": {lines[-1]} (see {log})" if lines else ""
 
     def end_all(self, meanwhile: Callable[[], None]) -> None:
         """Wait for processes to end by themselves, then kill those that are left.

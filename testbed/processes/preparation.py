@@ -18,10 +18,10 @@ from testbed.host.core_plan import CoreRoles
 from testbed.host.private_folder import in_use, private_folder
 from testbed.host.survey import Survey
 from testbed.learning import setup
-from testbed.processes import early
-from testbed.processes.forkserver import ForkReport
 from testbed.processes.pool import RunTemplate
-from testbed.processes.template import (
+from testbed.processes.templates import early
+from testbed.processes.templates.forkserver import ForkReport
+from testbed.processes.templates.template import (
     OpenTemplates,
     Prepare,
     TemplateAnswer,
@@ -35,6 +35,8 @@ from testbed.profile.schema import DeviceProfile, Experiment, LinkProfile
 _LOOK_SECONDS = 0.02
 _DEVICES_PER_TEMPLATE = 16
 """A further template takes as long to fork as a device."""
+_MOST_TEMPLATES = 64
+"""On hosts with more cores, too: one message carries all their sockets, and the kernel passes at most 253 at once."""
 
 
 class TemplateFailed(Exception):
@@ -51,7 +53,6 @@ def template_request(experiment: Experiment, roles: CoreRoles) -> TemplateReques
     crowd = Counter(cores[i % len(cores)] for i in range(setting.devices))
     profiles = [group.profile for group in experiment.devices if isinstance(group.profile, DeviceProfile)]
     return TemplateRequest(
-        launcher=os.getpid(),
         source=experiment.name,
         task=experiment.task_name,
         parameters=experiment.task_parameters,
@@ -89,10 +90,10 @@ class Preparation:
 
     def request(self, request: TemplateRequest, private: Path) -> None:
         prepare = Prepare(
-            request=request, surroundings=surroundings.of_this_process(early.settings()), private=str(private)
+            request=request, surroundings=surroundings.of_this_process(early.settings()), private=os.fsencode(private)
         )
-        with contextlib.suppress(OSError):  # it has died: there will be no answer
-            self._channel.send(prepare, [1, 2])
+        with Path(os.devnull).open("wb") as nowhere, contextlib.suppress(OSError):  # it has died: no answer will come
+            self._channel.send(prepare, [each if early.is_output(each) else nowhere.fileno() for each in (1, 2)])
 
     def survey(self, interrupted: Callable[[], bool]) -> Survey | None:
         """Wait for the survey; None if interrupted. Raises UserError or TemplateFailed."""
@@ -112,15 +113,19 @@ class Preparation:
             raise UserError(reply.problem)
         return reply.survey
 
-    def run_templates(self, devices: int) -> list[RunTemplate]:
-        """Have the template fork run templates: one for each core, or fewer for a small fleet. Raises RunFailed."""
-        count = min(len(os.sched_getaffinity(0)), 1 + devices // _DEVICES_PER_TEMPLATE)
+    def run_templates(self, devices: int, log: Path = Path(os.devnull)) -> list[RunTemplate]:
+        """Have the template fork run templates: one for each core, fewer for a small fleet. Raises RunFailed.
+
+        ``log``: the file for their errors.
+        """
+        count = min(len(os.sched_getaffinity(0)), 1 + devices // _DEVICES_PER_TEMPLATE, _MOST_TEMPLATES)
         with contextlib.ExitStack() as stack:
             pairs = [socket.socketpair() for _ in range(count)]
             for _, theirs in pairs:
                 stack.enter_context(theirs)
             try:
-                self._channel.send(OpenTemplates(), [theirs.fileno() for _, theirs in pairs])
+                request = OpenTemplates(log=os.fsencode(log.absolute()))
+                self._channel.send(request, [theirs.fileno() for _, theirs in pairs])
                 reply = self._channel.receive()[0]
             except (OSError, EOFError):
                 reply = TemplatesOpened(problem="it has died")

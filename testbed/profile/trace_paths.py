@@ -49,6 +49,7 @@ def _checked(load: Callable[[str], object], name: str, folder: Path, source: str
     try:
         place = str((folder / name).resolve())
         load(place)
+        place.encode()  # the stored profile is UTF-8
     except (
         UserError,
         OSError,

@@ -113,7 +113,7 @@ class RunFolder:
                 cores=os.cpu_count(),
                 memory_bytes=psutil.virtual_memory().total,
             ),
-            profile=None if source is None else str(source.resolve()),
+            profile=None if source is None else _as_text(source.resolve()),
             seed=experiment.seed,
             data_seed=experiment.data_seed,
             model_seed=experiment.model_seed,
@@ -165,6 +165,14 @@ class RunFolder:
             yield
         except OSError as error:
             self.unwritten[name] = error.strerror or str(error)
+
+
+def _as_text(path: Path) -> str | None:
+    """Return a path as JSON can contain it; None if it is not UTF-8."""
+    try:
+        return str(path).encode().decode()
+    except UnicodeEncodeError:
+        return None
 
 
 def _make_new(out: Path, stem: str) -> Path:

@@ -17,7 +17,7 @@ from typing import Any
 from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
 from testbed.host.cores import die_with_parent
-from testbed.processes import early
+from testbed.processes.templates import early
 
 PROGRAM = Path(__file__).parents[2] / "run_testbed.py"
 _LOOK_SECONDS = 0.2

@@ -7,7 +7,6 @@ priority: the kernel spreads them over all cores, as no core plan can do better 
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,10 +18,10 @@ import numpy as np
 import zmq
 
 from testbed.host.private_folder import private_folder
-from testbed.processes import forkserver, template
-from testbed.processes.forkserver import Exited
 from testbed.processes.preparation import prepared_template
-from testbed.processes.template import TemplateRequest
+from testbed.processes.templates import forkserver, template
+from testbed.processes.templates.forkserver import Exited
+from testbed.processes.templates.template import TemplateRequest
 from testbed.wire.training_job import Job
 
 _HWM = 8
@@ -52,7 +51,6 @@ def updates_per_second(*, devices: int, synchronous: bool, network: str, seconds
     with tempfile.TemporaryDirectory(prefix="floor-") as name:
         folder = Path(name)
         order = TemplateRequest(
-            launcher=os.getpid(),
             source="floor",
             task="tests.benchmarks.task:SharedDigits",
             parameters={"model": network},

@@ -15,8 +15,8 @@ from devices.compute.trainer import Steps, Stepwise
 from devices.device_config import CanaryConfig, DeviceConfig
 from devices.process import canary
 from devices.process.main import DeviceProcess
-from testbed.processes import evaluator as evaluator_process
-from testbed.processes.configs import EvaluatorConfig
+from testbed.processes.templates import evaluator as evaluator_process
+from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.wire.codec import BadMessage, Buffer, decode, largest_frame
 from testbed.wire.messages import Base, Grant, JoinCluster, Refused, Stop, Train, Vector, Welcome
 from testbed.wire.sockets import Hub, PeerUnreachable, wait_for_any
@@ -198,9 +198,8 @@ def evaluator(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[s
     mutator = Mutator(rng, real_frames(SIZE, "evaluator"))
     while fed.frames < frames:
         with _own_time() as (patch, time):
-            _connect(
-                patch, "testbed.processes.evaluator", Forger(time, [], mutator, min(AT_ONCE, frames - fed.frames), fed)
-            )
+            forger = Forger(time, [], mutator, min(AT_ONCE, frames - fed.frames), fed)
+            _connect(patch, "testbed.processes.templates.evaluator", forger)
             evaluator_process.main(EvaluatorConfig(cores=(0,), endpoint=""), TinyTask())
     return mutator.kinds
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
 from testbed.host.private_folder import private_folder
 from testbed.host.survey import Survey
-from testbed.processes import early, forkserver
+from testbed.loading.profile_files import SHIPPED
 from testbed.processes.preparation import prepared_template
-from testbed.processes.template import TemplateRequest
+from testbed.processes.templates import early, forkserver
+from testbed.processes.templates.template import TemplateRequest
+from testbed.runs.results.run_meta import Meta
 from testbed.wire.training_job import Job
 from tests.live.runs import PATIENCE, PROGRAM, ROOT
 
@@ -35,7 +39,6 @@ class Own(Digits):
 
 def request(task: str = "digits", seed: int = 1) -> TemplateRequest:
     return TemplateRequest(
-        launcher=os.getpid(),
         source="test",
         task=task,
         parameters={},
@@ -129,6 +132,19 @@ def test_a_run_has_the_folder_and_the_variables_of_its_launcher(
     assert seen() == f"{tmp_path} blue"
 
 
+def test_an_error_of_a_process_without_a_log_is_in_the_log_of_the_template(tmp_path: Path) -> None:
+    log = tmp_path / "template.log"
+    with private_folder() as private, prepared_template(private, request()) as prepared:
+        prepared.survey(lambda: False)
+        [run_template] = prepared.run_templates(1, log)
+        run_template.request([forkserver.ForkOrder(name="x", call=b"no pickle")])
+        reports = [run_template.channel.receive()[0] for _ in range(2)]
+        run_template.channel.close()
+    assert isinstance(reports[1], forkserver.Exited)
+    assert reports[1].code == 1
+    assert "UnpicklingError" in log.read_text(encoding="utf-8")
+
+
 def test_a_warm_template_that_was_killed_is_replaced() -> None:
     survey, pid = prepare(request())
     warm = psutil.Process(pid)
@@ -141,7 +157,7 @@ def test_a_warm_template_that_was_killed_is_replaced() -> None:
 OWNER = """
 import sys, time
 from testbed.host.private_folder import private_folder
-from testbed.processes import early
+from testbed.processes.templates import early
 from testbed.processes.preparation import prepared_template
 from tests.live.test_templates import request
 
@@ -166,6 +182,27 @@ def test_templates_and_private_folder_end_with_their_owner(how: signal.Signals) 
         _, alive = psutil.wait_procs(family, timeout=PATIENCE)
     assert alive == []
     assert not Path(folder).exists()
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_command_with_closed_outputs_does_its_work(tmp_path: Path, closed: str) -> None:
+    words = (
+        f"{sys.executable} {PROGRAM} run quickstart --seconds 1 --no-admission --no-report --out {tmp_path} {closed}"
+    )
+    found = subprocess.run(words, shell=True, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert list(tmp_path.glob("*/summary.json"))
+
+
+def test_a_run_may_begin_in_a_folder_whose_name_is_not_utf_8(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    shutil.copy(SHIPPED / "experiments" / "quickstart.toml", folder / "mine.toml")
+    words = [sys.executable, str(PROGRAM), "run", "mine.toml", "--seconds", "1", "--no-admission", "--no-report"]
+    found = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+    [meta] = folder.glob("runs/*/meta.json")
+    assert msgspec.json.decode(meta.read_bytes(), type=Meta).profile is None
 
 
 def test_an_invalid_experiment_ends_the_early_interpreter() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import stat
 import sys
@@ -16,19 +17,19 @@ _SYSTEM = ("/proc/", "/sys/", "/dev/")
 
 
 class FileMarks(msgspec.Struct, frozen=True):
-    """Path → time of the last change (ns) and size."""
+    """Path → time of the last change (ns) and size. Paths are bytes: they need not be UTF-8."""
 
-    marks: dict[str, tuple[int, int]]
+    marks: dict[bytes, tuple[int, int]]
 
     def are_unchanged(self) -> bool:
-        return all(_mark(path) == mark for path, mark in self.marks.items())
+        return all(_mark(os.fsdecode(path)) == mark for path, mark in self.marks.items())
 
 
 class OpenedFiles:
     """Notes the files that Python code opens for reading, and the modules that were imported since it was made.
 
     An audit hook sees them, which cannot be removed: make one in a process. Files that only native code opens are not
-    seen.
+    seen. Of a module that is read from its compiled file, the source counts as it was at that moment.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,8 @@ class OpenedFiles:
             file = getattr(sys.modules[name], "__file__", None)
             if isinstance(file, str):
                 self._note(file)
-        return FileMarks({path: mark for path, mark in self._marks.items() if mark and Path(path).exists()})
+        present = {path: mark for path, mark in self._marks.items() if mark and Path(path).exists()}
+        return FileMarks({os.fsencode(path): mark for path, mark in present.items()})
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._is_noting and event == "open":
@@ -60,6 +62,9 @@ class OpenedFiles:
             writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR)
             if isinstance(path, str | bytes) and not writes:
                 self._note(os.fsdecode(path))
+                if os.fsdecode(path).endswith(".pyc"):
+                    with contextlib.suppress(ValueError):  # a compiled file elsewhere, without a source
+                        self._note(importlib.util.source_from_cache(os.fsdecode(path)))
 
     def _note(self, path: str) -> None:
         place = str(Path(path).absolute())

@@ -8,20 +8,13 @@ step allocates. The last part depends on network and batch, so no constant holds
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from testbed.host.calibration import in_child
+from testbed.host.calibration import LONGEST_STEP, TRIAL_SAMPLES, Steps, in_child
 
 _ROLLUP = Path("/proc/self/smaps_rollup")
-_TRIAL_SAMPLES = 8
-_LONGEST_STEP = 0.5
-"""CPU seconds, roughly. The memory of a longer step is estimated from steps with fewer samples."""
 _STEPS = 2
 """The allocator places the second step elsewhere than the first; later ones add little."""
-
-Steps = Callable[[int], Iterator[object]]
-"""Samples of a step → an endless iterator over local steps."""
 
 
 def unique_bytes() -> int | None:
@@ -41,9 +34,9 @@ def measure(steps: Steps, samples: int) -> int:
 
 
 def _after_steps(steps: Steps, samples: int) -> int | None:
-    few = min(samples, _TRIAL_SAMPLES)
+    few = min(samples, TRIAL_SAMPLES)
     at_few, seconds = _compute(steps, few)
-    more = min(samples, int(few * _LONGEST_STEP / max(seconds, 1e-9)))
+    more = min(samples, int(few * LONGEST_STEP / max(seconds, 1e-9)))
     if at_few is None or more <= few:
         return at_few
     at_more, _ = _compute(steps, more)

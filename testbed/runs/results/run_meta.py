@@ -29,7 +29,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     python: Annotated[str, doc("version of Python")] = ""
     packages: Annotated[dict[str, str], doc("version of each package", key="package")] = {}
     host: HostFacts = HostFacts()
-    profile: Annotated[str | None, doc("the profile that the run was started with")] = None
+    profile: Annotated[str | None, doc("the profile that the run was started with, if its path is UTF-8")] = None
     seed: Annotated[int | None, doc("of batches and faults, and of what has no seed of its own")] = None
     data_seed: Annotated[int | None, doc("of the split and of generated data")] = None
     model_seed: Annotated[int | None, doc("of the initial weights")] = None

@@ -159,6 +159,20 @@ def test_the_pressure_is_the_share_of_the_time_in_which_a_process_waited(monkeyp
     assert meter.share == pytest.approx(0.25)
 
 
+def test_the_pressure_is_measured_while_a_few_small_steps_are_computed() -> None:
+    script = """
+seconds = iter([1.0, 1.5])
+calibration.pressure_seconds = lambda: next(seconds)
+meter, before = PressureMeter(), psutil.Process().cpu_times().children_user
+calibration.feel_pressure(steps, 40_000, meter)
+used = psutil.Process().cpu_times().children_user - before
+print(json.dumps([meter.share, used, children()]))
+"""
+    share, used, children = output_of(SPINNING + script)
+    assert (share > 0, children) == (True, 0)
+    assert used < 5  # CPU seconds: a step of all samples would take ten
+
+
 def test_a_kernel_that_reports_no_pressure_leaves_it_unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "pressure_seconds", lambda: None)
     meter = PressureMeter()

@@ -55,7 +55,7 @@ def test_cores_of_their_own_come_first_and_the_aggregators_core_second() -> None
 )
 def test_an_aggregators_core_is_not_shared_where_the_timing_would_suffer(demand: FleetDemand, roles: CoreRoles) -> None:
     assert places(demand, "auto", roles) == [(0, 0)]
-    assert set(*places(demand, "shared", roles)) == {0, 1}  # the user wants it
+    assert all(set(devices) == {0, 1} for devices in places(demand, "shared", roles))  # the user wants it
 
 
 def test_the_aggregators_own_demand_keeps_devices_away_from_its_core() -> None:
@@ -76,8 +76,18 @@ def test_the_largest_demands_are_placed_first() -> None:
 
 
 def test_a_device_without_a_throttle_gets_a_core_without_deadlines_if_there_is_one() -> None:
-    [devices] = places(demand_of(0.3, None), "shared")
-    assert devices[0] != devices[1]
+    beside_the_others, beside_the_aggregator = places(demand_of(0.3, None), "shared")
+    assert (beside_the_others, beside_the_aggregator) == ((1, 0), (0, 1))
+
+
+def test_devices_without_a_throttle_never_use_all_cores() -> None:
+    for devices in places(demand_of(0.3, *[None] * 10), "apart", LARGE):
+        assert devices[0] not in devices[1:]
+
+
+def test_devices_without_a_throttle_get_fewer_cores_where_the_others_need_them() -> None:
+    four = replace(LARGE, device_cores=(4, 5, 6, 7))
+    assert places(demand_of(0.7, 0.6, None, None, None), "apart", four) == [(4, 4, 5, 6, 7), (4, 5, 7, 7, 7)]
 
 
 def test_a_fleet_without_deadlines_is_not_pinned_and_uses_all_cores() -> None:

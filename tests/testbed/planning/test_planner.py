@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Context, Decimal
 from typing import Any
 
 import msgspec
@@ -234,6 +235,39 @@ def test_a_busy_aggregator_shares_its_core_at_the_dilation_at_which_it_is_less_b
     assert plan.demand == pytest.approx(CAPACITY / 1.2, rel=0.02)
 
 
+def test_the_smallest_dilation_is_the_one_at_which_a_busy_aggregator_may_just_share_its_core() -> None:
+    """Alone on their core, the devices need much more; beside the aggregator, less would do, but for its own share."""
+    survey = msgspec.structs.replace(SURVEY, samples=(320,) * 4, update_seconds={"fedavg": 0.0055})
+    fleet = fleet_of(*[0.001] * 4, dilation="auto", training=Job(steps=1))
+    plan = planner.settled(fleet, survey, ROLES)
+    apart = planner.settled(replace(fleet, cores="apart"), survey, ROLES)
+    aggregator = planner.plan(fleet, survey, plan.core_plan, 1.0).cores[0].aggregator
+    assert plan.smallest_dilation == pytest.approx(aggregator / 0.25, rel=0.01)
+    assert 1.1 * plan.smallest_dilation < apart.smallest_dilation
+
+
+@given(
+    st.lists(st.floats(1e-4, 0.1), min_size=1, max_size=6),
+    st.floats(0.0, 2.0),
+    st.floats(1e-5, 0.01),
+    st.sampled_from([0.1, 1.0, 30.0]),
+)
+def test_the_smallest_dilation_of_a_host_fits_and_the_next_number_below_does_not(
+    speeds: list[float], evaluation: float, update: float, wanted: float
+) -> None:
+    survey = Survey(
+        parameters=1000,
+        samples=(64,) * len(speeds),
+        steps=SURVEY.steps,
+        evaluation_seconds=evaluation,
+        update_seconds={"fedavg": update},
+    )
+    smallest = planner.settled(fleet_of(*speeds, dilation=wanted), survey, ROLES).smallest_dilation
+    assert planner.settled(fleet_of(*speeds, dilation=smallest), survey, ROLES).keeps_deadlines
+    below = float(Context(prec=3).next_minus(Decimal(repr(smallest))))
+    assert not planner.settled(fleet_of(*speeds, dilation=below), survey, ROLES).keeps_deadlines
+
+
 @given(st.lists(st.floats(1e-4, 0.1), min_size=1, max_size=6), st.floats(0.0, 2.0))
 def test_a_dilation_of_auto_fits_whatever_the_evaluator_needs(speeds: list[float], evaluation: float) -> None:
     survey = Survey(parameters=1000, samples=(64,) * len(speeds), steps=SURVEY.steps, evaluation_seconds=evaluation)
@@ -297,6 +331,19 @@ def test_a_device_without_a_throttle_may_not_share_the_core_of_one_with_deadline
     plan = planner.plan(fleet_of(10.0, None), SURVEY, OWN_CORE, 1.0)
     assert not plan.fits
     assert "1 devices without a throttle would use it up, and 1 others have deadlines" in str(planner.refusal(plan))
+
+
+def test_a_mixed_fleet_is_admitted_although_it_has_as_many_devices_without_a_throttle_as_cores() -> None:
+    three = replace(ROLES, device_cores=(1, 2, 3))
+    survey = Survey(parameters=10_000, samples=(320,) * 7, steps=SURVEY.steps)
+    speeds = (*[0.004] * 4, None, None, None)  # those with a speed need 1.2 cores
+    assert planner.settled(fleet_of(*speeds, cores="apart"), survey, three).keeps_deadlines
+
+
+def test_a_device_without_a_throttle_takes_the_core_of_a_busy_aggregator_if_the_others_need_theirs() -> None:
+    survey = Survey(parameters=10_000, samples=(320,) * 3, steps=SURVEY.steps, update_seconds={"fedavg": 0.2})
+    plan = planner.settled(fleet_of(0.004, 0.004, None, cores="shared"), survey, ROLES)
+    assert (plan.core_plan.devices, plan.keeps_deadlines) == ((1, 1, 0), True)
 
 
 def test_no_dilation_is_sought_for_deadlines_beside_devices_without_a_throttle() -> None:

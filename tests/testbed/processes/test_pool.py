@@ -12,8 +12,8 @@ import pytest
 
 from testbed.common.channel import Channel
 from testbed.common.errors import RunFailed
-from testbed.processes.forkserver import Exited, ForkBatch, Forked, ForkReport
 from testbed.processes.pool import AGGREGATOR, Processes, RunTemplate
+from testbed.processes.templates.forkserver import Exited, ForkBatch, Forked, ForkReport
 
 NOBODY: Any = None
 """A configuration that no process reads."""
@@ -105,3 +105,32 @@ def test_a_template_that_dies_while_it_forks_fails_the_run(scene: Scene) -> None
     scene.templates[0].close()
     with pytest.raises(RunFailed, match=r"could not be forked|the template \(pid 71\) died"):
         scene.processes.fork(AGGREGATOR, NOBODY)
+
+
+def test_a_process_that_failed_before_it_opened_its_log_is_explained_by_that_of_the_template(
+    scene: Scene, tmp_path: Path
+) -> None:
+    scene.say(Forked(name=AGGREGATOR, pid=FIRST))
+    scene.processes.fork(AGGREGATOR, NOBODY)
+    scene.processes.template_log.parent.mkdir()
+    scene.processes.template_log.write_text("Traceback …\nImportError: no module 'own'\n", encoding="utf-8")
+    scene.say(Exited(pid=FIRST, code=1))
+    log = tmp_path / "logs" / "template.log"
+    text = f"aggregator (pid {FIRST}) ended with exit code 1: ImportError: no module 'own' (see {log})"
+    assert scene.processes.why(AGGREGATOR) == text
+
+
+def test_a_template_that_failed_is_explained_by_its_log_but_not_by_what_an_earlier_run_wrote(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "template.log"
+    log.write_text("of the run that is resumed\n", encoding="utf-8")
+    scene = Scene(tmp_path)
+    scene.templates[0].close()
+    scene.processes.wait_for_exits(30)
+    with pytest.raises(RunFailed, match=r"forked from it; free memory$"):
+        scene.processes.check_templates()
+    with log.open("a", encoding="utf-8") as file:
+        file.write("MemoryError\n")
+    with pytest.raises(RunFailed, match=r"forked from it: MemoryError \(see "):
+        scene.processes.check_templates()
+    scene.close()

@@ -10,16 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from testbed.common.channel import Channel
+from testbed.common.channel import Channel, close_all
 from testbed.common.errors import UserError
 from testbed.host.core_plan import CoreRoles
 from testbed.host.survey import Survey
 from testbed.loading import profile_files, profile_loader
 from testbed.processes import preparation
 from testbed.processes.preparation import Preparation
-from testbed.processes.template import Prepare, TemplateAnswer, TemplateRequest
+from testbed.processes.templates.template import (
+    OpenTemplates,
+    Prepare,
+    TemplateAnswer,
+    TemplateRequest,
+    TemplatesOpened,
+)
 from tests.testbed.examples import write_profile
 
+ROOT = Path(__file__).parents[3]
 ROLES = CoreRoles(aggregator=0, evaluator=0, device_cores=(1, 2), shareable=(1, 2, 0))
 
 
@@ -37,7 +44,7 @@ def test_a_request_says_what_to_load_for_which_devices(tmp_path: Path) -> None:
         {"model": "small-cnn", "split": {"name": "dirichlet", "alpha": 0.25, "least": 1, "short": "fill"}},
     )
     assert (made.devices, made.data_seed, made.model_seed) == (3, 9, 4)
-    assert (made.job.batch, made.launcher) == (8, os.getpid())
+    assert made.job.batch == 8
 
 
 def test_steps_are_timed_with_as_many_processes_on_a_core_as_the_run_has_but_at_most_four(tmp_path: Path) -> None:
@@ -109,3 +116,53 @@ def test_any_other_problem_keeps_its_details() -> None:
 def test_a_template_that_died_is_reported_with_a_remedy() -> None:
     with pytest.raises(preparation.TemplateFailed, match="the template died while it loaded the task; free memory"):
         answered(None)
+
+
+# ---- run templates
+
+
+@pytest.mark.parametrize(("cores", "devices", "count"), [(2, 1000, 2), (32, 40, 3), (512, 100_000, 64)])
+def test_there_is_a_run_template_for_each_core_up_to_a_limit(
+    cores: int, devices: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as one message could not carry would never arrive."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
+    ours, theirs = socket.socketpair()
+    template = Channel(theirs, OpenTemplates)
+    with theirs, ours:
+        template.send(TemplatesOpened(pids=tuple(range(1, count + 1))))
+        opened = Preparation(ours).run_templates(devices)
+        _, ends = template.receive()
+    close_all(ends)
+    for each in opened:
+        each.channel.close()
+    assert (len(opened), len(ends)) == (count, count)
+
+
+# ---- standard output
+
+
+REQUEST_WITH_CLOSED_OUTPUT = """
+import os, socket
+from pathlib import Path
+from testbed.common.channel import Channel
+from testbed.processes.preparation import Preparation
+from testbed.processes.templates.template import Prepare, TemplateRequest
+from testbed.wire.training_job import Job
+request = TemplateRequest(
+    source="", task="", parameters={}, devices=1, data_seed=0, model_seed=0, job=Job(), crowd={}, flops=False,
+    strategy="",
+)
+ours, theirs = socket.socketpair()
+assert 1 in (ours.fileno(), theirs.fileno())  # the number of the closed output
+Preparation(ours).request(request, Path("/private"))
+_, descriptors = Channel(theirs, Prepare).receive()
+os.write(2, " ".join(os.readlink(f"/proc/self/fd/{each}") for each in descriptors).encode())
+"""
+
+
+def test_a_socket_that_has_the_number_of_a_closed_output_is_not_passed_on_as_output(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    shell = f"exec {sys.executable} -c '{REQUEST_WITH_CLOSED_OUTPUT}' >&- 2> {errors}"
+    subprocess.run(["bash", "-c", shell], cwd=ROOT, check=False, timeout=60)
+    assert errors.read_text(encoding="utf-8") == f"/dev/null {errors}"

@@ -16,9 +16,9 @@ from testbed.common.clock import WallClock
 from testbed.common.errors import RunFailed
 from testbed.host import rapl
 from testbed.loading.profile_loader import load
-from testbed.processes.configs import EvaluatorConfig
 from testbed.processes.pool import AGGREGATOR
 from testbed.processes.restarts import MOST_EVALUATORS, Schedule
+from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.processes.watchdog import StopRequests, Watchdog
 from testbed.profile.schema import Experiment, Replay, StopWhen
 from testbed.profile.script import ScheduledAction

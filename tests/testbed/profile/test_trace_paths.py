@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,13 @@ def test_a_stored_experiment_can_be_loaded_from_any_folder(
         build(Experiment, as_table(first), "stored"), "stored", tmp_path_factory.mktemp("else")
     )
     assert again == first
+
+
+def test_a_trace_in_a_folder_whose_name_is_not_utf_8_is_refused_since_profiles_are_utf_8(folder: Path) -> None:
+    strange = Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9"))
+    strange.mkdir()
+    (strange / "there.csv").write_text(THERE)
+    assert "there.csv'; 'utf-8' codec can't encode" in str(refusal(strange, 'availability = "there.csv"'))
 
 
 # ---- errors

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import py_compile
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +11,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[4]
 
 
-def unchanged(folder: Path, then: str) -> bool:
-    """Read a file and a module, execute ``then``, and tell whether both are unchanged."""
+def unchanged(folder: Path, then: str = "", meanwhile: str = "") -> bool:
+    """Read a file and a module, execute ``then``, and tell whether both are unchanged.
+
+    ``meanwhile`` is executed before the files are asked for.
+    """
     (folder / "data.txt").write_text("one", encoding="utf-8")
     (folder / "users_module.py").write_text("", encoding="utf-8")
     code = f"""
@@ -29,6 +34,7 @@ with opened.noted():
     (folder / "temporary.txt").read_text()
     import users_module
 (folder / "temporary.txt").unlink()
+{meanwhile}
 marks = opened.marks()
 {then}
 sys.exit(0 if marks.are_unchanged() else 3)
@@ -46,3 +52,17 @@ def test_a_file_that_was_read_and_changed_is_found(tmp_path: Path) -> None:
 
 def test_a_module_that_was_imported_and_changed_is_found(tmp_path: Path) -> None:
     assert not unchanged(tmp_path, "(folder / 'users_module.py').write_text('x = 1')")
+
+
+def test_a_module_that_was_imported_from_its_compiled_file_and_changed_at_once_is_found(tmp_path: Path) -> None:
+    (tmp_path / "users_module.py").write_text("", encoding="utf-8")
+    py_compile.compile(str(tmp_path / "users_module.py"))
+    assert unchanged(tmp_path)
+    assert not unchanged(tmp_path, meanwhile="(folder / 'users_module.py').write_text('x = 1')")
+
+
+def test_a_name_that_is_not_utf_8_can_be_sent(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    then = "import msgspec; marks = msgspec.msgpack.decode(msgspec.msgpack.encode(marks), type=type(marks))"
+    assert unchanged(folder, then)

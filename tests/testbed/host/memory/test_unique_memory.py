@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from testbed.host.calibration import in_child
+from testbed.host.calibration import Steps, in_child
 from testbed.host.memory import unique_memory
 
 MB = 1 << 20
 
 
-def growing(bytes_per_sample: int, seconds_per_sample: float = 0.0) -> unique_memory.Steps:
+def growing(bytes_per_sample: int, seconds_per_sample: float = 0.0) -> Steps:
     """Steps that keep this much memory for each of their samples, until the next step size."""
 
     def steps(samples: int) -> Iterator[object]:

@@ -17,14 +17,14 @@ import psutil
 import pytest
 
 from testbed.common.channel import Channel, readable
-from testbed.processes import forkserver
-from testbed.processes.forkserver import Exited, ForkBatch, Forked, ForkOrder, ForkReport
+from testbed.processes.templates import forkserver
+from testbed.processes.templates.forkserver import Exited, ForkBatch, Forked, ForkOrder, ForkReport
 
 Report = TypeVar("Report", Forked, Exited)
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import socket, sys
-from testbed.processes import forkserver
+from testbed.processes.templates import forkserver
 forkserver.serve(socket.socket(fileno=int(sys.argv[1])))
 """
 

@@ -7,7 +7,7 @@ import os
 
 from testbed.host.cores import settle
 from testbed.learning.tasks.task import Task
-from testbed.processes.configs import EvaluatorConfig
+from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.wire.codec import decode_or_log, encode, largest_frame
 from testbed.wire.messages import EVALUATOR, STOPPED, Heartbeat, Hello, Score, Snapshot, Stop
 from testbed.wire.sockets import closing_peer

@@ -13,8 +13,8 @@ from devices.device_config import CanaryConfig, DeviceConfig
 from devices.process import canary
 from devices.process import main as device
 from testbed.learning.tasks.task import Task
-from testbed.processes import evaluator
-from testbed.processes.configs import EvaluatorConfig, RoleConfig
+from testbed.processes.templates import evaluator
+from testbed.processes.templates.configs import EvaluatorConfig, RoleConfig
 
 
 def run(config: RoleConfig, task: Task, ready: Callable[[str], None]) -> None:

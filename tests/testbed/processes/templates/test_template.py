@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,18 +11,18 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from testbed.common.files.opened_files import FileMarks
 from testbed.host import calibration, survey_memory
 from testbed.host.calibration import PressureMeter
 from testbed.host.survey import StepTime, Survey
 from testbed.host.survey_memory import AGREES, BUSY, SurveyTimes
 from testbed.learning.tasks.task import Task
-from testbed.processes import template
-from testbed.processes.template import TemplateRequest
+from testbed.processes.templates import template
+from testbed.processes.templates.template import TemplateRequest
 from testbed.wire.training_job import Job
 
 STEP = StepTime(samples=32, seconds=0.002, alone=0.001, slow=0.004)
 REQUEST = TemplateRequest(
-    launcher=1,
     source="mine",
     task="digits",
     parameters={},
@@ -49,8 +51,13 @@ def surveyed(
     slowdown: float,
     request: TemplateRequest = REQUEST,
     pressure: float = 0.0,
+    files: FileMarks = FileMarks({}),  # noqa: B008  it is frozen
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Survey:
-    """Return the survey on a host on which steps take ``slowdown`` times as long as remembered."""
+    """Return the survey on a host on which steps take ``slowdown`` times as long as remembered.
+
+    ``meanwhile`` is called while steps are timed.
+    """
     new = SurveyTimes(measured_at=survey_memory.now(), steps=(STEP.slower(9.0),))
 
     def slower(steps: object, earlier: object, core: int, meter: PressureMeter) -> float:
@@ -59,11 +66,12 @@ def surveyed(
 
     def measured(task: Task, request: TemplateRequest, folder: Path, largest: int, meter: PressureMeter) -> SurveyTimes:
         meter.share = pressure
+        meanwhile()
         return new
 
     monkeypatch.setattr(calibration, "slowdown", slower)
     monkeypatch.setattr(template, "_measured", measured)
-    return template._survey(TASK, request, Path())
+    return template._survey(TASK, request, Path(), files)
 
 
 @pytest.mark.parametrize("slowdown", [1 / AGREES, 0.9, 1.0])
@@ -117,6 +125,35 @@ def test_times_of_a_busy_host_are_not_remembered(monkeypatch: pytest.MonkeyPatch
     assert survey_memory.entries() == {survey.key: remembered}
 
 
+def test_times_are_neither_used_nor_remembered_if_a_file_has_changed_since_it_was_read(
+    monkeypatch: pytest.MonkeyPatch, remembered: SurveyTimes
+) -> None:
+    survey = surveyed(monkeypatch, 1.0, files=FileMarks({__file__.encode(): (0, 0)}))
+    assert not survey.is_remembered
+    assert survey_memory.entries() == {survey.key: remembered}
+
+
+OWN_TASK = "from testbed.learning.tasks.digits import Digits\nclass Own(Digits):\n    pass\n"
+
+
+@pytest.mark.parametrize("meanwhile", ["edited", "imported", "nothing"])
+def test_times_are_not_remembered_if_a_module_was_edited_or_first_imported_while_they_were_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, meanwhile: str
+) -> None:
+    module, name = tmp_path / f"{meanwhile}_task.py", f"{meanwhile}_helper"
+    module.write_text(OWN_TASK, encoding="utf-8")
+    (tmp_path / f"{name}.py").write_text("", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    actions: dict[str, Callable[[], object]] = {
+        "edited": lambda: module.write_text(OWN_TASK + "# slower\n", encoding="utf-8"),
+        "imported": lambda: importlib.import_module(name),
+        "nothing": lambda: None,
+    }
+    request = msgspec.structs.replace(REQUEST, task=f"{module.stem}:Own")
+    survey = surveyed(monkeypatch, 1.0, request, meanwhile=actions[meanwhile])
+    assert (survey.key in survey_memory.entries()) is (meanwhile == "nothing")
+
+
 def test_another_network_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     larger = cast("Task", SimpleNamespace(size=11, shards=TASK.shards))
     assert template._dependencies(larger, REQUEST, 2) != template._dependencies(TASK, REQUEST, 2)
@@ -127,6 +164,18 @@ def test_the_pressure_on_the_host_is_that_of_this_moment_even_if_the_times_are_r
 ) -> None:
     survey = surveyed(monkeypatch, 1.0, pressure=0.4)
     assert (survey.is_remembered, survey.pressure) == (True, 0.4)
+
+
+def test_the_pressure_is_measured_even_if_no_device_has_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = msgspec.structs.replace(REQUEST, crowd={})
+    name = survey_memory.key(template._dependencies(TASK, free, 2))
+    survey_memory.keep(name, SurveyTimes(measured_at=survey_memory.now() - 60))
+    seconds = iter([1.0, 3.0])
+    monkeypatch.setattr(calibration, "pressure_seconds", lambda: next(seconds))
+    survey = surveyed(monkeypatch, 1.0, free)
+    assert survey.is_remembered
+    assert survey.pressure is not None
+    assert survey.pressure > 0
 
 
 @pytest.mark.parametrize("change", [{"data_seed": 1}, {"model_seed": 1}, {"source": "other"}])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.processes import early
+from testbed.processes.templates import early
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.mark.parametrize(
@@ -43,5 +43,5 @@ def test_a_run_of_a_sweep_starts_no_root_template(monkeypatch: pytest.MonkeyPatc
 
 
 def test_it_imports_nothing_heavy() -> None:
-    code = "import sys; from testbed.processes import early; sys.exit(len({'numpy', 'msgspec'} & {*sys.modules}))"
+    code = "import sys, testbed.processes.templates.early; sys.exit(len({'numpy', 'msgspec'} & {*sys.modules}))"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)

@@ -1,6 +1,6 @@
 """What a warm template does before processes are forked from it: it loads the task, trains a step and makes the survey.
 
-It has imported everything already (``warm_templates`` says which process does what). A fork then costs milliseconds and
+It has imported everything already (``root_template`` says which process does what). A fork then costs milliseconds and
 a few megabytes, where a fresh interpreter would repeat seconds of imports. The process must never have a second thread
 (a forked thread pool blocks forever) or a ZeroMQ context.
 """
@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ import numpy as np
 from aggregator.strategies import STRATEGIES
 from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
+from testbed.common.files.opened_files import FileMarks, OpenedFiles
 from testbed.host import calibration, survey_memory
 from testbed.host.calibration import PressureMeter
 from testbed.host.kernel import governor
@@ -54,7 +55,6 @@ TASK: Task | None = None
 class TemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the template prepares and measures."""
 
-    launcher: int
     source: str
     task: str
     parameters: dict[str, Any]
@@ -88,7 +88,7 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True):
 
     request: TemplateRequest
     surroundings: Surroundings
-    private: str
+    private: bytes
     """The private folder, which the root template removes if the launcher dies."""
 
     def task_key(self) -> bytes:
@@ -100,6 +100,9 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True):
 
 class OpenTemplates(msgspec.Struct, frozen=True, kw_only=True):
     """The second message of a launcher. Descriptors: one socket for each run template."""
+
+    log: bytes
+    """The file for what run templates write, and their processes before these have opened logs of their own."""
 
 
 class TemplatesOpened(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -114,26 +117,26 @@ def import_everything() -> None:
     """Import what the processes of a run need, and torch first of all."""
     import torch
 
-    from testbed.processes import roles  # noqa: F401  the forked processes need them
+    from testbed.processes.templates import roles  # noqa: F401  the forked processes need them
 
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()  # no later collection touches these pages, so they stay shared
 
 
-def answer(request: TemplateRequest, folder: Path, loading: AbstractContextManager[None]) -> TemplateAnswer:
+def answer(request: TemplateRequest, folder: Path, files: OpenedFiles) -> TemplateAnswer:
     """Load the task, unless it is loaded, and what else the request names; make the survey.
 
-    ``loading`` is entered while files of the user are read.
+    ``files`` notes what is read of the user.
     """
     global TASK
     try:
-        with loading:
+        with files.noted():
             if TASK is None:
                 TASK = _load_task(request)
             _load_others(request)
         _check_threads()
-        found = TemplateAnswer(survey=_survey(TASK, request, folder))
+        found = TemplateAnswer(survey=_survey(TASK, request, folder, files.marks()))
     except UserError as error:
         found = TemplateAnswer(problem=str(error))
     except Exception as error:  # noqa: BLE001  no other process could report it
@@ -176,18 +179,22 @@ def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
     return task.flops()
 
 
-def _survey(task: Task, request: TemplateRequest, folder: Path) -> Survey:
+def _survey(task: Task, request: TemplateRequest, folder: Path, files: FileMarks) -> Survey:
+    """Make the survey. ``files``: what was read for the task; if one has changed, no times are remembered."""
     largest = request.job.largest_step(len(shard) for shard in task.shards)
     key, meter = survey_memory.key(_dependencies(task, request, largest)), PressureMeter()
+    is_current = files.are_unchanged()  # else the key has a text that this process has not imported
     times = None
-    if request.remembered and (earlier := survey_memory.find(key)) is not None:
-        times = _confirmed(task, request, earlier, meter)
+    if request.remembered and is_current and (earlier := survey_memory.find(key)) is not None:
+        times = _confirmed(task, request, earlier, largest, meter)
     age = 0.0
     if times is not None:
         age = max(1e-3, survey_memory.now() - times.measured_at)
     else:
         times = _measured(task, request, folder, largest, meter)
-        if meter.share is None or meter.share <= survey_memory.BUSY:
+        is_calm = meter.share is None or meter.share <= survey_memory.BUSY
+        # again: a module was perhaps edited meanwhile, or imported only now
+        if is_calm and is_current and key == survey_memory.key(_dependencies(task, request, largest)):
             survey_memory.keep(key, times)
     return Survey(
         parameters=task.size,
@@ -240,11 +247,18 @@ def _code_of(request: TemplateRequest) -> str:
     return "\n".join(Path(file).read_text(encoding="utf-8", errors="replace") for file in beside)
 
 
-def _confirmed(task: Task, request: TemplateRequest, times: SurveyTimes, meter: PressureMeter) -> SurveyTimes | None:
-    """Return the times of an earlier survey if a few steps of this moment confirm them."""
+def _confirmed(
+    task: Task, request: TemplateRequest, times: SurveyTimes, largest: int, meter: PressureMeter
+) -> SurveyTimes | None:
+    """Return the times of an earlier survey if a few steps of this moment confirm them.
+
+    Without deadlines, nothing must be confirmed. The pressure is measured all the same, for the certificate.
+    """
+    steps = _endless_steps(task, request)
     if not times.steps:
+        calibration.feel_pressure(steps, largest, meter)
         return times
-    slower = calibration.slowdown(_endless_steps(task, request), times.steps, min(request.crowd), meter)
+    slower = calibration.slowdown(steps, times.steps, min(request.crowd), meter)
     if not 1 / survey_memory.AGREES <= slower <= survey_memory.AGREES:
         return None
     return times.slower(max(1.0, slower))

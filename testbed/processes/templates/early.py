@@ -30,7 +30,7 @@ SOCKET = "EDGEBED_TEMPLATE_SOCKET"
 """The variable with the descriptor of an inherited connection."""
 _OURS = "EDGEBED_"
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-_PROGRAM = Path(__file__).with_name("warm_templates.py")
+_PROGRAM = Path(__file__).with_name("root_template.py")
 _END_SECONDS = 5.0
 
 
@@ -47,8 +47,13 @@ class _Root:
                 [sys.executable, str(_PROGRAM), str(os.getpid())],
                 os.environ | settings(),
                 file_actions=[
+                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), CHANNEL),  # first: it may have the number of a closed output
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), CHANNEL),
+                    *(
+                        (os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_WRONLY, 0)
+                        for each in (1, 2)
+                        if not is_output(each)
+                    ),
                 ],
                 # Ctrl-C reaches the whole process group: blocked until the root template ignores it
                 setsigmask=STOP_SIGNALS,
@@ -82,10 +87,23 @@ _is_kept = False
 
 def settings() -> dict[str, str]:
     """The variables that all templates have: where modules are, and one thread for each library."""
-    own = str(_PROGRAM.parents[2])
+    own = str(_PROGRAM.parents[3])
     paths = [own, *(path for path in sys.path if path and path != own)]
     # safe path: or a devices.py in the current folder would be imported instead of ours
     return dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
+
+
+def is_output(descriptor: int) -> bool:
+    """Whether 1 or 2 is this process's standard output or standard error.
+
+    If it was closed when the process began (``>&-``), the number may now belong to any other file or socket.
+    """
+    stream = {1: sys.__stdout__, 2: sys.__stderr__}[descriptor]
+    try:
+        os.fstat(descriptor)
+    except OSError:  # it was closed later
+        return False
+    return stream is not None
 
 
 def begin() -> None:

@@ -10,16 +10,18 @@ import traceback
 from typing import Any
 
 from testbed.common.errors import UserError
-from testbed.processes import template
-from testbed.processes.configs import RoleConfig
+from testbed.processes.templates import template
+from testbed.processes.templates.configs import RoleConfig
 
 
 def enter(config: RoleConfig, log: str, report: int | None = None) -> None:
     """Run the role that ``config`` belongs to. A failure goes to the log, and to ``report`` if there is such a pipe."""
-    _log_to(log)
+    log_to(log)
     if template.TASK is None:
         raise RuntimeError("the process was not forked from a prepared template")
-    from testbed.processes import roles  # not at the top: the launcher imports this file too, and must not import torch
+    from testbed.processes.templates import (
+        roles,  # not at the top: the launcher imports this file too, and must not import torch
+    )
 
     answer = _Report(report)
     try:
@@ -48,7 +50,7 @@ class _Report:
             self._pipe = None
 
 
-def _log_to(path: str) -> None:
+def log_to(path: str) -> None:
     """Redirect stdout and stderr into the log, or to /dev/null if it cannot be opened."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -1,4 +1,4 @@
-"""The processes that stand ready before a run: the root template, and a warm template for each task.
+"""The root template: it stands ready before a run, and forks a warm template for each task.
 
 Theory of operation (docs/adr/0024):
 
@@ -26,30 +26,21 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-import msgspec
-
 from testbed.common.channel import Channel, close_all, readable, receive_descriptors
-from testbed.common.files.opened_files import FileMarks, OpenedFiles
-from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
 from testbed.host import private_folder
 from testbed.host.cores import die_with_parent
-from testbed.processes import early, forkserver, template
-from testbed.processes.template import OpenTemplates, Prepare, TemplateAnswer, TemplatesOpened
+from testbed.processes.templates import early, template
+from testbed.processes.templates.template import Prepare, TemplateAnswer
+from testbed.processes.templates.warm_template import Warmed, WarmTemplate, run_and_exit
 
 _END_SECONDS = 1.0
 MOST_IDLE = 2
 """Warm templates that are kept although no run uses them."""
-
-
-class Warmed(msgspec.Struct, frozen=True, kw_only=True):
-    """From a warm template: it has answered, and has read these files."""
-
-    files: FileMarks
 
 
 class _Warm:
@@ -76,8 +67,8 @@ class _Warm:
 class _Run:
     """A connection that was passed on to a warm template."""
 
-    def __init__(self, connection: int, private: str, warm: _Warm) -> None:
-        self.connection, self.private, self.warm = connection, Path(private), warm
+    def __init__(self, connection: int, private: bytes, warm: _Warm) -> None:
+        self.connection, self.private, self.warm = connection, Path(os.fsdecode(private)), warm
 
 
 class RootTemplate:
@@ -155,7 +146,7 @@ class RootTemplate:
         ours, theirs = socket.socketpair()
         parent, pid = os.getpid(), os.fork()
         if pid == 0:
-            _run_and_exit(lambda: self._become_warm(parent, theirs, [ours.fileno(), *descriptors]))
+            run_and_exit(lambda: self._become_warm(parent, theirs, [ours.fileno(), *descriptors]))
         theirs.close()
         self._warm.append(_Warm(pid, ours, key))
         return self._warm[-1]
@@ -198,111 +189,6 @@ class RootTemplate:
         for warm in idle[: max(0, len(idle) - MOST_IDLE)]:
             self._warm.remove(warm)
             warm.end()
-
-
-class WarmTemplate:
-    """Has one task. Answers surveys, and forks the run templates of each run from itself."""
-
-    def __init__(self, control: socket.socket) -> None:
-        self._control = Channel(control, Prepare)
-        self._files = OpenedFiles()
-        self._runs: dict[int, tuple[Channel[OpenTemplates], list[int]]] = {}
-        """Descriptor of a connection → its channel, and the pids of its run templates."""
-
-    def serve(self) -> None:
-        """Serve runs until the root template ends, or until a request cannot be met."""
-        while True:
-            ready = readable([self._control.fileno(), *self._runs])
-            for descriptor in ready & self._runs.keys():
-                self._serve_run(descriptor)
-            if self._control.fileno() in ready:
-                try:
-                    prepare, descriptors = self._control.receive()
-                except EOFError:
-                    return self._end_templates()
-                if not self._begin(prepare, *descriptors):
-                    return None
-
-    def _begin(self, prepare: Prepare, connection: int, *outputs: int) -> bool:
-        """Answer a request. Returns whether this process can serve further ones."""
-        channel = Channel(socket.socket(fileno=connection), OpenTemplates)
-        _write_to(*outputs)
-        prepare.surroundings.take_over()
-        os.environ[IN_A_RUN] = "1"
-        answer = template.answer(prepare.request, Path(prepare.private), self._files.noted())
-        _write_to(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
-        if answer.survey is not None:
-            self._control.send(Warmed(files=self._files.marks()))  # first: the next run may come at once
-        self._runs[connection] = (channel, [])
-        with contextlib.suppress(BrokenPipeError):  # the launcher has gone
-            channel.send(answer)
-        return answer.survey is not None
-
-    def _serve_run(self, descriptor: int) -> None:
-        channel, pids = self._runs[descriptor]
-        try:
-            _, ends = channel.receive()
-            channel.send(self._open_templates(ends, pids))
-        except (EOFError, BrokenPipeError):  # the launcher has ended, and the run with it
-            del self._runs[descriptor]
-            channel.close()
-            _end(pids)
-
-    def _end_templates(self) -> None:
-        for _, pids in self._runs.values():
-            _end(pids)
-
-    def _open_templates(self, ends: Sequence[int], pids: list[int]) -> TemplatesOpened:
-        try:
-            for end in ends:
-                parent, pid = os.getpid(), os.fork()
-                if pid == 0:
-                    others = [each for each in ends if each != end]
-                    _run_and_exit(lambda: self._become_run_template(parent, end, others))  # noqa: B023
-                pids.append(pid)
-        except OSError as error:
-            return TemplatesOpened(problem=repr(error))
-        finally:
-            close_all(ends)
-        return TemplatesOpened(pids=tuple(pids))
-
-    def _become_run_template(self, parent: int, end: int, others: Sequence[int]) -> None:
-        die_with_parent(parent)
-        close_all(others)
-        for channel, _ in self._runs.values():
-            channel.close()
-        self._control.close()
-        forkserver.serve(socket.socket(fileno=end))
-
-
-def _end(pids: Sequence[int]) -> None:
-    """End run templates. Their processes have ended, or are killed by the kernel."""
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-
-
-def _write_to(output: int, errors: int) -> None:
-    """Have this standard output and standard error."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.dup2(output, 1)
-    os.dup2(errors, 2)
-    close_all((output, errors))
-
-
-def _run_and_exit(work: Callable[[], None]) -> NoReturn:
-    """Run the code of a forked process, and end it without the exit handlers of its parents."""
-    code = 1
-    try:
-        work()
-        code = 0
-    except (EOFError, BrokenPipeError):  # the parent has ended
-        code = 0
-    except BaseException:  # noqa: BLE001  the last resort of a process
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(code)
 
 
 def main(owner: int) -> None:

@@ -1,0 +1,1 @@
+"""Templates, and what the processes that are forked from them do first."""
