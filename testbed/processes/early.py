@@ -23,7 +23,7 @@ from pathlib import Path
 from testbed.common.signals import STOP_SIGNALS
 
 CHANNEL = 3
-"""The descriptor of the root template's end of the lease."""
+"""The descriptor of a template's end of its socket pair."""
 END = signal.SIGUSR1
 """Ends the root template: from its owner, or from the kernel when the owner has died."""
 SOCKET = "EDGEBED_TEMPLATE_SOCKET"
@@ -40,19 +40,7 @@ class _Root:
     def __init__(self) -> None:
         self.environment = _foreign_variables()
         """What the libraries that it imports have seen."""
-        self.lease, theirs = socket.socketpair()
-        with theirs:
-            self.pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, str(_PROGRAM), str(os.getpid())],
-                os.environ | settings(),
-                file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), CHANNEL),
-                ],
-                # Ctrl-C reaches the whole process group: blocked until the root template ignores it
-                setsigmask=STOP_SIGNALS,
-            )
+        self.pid, self.lease = spawn(_PROGRAM)
         self.is_connected = False
         """Whether a run was connected to it: only then it may have something to clean up."""
 
@@ -66,14 +54,7 @@ class _Root:
     def end(self) -> None:
         """End it, and wait until it has ended. The signal ends it at once; the closed lease would, a moment later."""
         self.lease.close()
-        try:
-            os.kill(self.pid, END if self.is_connected else signal.SIGKILL)
-            with os.fdopen(os.pidfd_open(self.pid)) as ended:
-                if not select.select([ended], [], [], _END_SECONDS)[0]:
-                    os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        except (ProcessLookupError, ChildProcessError):
-            return  # it has ended already
+        end_template(self.pid, END if self.is_connected else signal.SIGKILL)
 
 
 _root: _Root | None = None
@@ -86,6 +67,38 @@ def settings() -> dict[str, str]:
     paths = [own, *(path for path in sys.path if path and path != own)]
     # safe path: or a devices.py in the current folder would be imported instead of ours
     return dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
+
+
+def spawn(program: Path) -> tuple[int, socket.socket]:
+    """Start a template: a Python program with our pid as its argument. Returns its pid, and our end of its channel.
+
+    Ctrl-C reaches the whole process group: stop signals are blocked until the program decides what it does with them.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, str(program), str(os.getpid())],
+            os.environ | settings(),
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, theirs.fileno(), CHANNEL),
+            ],
+            setsigmask=STOP_SIGNALS,
+        )
+    return pid, ours
+
+
+def end_template(pid: int, number: int) -> None:
+    """Send a template a signal that ends it, and wait until it has ended."""
+    try:
+        os.kill(pid, number)
+        with os.fdopen(os.pidfd_open(pid)) as ended:
+            if not select.select([ended], [], [], _END_SECONDS)[0]:
+                os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        return  # it has ended already
 
 
 def begin() -> None:

@@ -32,12 +32,12 @@ class RunProcess:
         self.exitcode: int | None = None
 
     def terminate(self) -> None:
-        self._signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        self._signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
 
-    def _signal(self, number: signal.Signals) -> None:
+    def signal(self, number: int) -> None:
         if self.exitcode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -138,7 +138,7 @@ class Processes:
             log = self._logs / f"{name}.log"
             self._old_log_bytes[name] = log.stat().st_size if log.exists() else 0
             self._processes.pop(name, None)
-            orders.append(forkserver.order(name, child.enter, config, str(log), reports=report is not None))
+            orders.append(forkserver.order(name, child.enter, config, str(log), descriptors=int(report is not None)))
         try:
             template.request(orders, () if report is None else (report,))
         except OSError as error:
