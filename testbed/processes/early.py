@@ -112,8 +112,8 @@ def begin() -> None:
 
 def begin_for(words: list[str]) -> None:
     """Start the root template early if this command line needs one."""
-    names = words and (words[0] in ("run", "resume", "plan") or words[0].endswith(".toml"))
-    if names and len(words) > 1 - words[0].endswith(".toml") and not {"-h", "--help"} & {*words}:
+    names = words and (words[0] in ("run", "resume", "plan", "sweep") or words[0].endswith(".toml"))
+    if names and len(words) > 1 - words[0].endswith(".toml") and not {"-h", "--help", "--dry-run"} & {*words}:
         begin()
 
 
