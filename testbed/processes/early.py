@@ -45,11 +45,7 @@ class _Root:
         """Whether a run was connected to it: only then it may have something to clean up."""
 
     def is_usable(self) -> bool:
-        try:
-            alive = os.waitpid(self.pid, os.WNOHANG) == (0, 0)
-        except ChildProcessError:  # somebody else has waited for it
-            alive = False
-        return alive and self.environment == _foreign_variables()
+        return is_alive(self.pid) and self.environment == _foreign_variables()
 
     def end(self) -> None:
         """End it, and wait until it has ended. The signal ends it at once; the closed lease would, a moment later."""
@@ -87,6 +83,14 @@ def spawn(program: Path) -> tuple[int, socket.socket]:
             setsigmask=STOP_SIGNALS,
         )
     return pid, ours
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a template that this process has spawned is still there."""
+    try:
+        return os.waitpid(pid, os.WNOHANG) == (0, 0)
+    except ChildProcessError:  # somebody else has waited for it
+        return False
 
 
 def end_template(pid: int, number: int) -> None:

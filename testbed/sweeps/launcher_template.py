@@ -49,6 +49,9 @@ class LauncherTemplate:
         self.pid, end = early.spawn(program)
         self._channel: Channel[ForkReport] = Channel(end, ForkReport)
 
+    def is_alive(self) -> bool:
+        return early.is_alive(self.pid)
+
     def launch(self, words: Sequence[str], template: int) -> LaunchedRun:
         """Start a run with this command line. ``template`` is a connection to the root template."""
         around = surroundings.of_this_process({IN_A_RUN: "1"})
@@ -81,7 +84,6 @@ class LaunchedRun:
         self._texts = tuple(self._written.values())
         self.code: int | None = None
         """Its exit code, negative: the signal that ended it; None while it lives."""
-        self.has_lost_template = False
 
     @property
     def output(self) -> str:
@@ -112,7 +114,7 @@ class LaunchedRun:
 
     def note_death(self) -> None:
         """The template has died, and the kernel kills the launcher."""
-        self.code, self.has_lost_template = -signal.SIGKILL, True
+        self.code = -signal.SIGKILL
 
     def _read(self, descriptor: int) -> None:
         piece = os.read(descriptor, _PIECE_BYTES)

@@ -70,13 +70,12 @@ class Runner:
             if self._signals > passed_on and self.interrupted_by is not None:
                 passed_on += 1
                 run.signal(self.interrupted_by)
-        if run.has_lost_template:
-            self._end_launchers()
         assert run.code is not None
         return _ended(run.code, time.monotonic() - began, run.output, run.errors)
 
     def _launchers(self) -> LauncherTemplate:
-        if self._template is None:
+        if self._template is None or not self._template.is_alive():
+            self._end_launchers()
             self._template = LauncherTemplate(PROGRAM)
         return self._template
 

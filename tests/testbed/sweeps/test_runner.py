@@ -169,6 +169,17 @@ def test_a_launcher_template_that_was_killed_ends_the_run_and_is_replaced(progra
         assert [run(runner, program).problem, run(runner, program).code] == ["ended by SIGKILL", 0]
 
 
+def test_a_launcher_template_that_died_between_two_runs_is_replaced(program: Path) -> None:
+    program.write_text(template("print(json.dumps({'final_accuracy': os.getppid()}))"), encoding="utf-8")
+    with Runner() as runner:
+        first = run(runner, program)
+        os.kill(int(first.accuracy or 0), signal.SIGKILL)
+        os.waitid(os.P_PID, int(first.accuracy or 0), os.WEXITED | os.WNOWAIT)  # until it is dead
+        second = run(runner, program)
+    assert second.code == 0
+    assert first.accuracy != second.accuracy
+
+
 def test_the_launcher_template_has_one_thread_and_neither_torch_nor_figures() -> None:
     """A process with more threads cannot be forked safely."""
     code = (
