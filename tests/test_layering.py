@@ -304,6 +304,7 @@ CLOCKS = (
     "testbed/doctor/benchmark.py",
     "testbed/execution/live_progress.py",
     "testbed/processes/pool.py",
+    "testbed/report/second_process.py",
     "testbed/sweeps/runner.py",
     "testbed/processes/watchdog.py",
 )

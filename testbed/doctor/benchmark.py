@@ -149,7 +149,7 @@ def _template() -> tuple[Survey, float]:
             reading, writing = os.pipe()
             with os.fdopen(reading, encoding="ascii") as pipe:
                 began = time.monotonic()
-                template.request([forkserver.order("clock", _send_time, reports=True)], [writing])
+                template.request([forkserver.order("clock", _send_time, descriptors=1)], [writing])
                 os.close(writing)
                 times.append(float(pipe.read()) - began)
         template.channel.close()

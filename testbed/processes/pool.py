@@ -16,6 +16,7 @@ from testbed.common.errors import RunFailed, UserError
 from testbed.processes.templates import child, forkserver
 from testbed.processes.templates.configs import RoleConfig
 from testbed.processes.templates.forkserver import Exited, ForkBatch, ForkOrder, ForkReport
+from testbed.processes.templates.run_process import RunProcess
 
 AGGREGATOR = "aggregator"
 _TEMPLATE = "template"
@@ -23,25 +24,6 @@ POLL_SECONDS = 0.25
 _END_SECONDS = 5.0
 _BATCH = 8
 """Processes that a template forks at one request. The next request comes when it has forked half of them."""
-
-
-class RunProcess:
-    """A process of a run. ``exitcode`` is None while it lives; negative: the signal that ended it."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.exitcode: int | None = None
-
-    def terminate(self) -> None:
-        self._signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self.exitcode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
 
 
 class RunTemplate:
@@ -151,8 +133,8 @@ class Processes:
         for name, config in configs.items():
             self._note_log_size(name)
             self._processes.pop(name, None)
-            call = forkserver.order(name, child.enter, config, str(self._log(name)), reports=report is not None)
-            orders.append(call)
+            log = str(self._log(name))
+            orders.append(forkserver.order(name, child.enter, config, log, descriptors=int(report is not None)))
         try:
             template.request(orders, () if report is None else (report,))
         except OSError as error:

@@ -14,9 +14,10 @@ from devices.device_config import DeviceConfig, Rejoining
 from testbed.common.clock import WallClock
 from testbed.common.errors import RunFailed
 from testbed.host import rapl
-from testbed.processes.pool import AGGREGATOR, POLL_SECONDS, Processes, RunProcess
+from testbed.processes.pool import AGGREGATOR, POLL_SECONDS, Processes
 from testbed.processes.restarts import MOST_EVALUATORS, EvaluatorRestarts, Restarts, Schedule
 from testbed.processes.templates.configs import EvaluatorConfig
+from testbed.processes.templates.run_process import RunProcess
 from testbed.profile.schema import Experiment
 from testbed.profile.script import ScheduledAction
 from testbed.wire.messages import EVALUATOR

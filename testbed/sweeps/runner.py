@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,12 +11,12 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
-from testbed.host.cores import die_with_parent
 from testbed.processes.templates import early
+from testbed.sweeps.launcher_template import LauncherTemplate
 
-PROGRAM = Path(__file__).parents[2] / "run_testbed.py"
+PROGRAM = Path(__file__).parents[1] / "cli" / "launchers.py"
+"""The program of the launcher template."""
 _LOOK_SECONDS = 0.2
 
 
@@ -42,51 +39,50 @@ class Runner:
 
     A run has its own process group: otherwise a terminal's Ctrl-C would reach it a second time, and a second signal
     ends it at once. The kernel kills it when this process dies, so that ``kill -9`` of the sweep ends it, too.
-    The root template belongs to this process, and each run inherits a connection to it: so torch is imported once, and
-    runs with the same task share a warm template.
+    Launchers are forked from a launcher template, and their processes from templates that a root template makes. Both
+    belong to this process: so nothing is imported twice, and runs with the same task share a warm template.
     """
 
     def __init__(self) -> None:
         self.interrupted_by: int | None = None
         self._signals = 0
         self._before: dict[int, Any] = {}
+        self._template: LauncherTemplate | None = None
 
     def __enter__(self) -> Runner:
         self._before = {number: signal.signal(number, self._note) for number in STOP_SIGNALS}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._end_launchers()
         early.release()
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def run(self, words: Sequence[str], out: Path, progress: Callable[[float], None]) -> Ended:
         """Run one command line with ``--out out``. ``progress`` is called regularly with the seconds so far."""
-        began, passed_on, parent = time.monotonic(), 0, os.getpid()
+        began, passed_on = time.monotonic(), 0
+        given = [*words, "--out", str(out), "--quiet", "--format", "json"]
         with early.lent() as template:
-            process = subprocess.Popen(  # noqa: S603  our own program
-                [sys.executable, str(PROGRAM), *words, "--out", str(out), "--quiet", "--format", "json"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                process_group=0,
-                env=os.environ
-                | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), IN_A_RUN: "1"}
-                | {early.SOCKET: str(template)},
-                pass_fds=[template],
-                preexec_fn=lambda: die_with_parent(parent),
-            )
-        while True:
-            try:
-                output, errors = process.communicate(timeout=_LOOK_SECONDS)
-                break
-            except subprocess.TimeoutExpired:
-                progress(time.monotonic() - began)
+            run = self._launchers().launch(given, template)
+        while not run.wait(_LOOK_SECONDS):
+            progress(time.monotonic() - began)
             if self._signals > passed_on and self.interrupted_by is not None:
                 passed_on += 1
-                process.send_signal(self.interrupted_by)
-        return _ended(process.returncode, time.monotonic() - began, output, errors)
+                run.signal(self.interrupted_by)
+        assert run.code is not None
+        return _ended(run.code, time.monotonic() - began, run.output, run.errors)
+
+    def _launchers(self) -> LauncherTemplate:
+        if self._template is None or not self._template.is_alive():
+            self._end_launchers()
+            self._template = LauncherTemplate(PROGRAM)
+        return self._template
+
+    def _end_launchers(self) -> None:
+        template, self._template = self._template, None
+        if template is not None:
+            template.end()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.interrupted_by, self._signals = number, self._signals + 1

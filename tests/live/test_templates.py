@@ -120,7 +120,7 @@ def test_a_run_has_the_folder_and_the_variables_of_its_launcher(
             [run_template] = prepared.run_templates(1)
             reading, writing = os.pipe()
             with os.fdopen(reading) as pipe:
-                run_template.request([forkserver.order("x", surroundings, reports=True)], [writing])
+                run_template.request([forkserver.order("x", surroundings, descriptors=1)], [writing])
                 os.close(writing)
                 text = pipe.read()
             run_template.channel.close()

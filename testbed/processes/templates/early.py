@@ -23,7 +23,7 @@ from pathlib import Path
 from testbed.common.signals import STOP_SIGNALS
 
 CHANNEL = 3
-"""The descriptor of the root template's end of the lease."""
+"""The descriptor of a template's end of its socket pair."""
 END = signal.SIGUSR1
 """Ends the root template: from its owner, or from the kernel when the owner has died."""
 SOCKET = "EDGEBED_TEMPLATE_SOCKET"
@@ -40,45 +40,17 @@ class _Root:
     def __init__(self) -> None:
         self.environment = _foreign_variables()
         """What the libraries that it imports have seen."""
-        self.lease, theirs = socket.socketpair()
-        with theirs:
-            self.pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, str(_PROGRAM), str(os.getpid())],
-                os.environ | settings(),
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), CHANNEL),  # first: it may have the number of a closed output
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    *(
-                        (os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_WRONLY, 0)
-                        for each in (1, 2)
-                        if not is_output(each)
-                    ),
-                ],
-                # Ctrl-C reaches the whole process group: blocked until the root template ignores it
-                setsigmask=STOP_SIGNALS,
-            )
+        self.pid, self.lease = spawn(_PROGRAM)
         self.is_connected = False
         """Whether a run was connected to it: only then it may have something to clean up."""
 
     def is_usable(self) -> bool:
-        try:
-            alive = os.waitpid(self.pid, os.WNOHANG) == (0, 0)
-        except ChildProcessError:  # somebody else has waited for it
-            alive = False
-        return alive and self.environment == _foreign_variables()
+        return is_alive(self.pid) and self.environment == _foreign_variables()
 
     def end(self) -> None:
         """End it, and wait until it has ended. The signal ends it at once; the closed lease would, a moment later."""
         self.lease.close()
-        try:
-            os.kill(self.pid, END if self.is_connected else signal.SIGKILL)
-            with os.fdopen(os.pidfd_open(self.pid)) as ended:
-                if not select.select([ended], [], [], _END_SECONDS)[0]:
-                    os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        except (ProcessLookupError, ChildProcessError):
-            return  # it has ended already
+        end_template(self.pid, END if self.is_connected else signal.SIGKILL)
 
 
 _root: _Root | None = None
@@ -106,6 +78,47 @@ def is_output(descriptor: int) -> bool:
     return stream is not None
 
 
+def spawn(program: Path) -> tuple[int, socket.socket]:
+    """Start a template: a Python program with our pid as its argument. Returns its pid, and our end of its channel.
+
+    Ctrl-C reaches the whole process group: stop signals are blocked until the program decides what it does with them.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, str(program), str(os.getpid())],
+            os.environ | settings(),
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, theirs.fileno(), CHANNEL),  # first: it may have the number of a closed output
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                *((os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_WRONLY, 0) for each in (1, 2) if not is_output(each)),
+            ],
+            setsigmask=STOP_SIGNALS,
+        )
+    return pid, ours
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a template that this process has spawned is still there."""
+    try:
+        return os.waitpid(pid, os.WNOHANG) == (0, 0)
+    except ChildProcessError:  # somebody else has waited for it
+        return False
+
+
+def end_template(pid: int, number: int) -> None:
+    """Send a template a signal that ends it, and wait until it has ended."""
+    try:
+        os.kill(pid, number)
+        with os.fdopen(os.pidfd_open(pid)) as ended:
+            if not select.select([ended], [], [], _END_SECONDS)[0]:
+                os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        return  # it has ended already
+
+
 def begin() -> None:
     """Start the root template, unless there is one already."""
     global _root
@@ -117,8 +130,8 @@ def begin() -> None:
 
 def begin_for(words: list[str]) -> None:
     """Start the root template early if this command line needs one."""
-    names = words and (words[0] in ("run", "resume", "plan") or words[0].endswith(".toml"))
-    if names and len(words) > 1 - words[0].endswith(".toml") and not {"-h", "--help"} & {*words}:
+    names = words and (words[0] in ("run", "resume", "plan", "sweep") or words[0].endswith(".toml"))
+    if names and len(words) > 1 - words[0].endswith(".toml") and not {"-h", "--help", "--dry-run"} & {*words}:
         begin()
 
 

@@ -10,6 +10,7 @@ report of the fork, because both go over one socket in order.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -31,8 +32,8 @@ class ForkOrder(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     call: bytes
     """The function and its arguments, pickled: only the launcher can write to the socket."""
-    reports: bool = False
-    """Whether the call has a last argument: a descriptor to report to. It comes with the batch."""
+    descriptors: int = 0
+    """How many descriptors are the last arguments of the call. They come with the batch."""
 
 
 class ForkBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,9 +56,9 @@ class Exited(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 ForkReport = Forked | Exited
 
 
-def order(name: str, function: Callable[..., object], *arguments: object, reports: bool = False) -> ForkOrder:
+def order(name: str, function: Callable[..., object], *arguments: object, descriptors: int = 0) -> ForkOrder:
     """Make an order. Processes import the module of ``function`` and of the arguments' classes."""
-    return ForkOrder(name=name, call=bytes(ForkingPickler.dumps((function, arguments))), reports=reports)
+    return ForkOrder(name=name, call=bytes(ForkingPickler.dumps((function, arguments))), descriptors=descriptors)
 
 
 def serve(end: socket.socket) -> None:
@@ -84,9 +85,9 @@ def serve(end: socket.socket) -> None:
 
 
 def _fork_all(batch: ForkBatch, descriptors: Sequence[int], channel: Channel[ForkBatch], own: Sequence[int]) -> None:
-    reports = iter(descriptors)
+    left = iter(descriptors)
     for work in batch.orders:
-        report = (next(reports),) if work.reports else ()
+        given = tuple(itertools.islice(left, work.descriptors))
         parent = os.getpid()
         try:
             pid = os.fork()
@@ -94,8 +95,8 @@ def _fork_all(batch: ForkBatch, descriptors: Sequence[int], channel: Channel[For
             channel.send(Forked(name=work.name, problem=repr(error)))
             continue
         if pid == 0:
-            close_all([*own, *(each for each in descriptors if each not in report)])
-            _become(work, parent, report)
+            close_all([*own, *(each for each in descriptors if each not in given)])
+            _become(work, parent, given)
         channel.send(Forked(name=work.name, pid=pid))
 
 
@@ -110,7 +111,7 @@ def _report_exits(channel: Channel[ForkBatch]) -> None:
         channel.send(Exited(pid=pid, code=os.waitstatus_to_exitcode(status)))
 
 
-def _become(work: ForkOrder, parent: int, report: tuple[int, ...]) -> NoReturn:
+def _become(work: ForkOrder, parent: int, descriptors: tuple[int, ...]) -> NoReturn:
     """Make the call in this process, and end it without the exit handlers of its parents."""
     code = 1
     try:
@@ -118,7 +119,7 @@ def _become(work: ForkOrder, parent: int, report: tuple[int, ...]) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         die_with_parent(parent)
         function, arguments = ForkingPickler.loads(work.call)
-        function(*arguments, *report)
+        function(*arguments, *descriptors)
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1

@@ -21,6 +21,8 @@ ROOT = Path(__file__).parents[4]
         ("quickstart.toml", True),
         ("resume runs/x", True),
         ("plan quickstart", True),
+        ("sweep quickstart --out runs/x", True),
+        ("sweep quickstart --out runs/x --dry-run", False),
         ("run --help", False),
         ("run", False),
         ("list strategies", False),

@@ -85,7 +85,7 @@ def test_an_exception_ends_a_process_with_code_1_and_its_traceback_is_written(
 def test_a_process_reports_to_the_descriptor_that_came_with_its_order(server: Server) -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as pipe:
-        server.fork(sleeping(), forkserver.order("answers", say, b"ready", reports=True), descriptors=(writing,))
+        server.fork(sleeping(), forkserver.order("answers", say, b"ready", descriptors=1), descriptors=(writing,))
         os.close(writing)
         assert pipe.read() == b"ready"  # and the end: no other process has the descriptor
 
