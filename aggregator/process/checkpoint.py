@@ -77,13 +77,13 @@ class Checkpoints:
         self._thread.start()
 
     def take_last(self, now: float, version: int, trace_bytes: int, state: Callable[[], Mapping[str, Any]]) -> None:
-        """Write the last checkpoint of a run, unless checkpoints are disabled, and wait until it is written."""
+        """Take the last checkpoint of a run, unless checkpoints are disabled. ``wait`` until it is written."""
         self.wait()
         if not self._when.never:
             self.take(now, version, trace_bytes, state())
-            self.wait()
 
     def wait(self) -> None:
+        """Wait until a checkpoint that was taken is written."""
         if self._thread is not None:
             self._thread.join()
 

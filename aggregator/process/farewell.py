@@ -34,11 +34,13 @@ class Farewell:
         The evaluator needs this wait too: a DEALER that queues only for an existing connection (ZMQ_IMMEDIATE) loses
         what it has not read when the connection ends.
         """
-        awaited = {name for name in names if self._peers.send(name, Stop(reason=reason))}
+        awaited = [name for name in names if self._peers.send(name, Stop(reason=reason))]
         patience = self._moment_after(_FAREWELL_SECONDS)
         while awaited and self._intake.clock.now() < patience:
-            self._intake.receive(_RECEIVE_SECONDS)
-            awaited = {name for name in awaited if not self._peers.has_left(name)}
+            if self._peers.has_left(awaited[-1]):
+                awaited.pop()
+            else:
+                self._intake.receive(_RECEIVE_SECONDS)
 
     def score_last(self) -> None:
         """Have the final model scored, even if the schedule would not."""

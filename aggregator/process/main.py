@@ -28,7 +28,7 @@ from testbed.common.files.statefile import StateError
 from testbed.history import trace
 from testbed.history.rollback import roll_back
 from testbed.host.cores import keep_freed_memory, settle
-from testbed.host.priority import Priority, adopt
+from testbed.host.priority import Priority, adopt, take_precedence
 from testbed.learning.tasks.task import Task
 from testbed.profile.schema import Checkpoint
 from testbed.wire.messages import EVALUATOR, Welcome
@@ -46,7 +46,7 @@ def main(config: AggregatorConfig, task: Task, ready: Callable[[str], None]) -> 
     settle((config.core,), Priority.AGGREGATOR)
     adopt(config.policy)
     keep_freed_memory()
-    process = AggregatorProcess(config, task)
+    process = AggregatorProcess(config, task, before_the_end=take_precedence)
     signal.signal(signal.SIGTERM, lambda *_: process.stop(INTERRUPTED))
     ready(process.endpoint)
     process.run()
@@ -55,7 +55,9 @@ def main(config: AggregatorConfig, task: Task, ready: Callable[[str], None]) -> 
 class AggregatorProcess:
     """Runs an experiment: gathers the fleet, serves it until the run ends, and stops it."""
 
-    def __init__(self, config: AggregatorConfig, task: Task) -> None:
+    def __init__(self, config: AggregatorConfig, task: Task, before_the_end: Callable[[], None] = lambda: None) -> None:
+        """``before_the_end`` is called when the run is over and its processes are still to be stopped."""
+        self._before_the_end = before_the_end
         experiment, folder = config.experiment, Path(config.run_folder)
         self._config, self._experiment, self._task = config, experiment, task
         self._peers = assembly.peers_of(config, task.size)
@@ -114,11 +116,13 @@ class AggregatorProcess:
             if self._ending.reason is None:
                 self._begin()
                 self._loop()
+                self._before_the_end()
                 self._save_last()
                 if self._strategy.broadcasts_final_model:
                     self._broadcast_final()
             self._finish()
         finally:  # a strategy may fail: the trace and the model up to then are kept
+            self._checkpoints.wait()
             self._trace.close()
             self._files.save_model(self._engine, self._task)
             self._peers.close()
@@ -229,7 +233,10 @@ class AggregatorProcess:
             self._checkpoints.take(now, engine.version, self._trace.size, intake.state())
 
     def _save_last(self) -> None:
-        """Write the last checkpoint before the final broadcast: a run that is resumed continues from here."""
+        """Take the last checkpoint before the final broadcast: a run that is resumed continues from here.
+
+        It is written while devices are stopped: those of a large fleet would go on computing until it is on the disk.
+        """
         now = max(self._intake.moment, self._engine.now)
         self._trace.flush()
         if self._trace.problem is None:

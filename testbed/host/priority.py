@@ -10,11 +10,13 @@ Theory of operation
     SHORT_SLICE an ordinary process that asks for slices of 0.1 ms (Linux ≥ 6.12): it interrupts processes with longer
                 slices. The devices on its core have a much lower priority. Needs no permission.
     NICE        niceness only. The planner then shares the core only if the profile demands it.
-    What was set is read back.
+    What was set is read back. In a fleet without deadlines nothing is due, and the aggregator is an ordinary process
+    until the run is over (``take_precedence``).
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import enum
 import os
@@ -66,14 +68,21 @@ def strongest_policy() -> Policy:
 
 def adopt(policy: Policy) -> None:
     """Use a policy in this thread and those it starts. Raises RuntimeError if the kernel does not report it back."""
-    if policy is Policy.REAL_TIME:
-        obtained = _try_real_time()
-    elif policy is Policy.SHORT_SLICE:
-        obtained = _set_slice(_SLICE_NS)
-    else:
-        obtained = True
-    if not obtained:
+    if not _obtain(policy):
         raise RuntimeError(f"the aggregator asked for the policy {policy}, but the kernel does not report it")
+
+
+def take_precedence() -> None:
+    """Use the strongest policy in all threads of this process, those of ZeroMQ included.
+
+    For the end of a run: beside 250 devices on its core, an ordinary process would get one percent of it.
+    """
+    policy = strongest_policy()
+    for thread in map(int, os.listdir("/proc/self/task")):
+        with contextlib.suppress(ProcessLookupError):  # it has ended since
+            if policy is Policy.SHORT_SLICE:
+                os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+            _obtain(policy, thread)
 
 
 def run_only_when_idle() -> None:
@@ -91,6 +100,13 @@ def can_leave_idle() -> bool:
     return bool(allowed >> _CAP_SYS_NICE & 1)
 
 
+def _obtain(policy: Policy, thread: int = 0) -> bool:
+    """Use a policy in a thread (0: this one), and return whether the kernel reports it."""
+    if policy is Policy.REAL_TIME:
+        return _try_real_time(thread)
+    return policy is Policy.NICE or _set_slice(_SLICE_NS, thread)
+
+
 def _keeps_a_share_for_others() -> bool:
     """Whether real-time processes may use a core, but not the whole of it (a runtime of -1, or of the period)."""
     try:
@@ -100,26 +116,26 @@ def _keeps_a_share_for_others() -> bool:
     return 0 < runtime < period
 
 
-def _try_real_time() -> bool:
+def _try_real_time(thread: int = 0) -> bool:
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_FIFO_PRIORITY))
+        os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(_FIFO_PRIORITY))
     except OSError:
         return False
-    return os.sched_getscheduler(0) == os.SCHED_FIFO
+    return os.sched_getscheduler(thread) == os.SCHED_FIFO
 
 
-def _set_slice(nanoseconds: int) -> bool:
+def _set_slice(nanoseconds: int, thread: int = 0) -> bool:
     """Ask for slices of this length (0: the kernel's own) and return whether the kernel reports it."""
     calls = _SYSTEM_CALLS.get(platform.machine())
-    if calls is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
+    if calls is None or os.sched_getscheduler(thread) != os.SCHED_OTHER:
         return False
     setting, getting = calls
-    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    nice = os.getpriority(os.PRIO_PROCESS, thread)
     wanted = _ATTRIBUTES.pack(_ATTRIBUTES.size, os.SCHED_OTHER, 0, nice, 0, nanoseconds, 0, 0, 0, 0)
-    if _libc.syscall(setting, 0, ctypes.create_string_buffer(wanted, _ATTRIBUTES.size), 0) != 0:
+    if _libc.syscall(setting, thread, ctypes.create_string_buffer(wanted, _ATTRIBUTES.size), 0) != 0:
         return False
     found = ctypes.create_string_buffer(_ATTRIBUTES.size)
-    if _libc.syscall(getting, 0, found, _ATTRIBUTES.size, 0) != 0:
+    if _libc.syscall(getting, thread, found, _ATTRIBUTES.size, 0) != 0:
         return False
     obtained: int = _ATTRIBUTES.unpack(found.raw)[5]
     return nanoseconds == 0 or obtained == nanoseconds

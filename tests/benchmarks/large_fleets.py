@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 
 from testbed.history import trace
+from testbed.host.kernel import ExitWatch
 from tests.benchmarks.commands import time_zero
 from tests.benchmarks.fleets import result, start, unthrottled
 from tests.benchmarks.options import Options
@@ -51,9 +52,12 @@ def _fleet(devices: int, folder: Path, on_seconds: float) -> Iterator[Figure]:
     time.sleep(on_seconds)
     pids = [event.pid for event in trace.read(path) if isinstance(event, trace.Joined)]
     unique, total = _memory(run, pids)
+    watch = ExitWatch()
+    for pid in pids:
+        watch.watch(str(pid), pid)
     asked, asked_at = time.monotonic(), time.time()
     run.send_signal(signal.SIGINT)
-    gone = _seconds_until_gone(pids, asked)
+    gone = _seconds_until_gone(watch, len(pids), asked)
     summary = result(run)
     ended = time.monotonic() - asked
     yield from _start_figures(row, devices, path, began)
@@ -96,20 +100,12 @@ def _memory(run: subprocess.Popen[str], pids: list[int]) -> tuple[float, float]:
     return statistics.mean(device.uss for device in some) / 1e6, total / 1e9
 
 
-def _seconds_until_gone(pids: list[int], since: float) -> float:
-    """Seconds until the last device process has ended."""
-    left = set(pids)
+def _seconds_until_gone(devices: ExitWatch, left: int, since: float) -> float:
+    """Seconds until the last device process has ended. Looking at each would take a core from those that end."""
     while left:
-        left = {pid for pid in left if _lives(pid)}
+        left -= len(devices.ended())
         time.sleep(_LOOK_SECONDS)
     return time.monotonic() - since
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _presence(row: str, path: Path, summary: dict[str, Any], asked_at: float) -> Iterator[Figure]:

@@ -30,6 +30,8 @@ SOCKET = "EDGEBED_TEMPLATE_SOCKET"
 """The variable with the descriptor of an inherited connection."""
 _OURS = "EDGEBED_"
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_COMPACT = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0"}
+"""No caches of small blocks in the C allocator: they would split the space that the next step needs in one piece."""
 _PROGRAM = Path(__file__).with_name("root_template.py")
 _END_SECONDS = 5.0
 
@@ -58,11 +60,15 @@ _is_kept = False
 
 
 def settings() -> dict[str, str]:
-    """The variables that all templates have: where modules are, and one thread for each library."""
+    """The variables that all templates have: where modules are, one thread for each library, a compact heap.
+
+    A user's own settings of the allocator stay.
+    """
     own = str(_PROGRAM.parents[3])
     paths = [own, *(path for path in sys.path if path and path != own)]
     # safe path: or a devices.py in the current folder would be imported instead of ours
-    return dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
+    compact = {} if _COMPACT.keys() & os.environ.keys() else _COMPACT
+    return dict.fromkeys(_ONE_THREAD, "1") | compact | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
 
 
 def is_output(descriptor: int) -> bool:

@@ -117,7 +117,7 @@ def import_everything() -> None:
     """Import what the processes of a run need, and torch first of all."""
     import torch
 
-    from testbed.processes.templates import roles  # noqa: F401  the forked processes need them
+    from testbed.processes.templates import child, roles  # noqa: F401  the forked processes need them
 
     torch.set_num_threads(1)
     gc.collect()

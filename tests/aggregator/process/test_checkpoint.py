@@ -189,12 +189,14 @@ def test_no_checkpoint_is_written_if_checkpoints_are_disabled(tmp_path: Path) ->
     scribe = Scribe(tmp_path, never=True)
     assert not scribe.checkpoints.is_due(1000.0, 1000)
     scribe.checkpoints.take_last(1000.0, 1000, 5, dict)
+    scribe.checkpoints.wait()
     assert not scribe.path.exists()
 
 
 def test_a_checkpoint_contains_moment_and_version_and_the_trace_is_synced_first(tmp_path: Path) -> None:
     scribe = Scribe(tmp_path)
     scribe.checkpoints.take_last(12.5, 7, 4711, lambda: {"engine": [1, 2]})
+    scribe.checkpoints.wait()
     notes = statefile.notes_of(scribe.path)
     assert (notes["t"], notes["version"], notes["trace_bytes"]) == ("12.5", "7", "4711")
     assert checkpoint.read(scribe.path, "aggregator") == {"engine": [1, 2]}
@@ -206,6 +208,7 @@ def test_an_update_that_a_strategy_collects_is_saved_with_its_events(tmp_path: P
     assert any(update.events for update in collected)
     scribe = Scribe(tmp_path)
     scribe.checkpoints.take_last(12.5, 7, 4711, lambda: {"collected": collected})
+    scribe.checkpoints.wait()
     assert checkpoint.read(scribe.path, "aggregator") == {"collected": collected}
 
 

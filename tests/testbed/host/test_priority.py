@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,9 +56,37 @@ def test_without_a_share_for_others_no_process_becomes_a_real_time_one(
 
 
 def test_a_policy_that_the_kernel_does_not_report_back_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(priority, "_try_real_time", lambda: False)
+    monkeypatch.setattr(priority, "_try_real_time", lambda thread: False)
     with pytest.raises(RuntimeError, match="asked for the policy real-time"):
         priority.adopt(Policy.REAL_TIME)
+
+
+def test_at_the_end_of_a_run_all_threads_have_the_strongest_policy() -> None:
+    def policies() -> list[object]:
+        over, batch = threading.Event(), threading.Event()
+
+        def serve() -> None:
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+            batch.set()
+            over.wait()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        batch.wait()
+        strongest = priority.strongest_policy()
+        priority.take_precedence()
+        found = [strongest, *(os.sched_getscheduler(int(each)) for each in os.listdir("/proc/self/task"))]
+        over.set()
+        thread.join()
+        return found
+
+    expected = {
+        Policy.REAL_TIME: {os.SCHED_FIFO},
+        Policy.SHORT_SLICE: {os.SCHED_OTHER},
+        Policy.NICE: {os.SCHED_OTHER, os.SCHED_BATCH},
+    }
+    found: Any = calibration.in_child(policies)
+    assert set(found[1:]) == expected[Policy(found[0])]
 
 
 def test_a_process_that_runs_only_when_idle_has_the_idle_policy() -> None:

@@ -44,6 +44,13 @@ def test_a_run_of_a_sweep_starts_no_root_template(monkeypatch: pytest.MonkeyPatc
     assert early._root is None
 
 
+def test_templates_have_a_compact_heap_unless_the_user_has_set_the_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    assert "tcache_count=0" in early.settings()["GLIBC_TUNABLES"]
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
+    assert "GLIBC_TUNABLES" not in early.settings()
+
+
 def test_it_imports_nothing_heavy() -> None:
     code = "import sys, testbed.processes.templates.early; sys.exit(len({'numpy', 'msgspec'} & {*sys.modules}))"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
