@@ -29,7 +29,8 @@ class Outbox:
         try:
             while own:
                 if not self._cluster.intercept(own[0]):
-                    self._send(replace(own[0], events=self._device.take_events()))
+                    self._events += self._device.take_events()
+                    self._send(own[0])
                 del own[0]
             self._send_head_reports()
             while relayed:
