@@ -197,7 +197,8 @@ class DeviceProcess:
                     device.progressed(loss, clock.now())
             now = clock.now()
             device.advance(now)
-            self._cluster.advance(now)
+            if self._cluster.active:
+                self._cluster.advance(now)
             if self._quota is not None:  # after ``advance``, which may begin a job
                 self._quota.act(clock.host_seconds(now))
             # no heartbeat may overtake an update that waits: it would look as if the job had been given up
@@ -216,7 +217,8 @@ class DeviceProcess:
                 device.stepped(clock.now())
                 frames = self._peer.receive(0)
             else:
-                frames = self._wait(clock, min(device.due(), self._next_heartbeat, self._cluster.due()))
+                due = min(device.due(), self._next_heartbeat)
+                frames = self._wait(clock, min(due, self._cluster.due()) if self._cluster.active else due)
             while frames is not None:
                 self._handle(frames, clock.now())
                 frames = self._peer.receive(0)
@@ -236,7 +238,7 @@ class DeviceProcess:
         left = clock.host_seconds(until - clock.now())
         if self._quota is not None:
             left = min(left, self._quota.due - clock.host_seconds(clock.now()))
-        if self._cluster.ends:
+        if self._cluster.active:
             beside = self._worker.fileno() if self._worker is not None else None
             if beside is None and left <= _FINE_SECONDS:
                 clock.sleep_until(until)

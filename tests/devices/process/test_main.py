@@ -265,7 +265,7 @@ def test_the_last_moments_of_a_wait_are_slept_in_a_cluster_too(
 
     monkeypatch.setattr(main, "wait_for_any", wait)
     waiting = DeviceProcess(CONFIG, TinyTask(), ScriptedPeer(time, []), cores=(3,))  # type: ignore[arg-type]
-    waiting._cluster = SimpleNamespace(ends=[None])  # type: ignore[assignment]  # a head, or a member
+    waiting._cluster = SimpleNamespace(active=True, ends=[None])  # type: ignore[assignment]  # a head, or a member
     clock, began = WallClock(time.now, 1.0), time.now
     assert waiting._wait(clock, left) is None
     assert waits == ([] if sleeps else [pytest.approx(left - 0.001, abs=1e-5)])
