@@ -57,6 +57,8 @@ _WARM_UP_SAMPLES = 512
 """The largest step of a warm-up. A larger one goes through the network in pieces, which use the same pages."""
 _GOLDEN = 0.6180339887
 """Its multiples, modulo 1, are spread evenly, so that the heartbeats of a fleet do not all come at once."""
+_MOST_REPLACED = 4
+"""Heartbeats in a row that updates may replace: the status of a run is from heartbeats, and should not become old."""
 
 
 class StopRun(Exception):
@@ -129,6 +131,8 @@ class DeviceProcess:
         )
         self._cluster = Membership(config, task.size, self._device, _LEAD_SECONDS / config.dilation)
         self._outbox = Outbox(peer, self._device, self._cluster)
+        self._replaced = 0
+        """Heartbeats in a row that an update has replaced."""
         self._next_heartbeat = (spec.index * _GOLDEN % 1.0) * config.heartbeat_seconds
         self._frozen_until = -math.inf
 
@@ -202,12 +206,13 @@ class DeviceProcess:
             if self._quota is not None:  # after ``advance``, which may begin a job
                 self._quota.act(clock.host_seconds(now))
             # no heartbeat may overtake an update that waits: it would look as if the job had been given up
-            delivered = self._outbox.deliver()
+            delivered = self._outbox.deliver(now)
             if device.state is State.KILLED:
                 raise Killed
             if now >= self._next_heartbeat or not delivered:
-                if delivered:
+                if delivered and not self._is_replaced(now):
                     self._outbox.send_heartbeat()
+                    self._replaced = 0
                 self._cluster.send_heartbeat_to_head()
                 interval = self._config.heartbeat_seconds
                 self._next_heartbeat += interval * max(1, math.ceil((now - self._next_heartbeat) / interval))
@@ -222,6 +227,21 @@ class DeviceProcess:
             while frames is not None:
                 self._handle(frames, clock.now())
                 frames = self._peer.receive(0)
+
+    def _is_replaced(self, now: float) -> bool:
+        """Return whether an update takes the place of the heartbeat that is due, and count it.
+
+        Only of a device that is not throttled: a full host has many of them. An update is a sign of life, too. A
+        heartbeat right behind it crosses the next Train and shows nothing (ADR 25); one before a step shows only that
+        the Train has arrived. A heartbeat that reveals a loss comes from an idle device, and at its usual moment.
+        """
+        if self._config.spec.throttle != "none" or self._cluster.active or self._replaced == _MOST_REPLACED:
+            return False
+        since = now - self._outbox.last_update
+        if since > 0 and not (since < self._config.heartbeat_seconds and self._device.wants_step(now)):
+            return False
+        self._replaced += 1
+        return True
 
     def _freeze_if_suspended(self, clock: WallClock) -> None:
         """Stop this process, once for each suspension: a SIGCONT that ends it early has a reason.

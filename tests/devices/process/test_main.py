@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -187,6 +187,37 @@ def test_heartbeats_come_at_their_emulated_interval_while_the_device_waits(time:
     heartbeats = [moment for moment, _ in peer.of(Heartbeat)][:-1]  # without the last one, which answers Stop
     assert np.diff(heartbeats) == pytest.approx(0.05 * dilation, abs=1e-3)
     assert len(heartbeats) >= 6
+
+
+@pytest.mark.parametrize("throttle", ["none", "pace"])
+def test_updates_of_a_device_without_throttle_replace_four_of_five_heartbeats(
+    time: Time, monkeypatch: pytest.MonkeyPatch, throttle: str
+) -> None:
+    interval, jobs = CONFIG.heartbeat_seconds, 20
+    monkeypatch.setattr(main, "local_sgd", lambda *_: slow_step(time, interval))
+    model = np.zeros(TinyTask.SIZE, dtype=np.float32)
+    trains = [Train(ticket=ticket, version=0, sent=0.0, job=Job(steps=1), model=model) for ticket in range(1, jobs + 1)]
+    peer = AnsweringPeer(time, [Welcome(origin=time.now), *trains, Stop(reason="enough")], updates=jobs)
+    live(peer, throttle=throttle, seconds_per_sample=None)
+    assert len(peer.of(Update)) == jobs
+    heartbeats = len(peer.of(Heartbeat)) - 2  # without the first one, before any job, and the answer to Stop
+    assert heartbeats == (jobs / 5 if throttle == "none" else jobs)
+
+
+class AnsweringPeer(ScriptedPeer):
+    """Hands out each Train after the update of the one before."""
+
+    def receive(self, timeout: float) -> list[Buffer] | None:
+        following = self._script[0] if self._script else None
+        if isinstance(following, Train) and len(self.of(Update)) < following.ticket - 1:
+            return None
+        return super().receive(timeout)
+
+
+def slow_step(time: Time, seconds: float) -> Generator[float, None, Any]:
+    time.sleep(seconds)
+    yield 1.0
+    return np.zeros(TinyTask.SIZE, dtype=np.float32)
 
 
 # ---- a device that is stopped by a signal
