@@ -131,6 +131,8 @@ class DeviceProcess:
         )
         self._cluster = Membership(config, task.size, self._device, _LEAD_SECONDS / config.dilation)
         self._outbox = Outbox(peer, self._device, self._cluster)
+        lossless = not (spec.up.drop or spec.down.drop or spec.script or config.recording)
+        self._replaces_heartbeats = spec.throttle == "none" and lossless
         self._replaced = 0
         """Heartbeats in a row that an update has replaced."""
         self._next_heartbeat = (spec.index * _GOLDEN % 1.0) * config.heartbeat_seconds
@@ -231,11 +233,10 @@ class DeviceProcess:
     def _is_replaced(self, now: float) -> bool:
         """Return whether an update takes the place of the heartbeat that is due, and count it.
 
-        Only of a device that is not throttled: a full host has many of them. An update is a sign of life, too. A
-        heartbeat right behind it crosses the next Train and shows nothing (ADR 25); one before a step shows only that
-        the Train has arrived. A heartbeat that reveals a loss comes from an idle device, and at its usual moment.
+        Only of a device that is not throttled and loses nothing (ADR 3). An update is a sign of life, too. A heartbeat
+        right behind it crosses the next Train and shows nothing; one before a step shows that the Train has arrived.
         """
-        if self._config.spec.throttle != "none" or self._cluster.active or self._replaced == _MOST_REPLACED:
+        if not self._replaces_heartbeats or self._cluster.active or self._replaced == _MOST_REPLACED:
             return False
         since = now - self._outbox.last_update
         if since > 0 and not (since < self._config.heartbeat_seconds and self._device.wants_step(now)):

@@ -189,19 +189,27 @@ def test_heartbeats_come_at_their_emulated_interval_while_the_device_waits(time:
     assert len(heartbeats) >= 6
 
 
-@pytest.mark.parametrize("throttle", ["none", "pace"])
-def test_updates_of_a_device_without_throttle_replace_four_of_five_heartbeats(
-    time: Time, monkeypatch: pytest.MonkeyPatch, throttle: str
+@pytest.mark.parametrize(
+    ("settings", "share"),
+    [
+        ({}, 0.2),
+        ({"throttle": "pace"}, 1.0),
+        ({"down": Direction(drop=1e-9)}, 1.0),
+        ({"up": Direction(drop=1e-9)}, 1.0),
+    ],
+)
+def test_updates_of_a_device_without_throttle_and_losses_replace_four_of_five_heartbeats(
+    time: Time, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], share: float
 ) -> None:
     interval, jobs = CONFIG.heartbeat_seconds, 20
     monkeypatch.setattr(main, "local_sgd", lambda *_: slow_step(time, interval))
     model = np.zeros(TinyTask.SIZE, dtype=np.float32)
     trains = [Train(ticket=ticket, version=0, sent=0.0, job=Job(steps=1), model=model) for ticket in range(1, jobs + 1)]
     peer = AnsweringPeer(time, [Welcome(origin=time.now), *trains, Stop(reason="enough")], updates=jobs)
-    live(peer, throttle=throttle, seconds_per_sample=None)
+    live(peer, **settings)
     assert len(peer.of(Update)) == jobs
     heartbeats = len(peer.of(Heartbeat)) - 2  # without the first one, before any job, and the answer to Stop
-    assert heartbeats == (jobs / 5 if throttle == "none" else jobs)
+    assert heartbeats == share * jobs
 
 
 class AnsweringPeer(ScriptedPeer):
