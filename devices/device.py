@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -100,6 +99,8 @@ class Device:
         self._grant: Grant | None = None
         """The last one; it may arrive before the model that it is for."""
         self.outbox: list[Update | Ask] = []
+        self._agenda: list[Entry] | None = None
+        """What ``_upcoming`` returned last; None: something has changed since."""
 
     # ---- what goes in
 
@@ -108,6 +109,7 @@ class Device:
         if self._dead:
             return
         self._trains += 1
+        self._agenda = None
         suspension = self._suspensions.current
         if suspension is not None and not suspension.away:
             self._inbox = train
@@ -122,7 +124,7 @@ class Device:
         """Accept a rate. The upload begins when it was granted or computed, not when this process saw the grant."""
         if self._dead:
             return
-        self._grant, work = grant, self._work
+        self._grant, work, self._agenda = grant, self._work, None
         if work is None or work.train.ticket != grant.ticket:
             return  # for a model that is still being downloaded, or for work that was abandoned
         if work.waits and work.update is not None:
@@ -146,7 +148,7 @@ class Device:
     def _die(self, moment: float) -> None:
         """Stop, and ignore everything from now on."""
         self.stop(moment)
-        self._work = self._inbox = None
+        self._work = self._inbox = self._agenda = None
         self._suspensions.stop()
         self._downloads.stop()
         self._dead = True
@@ -156,10 +158,12 @@ class Device:
         assert self._work is not None
         self._work.losses += self._work.computing.step()
         self._work.done += 1
+        self._agenda = None
 
     def stepped(self, now: float) -> None:
         assert self._work is not None
         self._work.pace.finished_step(self._work.done, now, self._jobs.meter())
+        self._agenda = None
 
     def progressed(self, loss: float, now: float) -> None:
         """Count a step that the worker process has computed."""
@@ -174,6 +178,7 @@ class Device:
         Everything that is due by now happens first: an update that the aggregator has applied must not be missing.
         """
         self.advance(now)
+        self._agenda = None
         if self._suspensions.current is not None:
             self._wake_up(now, now)
         if self._work is not None and self._work.update is None:
@@ -182,13 +187,19 @@ class Device:
     # ---- the order of simultaneous things
 
     def _upcoming(self) -> list[Entry]:
+        """Return what happens next, the earliest first. The list is kept until something changes."""
+        if self._agenda is None:
+            self._agenda = self._in_order()
+        return self._agenda
+
+    def _in_order(self) -> list[Entry]:
         """Return what happens next, the earliest first. Simultaneous entries keep the order of these lines."""
         work, suspension = self._work, self._suspensions.current
         entries: list[Entry] = []
-        if work is not None:
-            entries.append((work.send_at, partial(self._send, work)))
+        if work is not None and work.update is not None:
+            entries.append((work.send_at, self._send))
         if suspension is not None:
-            entries.append((suspension.until, partial(self._wake_up, suspension.until)))
+            entries.append((suspension.until, self._end_suspension))
         else:
             if work is not None:
                 entries.append(self._next_of(work))
@@ -201,20 +212,21 @@ class Device:
         """Return the next thing in a job: something ends, or a step should begin."""
         if work.update is not None:
             if work.upload is not None:
-                return work.upload.due, partial(self._end_upload, work)
-            return work.retry_at, partial(self._begin_upload, work)
+                return work.upload.due, self._end_upload
+            return work.retry_at, self._begin_upload
         if work.suspends_now:
-            return work.pace.ended(work.done), partial(self._suspend, work)
+            return work.pace.ended(work.done), self._suspend
         if work.done < work.steps:
             return work.pace.begins(work.done) if self._jobs.paced else math.inf, None
         # all steps are computed, perhaps ahead: the upload can be prepared ahead, too, unless the end will move
         ended = work.pace.ended(work.done)
         certain = ended <= min(self._suspensions.next_absence, self._script.killed_at)
-        return ended - self._lead if certain else math.inf, partial(self._finish_training, work)
+        return ended - self._lead if certain else math.inf, self._finish_training
 
     def _advance(self, now: float) -> None:
         while (action := self._next_action(now)) is not None:
             action(now)
+            self._agenda = None
 
     def _next_action(self, now: float) -> Action | None:
         """Return the first action that is due. None: there is none, or a step must be computed before an absence."""
@@ -315,10 +327,11 @@ class Device:
         invariants.check_tickets(work, download, self._finished)
         invariants.check_suspension(suspension, work, self._inbox)
         invariants.check_outbox(self.outbox, self.spec.name, self._finished)
-        invariants.check_times(due for due, _ in self._upcoming())
+        invariants.check_times(due for due, _ in self._in_order())
         if work is not None:
             invariants.check_work(work, self._finished)
             self._jobs.validate(work)
+        invariants.check_agenda(self._upcoming(), self._in_order())
 
     # ---- download
 
@@ -356,7 +369,9 @@ class Device:
     def _start_work(self, train: Train, job: Job, moment: float) -> None:
         self._work = self._jobs.begin(train, job, self._downloads.number, moment, self._grant)
 
-    def _suspend(self, work: Work, now: float) -> None:
+    def _suspend(self, now: float) -> None:
+        work = self._work
+        assert work is not None
         assert work.suspension is not None
         self._suspensions.suspend(work.pace.ended(work.done), work.suspension.seconds)
         work.suspension = None
@@ -365,6 +380,10 @@ class Device:
     def _go_away(self, now: float) -> None:
         if self._suspensions.go_away() and self._work is not None and self._work.update is None:
             self._work.computing.pause()
+
+    def _end_suspension(self, now: float) -> None:
+        assert self._suspensions.current is not None
+        self._wake_up(self._suspensions.current.until, now)
 
     def _wake_up(self, moment: float, now: float) -> None:
         suspension = self._suspensions.wake_up(moment)
@@ -387,7 +406,9 @@ class Device:
             train, self._inbox = self._inbox, None
             self._download(train, max(moment, train.sent), now)
 
-    def _finish_training(self, work: Work, now: float) -> None:
+    def _finish_training(self, now: float) -> None:
+        work = self._work
+        assert work is not None
         moment = work.pace.ended(work.done)
         self._finished = work.train.ticket
         self._jobs.finish(work, moment, now)
@@ -398,16 +419,20 @@ class Device:
 
     # ---- upload
 
-    def _begin_upload(self, work: Work, now: float) -> None:
-        self._uploads.begin(work, work.retry_at)
+    def _begin_upload(self, now: float) -> None:
+        assert self._work is not None
+        self._uploads.begin(self._work, self._work.retry_at)
 
-    def _send(self, work: Work, now: float) -> None:
+    def _send(self, now: float) -> None:
         """Hand the update to the transport ahead of its time. The aggregator keeps it until it is due."""
+        work = self._work
+        assert work is not None
         assert work.update is not None
         assert work.upload is not None
         work.sent = True
         self.outbox.append(msgspec.structs.replace(work.update, due=work.upload.due, trains=self._trains))
 
-    def _end_upload(self, work: Work, now: float) -> None:
-        if self._uploads.end(work, now):
+    def _end_upload(self, now: float) -> None:
+        assert self._work is not None
+        if self._uploads.end(self._work, now):
             self._work = None

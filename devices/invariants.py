@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from devices.work import State, Suspension, Work
 from testbed.wire.messages import Ask, Train, Update
@@ -76,6 +76,11 @@ def check_outbox(outbox: Iterable[Update | Ask], device: str, finished: int) -> 
         assert message.device == device, f"the outbox of {device} has a message from {message.device}"
         assert message.ticket <= finished, f"the outbox has ticket {message.ticket}, but {finished} was finished last"
         assert not math.isnan(message.due), f"the outbox has ticket {message.ticket}, due at no moment"
+
+
+def check_agenda(kept: Sequence[tuple[float, object]], present: Sequence[tuple[float, object]]) -> None:
+    """The list of what happens next that is kept is the one that a new look gives."""
+    assert kept == present, f"kept as next: {kept}, but next is {present}"
 
 
 def check_times(dues: Iterable[float]) -> None:

@@ -45,6 +45,7 @@ class Jobs:
         self._spec, self._timetable, self._samples, self._trainer = spec, timetable, samples, trainer
         self._lead, self._ahead, self._grain, self._last = lead, ahead, grain, last
         self._note = note
+        self._curve = spec.curve
         self._baseline: Baseline | None = None
         """What the aggregator has of this device, if the device uploads differences to it."""
         self.meter = meter
@@ -54,7 +55,7 @@ class Jobs:
     def begin(self, train: Train, job: Job, number: int, moment: float, grant: Grant | None) -> Work:
         """Begin job ``number`` at ``moment``. ``grant``: the last one, which may be for another ticket."""
         steps = job.steps_over(self._samples)
-        seconds_per_sample, curve = self._spec.seconds_per_sample, self._spec.curve
+        seconds_per_sample, curve = self._spec.seconds_per_sample, self._curve
         recorded = self._timetable.step_seconds(number)
         if recorded is not None:  # the recorded seconds already contain the phases of the curve
             seconds_per_sample, curve = recorded * steps / job.samples_after(steps, self._samples), SteppedCurve()

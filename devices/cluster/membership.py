@@ -70,7 +70,7 @@ class Membership:
                 self._head.regroup(group, now)
             return
         self.leave()
-        self._group, self._trains = group, 0
+        self._group, self._trains, self._now = group, 0, now
         self._head_ranges.add(group.ticket_range)
         endpoint, name = f"ipc://{self._config.heads}/head-{group.ticket_range}", self._config.spec.name
         if group.head == name:
@@ -81,7 +81,9 @@ class Membership:
             self._greets_at = now
 
     def leave(self) -> None:
-        """Leave the cluster. Updates for its head are discarded."""
+        """Leave the cluster, if the device is in one. Updates for its head are discarded."""
+        if self._group is None:
+            return
         if self._peer is not None:
             self._peer.close(linger=0)
         if self._head is not None:
@@ -96,6 +98,11 @@ class Membership:
             self._link.receive(train, now)
 
     # ---- between messages
+
+    @property
+    def active(self) -> bool:
+        """Whether the device is in a cluster. If not, nothing is due here, and ``advance`` has nothing to do."""
+        return self._group is not None
 
     def advance(self, now: float) -> None:
         """Receive messages of the cluster, and do what is due. A suspended head does neither."""

@@ -57,6 +57,8 @@ _WARM_UP_SAMPLES = 512
 """The largest step of a warm-up. A larger one goes through the network in pieces, which use the same pages."""
 _GOLDEN = 0.6180339887
 """Its multiples, modulo 1, are spread evenly, so that the heartbeats of a fleet do not all come at once."""
+_MOST_REPLACED = 4
+"""Heartbeats in a row that updates may replace: the status of a run is from heartbeats, and should not become old."""
 
 
 class StopRun(Exception):
@@ -129,6 +131,10 @@ class DeviceProcess:
         )
         self._cluster = Membership(config, task.size, self._device, _LEAD_SECONDS / config.dilation)
         self._outbox = Outbox(peer, self._device, self._cluster)
+        lossless = not (spec.up.drop or spec.down.drop or spec.script or config.recording)
+        self._replaces_heartbeats = spec.throttle == "none" and lossless
+        self._replaced = 0
+        """Heartbeats in a row that an update has replaced."""
         self._next_heartbeat = (spec.index * _GOLDEN % 1.0) * config.heartbeat_seconds
         self._frozen_until = -math.inf
 
@@ -197,16 +203,18 @@ class DeviceProcess:
                     device.progressed(loss, clock.now())
             now = clock.now()
             device.advance(now)
-            self._cluster.advance(now)
+            if self._cluster.active:
+                self._cluster.advance(now)
             if self._quota is not None:  # after ``advance``, which may begin a job
                 self._quota.act(clock.host_seconds(now))
             # no heartbeat may overtake an update that waits: it would look as if the job had been given up
-            delivered = self._outbox.deliver()
+            delivered = self._outbox.deliver(now)
             if device.state is State.KILLED:
                 raise Killed
             if now >= self._next_heartbeat or not delivered:
-                if delivered:
+                if delivered and not self._is_replaced(now):
                     self._outbox.send_heartbeat()
+                    self._replaced = 0
                 self._cluster.send_heartbeat_to_head()
                 interval = self._config.heartbeat_seconds
                 self._next_heartbeat += interval * max(1, math.ceil((now - self._next_heartbeat) / interval))
@@ -216,10 +224,25 @@ class DeviceProcess:
                 device.stepped(clock.now())
                 frames = self._peer.receive(0)
             else:
-                frames = self._wait(clock, min(device.due(), self._next_heartbeat, self._cluster.due()))
+                due = min(device.due(), self._next_heartbeat)
+                frames = self._wait(clock, min(due, self._cluster.due()) if self._cluster.active else due)
             while frames is not None:
                 self._handle(frames, clock.now())
                 frames = self._peer.receive(0)
+
+    def _is_replaced(self, now: float) -> bool:
+        """Return whether an update takes the place of the heartbeat that is due, and count it.
+
+        Only of a device that is not throttled and loses nothing (ADR 3). An update is a sign of life, too. A heartbeat
+        right behind it crosses the next Train and shows nothing; one before a step shows that the Train has arrived.
+        """
+        if not self._replaces_heartbeats or self._cluster.active or self._replaced == _MOST_REPLACED:
+            return False
+        since = now - self._outbox.last_update
+        if since > 0 and not (since < self._config.heartbeat_seconds and self._device.wants_step(now)):
+            return False
+        self._replaced += 1
+        return True
 
     def _freeze_if_suspended(self, clock: WallClock) -> None:
         """Stop this process, once for each suspension: a SIGCONT that ends it early has a reason.
@@ -236,7 +259,7 @@ class DeviceProcess:
         left = clock.host_seconds(until - clock.now())
         if self._quota is not None:
             left = min(left, self._quota.due - clock.host_seconds(clock.now()))
-        if self._cluster.ends:
+        if self._cluster.active:
             beside = self._worker.fileno() if self._worker is not None else None
             if beside is None and left <= _FINE_SECONDS:
                 clock.sleep_until(until)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from msgspec.structs import replace
 
 from devices.cluster.membership import Membership
@@ -20,16 +22,20 @@ class Outbox:
         self._events: tuple[DeviceEvent, ...] = ()
         """The events that no message has carried yet."""
         self._head_reports: list[HeadReport] = []
+        self.last_update = -math.inf
+        """When this device sent its last update or request to the aggregator."""
         self.trains = 0
         """Train messages from the aggregator that have arrived or are lost, without those from a cluster head."""
 
-    def deliver(self) -> bool:
+    def deliver(self, now: float) -> bool:
         """Send what the emulated uplink lets through. Return False if the transport refuses: then call it again."""
         own, relayed = self._device.outbox, self._cluster.outbox
         try:
             while own:
                 if not self._cluster.intercept(own[0]):
-                    self._send(replace(own[0], events=self._device.take_events()))
+                    self._events += self._device.take_events()
+                    self._send(own[0])
+                    self.last_update = now
                 del own[0]
             self._send_head_reports()
             while relayed:

@@ -195,7 +195,7 @@ def scripted(fate: TransferFate, script: Sequence[ScriptedEvent], moment: float)
 
     The draw stays the same: a transfer that is dropped at 10 % is dropped at 20 %, too.
     """
-    drop = drop_at(script, moment)
+    drop = drop_at(script, moment) if script else None
     return fate if drop is None or fate.chance is None else replace(fate, dropped=fate.chance < drop)
 
 

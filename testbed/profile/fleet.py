@@ -48,6 +48,8 @@ class DeviceSpec:
 
     def absences(self, since: float) -> Iterator[Absence]:
         """Yield its absences by availability trace or script, in order, from the first that ends after ``since``."""
+        if self.availability is None and not self.script:
+            return iter(())
         suspensions = script.suspensions(self.script, since)
         if self.availability is None:
             return suspensions

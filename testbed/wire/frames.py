@@ -10,6 +10,7 @@ from testbed.wire.codec import Buffer
 
 # plain integers: combining the enum members costs more than the call
 _MORE, NO_WAIT, WAIT = int(zmq.NOBLOCK | zmq.SNDMORE), int(zmq.NOBLOCK), 0
+_EVENTS, _READABLE = int(zmq.EVENTS), int(zmq.POLLIN)
 _WORTH_SHARING = 1 << 19
 """Bytes. Smaller frames are copied, which is faster than waking the thread in which pyzmq frees shared ones."""
 _MOST_FRAMES = 4
@@ -51,6 +52,12 @@ class FrameReader:
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         self._socket = socket
         self._unfinished = False
+
+    @property
+    def has_message(self) -> bool:
+        """Whether ``read`` finds a frame without waiting."""
+        events: Any = self._socket.getsockopt(_EVENTS)
+        return bool(events & _READABLE)
 
     def read(self, flags: int) -> list[Any]:
         """The frames of one message. Raises zmq.Again if there is none (in time)."""

@@ -156,7 +156,7 @@ class Grant(Message, frozen=True, kw_only=True):
 
 
 class Heartbeat(Message, frozen=True, kw_only=True):
-    """Device → aggregator, about once a second: the device is alive, and how far it is.
+    """Device → aggregator, about once a second: the device is alive, and how far it is. Updates may replace some.
 
     ``trains`` counts the Train messages that the device has received, ``ticket`` is its present job (0: none), and
     ``finished`` is the last job whose training ended, or the ticket of the final model once that is received. With

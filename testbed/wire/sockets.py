@@ -152,7 +152,9 @@ class Peer:
         set_credential(self.socket, credential or Credential(id=name))
         self.socket.connect(endpoint)
         self._poller = zmq.Poller()
+        self._poller.register(self.socket, zmq.POLLIN)
         self._sender, self._reader = FrameSender(self.socket), FrameReader(self.socket)
+        self._timeout_ms = -1
 
     def send(self, frames: Sequence[Buffer], timeout: float = 0.0) -> None:
         """Send a message, waiting up to ``timeout`` host seconds for the connection or for space in the queue.
@@ -171,16 +173,25 @@ class Peer:
 
         Also returns when the file descriptor ``file`` is readable.
         """
-        if timeout > 0:
-            self._poller.register(self.socket, zmq.POLLIN)
-            if file is not None:
-                self._poller.register(file, zmq.POLLIN)
-            if not self._poller.poll(math.ceil(timeout * 1000) if file is not None else int(timeout * 1000)):
-                return None
+        wait = NO_WAIT
+        if timeout > 0 and file is not None:
+            self._poller.register(file, zmq.POLLIN)
+            self._poller.poll(math.ceil(timeout * 1000))
+        elif timeout > 0:
+            wait = self._wait_at_most(int(timeout * 1000))
+        if wait == NO_WAIT and not self._reader.has_message:
+            return None  # found out without an exception: that would cost three times as much
         try:
-            return [frame.buffer for frame in self._reader.read(NO_WAIT)]
+            return [frame.buffer for frame in self._reader.read(wait)]
         except zmq.Again:
             return None
+
+    def _wait_at_most(self, milliseconds: int) -> int:
+        """Set the timeout of a blocking receive, which costs half as much as polling first. Returns its flags."""
+        if milliseconds != self._timeout_ms:
+            self.socket.setsockopt(zmq.RCVTIMEO, milliseconds)
+            self._timeout_ms = milliseconds
+        return WAIT
 
     def close(self, linger: int = _LINGER_MS) -> None:
         """Close the socket; ``linger``: milliseconds to wait for messages that are still queued."""

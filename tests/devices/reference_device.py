@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
-from devices.device import Device
+from devices.device import Device, Entry
 from devices.work import Work
 
 
 class ReferenceDevice(Device):
+    def _upcoming(self) -> list[Entry]:
+        return self._in_order()  # nothing is kept
+
     def _advance(self, now: float) -> None:
         while True:
             work = self._work
@@ -16,13 +19,13 @@ class ReferenceDevice(Device):
             suspension = self._suspensions.current
             if suspension is not None:
                 if work is not None and work.send_at <= min(now, suspension.until):
-                    self._send(work, now)
+                    self._send(now)
                 elif suspension.until > now:
                     return
                 else:
                     self._wake_up(suspension.until, now)
             elif work is not None and work.send_at <= min(now, download):
-                self._send(work, now)
+                self._send(now)
             else:
                 gone, wanted = self._suspensions.next_absence, self.wants_step(now)
                 moment = self._work_due(work) if work is not None and not wanted else math.inf
@@ -68,10 +71,10 @@ class ReferenceDevice(Device):
     def _advance_work(self, work: Work, now: float) -> None:
         if work.update is None:
             if work.suspends_now:
-                self._suspend(work, now)
+                self._suspend(now)
             elif work.done == work.steps:
-                self._finish_training(work, now)
+                self._finish_training(now)
         elif work.upload is None:
-            self._begin_upload(work, now)
+            self._begin_upload(now)
         else:
-            self._end_upload(work, now)
+            self._end_upload(now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -189,6 +189,45 @@ def test_heartbeats_come_at_their_emulated_interval_while_the_device_waits(time:
     assert len(heartbeats) >= 6
 
 
+@pytest.mark.parametrize(
+    ("settings", "share"),
+    [
+        ({}, 0.2),
+        ({"throttle": "pace"}, 1.0),
+        ({"down": Direction(drop=1e-9)}, 1.0),
+        ({"up": Direction(drop=1e-9)}, 1.0),
+    ],
+)
+def test_updates_of_a_device_without_throttle_and_losses_replace_four_of_five_heartbeats(
+    time: Time, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], share: float
+) -> None:
+    interval, jobs = CONFIG.heartbeat_seconds, 20
+    monkeypatch.setattr(main, "local_sgd", lambda *_: slow_step(time, interval))
+    model = np.zeros(TinyTask.SIZE, dtype=np.float32)
+    trains = [Train(ticket=ticket, version=0, sent=0.0, job=Job(steps=1), model=model) for ticket in range(1, jobs + 1)]
+    peer = AnsweringPeer(time, [Welcome(origin=time.now), *trains, Stop(reason="enough")], updates=jobs)
+    live(peer, **settings)
+    assert len(peer.of(Update)) == jobs
+    heartbeats = len(peer.of(Heartbeat)) - 2  # without the first one, before any job, and the answer to Stop
+    assert heartbeats == share * jobs
+
+
+class AnsweringPeer(ScriptedPeer):
+    """Hands out each Train after the update of the one before."""
+
+    def receive(self, timeout: float) -> list[Buffer] | None:
+        following = self._script[0] if self._script else None
+        if isinstance(following, Train) and len(self.of(Update)) < following.ticket - 1:
+            return None
+        return super().receive(timeout)
+
+
+def slow_step(time: Time, seconds: float) -> Generator[float, None, Any]:
+    time.sleep(seconds)
+    yield 1.0
+    return np.zeros(TinyTask.SIZE, dtype=np.float32)
+
+
 # ---- a device that is stopped by a signal
 
 
@@ -265,7 +304,7 @@ def test_the_last_moments_of_a_wait_are_slept_in_a_cluster_too(
 
     monkeypatch.setattr(main, "wait_for_any", wait)
     waiting = DeviceProcess(CONFIG, TinyTask(), ScriptedPeer(time, []), cores=(3,))  # type: ignore[arg-type]
-    waiting._cluster = SimpleNamespace(ends=[None])  # type: ignore[assignment]  # a head, or a member
+    waiting._cluster = SimpleNamespace(active=True, ends=[None])  # type: ignore[assignment]  # a head, or a member
     clock, began = WallClock(time.now, 1.0), time.now
     assert waiting._wait(clock, left) is None
     assert waits == ([] if sleeps else [pytest.approx(left - 0.001, abs=1e-5)])
