@@ -342,7 +342,7 @@ class Device:
             return  # a resend of a ticket that has already arrived
         if work is not None and work.arrived_between(moment, now) and self._suspensions.current is None:
             # a strict replay that is behind its recording sends as early as recorded, but only after this arrival
-            self._end_upload(work, now)
+            self._end_upload(now)
         self._downloads.begin(train, moment, now, self._suspensions.current)
 
     def _end_download(self, now: float) -> None:
