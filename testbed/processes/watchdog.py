@@ -93,7 +93,6 @@ class Watchdog:
         self._alive = {name: self._processes[name] for name in self._processes}
         while AGGREGATOR in self._alive:
             self._processes.wait_for_exits(self._seconds_to_next_action())
-            self._pass_on_signal()
             self._show_status()
             self._meter_host()
             ended = {name: process for name, process in self._alive.items() if process.exitcode is not None}
@@ -102,6 +101,7 @@ class Watchdog:
             for name, process in ended.items():
                 del self._alive[name]
                 self._note_end(name, process.exitcode)
+            self._pass_on_signal()  # after deaths that it did not cause
             if self._clock is not None and self._alive.keys().isdisjoint(self._devices) and self._all_devices_died():
                 raise RunFailed("all devices have died")
             if AGGREGATOR in self._alive:
@@ -152,7 +152,7 @@ class Watchdog:
                 self._schedule.drop(self._devices)  # the evaluator is still needed for the last score
             return
         # if the aggregator has ended, too, report only that: all end together if the template dies
-        if AGGREGATOR not in self._alive or self._stopping.count:
+        if AGGREGATOR not in self._alive or self._signals_passed_on:
             return
         why = self._processes.why(name)
         if self._clock is None:

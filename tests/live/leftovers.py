@@ -2,13 +2,17 @@
 
 It looks only at what the processes of this test made: other programs of the host, and other runs, do not matter. A
 variable in the environment marks its processes, even those that lost their parent, and they have a temporary folder of
-their own. A run must not use named shared memory at all, since nobody could tell whose a segment is once the process
-that made it has died: ``named_shared_memory`` looks for it while the process lives.
+their own. What was forked from the templates that runs of this worker share is found by the mark of these. A run must
+not use named shared memory at all, since nobody could tell whose a segment is once the process that made it has died:
+``named_shared_memory`` looks for it while the process lives.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
+import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -17,6 +21,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.live import shared_templates
 from tests.threads import ONE_THREAD
 
 _MARK = "EDGEBED_TEST_RUN"
@@ -33,16 +38,27 @@ def nothing_left_over() -> Iterator[None]:
     mark = uuid.uuid4().hex
     usual = tempfile.gettempdir()
     base = usual if len(usual) <= _LONGEST_FOLDER else "/tmp"
-    with tempfile.TemporaryDirectory(prefix="live-", dir=base) as folder, pytest.MonkeyPatch.context() as patch:
+    folder = _temporary_folder(base)
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv(_MARK, mark)
-        patch.setenv("TMPDIR", folder)
+        patch.setenv("TMPDIR", str(folder))
         for name in ONE_THREAD:  # a run must set them itself
             patch.delenv(name, raising=False)
         yield
         processes = _end_leftovers(mark)
         assert not processes, f"processes were left over: {processes}"
-        left = [str(path.relative_to(folder)) for path in Path(folder).rglob("*")]
+        left = [str(path.relative_to(folder)) for path in folder.rglob("*")]
+        for path in folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         assert left == [], f"the temporary folder was not cleaned up: {left}"
+
+
+@functools.cache
+def _temporary_folder(base: str) -> Path:
+    """One for all tests of this worker, since templates that were started with another one cannot be shared."""
+    folder = tempfile.mkdtemp(prefix="live-", dir=base)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def named_shared_memory(process: psutil.Process) -> list[str]:
@@ -57,7 +73,8 @@ def named_shared_memory(process: psutil.Process) -> list[str]:
 
 def _end_leftovers(mark: str) -> list[str]:
     """Processes that outlived the run by some seconds. They are killed, so that they do not disturb the next test."""
-    found = [process for process in psutil.process_iter() if _belongs(process, mark)]
+    found = [process for process in psutil.process_iter() if shared_templates.has_variable(process, _MARK, mark)]
+    found += shared_templates.processes()
     _, alive = psutil.wait_procs(found, timeout=_LAST_SECONDS)
     left = []
     for process in alive:
@@ -65,10 +82,3 @@ def _end_leftovers(mark: str) -> list[str]:
             left.append(f"{process.pid}: {' '.join(process.cmdline())}")
             process.kill()
     return left
-
-
-def _belongs(process: psutil.Process, mark: str) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(_MARK) == mark
-    except psutil.Error:
-        return False  # it has ended, or belongs to another user

@@ -6,7 +6,9 @@ import contextlib
 import csv
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,12 +23,15 @@ import tomli_w
 
 from testbed.analysis import trace_reading
 from testbed.history import trace
+from testbed.processes.templates import early
+from tests.live import shared_templates
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "run_testbed.py"
 PATIENCE = 300.0
 """Host seconds until a test takes a run for hung: no run of a test needs as long, even on a crowded host."""
 _LOOK_SECONDS = 0.05
+_WRONG_SURVEY = re.compile("warning: the .* was wrong: steps needed")
 
 SMALL: dict[str, Any] = {
     "name": "small",
@@ -112,11 +117,20 @@ class Run:
     """A run that is going on."""
 
     def __init__(
-        self, profile: Path, out: Path, options: tuple[str, ...], *, report: bool = False, program: Path = PROGRAM
+        self,
+        profile: Path,
+        out: Path,
+        options: tuple[str, ...],
+        *,
+        report: bool = False,
+        program: Path = PROGRAM,
+        template: socket.socket | None = None,
     ) -> None:
+        """``template`` is a connection to the templates of another process; without it, the run makes its own."""
         options = options if report else ("--no-report", *options)  # a report takes seconds, and has its own tests
         command = [sys.executable, str(program), "run", str(profile), "--out", str(out), *options]
         self._out = out
+        inherited = {} if template is None else {early.SOCKET: template.fileno()}
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -124,6 +138,8 @@ class Run:
             text=True,
             cwd=profile.parent,
             start_new_session=True,
+            pass_fds=[*inherited.values()],
+            env=os.environ | {name: str(number) for name, number in inherited.items()},
         )
 
     @property
@@ -178,7 +194,7 @@ class Run:
         for process in members["launcher"].children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):
                 log = Path(f"/proc/{process.pid}/fd/1").readlink()
-                if log.suffix == ".log":
+                if log.suffix == ".log" and log.stem != "template":
                     members[log.stem] = process
         if "aggregator" not in members:
             return members
@@ -197,7 +213,7 @@ class Run:
         stdout, stderr = self.process.communicate(timeout=PATIENCE)
         folders = list(self._out.iterdir()) if self._out.exists() else []
         folder = folders[0] if folders else self._out
-        return Outcome(code=self.process.returncode, stdout=stdout, stderr=stderr, folder=folder)
+        return Outcome(code=self.process.returncode, stdout=stdout, stderr=_without_survey(stderr), folder=folder)
 
     def events(self) -> list[trace.Event]:
         """The events so far."""
@@ -207,6 +223,11 @@ class Run:
     def traced(self) -> str:
         files = list(self._out.glob("*/trace.jsonl"))
         return files[0].read_text(encoding="utf-8") if files else ""
+
+
+def _without_survey(errors: str) -> str:
+    """Leave out that the survey was wrong: it measured before other programs of this host began or ended."""
+    return "".join(line for line in errors.splitlines(keepends=True) if not _WRONG_SURVEY.match(line))
 
 
 def command(*words: str) -> Result:
@@ -223,8 +244,13 @@ def command(*words: str) -> Result:
 
 @contextlib.contextmanager
 def started(profile: Path, *options: str, report: bool = False, program: Path = PROGRAM) -> Iterator[Run]:
-    """Start a run with results in ``runs`` beside the profile; kill it if the test fails."""
-    run = Run(profile, profile.parent / "runs", options, report=report, program=program)
+    """Start a run with results in ``runs`` beside the profile, and templates of its own; kill it if the test fails."""
+    with _under_way(Run(profile, profile.parent / "runs", options, report=report, program=program)) as run:
+        yield run
+
+
+@contextlib.contextmanager
+def _under_way(run: Run) -> Iterator[Run]:
     try:
         yield run
     finally:
@@ -237,6 +263,8 @@ def started(profile: Path, *options: str, report: bool = False, program: Path = 
 
 
 def complete(profile: Path, *options: str, report: bool = False) -> Outcome:
-    """Execute a run from start to end."""
-    with started(profile, *options, report=report) as run:
+    """Execute a run from start to end, forked from templates that all tests of this worker share."""
+    with shared_templates.connected() as template:
+        run = Run(profile, profile.parent / "runs", options, report=report, template=template)
+    with _under_way(run):
         return run.finish()

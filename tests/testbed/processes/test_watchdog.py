@@ -375,6 +375,15 @@ def test_the_first_signal_terminates_the_aggregator_and_the_second_kills_it(tmp_
     assert (aggregator.exitcode, scene.stopping.signal) == (-9, 2)
 
 
+def test_a_death_before_the_stop_is_noted_although_the_signal_has_already_come(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.stopping.note(2)
+    scene.die("a-1")
+    scene.watchdog._pass_on_signal()
+    scene.die("a-2")  # perhaps because of the stop
+    assert scene.notes.shown == ["a-1 died", "stopping"]
+
+
 # ---- the energy of the host
 
 
