@@ -15,8 +15,8 @@ export EDGEBED_TRACES ?= $(REAL)/traces
 endif
 
 WORKERS ?= $(shell nproc)
-# A live test mostly waits, so each core carries two.
-RUNS_AT_ONCE ?= $(shell expr 2 \* $$(nproc))
+# A live test waits for half of its time, so each core carries three.
+RUNS_AT_ONCE ?= $(shell expr 3 \* $$(nproc))
 PYTEST := $(BIN)/python -m pytest
 BRIEF := not slow and not timing and not browser
 TOUCHED_MOST := tests/aggregator tests/devices tests/testbed/profile tests/testbed/wire tests/testbed/planning \

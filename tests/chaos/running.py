@@ -63,7 +63,7 @@ def carry_out(settings: Settings, folder: Path, progress: Progress = lambda text
     path.write_text(tomli_w.dumps(plan.profile(settings)), encoding="utf-8")
     leftovers, watched = "", None
     try:
-        with nothing_left_over(), started(path, "--no-admission", "--quiet") as run:
+        with nothing_left_over(), started(path, "--no-admission", "--quiet", own_templates=True) as run:
             watched = _watch(run, settings, progress)
     except AssertionError as problem:
         if watched is None:

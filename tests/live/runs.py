@@ -191,10 +191,10 @@ class Run:
         ``template`` is the one that the aggregator was forked from; ``template-2`` and so on are the other ones.
         """
         members = {"launcher": psutil.Process(self.process.pid)}
-        for process in members["launcher"].children(recursive=True):
+        for process in (*members["launcher"].children(recursive=True), *shared_templates.processes()):
             with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):
                 log = Path(f"/proc/{process.pid}/fd/1").readlink()
-                if log.suffix == ".log" and log.stem != "template":
+                if log.suffix == ".log" and log.stem != "template" and log.is_relative_to(self._out):
                     members[log.stem] = process
         if "aggregator" not in members:
             return members
@@ -243,14 +243,15 @@ def command(*words: str) -> Result:
 
 
 @contextlib.contextmanager
-def started(profile: Path, *options: str, report: bool = False, program: Path = PROGRAM) -> Iterator[Run]:
-    """Start a run with results in ``runs`` beside the profile, and templates of its own; kill it if the test fails."""
-    with _under_way(Run(profile, profile.parent / "runs", options, report=report, program=program)) as run:
-        yield run
+def started(
+    profile: Path, *options: str, report: bool = False, program: Path = PROGRAM, own_templates: bool = False
+) -> Iterator[Run]:
+    """Start a run with results in ``runs`` beside the profile; kill it if the test fails.
 
-
-@contextlib.contextmanager
-def _under_way(run: Run) -> Iterator[Run]:
+    It is forked from templates that all tests of this worker share, unless a test looks at these or kills all at once.
+    """
+    with contextlib.nullcontext() if own_templates else shared_templates.connected() as template:
+        run = Run(profile, profile.parent / "runs", options, report=report, program=program, template=template)
     try:
         yield run
     finally:
@@ -263,8 +264,6 @@ def _under_way(run: Run) -> Iterator[Run]:
 
 
 def complete(profile: Path, *options: str, report: bool = False) -> Outcome:
-    """Execute a run from start to end, forked from templates that all tests of this worker share."""
-    with shared_templates.connected() as template:
-        run = Run(profile, profile.parent / "runs", options, report=report, template=template)
-    with _under_way(run):
+    """Execute a run from start to end."""
+    with started(profile, *options, report=report) as run:
         return run.finish()

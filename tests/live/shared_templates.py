@@ -1,7 +1,7 @@
-"""A root template for all complete runs of this pytest worker, so that each of them need not import torch again.
+"""A root template for the runs of this pytest worker, so that each of them need not import torch again.
 
-Runs of a sweep share one in the same way. A test that looks at the processes of its run, or kills them, has templates
-of its own: only ``complete`` uses this one, and only with the environment in which it was started.
+Runs of a sweep share one in the same way. A test with other variables than those with which it was started, or one that
+looks at templates, has its own.
 """
 
 from __future__ import annotations

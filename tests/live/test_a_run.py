@@ -45,7 +45,7 @@ def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ordinary]:
     ]
     profile = write_profile(tmp_path_factory.mktemp("ordinary"), devices=groups, stop={"versions": 60})
     with nothing_left_over():
-        with started(profile) as run:
+        with started(profile, own_templates=True) as run:
             run.wait_until_traced("arrived", 3)
             seen = {}
             for name, process in run.members().items():

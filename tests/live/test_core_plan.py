@@ -19,7 +19,9 @@ needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="t
 @needs_two_cores
 def test_devices_beside_the_aggregator_are_pinned_and_the_aggregator_has_its_policy(tmp_path: Path) -> None:
     groups = [{"profile": "rpi3bplus", "link": "wifi", "count": 4}]
-    with started(write_profile(tmp_path, devices=groups, cores="shared", stop={"versions": 12})) as run:
+    with started(
+        write_profile(tmp_path, devices=groups, cores="shared", stop={"versions": 12}), own_templates=True
+    ) as run:
         run.wait_until_traced("arrived", 2)
         members = run.members()
         cores = {name: process.cpu_affinity() for name, process in members.items()}
@@ -40,7 +42,9 @@ def test_devices_without_deadlines_may_use_every_core_unless_the_profile_keeps_t
         groups = [{"profile": "host", "link": "none", "count": 3}]
         folder = tmp_path / cores
         folder.mkdir()
-        with started(write_profile(folder, devices=groups, cores=cores, stop={"versions": 400})) as run:
+        with started(
+            write_profile(folder, devices=groups, cores=cores, stop={"versions": 400}), own_templates=True
+        ) as run:
             run.wait_until_traced("arrived", 2)
             members = run.members()
             seen = [set(members[f"host-{i}"].cpu_affinity() or ()) for i in (1, 2, 3)]

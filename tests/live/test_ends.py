@@ -21,7 +21,7 @@ ALL = "all"
 
 def end(tmp_path: Path, who: str, how: signal.Signals) -> Outcome:
     """Send a signal to one process of a working fleet, or to all, and wait for the end of the run."""
-    with started(write_profile(tmp_path)) as run:
+    with started(write_profile(tmp_path), own_templates=True) as run:
         run.wait_until_traced("scored")
         run.wait_until_at_work()
         run.wait_until_traced("arrived", 3)
@@ -59,7 +59,7 @@ def test_a_signal_ends_the_run_and_keeps_the_results(who: str, how: signal.Signa
 
 def end_during_preparation(tmp_path: Path, how: signal.Signals) -> Outcome:
     """Send a signal once a warm template is forked: Ctrl-C to the group, as a terminal does, others to the launcher."""
-    with started(write_profile(tmp_path)) as run:
+    with started(write_profile(tmp_path), own_templates=True) as run:
         launcher = psutil.Process(run.process.pid)
         run.wait_for(lambda: any(child.children() for child in launcher.children() if is_template(child)), "a template")
         if how is signal.SIGINT:
@@ -107,7 +107,7 @@ def test_the_death_of_aggregator_or_template_fails_the_run_and_the_trace_is_kept
 
 def test_after_the_death_of_a_device_its_job_is_lost_and_the_run_continues(tmp_path: Path) -> None:
     profile = write_profile(tmp_path, presence={"heartbeat": 0.25, "timeout": 2.0})
-    with started(profile) as run:
+    with started(profile, own_templates=True) as run:
         run.wait_until_traced("arrived", 3)
         victim = run.members()["rpi4-2"]
         victim.kill()
@@ -128,7 +128,7 @@ def test_after_the_death_of_a_device_its_job_is_lost_and_the_run_continues(tmp_p
 
 def test_the_death_of_all_devices_fails_the_run(tmp_path: Path) -> None:
     profile = write_profile(tmp_path, devices=[{"profile": "rpi4", "link": "wifi", "count": 2}])
-    with started(profile) as run:
+    with started(profile, own_templates=True) as run:
         run.wait_until_traced("arrived", 3)
         for name, process in run.members().items():
             if name.startswith("rpi4"):
@@ -165,7 +165,7 @@ def test_the_exception_of_a_strategy_is_reported_and_the_trace_is_kept(tmp_path:
 
 def test_a_frozen_device_leaves_and_rejoins_when_it_thaws(tmp_path: Path) -> None:
     profile = write_profile(tmp_path, presence={"heartbeat": 0.25, "timeout": 1.0})
-    with started(profile) as run:
+    with started(profile, own_templates=True) as run:
         run.wait_until_traced("arrived", 3)
         victim = run.members()["rpi4-2"]
         victim.suspend()

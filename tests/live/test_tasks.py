@@ -79,7 +79,7 @@ def test_fifty_devices_share_the_pages_of_mnist(tmp_path: Path) -> None:
         devices=[{"profile": "rpi4", "link": "wifi", "count": 50}],
         training={"steps": 4, "batch": 32, "lr": 0.05},
     )
-    with started(profile, "--no-admission") as run:
+    with started(profile, "--no-admission", own_templates=True) as run:
         run.wait_until_traced("trained", 100)  # about two jobs of each device
         names = {name: process for name, process in run.members().items() if name.startswith("rpi4-")}
         assert len(names) == 50
@@ -106,7 +106,7 @@ def test_a_metric_other_than_accuracy_is_in_the_report(tmp_path: Path) -> None:
 def refused(folder: Path, task: dict[str, Any] | str, devices: int = 3) -> str:
     fleet = [{"profile": "rpi4", "count": devices, "seconds_per_sample": 1e-3}]
     profile = write_profile(folder, task=task, devices=fleet)
-    with started(profile) as run:
+    with started(profile, own_templates=True) as run:
         children: set[int] = set()
         while run.process.poll() is None:
             with contextlib.suppress(psutil.NoSuchProcess):
