@@ -63,14 +63,15 @@ class Device:
         ahead: float = 0.0,
         grain: float = 0.0,
         begins: float = 0.0,
+        replays: bool = False,
     ) -> None:
         """Make a device that is idle at ``begins``: the start of the run, or the moment of a rejoin.
 
         An update is handed to the transport ``lead`` seconds before it is due. A step may be computed ``ahead`` seconds
-        early. ``grain``: see Pace.
+        early. ``grain``: see Pace. ``replays``: it meets recorded delays, perhaps behind its recording.
         """
         self.spec = spec
-        self._lead = lead
+        self._lead, self._replays = lead, replays
         self._script, self._dead = Script(spec.script, begins), False
         self._events: list[DeviceEvent] = []
         self._route = Route(spec, timetable)
@@ -248,6 +249,11 @@ class Device:
                 return True
         return False
 
+    def is_at_an_only_step(self, now: float) -> bool:
+        """Return whether :meth:`wants_step`, and the job has no other step and needs no grant."""
+        work = self._work
+        return work is not None and work.steps == 1 and not work.train.grant and self.wants_step(now)
+
     def due(self) -> float:
         """Return when :meth:`advance` or :meth:`step` is wanted next; infinity if only a message changes anything."""
         return math.inf if self._dead else min(self._script.next, self._due())
@@ -340,7 +346,8 @@ class Device:
         current = (download.ticket if download is not None else 0, work.train.ticket if work is not None else 0)
         if train.ticket in current or train.ticket <= self._finished:
             return  # a resend of a ticket that has already arrived
-        if work is not None and work.arrived_between(moment, now) and self._suspensions.current is None:
+        awake = self._suspensions.current is None
+        if self._replays and awake and work is not None and work.arrived_between(moment, now):
             # a strict replay that is behind its recording sends as early as recorded, but only after this arrival
             self._end_upload(now)
         self._downloads.begin(train, moment, now, self._suspensions.current)

@@ -88,7 +88,7 @@ MAY_IMPORT = {
     " testbed.loading testbed.planning testbed.profile testbed.replay testbed.runs.results",
     "testbed.trace_tools": "testbed.analysis testbed.common testbed.common.files testbed.emulation testbed.history"
     " testbed.loading testbed.replay testbed.runs testbed.traces testbed.traces.formats testbed.wire",
-    "testbed.report": "testbed.common testbed.report.content testbed.report.figures",
+    "testbed.report": "testbed.common testbed.host testbed.report.content testbed.report.figures",
     "testbed.report.content": "aggregator.strategies testbed.analysis testbed.common testbed.history testbed.host"
     " testbed.runs testbed.runs.results testbed.wire",
     "testbed.report.figures": "testbed.analysis testbed.report.content",

@@ -224,7 +224,7 @@ class AggregatorProcess:
             self._peers.send(EVALUATOR, snapshot)
         if intake.load.is_due(intake.host_now):
             self._trace.write(intake.load.report(intake.host_now, now))
-        self._trace.flush()
+        self._flush_trace()
         if self._trace.full:
             self._files.note_unwritten("trace.jsonl", f"{self._trace.problem}, for too long")
             self._ending.interrupt(f"{UNWRITABLE}: {self._trace.problem}")
@@ -238,15 +238,18 @@ class AggregatorProcess:
         It is written while devices are stopped: those of a large fleet would go on computing until it is on the disk.
         """
         now = max(self._intake.moment, self._engine.now)
-        self._trace.flush()
+        self._flush_trace()
         if self._trace.problem is None:
             self._checkpoints.take_last(now, self._engine.version, self._trace.size, self._intake.state)
 
-    def _show_status(self, now: float) -> None:
+    def _flush_trace(self) -> None:
+        self._trace.flush()
         why = self._trace.problem
         self._problems.note(
             f"trace.jsonl cannot be written: {why}; events are kept in memory: free disk space" if why else ""
         )
+
+    def _show_status(self, now: float) -> None:
         self._files.write_status(
             lambda: status.write(
                 Path(self._config.status_file),

@@ -128,6 +128,7 @@ class DeviceProcess:
             grain=GRAIN_SECONDS / config.dilation,
             ahead=_AHEAD_SECONDS / config.dilation,
             begins=config.rejoining.at if config.rejoining is not None else config.begins,
+            replays=config.recording is not None,
         )
         self._cluster = Membership(config, task.size, self._device, _LEAD_SECONDS / config.dilation)
         self._outbox = Outbox(peer, self._device, self._cluster)
@@ -234,12 +235,14 @@ class DeviceProcess:
         """Return whether an update takes the place of the heartbeat that is due, and count it.
 
         Only of a device that is not throttled and loses nothing (ADR 3). An update is a sign of life, too. A heartbeat
-        right behind it crosses the next Train and shows nothing; one before a step shows that the Train has arrived.
+        right behind it crosses the next Train and shows nothing; one before the only step of a job shows that the Train
+        has arrived, and no progress that a strategy might use.
         """
         if not self._replaces_heartbeats or self._cluster.active or self._replaced == _MOST_REPLACED:
             return False
         since = now - self._outbox.last_update
-        if since > 0 and not (since < self._config.heartbeat_seconds and self._device.wants_step(now)):
+        soon = since < self._config.heartbeat_seconds and self._device.is_at_an_only_step(now)
+        if since > 0 and not soon:
             return False
         self._replaced += 1
         return True

@@ -79,7 +79,7 @@ def take_precedence() -> None:
     """
     policy = strongest_policy()
     for thread in map(int, os.listdir("/proc/self/task")):
-        with contextlib.suppress(ProcessLookupError):  # it has ended since
+        with contextlib.suppress(OSError):  # it has ended since, or a strategy has forbidden it
             if policy is Policy.SHORT_SLICE:
                 os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
             _obtain(policy, thread)

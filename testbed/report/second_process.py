@@ -5,15 +5,14 @@ returns only text. It is not relied on: what it does not return, because it coul
 far longer than this process took for its half, this process does itself, and then raises the error, if there is one.
 
 The fork has only the thread that draws. Other threads (the spinner on a terminal, those of a notebook) may hold locks
-while it is made. If it needs one of them it waits for ever, and is killed. It ends without flushing or cleaning up what
-belongs to us.
+while it is made. If it needs one of them it waits for ever, and is killed. It ends with this process, and without
+flushing or cleaning up what belongs to us; stop signals are for this process.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import time
 import warnings
@@ -22,6 +21,10 @@ from io import FileIO
 from typing import TypeVar
 
 import msgspec
+
+from testbed.common.channel import readable
+from testbed.common.signals import STOP_SIGNALS
+from testbed.host.cores import die_with_parent
 
 T = TypeVar("T")
 
@@ -48,14 +51,12 @@ def _in_fork(work: Callable[[], list[str]]) -> Iterator[Callable[[float], list[s
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb", buffering=0) as answers:
         try:
-            pid = _fork()
+            pid = _fork(work, writing)
         except OSError:  # no more processes or no more memory
-            os.close(writing)
             yield lambda _: None
             return
-        if pid == 0:
-            _end_with(work, writing)
-        os.close(writing)
+        finally:
+            os.close(writing)
         try:
             yield lambda seconds: _decoded(_read(answers, seconds))
         finally:
@@ -64,15 +65,24 @@ def _in_fork(work: Callable[[], list[str]]) -> Iterator[Callable[[float], list[s
                 os.waitpid(pid, 0)
 
 
-def _fork() -> int:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python ≥ 3.12, about threads: see above
-        return os.fork()
+def _fork(work: Callable[[], list[str]], writing: int) -> int:
+    parent = os.getpid()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # or Ctrl-C might unwind the fork as if it were us
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python ≥ 3.12, about threads: see above
+            pid = os.fork()
+        if pid == 0:
+            _end_with(work, writing, parent)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
 
 
-def _end_with(work: Callable[[], list[str]], writing: int) -> None:
+def _end_with(work: Callable[[], list[str]], writing: int, parent: int) -> None:
     """In the fork: write the texts and end, whatever happens; an error shows in the other process, which repeats it."""
     try:
+        die_with_parent(parent)
         with os.fdopen(writing, "wb") as out:
             out.write(msgspec.msgpack.encode(work()))
     finally:
@@ -82,7 +92,7 @@ def _end_with(work: Callable[[], list[str]], writing: int) -> None:
 def _read(answers: FileIO, seconds: float) -> bytes:
     """Return what was written until the end, or what there is after so many seconds."""
     limit, answer = time.monotonic() + seconds, bytearray()
-    while select.select([answers], [], [], max(0.0, limit - time.monotonic()))[0]:
+    while readable([answers.fileno()], limit - time.monotonic()):
         part = answers.read(1 << 20)
         if not part:
             break

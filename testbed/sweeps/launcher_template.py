@@ -46,7 +46,7 @@ class LauncherTemplate:
 
     def __init__(self, program: Path) -> None:
         """``program`` is a Python file that calls ``serve``."""
-        self.pid, end = early.spawn(program)
+        self.pid, end = early.spawn(program, {})
         self._channel: Channel[ForkReport] = Channel(end, ForkReport)
 
     def is_alive(self) -> bool:

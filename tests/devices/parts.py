@@ -121,6 +121,7 @@ class Bench:
         ahead: float = 0.0,
         grain: float = 0.0,
         begins: float = 0.0,
+        replays: bool = False,
         meter: Meter = lambda: None,
         trainer: Trainer | None = None,
         kind: type[Device] = Device,
@@ -138,6 +139,7 @@ class Bench:
             ahead=ahead,
             grain=grain,
             begins=begins,
+            replays=replays,
         )
         self.now = 0.0
         self.delivered: list[tuple[float, Update]] = []

@@ -98,7 +98,7 @@ def test_a_busy_device_continues_its_old_work() -> None:
 def test_a_train_that_follows_an_update_finds_its_upload_ended_even_if_it_claims_to_be_sent_before() -> None:
     """So does a strict replay that is behind its recording: it sends at the recorded moment, after this arrival."""
     timetable = FixedTimetable(downloads={(1, 0): LOST})
-    bench = Bench(timetable, on_lost_download="old_base", lead=0.1)
+    bench = Bench(timetable, on_lost_download="old_base", lead=0.1, replays=True)
     bench.train(1, version=3, model=1.5)  # its update arrives at 2.75
     bench.run_until(2.74)
     bench.now = 2.77  # the process reads the message before it looks at what is due

@@ -44,12 +44,14 @@ def nothing_left_over() -> Iterator[None]:
         patch.setenv("TMPDIR", str(folder))
         for name in ONE_THREAD:  # a run must set them itself
             patch.delenv(name, raising=False)
-        yield
-        processes = _end_leftovers(mark)
+        try:
+            yield
+        finally:
+            processes = _end_leftovers(mark)
+            left = [str(path.relative_to(folder)) for path in folder.rglob("*")]
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         assert not processes, f"processes were left over: {processes}"
-        left = [str(path.relative_to(folder)) for path in folder.rglob("*")]
-        for path in folder.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
         assert left == [], f"the temporary folder was not cleaned up: {left}"
 
 

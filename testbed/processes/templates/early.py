@@ -17,7 +17,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from testbed.common.signals import STOP_SIGNALS
@@ -42,7 +42,8 @@ class _Root:
     def __init__(self) -> None:
         self.environment = _foreign_variables()
         """What the libraries that it imports have seen."""
-        self.pid, self.lease = spawn(_PROGRAM)
+        # a user's own settings of the allocator stay; programs that a task starts do not get ours
+        self.pid, self.lease = spawn(_PROGRAM, {} if _COMPACT.keys() & os.environ.keys() else _COMPACT)
         self.is_connected = False
         """Whether a run was connected to it: only then it may have something to clean up."""
 
@@ -60,15 +61,11 @@ _is_kept = False
 
 
 def settings() -> dict[str, str]:
-    """The variables that all templates have: where modules are, one thread for each library, a compact heap.
-
-    A user's own settings of the allocator stay.
-    """
+    """The variables that all templates have: where modules are, and one thread for each library."""
     own = str(_PROGRAM.parents[3])
     paths = [own, *(path for path in sys.path if path and path != own)]
     # safe path: or a devices.py in the current folder would be imported instead of ours
-    compact = {} if _COMPACT.keys() & os.environ.keys() else _COMPACT
-    return dict.fromkeys(_ONE_THREAD, "1") | compact | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
+    return dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
 
 
 def is_output(descriptor: int) -> bool:
@@ -84,7 +81,7 @@ def is_output(descriptor: int) -> bool:
     return stream is not None
 
 
-def spawn(program: Path) -> tuple[int, socket.socket]:
+def spawn(program: Path, variables: Mapping[str, str]) -> tuple[int, socket.socket]:
     """Start a template: a Python program with our pid as its argument. Returns its pid, and our end of its channel.
 
     Ctrl-C reaches the whole process group: stop signals are blocked until the program decides what it does with them.
@@ -94,7 +91,7 @@ def spawn(program: Path) -> tuple[int, socket.socket]:
         pid = os.posix_spawn(
             sys.executable,
             [sys.executable, str(program), str(os.getpid())],
-            os.environ | settings(),
+            {**os.environ, **settings(), **variables},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, theirs.fileno(), CHANNEL),  # first: it may have the number of a closed output
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -116,6 +113,8 @@ def is_alive(pid: int) -> bool:
 def end_template(pid: int, number: int) -> None:
     """Send a template a signal that ends it, and wait until it has ended."""
     try:
+        if os.waitpid(pid, os.WNOHANG) != (0, 0):
+            return
         os.kill(pid, number)
         with os.fdopen(os.pidfd_open(pid)) as ended:
             if not select.select([ended], [], [], _END_SECONDS)[0]:

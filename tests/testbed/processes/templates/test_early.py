@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from testbed.processes.templates import early
@@ -44,11 +45,21 @@ def test_a_run_of_a_sweep_starts_no_root_template(monkeypatch: pytest.MonkeyPatc
     assert early._root is None
 
 
-def test_templates_have_a_compact_heap_unless_the_user_has_set_the_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("own", [None, "glibc.malloc.arena_max=1"])
+def test_templates_have_a_compact_heap_unless_the_user_has_set_the_allocator(
+    monkeypatch: pytest.MonkeyPatch, own: str | None
+) -> None:
     monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
-    assert "tcache_count=0" in early.settings()["GLIBC_TUNABLES"]
-    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
-    assert "GLIBC_TUNABLES" not in early.settings()
+    if own is not None:
+        monkeypatch.setenv("GLIBC_TUNABLES", own)
+    early.begin()
+    try:
+        assert early._root is not None
+        found = psutil.Process(early._root.pid).environ()["GLIBC_TUNABLES"]
+    finally:
+        early.end()
+    assert found == own if own else "tcache_count=0" in found
+    assert "GLIBC_TUNABLES" not in early.settings()  # which programs of a user get, too
 
 
 def test_it_imports_nothing_heavy() -> None:
