@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Edgebed's command line: ``run_testbed.py run PROFILE.toml``."""
 
+import io
 import os
 import sys
 from typing import NoReturn
@@ -25,6 +26,8 @@ def script() -> NoReturn:
 
     All files are written and all processes ended by then; taking the interpreter apart would last 0.15 s.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of folders need not be UTF-8: print their bytes
     code = main()
     for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed from the beginning
         try:

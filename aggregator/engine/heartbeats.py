@@ -6,8 +6,8 @@ concluded. If all have arrived and the device does not work on its ticket, then 
 upload was given up, or the final model is there) or the emulated link lost the download. After ``PATIENCE`` heartbeats
 in a row without the Train, the transport may have lost it. The heartbeats do not prove that: a device on a full host
 does not read its socket for seconds, and the heartbeats of these seconds arrive together. So the device is sent the
-number of Trains; its answer decides. The count begins again with each Train: a busy device sends its heartbeat right
-after an update, and each of these heartbeats crosses the next Train (ADR 25).
+number of Trains; its answer decides. The count begins again with each Train: a heartbeat that a busy device sends right
+after an update crosses the next Train (ADR 25). Updates of devices without a throttle replace most of these (ADR 3).
 """
 
 from __future__ import annotations

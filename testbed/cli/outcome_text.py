@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 from rich.console import Console
 
 from testbed.cli.options import ExecutionOptions, use_survey
@@ -62,8 +62,9 @@ def _show_summary(outcome: Outcome, console: Console, *, quiet: bool, as_json: b
     if outcome.summary is None:
         return
     if as_json:
-        table = msgspec.to_builtins(outcome.summary) | {"run_folder": str(outcome.folder)}
-        print(json_text(table))
+        table = json.loads(json_text(outcome.summary)) | {"run_folder": str(outcome.folder)}
+        text = json.dumps(table, indent=2, ensure_ascii=False)
+        print(text.encode(errors="backslashreplace").decode())  # msgspec refuses names that are not UTF-8
     elif quiet:
         print(outcome.folder)
     else:

@@ -199,14 +199,18 @@ class Processes:
         self.join(name)
 
     def why(self, name: str) -> str:
-        """How a process ended, and the last line that it wrote to its log."""
+        """How a process ended, and the last line that it wrote to its log.
+
+        If it failed before it opened its log, the line is in that of the template. A killed process writes nothing.
+        """
         process = self._processes[name]
         self.join(name)
         if self._dead_templates:
             return self._template_died()
         code = process.exitcode or 0
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        return f"{name} (pid {process.pid}) {how}" + (self._last_line(name) or self._last_line(_TEMPLATE))
+        line = self._last_line(name) or (self._last_line(_TEMPLATE) if code > 0 else "")
+        return f"{name} (pid {process.pid}) {how}{line}"
 
     def _template_died(self) -> str:
         pids, why = ", ".join(map(str, self._dead_templates)), self._last_line(_TEMPLATE) or "; free memory"

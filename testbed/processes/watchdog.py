@@ -102,7 +102,7 @@ class Watchdog:
                 del self._alive[name]
                 self._note_end(name, process.exitcode)
             self._pass_on_signal()  # after deaths that it did not cause
-            if self._clock is not None and self._alive.keys().isdisjoint(self._devices) and self._all_devices_died():
+            if self._all_devices_died():
                 raise RunFailed("all devices have died")
             if AGGREGATOR in self._alive:
                 self._follow_schedule()
@@ -155,9 +155,11 @@ class Watchdog:
         if AGGREGATOR not in self._alive or self._signals_passed_on:
             return
         why = self._processes.why(name)
-        if self._clock is None:
+        if self._stopping.count:  # nothing restarts any more, and the run ends as one that was stopped
+            self._view.note(why)
+        elif self._clock is None:
             raise RunFailed(why)
-        if name == EVALUATOR:
+        elif name == EVALUATOR:
             self._note_evaluator(name, why)
         elif name in self._devices and not self._over:
             self._note_device(name, why)
@@ -191,7 +193,12 @@ class Watchdog:
         self._schedule.add(ScheduledAction(moment=moment, at=moment + boot, device=name, do="restart"))
 
     def _all_devices_died(self) -> bool:
-        """Whether all devices died and none will return. A normal exit (code 0) or a scripted kill is no failure."""
+        """Whether all devices died and none will return.
+
+        A normal exit (code 0) or a scripted kill is no failure, nor is any death after the signal to stop.
+        """
+        if self._clock is None or self._stopping.count or not self._alive.keys().isdisjoint(self._devices):
+            return False
         if self._killed.issuperset(self._devices) or self._schedule.forks_any(self._devices):
             return False
         return all(self._processes[name].exitcode for name in self._devices if name not in self._killed)

@@ -10,7 +10,8 @@ operation (docs/adr/0024):
   It imports no module of a user, so that each run reads them anew, and it never has a second thread.
 - ``forkserver`` forks on request. A launcher has the variables, folder, import path and cores of the sweep, a process
   group of its own, and three descriptors: its standard output and error, and a connection to the root template.
-- Stop signals are blocked in the template, and so in a launcher until it can handle them: none of them is lost.
+- Stop signals are blocked in the template, and so in a launcher until its command begins: none of them is lost. A run
+  handles them. Before it, while the profile is read, Ctrl-C ends the launcher with exit code 130; SIGTERM kills it.
 - When the sweep ends for any reason, the template ends, and the kernel kills the launcher (PR_SET_PDEATHSIG).
 """
 
@@ -24,7 +25,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from testbed.common.channel import Channel, close_all, readable
 from testbed.common.plugins import IN_A_RUN
@@ -158,8 +159,7 @@ def _launch(words: Sequence[str], around: Surroundings, output: int, errors: int
     os.dup2(output, 1)
     os.dup2(errors, 2)
     close_all((output, errors))
-    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  it lasts as long as the process
-    sys.stderr = open(2, "w", closefd=False, errors="backslashreplace")  # noqa: SIM115
+    sys.stdout, sys.stderr = map(_stream, (1, 2))
     around.take_over()
     os.environ[early.SOCKET] = str(template)
     code = 128 + signal.SIGINT
@@ -167,3 +167,8 @@ def _launch(words: Sequence[str], around: Surroundings, output: int, errors: int
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         code = COMMAND(words)
     sys.exit(code)
+
+
+def _stream(descriptor: int) -> TextIO:
+    """Return a standard stream as the sweep reads it, which has each line at once: a launcher may be killed."""
+    return open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)

@@ -93,7 +93,7 @@ def _ended(code: int, seconds: float, output: str, errors: str) -> Ended:
         summary = json.loads(output)
     except ValueError:
         summary = {}
-    folder, lines = summary.get("run_folder"), errors.split("\n")
+    folder, lines = summary.get("run_folder"), errors.splitlines()
     said = next((line.removeprefix("error: ") for line in reversed(lines) if line.strip()), "")
     how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     return Ended(

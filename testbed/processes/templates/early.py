@@ -71,14 +71,14 @@ def settings() -> dict[str, str]:
 def is_output(descriptor: int) -> bool:
     """Whether 1 or 2 is this process's standard output or standard error.
 
-    If it was closed when the process began (``>&-``), the number may now belong to any other file or socket.
+    If it was closed when the process began (``>&-``) or later, the number may belong to any other file or socket.
     """
     stream = {1: sys.__stdout__, 2: sys.__stderr__}[descriptor]
     try:
         os.fstat(descriptor)
-    except OSError:  # it was closed later
+    except OSError:  # the descriptor was closed, but not the stream
         return False
-    return stream is not None
+    return stream is not None and not stream.closed
 
 
 def spawn(program: Path, variables: Mapping[str, str]) -> tuple[int, socket.socket]:

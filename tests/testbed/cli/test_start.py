@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,14 @@ def test_a_list_of_names_is_printed_without_rich(what: str) -> None:
 def test_the_help_names_every_list_and_every_result_file() -> None:
     assert tuple(_LISTS) == list_parser.LISTS
     assert tuple(result_schemas.RESULT_FILES) == list_parser.RESULT_FILES
+
+
+def test_a_name_that_is_not_utf_8_is_printed_as_its_bytes() -> None:
+    code = "import run_testbed; run_testbed.main = lambda: print('é caf\\udce9') or 0; run_testbed.script()"
+    for encoding, printed in (("utf-8", "é".encode() + b" caf\xe9\n"), ("utf-8:backslashreplace", None)):
+        variables = os.environ | {"PYTHONIOENCODING": encoding}
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=variables, capture_output=True, timeout=60)
+        assert (done.returncode, done.stdout) == (0, printed or "é caf\\udce9\n".encode())
 
 
 def test_a_command_ends_with_its_exit_code_and_all_of_its_output() -> None:

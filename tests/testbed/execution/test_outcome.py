@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,14 @@ def test_a_run_that_failed_says_why_and_how_to_continue(capsys: pytest.CaptureFi
         " and run_testbed.py report runs/x writes a page from it",
         "warning: no report",
     ]
+
+
+def test_json_has_a_folder_whose_name_is_not_utf_8(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(os.fsdecode(b"/caf\xe9/" + "→".encode()))
+    outcome_text.show(Outcome(folder=folder, summary=SUMMARY), Console(stderr=True), quiet=True, as_json=True)
+    text = capsys.readouterr().out
+    assert '"/caf\\udce9/→"' in text
+    assert json.loads(text) == msgspec.to_builtins(SUMMARY) | {"run_folder": str(folder)}
 
 
 def test_a_quiet_run_prints_its_folder_and_errors_only(capsys: pytest.CaptureFixture[str]) -> None:

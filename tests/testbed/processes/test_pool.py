@@ -120,6 +120,15 @@ def test_a_process_that_failed_before_it_opened_its_log_is_explained_by_that_of_
     assert scene.processes.why(AGGREGATOR) == text
 
 
+def test_a_killed_process_is_not_explained_by_the_log_of_the_template(scene: Scene) -> None:
+    scene.say(Forked(name="a-1", pid=FIRST))
+    scene.processes.fork("a-1", NOBODY)
+    scene.processes.template_log.parent.mkdir()
+    scene.processes.template_log.write_text("UserWarning: of something else\n", encoding="utf-8")
+    scene.say(Exited(pid=FIRST, code=-9))
+    assert scene.processes.why("a-1") == f"a-1 (pid {FIRST}) was ended by SIGKILL"
+
+
 def test_a_template_that_failed_is_explained_by_its_log_but_not_by_what_an_earlier_run_wrote(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     log = tmp_path / "logs" / "template.log"

@@ -384,6 +384,18 @@ def test_a_death_before_the_stop_is_noted_although_the_signal_has_already_come(t
     assert scene.notes.shown == ["a-1 died", "stopping"]
 
 
+def test_after_the_signal_no_restart_is_announced_and_no_death_fails_the_run(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, restart="always")
+    scene.stopping.note(2)
+    scene.die("a-1")
+    scene.die(EVALUATOR)
+    clock, scene.watchdog._clock = scene.watchdog._clock, None  # before the run has begun
+    scene.die("a-2")
+    scene.watchdog._clock = clock
+    assert scene.notes.shown == ["a-1 died", f"{EVALUATOR} died", "a-2 died"]
+    assert not scene.watchdog._all_devices_died()
+
+
 # ---- the energy of the host
 
 

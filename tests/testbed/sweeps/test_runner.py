@@ -64,12 +64,27 @@ def test_a_run_gets_its_folder_and_prints_it(program: Path) -> None:
         ("raise ValueError('my own bug')", 1, "exit code 1: ValueError: my own bug"),
         ("signal.raise_signal(signal.SIGINT)", 130, "exit code 130"),
         ("signal.raise_signal(signal.SIGTERM)", -15, "ended by SIGTERM"),
+        ("print('no space', file=sys.stderr)\nos.kill(os.getpid(), 9)", -9, "ended by SIGKILL: no space"),
+        ("print('10 %\\r20 %\\rtoo slow', file=sys.stderr)\nreturn 1", 1, "exit code 1: too slow"),
     ],
 )
 def test_a_failed_run_has_a_reason(program: Path, text: str, code: int, problem: str) -> None:
     found = ended(program, text)
     assert (found.code, found.run_folder) == (code, None)
     assert found.problem.startswith(problem)
+
+
+def test_the_output_of_a_run_is_utf_8_in_any_locale(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    monkeypatch.setenv("PYTHONUTF8", "0")
+    monkeypatch.setenv("PYTHONCOERCECLOCALE", "0")
+    monkeypatch.setenv("LC_ALL", "POSIX")
+    found = ended(
+        program,
+        "print('{\"run_folder\": \"é → \\udce9\"}')\nprint('wrong: é → \\udce9', file=sys.stderr)\nreturn 1",
+    )
+    assert found.problem == "exit code 1: wrong: é → \\udce9"
+    assert found.run_folder == Path("é → \udce9")  # as JSON escapes it
 
 
 COUNTS = """

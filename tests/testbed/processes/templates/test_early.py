@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,16 @@ def test_templates_have_a_compact_heap_unless_the_user_has_set_the_allocator(
         early.end()
     assert found == own if own else "tcache_count=0" in found
     assert "GLIBC_TUNABLES" not in early.settings()  # which programs of a user get, too
+
+
+def test_the_descriptor_of_a_closed_stream_is_no_output_although_another_file_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "__stdout__", stream)
+    assert early.is_output(1)
+    stream.close()
+    assert not early.is_output(1)
 
 
 def test_it_imports_nothing_heavy() -> None:
