@@ -7,7 +7,7 @@ operation (docs/adr/0024):
          └── root template ── warm template ── run template ── device
 
 - It is an interpreter of its own, not a fork of the sweep, which may be a notebook with threads and a user's modules.
-  It imports no module of a user, so that each run reads them anew, and it never has a second thread.
+  It imports no module of a user, so that each run imports their present text, and it never has a second thread.
 - ``forkserver`` forks on request. A launcher has the variables, folder, import path and cores of the sweep, a process
   group of its own, and three descriptors: its standard output and error, and a connection to the root template.
 - Stop signals are blocked in the template, and so in a launcher until its command begins: none of them is lost. A run
