@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -46,6 +47,14 @@ def test_a_run_of_a_sweep_starts_no_root_template(monkeypatch: pytest.MonkeyPatc
     assert early._root is None
 
 
+def variables(pid: int) -> dict[str, str]:
+    """The environment of a process that was just spawned: the kernel shows none until it has set up the program."""
+    limit = time.monotonic() + 60
+    while not (found := psutil.Process(pid).environ()) and time.monotonic() < limit:
+        time.sleep(0.001)
+    return found
+
+
 @pytest.mark.parametrize("own", [None, "glibc.malloc.arena_max=1"])
 def test_templates_have_a_compact_heap_unless_the_user_has_set_the_allocator(
     monkeypatch: pytest.MonkeyPatch, own: str | None
@@ -56,7 +65,7 @@ def test_templates_have_a_compact_heap_unless_the_user_has_set_the_allocator(
     early.begin()
     try:
         assert early._root is not None
-        found = psutil.Process(early._root.pid).environ()["GLIBC_TUNABLES"]
+        found = variables(early._root.pid)["GLIBC_TUNABLES"]
     finally:
         early.end()
     assert found == own if own else "tcache_count=0" in found
