@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,14 @@ from testbed.host.calibration import Steps, in_child
 from testbed.host.memory import unique_memory
 
 MB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def frozen_heap() -> Iterator[None]:
+    """As in the template: or a collection in the child copies the pages of all objects that pytest has."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def growing(bytes_per_sample: int, seconds_per_sample: float = 0.0) -> Steps:
