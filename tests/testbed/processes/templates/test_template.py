@@ -48,13 +48,13 @@ def remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SurveyTimes:
 
 def surveyed(
     monkeypatch: pytest.MonkeyPatch,
-    slowdown: float,
+    slowdown: float | list[float],
     request: TemplateRequest = REQUEST,
     pressure: float = 0.0,
     files: FileMarks = FileMarks({}),  # noqa: B008  it is frozen
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Survey:
-    """Return the survey on a host on which steps take ``slowdown`` times as long as remembered.
+    """Return the survey on a host on which steps take ``slowdown`` times as long as remembered, check by check.
 
     ``meanwhile`` is called while steps are timed.
     """
@@ -62,7 +62,7 @@ def surveyed(
 
     def slower(steps: object, earlier: object, core: int, meter: PressureMeter) -> float:
         meter.share = pressure
-        return slowdown
+        return slowdown.pop(0) if isinstance(slowdown, list) else slowdown
 
     def measured(task: Task, request: TemplateRequest, folder: Path, largest: int, meter: PressureMeter) -> SurveyTimes:
         meter.share = pressure
@@ -93,6 +93,14 @@ def test_a_host_of_another_speed_is_measured(monkeypatch: pytest.MonkeyPatch, sl
     survey = surveyed(monkeypatch, slowdown)
     assert (survey.steps, survey.age_seconds) == ((STEP.slower(9.0),), 0.0)
     assert survey_memory.entries()[survey.key].steps == survey.steps
+
+
+@pytest.mark.parametrize(("checks", "is_remembered"), [([3.0, 1.0], True), ([0.5, 1.2], True), ([1.3, 1.3], False)])
+def test_a_check_that_contradicts_the_remembered_times_is_repeated_once(
+    monkeypatch: pytest.MonkeyPatch, checks: list[float], is_remembered: bool
+) -> None:
+    assert surveyed(monkeypatch, checks).is_remembered is is_remembered
+    assert not checks
 
 
 def test_sizes_are_never_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
