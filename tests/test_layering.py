@@ -117,7 +117,7 @@ MAY_IMPORT = {
     " testbed.profile testbed.report.content testbed.runs testbed.sweeps",
     "testbed.cli.parsers": "testbed.common testbed.learning.data testbed.theory testbed.trace_tools"
     " testbed.traces.formats",
-    "testbed.cli": "aggregator.process aggregator.strategies testbed.analysis testbed.cli.parsers testbed.common"
+    "testbed.cli": "aggregator.strategies testbed.analysis testbed.cli.parsers testbed.common"
     " testbed.comparison testbed.doctor testbed.execution testbed.history testbed.host testbed.learning"
     " testbed.learning.data testbed.learning.splits"
     " testbed.learning.tasks testbed.loading testbed.partition testbed.planning testbed.profile testbed.report.content"

@@ -55,6 +55,7 @@ from testbed.history.events.ticket_events import (
 )
 from testbed.history.events.version_events import Aggregated, Clustered, Grouped, Merged, Planned, Round
 from testbed.history.events.watts import Watts
+from testbed.history.trace_mark import TraceMark
 from testbed.history.upgrade import OLDEST, SCHEMA, upgraded
 
 __all__ = [
@@ -137,8 +138,9 @@ class TraceWriter:
     Lines that do not fit on the disk are kept in memory and written as soon as there is space.
     """
 
-    def __init__(self, path: Path, most_kept: int = _MOST_KEPT_BYTES) -> None:
-        self._file, self._most_kept = Appender(path), most_kept
+    def __init__(self, path: Path, most_kept: int = _MOST_KEPT_BYTES, *, continues_at: int = 0) -> None:
+        """``continues_at``: the length of the trace that a resumed run continues; the rest is cut off by others."""
+        self._file, self._most_kept = Appender(path, continues_at), most_kept
         self._events: list[Event] = []
         self.lost = 0
         """Events that were never written; known after ``close``."""
@@ -167,9 +169,9 @@ class TraceWriter:
             self._file.push()
 
     @property
-    def size(self) -> int:
-        """Bytes of the file, without buffered events."""
-        return self._file.size
+    def mark(self) -> TraceMark:
+        """Length and hash of the file, without buffered events."""
+        return self._file.mark
 
     def sync(self) -> None:
         """Wait until the disk has stored all flushed events."""
