@@ -9,14 +9,13 @@ those that the clock measured.
 from __future__ import annotations
 
 import contextlib
-import gzip
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Union
 
 import msgspec
 
+from testbed.common.files.compressed import UNPACKING_ERRORS, opened_raw
 from testbed.history.appending import Appender
 from testbed.history.events.device_events import (
     Abandoned,
@@ -112,6 +111,8 @@ _BLOCK = 1 << 20
 """The most bytes that are read at once; of a packed trace less, so that little is lost where it is cut off."""
 _HEADER_WORD = b'"header"'
 """Is in each header; the schema of another header must be checked, too."""
+_MOST_LINE_BYTES = 16 << 20
+"""A line that names 10,000 devices has one MiB at most."""
 _MOST_KEPT_BYTES = 64 << 20
 """Bytes of lines that could not be written yet."""
 
@@ -204,13 +205,20 @@ class _LineReader:
         self._has_header = self._is_older = False
 
     def events(self) -> Iterator[Event]:
-        rest = b""
+        rest = bytearray()
+        """The beginning of a line whose end is not read yet."""
         try:
-            with gzip.open(self._path) if self._path.suffix == ".gz" else self._path.open("rb") as file:
+            with opened_raw(self._path) as file:
                 while block := file.read1(_BLOCK):
-                    whole, newline, rest = (rest + block).rpartition(b"\n")
-                    yield from self._decoded(whole + newline)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                    whole, newline, after = block.rpartition(b"\n")
+                    if newline:
+                        yield from self._decoded(bytes(rest) + whole + newline)
+                        rest.clear()
+                    rest += after
+                    if len(rest) > _MOST_LINE_BYTES:
+                        place = f"{self._path}, line {self._lines + 1}"
+                        raise TraceError(f"{place}: has more than {_MOST_LINE_BYTES >> 20} MiB; no event is so long")
+        except UNPACKING_ERRORS as error:
             raise TraceError(f"{self._path}, after line {self._lines}: cannot be unpacked: {error}") from None
         if rest:
             self._torn(self._lines + 1)
