@@ -30,11 +30,11 @@ MAY_IMPORT = {
     "testbed.host": "testbed.common",
     "testbed.host.memory": "testbed.common testbed.host",
     "testbed.host.quotas": "testbed.common",
-    "testbed.traces": "testbed.common",
+    "testbed.traces": "testbed.common testbed.common.files",
     "testbed.traces.formats": "testbed.common testbed.common.files testbed.traces",
     "testbed.profile": "testbed.common testbed.history.events testbed.host testbed.traces testbed.wire",
     "testbed.emulation": "testbed.common testbed.profile",
-    "testbed.history": "testbed.common testbed.history.events",
+    "testbed.history": "testbed.common testbed.common.files testbed.history.events",
     "testbed.learning": "testbed.common testbed.learning.data testbed.learning.tasks testbed.profile",
     "testbed.learning.data": "testbed.common testbed.learning.data.readers",
     "testbed.learning.data.readers": "testbed.common testbed.common.files",
@@ -67,10 +67,11 @@ MAY_IMPORT = {
     "devices.process": "devices devices.cluster devices.compute testbed.common testbed.emulation testbed.history"
     " testbed.host testbed.host.quotas testbed.learning.tasks testbed.wire",
     # application: may import devices and aggregator
-    "testbed.loading": "aggregator.strategies testbed.common testbed.learning testbed.learning.splits"
+    "testbed.loading": "aggregator.strategies testbed.common testbed.common.files testbed.learning"
+    " testbed.learning.splits"
     " testbed.learning.tasks testbed.profile testbed.wire",
     "testbed.planning": "testbed.common testbed.host testbed.host.memory testbed.profile testbed.traces",
-    "testbed.runs.results": "testbed.common testbed.host",
+    "testbed.runs.results": "testbed.common testbed.common.files testbed.host",
     "testbed.analysis": "testbed.common testbed.history testbed.history.events testbed.runs.results testbed.wire",
     "testbed.replay": "testbed.analysis testbed.common testbed.emulation testbed.history testbed.profile"
     " testbed.runs.results testbed.traces",
@@ -84,8 +85,9 @@ MAY_IMPORT = {
     " testbed.profile testbed.replay testbed.wire",
     "testbed.doctor": "testbed.common testbed.host testbed.host.memory testbed.host.quotas testbed.learning.data"
     " testbed.loading testbed.processes testbed.processes.templates testbed.wire",
-    "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.fidelity testbed.history testbed.host"
-    " testbed.loading testbed.planning testbed.profile testbed.replay testbed.runs.results",
+    "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.common.files testbed.fidelity"
+    " testbed.history testbed.host testbed.loading testbed.planning testbed.profile testbed.replay"
+    " testbed.runs.results",
     "testbed.trace_tools": "testbed.analysis testbed.common testbed.common.files testbed.emulation testbed.history"
     " testbed.loading testbed.replay testbed.runs testbed.traces testbed.traces.formats testbed.wire",
     "testbed.report": "testbed.common testbed.host testbed.report.content testbed.report.figures",
@@ -117,7 +119,7 @@ MAY_IMPORT = {
     " testbed.profile testbed.report.content testbed.runs testbed.sweeps",
     "testbed.cli.parsers": "testbed.common testbed.learning.data testbed.theory testbed.trace_tools"
     " testbed.traces.formats",
-    "testbed.cli": "aggregator.process aggregator.strategies testbed.analysis testbed.cli.parsers testbed.common"
+    "testbed.cli": "aggregator.strategies testbed.analysis testbed.cli.parsers testbed.common"
     " testbed.comparison testbed.doctor testbed.execution testbed.history testbed.host testbed.learning"
     " testbed.learning.data testbed.learning.splits"
     " testbed.learning.tasks testbed.loading testbed.partition testbed.planning testbed.profile testbed.report.content"

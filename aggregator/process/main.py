@@ -62,7 +62,10 @@ class AggregatorProcess:
         self._config, self._experiment, self._task = config, experiment, task
         self._peers = assembly.peers_of(config, task.size)
         self.endpoint = self._peers.endpoint
-        self._trace = trace.TraceWriter(folder / "trace.jsonl")
+        self._saved = None if config.resume is None else saved(folder)
+        self._trace = trace.TraceWriter(
+            folder / "trace.jsonl", continues_at=0 if self._saved is None else self._saved.trace.bytes
+        )
         self._files = OutputFiles(folder)
         self._problems = status.Problems()
         self._strategy = assembly.strategy_of(experiment)
@@ -92,9 +95,9 @@ class AggregatorProcess:
 
     def _restored_checkpoints(self, folder: Path) -> Checkpoints:
         """Return the writer of checkpoints. If the run resumes, restore the state from its last one first."""
-        when = self._experiment.checkpoint if self._strategy.resumable else Checkpoint(never=True)
+        when = None if self._strategy.resumable else Checkpoint(never=True)
         own, resume = type(self._strategy).__module__, self._config.resume
-        checkpoints = Checkpoints(folder, when, lambda: self._intake.host_now, self._trace.sync, own)
+        checkpoints = Checkpoints(folder, self._experiment, lambda: self._intake.host_now, self._trace.sync, own, when)
         if resume is not None:
             try:
                 self._intake.restore(checkpoint.read(folder / CHECKPOINT, own))
@@ -149,16 +152,16 @@ class AggregatorProcess:
         if resume is None:
             self._start(clock)
         else:
-            self._resume(resume.at)
+            assert self._saved is not None
+            self._resume(resume.at, self._saved.trace.bytes)
 
-    def _resume(self, at: float) -> None:
+    def _resume(self, at: float, trace_bytes: int) -> None:
         """Continue from the checkpoint. The trace is rolled back only now, when all processes are there."""
-        folder = Path(self._config.run_folder)
         self._trace.write(
             trace.Resumed(
                 t=at,
                 version=self._engine.version,
-                undone=roll_back(folder, saved(folder).trace_bytes),
+                undone=roll_back(Path(self._config.run_folder), trace_bytes),
                 dilation=self._config.dilation,
                 started=_today(),
             )
@@ -230,7 +233,7 @@ class AggregatorProcess:
             self._ending.interrupt(f"{UNWRITABLE}: {self._trace.problem}")
         running = self._trace.problem is None and self._ending.reason is None
         if running and self._checkpoints.is_due(now, engine.version):
-            self._checkpoints.take(now, engine.version, self._trace.size, intake.state())
+            self._checkpoints.take(now, engine.version, self._trace.mark, intake.state())
 
     def _save_last(self) -> None:
         """Take the last checkpoint before the final broadcast: a run that is resumed continues from here.
@@ -240,7 +243,7 @@ class AggregatorProcess:
         now = max(self._intake.moment, self._engine.now)
         self._flush_trace()
         if self._trace.problem is None:
-            self._checkpoints.take_last(now, self._engine.version, self._trace.size, self._intake.state)
+            self._checkpoints.take_last(now, self._engine.version, self._trace.mark, self._intake.state)
 
     def _flush_trace(self) -> None:
         self._trace.flush()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from aggregator.process import checkpoint
 from testbed.cli import options, outcome_text
 from testbed.cli.options import ExecutionOptions
 from testbed.common import plugins
@@ -28,13 +27,14 @@ def resume(given: ResumeOptions) -> int:
     options.use_data_dir(given.data_dir)
     resuming.check_folder(given.run)
     folder = RunFolder(given.run)
-    saved = checkpoint.saved(given.run)
+    saved = resuming.checked(given.run)
     changed = {"stop.seconds": given.seconds, "dilation": given.dilation}
     source = resuming.source(given.run)
     plugins.make_importable(Path.cwd(), source.parent)
     experiment = profile_loader.load(
         given.run / "profile.toml", [], {key: value for key, value in changed.items() if value is not None}
     )
+    resuming.check_profile(given.run, experiment, saved)
     resuming.check(given.run, experiment, saved)
     return outcome_text.carry_out(
         Execution(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
+
+from testbed.history.trace_mark import TraceMark, hash_of
 
 _AT_ONCE = 1 << 20
 
@@ -15,8 +18,10 @@ class Appender:
     file may be torn, and only temporarily.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, continues_at: int = 0) -> None:
+        """``continues_at``: bytes of the file that stay; the caller cuts off what follows them."""
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        self._hash = hash_of(path, continues_at) if continues_at else hashlib.sha256()
         self._kept = bytearray()
         self._torn = 0
         """Bytes at the end of the file that belong to an incomplete line."""
@@ -29,9 +34,9 @@ class Appender:
         return len(self._kept)
 
     @property
-    def size(self) -> int:
-        """Bytes that are in the file."""
-        return os.fstat(self._file).st_size
+    def mark(self) -> TraceMark:
+        """The bytes that are in the file, and their hash."""
+        return TraceMark(bytes=os.fstat(self._file).st_size, sha256=self._hash.hexdigest())
 
     def sync(self) -> None:
         """Wait until the disk has stored all bytes of the file."""
@@ -70,6 +75,7 @@ class Appender:
             except OSError as error:
                 self.problem = error.strerror
                 break
+            self._hash.update(piece if written == len(piece) else piece[:written])
             end_of_line = piece.rfind(b"\n", 0, written)
             self._torn = self._torn + written if end_of_line < 0 else written - end_of_line - 1
             done += written

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import shutil
 from pathlib import Path
 
 from testbed.common.errors import UserError
+from testbed.common.files.compressed import opened
 
 TRACE = "trace.jsonl"
 _CHUNK = 1 << 20
@@ -33,11 +33,14 @@ def unpacked(folder: Path) -> Path:
     trace, packed = folder / TRACE, folder / f"{TRACE}.gz"
     if not trace.exists() and packed.exists():
         draft = folder / f"{TRACE}.part"
-        with gzip.open(packed) as file, draft.open("wb") as plain:
-            shutil.copyfileobj(file, plain, _CHUNK)
-        os.replace(draft, trace)
+        try:
+            with opened(packed) as file, draft.open("wb") as plain:
+                shutil.copyfileobj(file, plain, _CHUNK)
+            os.replace(draft, trace)
+        finally:
+            draft.unlink(missing_ok=True)
         packed.unlink()
-    if not trace.exists():
+    if not trace.is_file():
         raise UserError(f"{folder}: has no {TRACE} to continue; run the experiment again")
     return trace
 

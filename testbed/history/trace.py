@@ -9,14 +9,13 @@ those that the clock measured.
 from __future__ import annotations
 
 import contextlib
-import gzip
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Union
 
 import msgspec
 
+from testbed.common.files.compressed import UNPACKING_ERRORS, opened_raw
 from testbed.history.appending import Appender
 from testbed.history.events.device_events import (
     Abandoned,
@@ -55,6 +54,7 @@ from testbed.history.events.ticket_events import (
 )
 from testbed.history.events.version_events import Aggregated, Clustered, Grouped, Merged, Planned, Round
 from testbed.history.events.watts import Watts
+from testbed.history.trace_mark import TraceMark
 from testbed.history.upgrade import OLDEST, SCHEMA, upgraded
 
 __all__ = [
@@ -111,6 +111,8 @@ _BLOCK = 1 << 20
 """The most bytes that are read at once; of a packed trace less, so that little is lost where it is cut off."""
 _HEADER_WORD = b'"header"'
 """Is in each header; the schema of another header must be checked, too."""
+_MOST_LINE_BYTES = 16 << 20
+"""A line that names 10,000 devices has one MiB at most."""
 _MOST_KEPT_BYTES = 64 << 20
 """Bytes of lines that could not be written yet."""
 
@@ -137,8 +139,9 @@ class TraceWriter:
     Lines that do not fit on the disk are kept in memory and written as soon as there is space.
     """
 
-    def __init__(self, path: Path, most_kept: int = _MOST_KEPT_BYTES) -> None:
-        self._file, self._most_kept = Appender(path), most_kept
+    def __init__(self, path: Path, most_kept: int = _MOST_KEPT_BYTES, *, continues_at: int = 0) -> None:
+        """``continues_at``: the length of the trace that a resumed run continues; the rest is cut off by others."""
+        self._file, self._most_kept = Appender(path, continues_at), most_kept
         self._events: list[Event] = []
         self.lost = 0
         """Events that were never written; known after ``close``."""
@@ -167,9 +170,9 @@ class TraceWriter:
             self._file.push()
 
     @property
-    def size(self) -> int:
-        """Bytes of the file, without buffered events."""
-        return self._file.size
+    def mark(self) -> TraceMark:
+        """Length and hash of the file, without buffered events."""
+        return self._file.mark
 
     def sync(self) -> None:
         """Wait until the disk has stored all flushed events."""
@@ -202,13 +205,20 @@ class _LineReader:
         self._has_header = self._is_older = False
 
     def events(self) -> Iterator[Event]:
-        rest = b""
+        rest = bytearray()
+        """The beginning of a line whose end is not read yet."""
         try:
-            with gzip.open(self._path) if self._path.suffix == ".gz" else self._path.open("rb") as file:
+            with opened_raw(self._path) as file:
                 while block := file.read1(_BLOCK):
-                    whole, newline, rest = (rest + block).rpartition(b"\n")
-                    yield from self._decoded(whole + newline)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                    whole, newline, after = block.rpartition(b"\n")
+                    if newline:
+                        yield from self._decoded(bytes(rest) + whole + newline)
+                        rest.clear()
+                    rest += after
+                    if len(rest) > _MOST_LINE_BYTES:
+                        place = f"{self._path}, line {self._lines + 1}"
+                        raise TraceError(f"{place}: has more than {_MOST_LINE_BYTES >> 20} MiB; no event is so long")
+        except UNPACKING_ERRORS as error:
             raise TraceError(f"{self._path}, after line {self._lines}: cannot be unpacked: {error}") from None
         if rest:
             self._torn(self._lines + 1)

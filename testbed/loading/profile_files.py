@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from testbed.common.errors import ProfileError, UserError, nearest
+from testbed.common.files.regular_file import read_at_most
 from testbed.common.parameters import TomlTable, build
 
+MOST_BYTES = 16 << 20
+"""Of a profile: more than that of 10,000 device groups and 10,000 events."""
 SHIPPED = Path(__file__).parents[2] / "profiles"
 
 T = TypeVar("T")
@@ -49,8 +52,7 @@ def file_of(kind: str, name: str, source: str, key: str, folder: Path) -> Path:
 def read_toml(path: Path) -> TomlTable:
     """Return the tables of a TOML file. Raises UserError if it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(read_at_most(path, MOST_BYTES).decode())
     except FileNotFoundError:
         name = path.stem if path.is_absolute() else path.with_suffix("").as_posix()
         hint = nearest(name, sorted(shipped.as_posix() for shipped in _experiments()))

@@ -1,24 +1,34 @@
-"""Checks before an interrupted run is resumed from its checkpoint.
+"""Checks before an interrupted run is resumed from its checkpoint, and before any of its processes starts.
 
-A checkpoint stores the length of the trace at its moment. Later events belong to a model that is lost: they are moved
-to another file (``testbed.history.rollback``), and the run continues from the checkpoint as if they had not happened.
+A checkpoint stores length and hash of the trace at its moment. Later events belong to a model that is lost: they are
+moved to another file (``testbed.history.rollback``), and the run continues from the checkpoint as if they had not
+happened. The checkpoint also stores the profile: the state of a strategy and of a fleet means nothing under another.
 """
 
 from __future__ import annotations
 
-import json
+import os
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from aggregator.process.checkpoint import Saved, saved
+from aggregator.process.checkpoint import Saved, check_content, saved
 from aggregator.process.ending import INTERRUPTED, TIME_IS_OVER, UNWRITABLE
 from testbed.common.errors import NotARun, UnreadableFile, UserError
+from testbed.common.parameters import as_table
 from testbed.history.rollback import TRACE
+from testbed.loading import profile_loader
 from testbed.profile.schema import Experiment
 from testbed.runs.results.result_files import read_struct
 
 _MOMENT = 1e-3
+_CHANGEABLE = ("stop.seconds", "dilation")
+"""Keys that options of ``resume`` set; in the run folder's profile, they may differ from those of the checkpoint."""
+_MOST_STOPPED = 4 << 20
+"""Bytes of the last event, which names devices that did not answer."""
 
 
 class _Origin(msgspec.Struct):
@@ -27,12 +37,56 @@ class _Origin(msgspec.Struct):
     profile: str | None = None
 
 
+class _Stopped(msgspec.Struct, tag="stopped", tag_field="kind"):
+    """The one field of the last event that is needed here."""
+
+    reason: str
+
+
 def check_folder(folder: Path) -> None:
     """Raise NotARun if this is not a run folder."""
     if not folder.is_dir():
         raise NotARun(f"{folder}: there is no such folder; runs are in runs/, or in the folder of --out")
     if not (folder / "profile.toml").is_file():
         raise NotARun(f"{folder}: is not a run folder; name one, such as runs/NAME-YYYYmmdd-HHMMSS")
+
+
+def checked(folder: Path) -> Saved:
+    """Return the checkpoint of a run. Raises UserError if it or the trace before it is damaged."""
+    found = saved(folder)
+    check_content(folder, found)
+    return found
+
+
+def check_profile(folder: Path, experiment: Experiment, of: Saved) -> None:
+    """Raise UserError if this is not the experiment of the checkpoint: of the two, only the latter has a state."""
+    table = tomllib.loads(of.profile)
+    # built by the same loader: a key that this version has added gets the same default in both
+    began = profile_loader.load_table(table, [], source=str(of.path), folder=folder, name=folder.name)
+    before, now = (dict(_values(as_table(each))) for each in (began, experiment))
+    differing = [key for key in before | now if before.get(key) != now.get(key) and key not in _CHANGEABLE]
+    if differing:
+        key, others = differing[0], len(differing) - 1
+        more = f" (and {others} more)" if others else ""
+        was, given = (f"{each[key]!r:.80}" if key in each else "unset" for each in (before, now))
+        raise UserError(
+            f"{folder / 'profile.toml'}: {key} is {given}, but was {was} when the run began{more}; a run resumes with"
+            " its own profile, and only --seconds and --dilation may change it: undo the edit, or start a new run with"
+            " this profile"
+        )
+
+
+def _values(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each key of nested tables and lists, such as ``devices[0].count``, with its value."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _values(each, f"{key}.{name}" if key else name)
+    elif isinstance(value, list):
+        yield f"the number of {key}", len(value)
+        for number, each in enumerate(value):
+            yield from _values(each, f"{key}[{number}]")
+    else:
+        yield key, value
 
 
 def check(folder: Path, experiment: Experiment, of: Saved) -> None:
@@ -75,13 +129,11 @@ def source(folder: Path) -> Path:
 
 def _ended(folder: Path, of: Saved) -> str | None:
     """Why the run ended; None if it was interrupted before it could record a reason."""
-    last = None
     with (folder / TRACE).open("rb") as file:
-        file.seek(of.trace_bytes)
-        for line in file:
-            last = line
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(of.trace.bytes, size - _MOST_STOPPED))
+        lines = file.read().splitlines()
     try:
-        table = json.loads(last or b"{}")
-    except json.JSONDecodeError:
-        return None  # torn: the run was killed
-    return str(table["reason"]) if table.get("kind") == "stopped" else None
+        return msgspec.json.decode(lines[-1], type=_Stopped).reason if lines else None
+    except msgspec.MsgspecError:
+        return None  # another event, or torn: the run was killed

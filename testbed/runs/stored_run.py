@@ -19,10 +19,12 @@ from testbed.analysis import metrics, run_tables, trace_reading
 from testbed.analysis.timeline import Span
 from testbed.analysis.totals import Totals
 from testbed.common.errors import NotARun, UnreadableFile, UserError
+from testbed.common.files.regular_file import read_at_most
 from testbed.common.parameters import build
 from testbed.history import trace
 from testbed.history.event_pass import Checker
 from testbed.history.trace import Event
+from testbed.loading.profile_files import MOST_BYTES
 from testbed.loading.renamed_keys import upgrade
 from testbed.profile.schema import Experiment
 from testbed.runs import sweep_state
@@ -207,7 +209,7 @@ class StoredRun:
             return None
         path = self.path / "profile.toml"
         try:
-            return path.read_text(encoding="utf-8")
+            return read_at_most(path, MOST_BYTES).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise UnreadableFile(f"{path}: cannot be read: {error}; {REMEDY}") from None
 

@@ -12,11 +12,13 @@ from pathlib import Path
 import msgspec
 
 from testbed.common.errors import UserError
+from testbed.common.files.regular_file import read_at_most
 
 NAME = "sweep.json"
 SCHEMA = 1
 WAITING, RUNNING, DONE, FAILED, INTERRUPTED = "waiting", "running", "done", "failed", "interrupted"
 _ASIDE = "unfinished"
+_MOST_BYTES = 64 << 20
 
 
 class SweepCell(msgspec.Struct, kw_only=True):
@@ -139,7 +141,7 @@ def _another(stored: Mapping[str, SweepCell], new: Mapping[str, SweepCell]) -> s
 
 def _read(path: Path) -> Sweep:
     try:
-        sweep = msgspec.json.decode(path.read_bytes(), type=Sweep)
+        sweep = msgspec.json.decode(read_at_most(path, _MOST_BYTES), type=Sweep)
     except (OSError, msgspec.MsgspecError) as error:
         raise UserError(f"{path}: cannot be read: {error}; choose another folder") from None
     if sweep.schema != SCHEMA:

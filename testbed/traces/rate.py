@@ -33,7 +33,7 @@ class RateTrace:
         """``times``: when each rate begins; the first is 0. Raises ValueError."""
         # arrays, not lists: without reference counts inside, their memory stays shared after a fork
         self._times, self._mbps, self.period = array("d", times), array("d", mbps), float(period)
-        value_table.check(list(self._times), len(self._mbps), self.period)
+        value_table.check(self._times, len(self._mbps), self.period)
         if not all(0 <= rate <= _MOST for rate in self._mbps):
             raise ValueError(f"a rate must be at least 0 and at most {_MOST:,.0f} Mbit/s")
         ends = [*self._times[1:], self.period]

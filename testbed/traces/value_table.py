@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import gzip
 import math
-import zlib
-from collections.abc import Callable, Iterable
-from itertools import pairwise
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import TextIO
 
 from testbed.common.errors import UserError
+from testbed.common.files.text_lines import numbered_lines
 
 TIME = "t_s"
-Table = tuple[list[float], list[float], float]
+Table = tuple["array[float]", "array[float]", float]
 """The moments at which values begin, the values, and the end."""
 
 
@@ -30,24 +31,23 @@ def read(path: Path, column: str, unit: str, value: Callable[[str], float]) -> T
     ``value`` converts a cell to a number, or raises BadValue. ``unit`` is for errors.
     """
     number = 1
-    times: list[float] = []
-    values: list[float] = []
+    times, values = array("d"), array("d")
     end: float | None = None
+    lines = numbered_lines(path)
     try:
-        with _open(path, "rt") as file:
-            _check_header(file.readline().strip(), column, unit)
-            for number, line in enumerate(file, 2):  # noqa: B007  errors name it
-                if line.isspace():
-                    continue
-                if end is not None:
-                    raise BadValue(f"follows a row without {column}; only the last row, which marks the end, has none")
-                moment, text = _cells(line.strip(), column)
-                _check_moment(moment, times)
-                if text:
-                    times.append(moment)
-                    values.append(_value(value, text, column))
-                else:
-                    end = moment
+        _check_header(next(lines, (1, ""))[1].strip(), column, unit)
+        for number, line in lines:  # noqa: B007  errors name it
+            if line.isspace():
+                continue
+            if end is not None:
+                raise BadValue(f"follows a row without {column}; only the last row, which marks the end, has none")
+            moment, text = _cells(line.strip(), column)
+            _check_moment(moment, times)
+            if text:
+                times.append(moment)
+                values.append(_value(value, text, column))
+            else:
+                end = moment
         if end is None:
             raise BadValue(
                 f"the last row must have a time and no {column}: it marks the end of the period; add such a row, or get"
@@ -57,33 +57,29 @@ def read(path: Path, column: str, unit: str, value: Callable[[str], float]) -> T
             raise BadValue("marks the end, but there is no row before it; add a row '0,…'")
     except BadValue as error:
         raise UserError(f"{path}, line {number}: {error}") from None
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: is a folder; name a file in it") from None
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
     return times, values, end
 
 
 def write(path: Path, column: str, rows: Iterable[tuple[float, float]], end: float) -> None:
     """Write a table: the inverse of :func:`read`."""
-    with _open(path, "wt") as file:
+    with _writing(path) as file:
         file.write(f"{TIME},{column}\n")
         file.writelines(f"{_plain(moment)},{_plain(value)}\n" for moment, value in rows)
         file.write(f"{_plain(end)},\n")
 
 
-def check(times: list[float], count: int, period: float) -> None:
+def check(times: Sequence[float], count: int, period: float) -> None:
     """Raise ValueError if the times of a table that was not read from a file are wrong."""
     if not times or len(times) != count or times[0] != 0.0:
         raise ValueError("a table must have one value for each time, and its first time must be 0")
-    if not all(before < after for before, after in pairwise([*times, period])) or not math.isfinite(period):
+    if not all(before < after for before, after in pairwise(chain(times, (period,)))) or not math.isfinite(period):
         raise ValueError("the times of a table must increase, and its end must be after the last")
 
 
-def _open(path: Path, mode: Literal["rt", "wt"]) -> TextIO:
-    return gzip.open(path, mode, encoding="utf-8") if path.suffix == ".gz" else path.open(mode, encoding="utf-8")
+def _writing(path: Path) -> TextIO:
+    return gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8")
 
 
 def _check_header(line: str, column: str, unit: str) -> None:
@@ -112,7 +108,7 @@ def _cells(line: str, column: str) -> tuple[float, str]:
         raise BadValue(f"{TIME} is {moment.strip()!r:.60}; it must be a number of seconds") from None
 
 
-def _check_moment(moment: float, times: list[float]) -> None:
+def _check_moment(moment: float, times: Sequence[float]) -> None:
     if times and times[-1] < moment < math.inf:
         return
     if not math.isfinite(moment):

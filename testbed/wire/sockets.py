@@ -67,6 +67,8 @@ class Hub:
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         self._authenticator = Authenticator(self._context, self.socket, allow) if allow is not None else None
+        self._file: Path | None = None
+        """The Unix socket, if it is one. ZeroMQ does not remove it."""
         self._bind(endpoint)
         self._sender, self._reader = FrameSender(self.socket), FrameReader(self.socket)
         self._timeout_ms = -1
@@ -83,7 +85,8 @@ class Hub:
                 " and a transport.host that this machine has"
             ) from None
         if endpoint.startswith("ipc://"):
-            Path(endpoint.removeprefix("ipc://")).chmod(_OWNER_ONLY)
+            self._file = Path(endpoint.removeprefix("ipc://"))
+            self._file.chmod(_OWNER_ONLY)
 
     def send(self, peer: str, frames: Sequence[Buffer]) -> None:
         """Send a message. Raises PeerUnreachable if the peer is not connected or its queue is full."""
@@ -137,6 +140,8 @@ class Hub:
             self._authenticator.close()
         self.socket.close(linger)
         self._context.term()
+        if self._file is not None:  # cluster heads change during a run, and each has a socket
+            self._file.unlink(missing_ok=True)
 
 
 class Peer:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from aggregator.process.checkpoint import CHECKPOINT
 from testbed.history import trace
@@ -131,6 +134,44 @@ def test_a_killed_run_with_cluster_heads_continues_with_new_ones(tmp_path: Path)
     assert len(left) == 6
     assert [event for event in outcome.of_kind(trace.Grouped) if event.t > resumed.t]
     check_accounts(outcome)
+
+
+def _edit_profile(folder: Path, changes: dict[str, Any], **of_devices: Any) -> None:
+    path = folder / "profile.toml"
+    table = tomllib.loads(path.read_text(encoding="utf-8")) | changes
+    table["devices"][0] |= of_devices
+    path.write_text(tomli_w.dumps(table), encoding="utf-8")
+
+
+def _flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "strategy": (lambda run: _edit_profile(run, {"strategy": "fedavg"}), "strategy.name is 'fedavg'"),
+    "fewer devices": (lambda run: _edit_profile(run, {}, count=2), "devices[0].count is 2, but was 3"),
+    "other names": (lambda run: _edit_profile(run, {}, name="pi"), "devices[0].name is 'pi', but was 'rpi4'"),
+    "tensor": (lambda run: _flip(run / CHECKPOINT, -100), "latest.safetensors is damaged"),
+    "line": (lambda run: _flip(run / "trace.jsonl", 1), "trace.jsonl, line 1: "),
+}
+"""What is changed in the folder of an interrupted run, and what ``resume`` says."""
+
+
+def test_a_run_with_other_files_than_at_its_end_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    profile = write_profile(tmp_path, checkpoint={"versions": 1})
+    folder = killed(profile)
+    for name, (change, told) in CHANGES.items():
+        copy = tmp_path / name
+        shutil.copytree(folder, copy)
+        change(copy)
+        before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+        refused = resume(copy, "--seconds", str(_reached(folder) + 3))
+        assert (refused.code, refused.stdout) == (2, ""), name
+        assert refused.stderr.count("\n") == 1, refused.stderr
+        assert told in refused.stderr, refused.stderr
+        assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before, name
 
 
 def _reached(folder: Path) -> float:

@@ -14,6 +14,8 @@ Theory of operation
     strategy's own classes need no code for checkpoints either.
     Types are looked up in modules that are already imported. Importing a module runs its code, so a state file must
     not decide what is imported; the process that resumes has imported the strategy anyway.
+    Damage: the metadata contains the SHA-256 of everything else in the file. :func:`check` compares it; :func:`read`
+    does not, because its caller may have checked the file before.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-_TREE = "tree"
+from testbed.common.files.content_hash import content_hash
+
+_TREE, _SHA256 = "tree", "sha256"
 _PLAIN = (str, int, float, bool, type(None))
 _FIXED: Mapping[str, type[tuple[Any, ...] | frozenset[Any]]] = {"tuple": tuple, "frozenset": frozenset}
 _GROWING: Mapping[str, type[list[Any] | set[Any] | collections.deque[Any]]] = {
@@ -83,7 +87,9 @@ class Draft:
         draft = path.with_suffix(".new")
         try:
             path.parent.mkdir(exist_ok=True)
-            save_file(self.arrays, draft, metadata={**notes, _TREE: json.dumps(self.tree)})
+            metadata = {**notes, _TREE: json.dumps(self.tree)}
+            metadata[_SHA256] = content_hash(metadata, self.arrays, self.arrays.__getitem__)
+            save_file(self.arrays, draft, metadata=metadata)
             with draft.open("rb") as file:
                 os.fsync(file.fileno())
             os.replace(draft, path)
@@ -112,6 +118,19 @@ def notes_of(path: Path) -> dict[str, str]:
             return dict(file.metadata() or {})
     except SafetensorError as error:
         raise StateError(f"{path} is not a state file: {error}") from None
+
+
+def check(path: Path) -> None:
+    """Raises StateError if the file is not as it was written. Reads one array after another."""
+    try:
+        with safe_open(path, "numpy") as file:
+            metadata = dict(file.metadata() or {})
+            written = metadata.pop(_SHA256, None)
+            found = content_hash(metadata, file.keys(), file.get_tensor)
+    except SafetensorError as error:
+        raise StateError(f"{path} is not a state file: {error}") from None
+    if found != written:
+        raise StateError(f"{path} is damaged: its content does not have the hash that was written with it")
 
 
 def read(path: Path, modules: Collection[str]) -> Any:

@@ -10,11 +10,14 @@ from typing import TypeVar
 
 import msgspec
 
-from testbed.common.errors import UnreadableFile
+from testbed.common.errors import UnreadableFile, UserError
+from testbed.common.files.regular_file import read_at_most
 from testbed.runs.results.columns import Row, as_cells, column_names, from_cells
 from testbed.runs.results.summary import SCHEMA
 
 T = TypeVar("T", bound=msgspec.Struct)
+_MOST_JSON_BYTES, _MOST_CSV_BYTES = 256 << 20, 2 << 30
+"""Far more than the files of the longest runs: a line for each of 10,000 devices, or of ten million versions."""
 REMEDY = "restore it, or delete it to do without it"
 
 
@@ -27,11 +30,13 @@ class _Numbered(msgspec.Struct):
 def read_struct(path: Path, kind: type[T]) -> T | None:
     """The struct in a JSON file; None if there is no such file. Raises UnreadableFile."""
     try:
-        data = path.read_bytes()
+        data = read_at_most(path, _MOST_JSON_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise UnreadableFile(f"{path}: cannot be read: {error.strerror}; {REMEDY}") from None
+    except UserError as error:
+        raise UnreadableFile(f"{error}; {REMEDY}") from None
     try:
         number = msgspec.json.decode(data, type=_Numbered).schema
         if number > SCHEMA:
@@ -48,8 +53,7 @@ def read_struct(path: Path, kind: type[T]) -> T | None:
 def read_rows(path: Path, kind: type[Row]) -> list[Row] | None:
     """The rows of a CSV file; None if there is no such file. Raises UnreadableFile."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            text = file.read()
+        text = read_at_most(path, _MOST_CSV_BYTES).decode()
         if not text.endswith("\n"):
             raise csv.Error("its last line has no end")
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
@@ -58,6 +62,8 @@ def read_rows(path: Path, kind: type[Row]) -> list[Row] | None:
         return None
     except OSError as error:
         raise UnreadableFile(f"{path}: cannot be read: {error.strerror}; {REMEDY}") from None
+    except UserError as error:
+        raise UnreadableFile(f"{error}; {REMEDY}") from None
     except (msgspec.ValidationError, csv.Error, UnicodeDecodeError) as error:
         raise UnreadableFile(f"{path}: is not complete, or not a {path.name} of a run: {error}; {REMEDY}") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -13,7 +14,9 @@ from testbed.common.files.compressed import opened
 
 _CHUNK = 1 << 20
 _LOOKAHEAD = 16
-_SPACE = " \t\r\n"
+_MOST_CHARACTERS = 64 << 20
+"""Of one entry: parsed, it needs about ten times as much memory."""
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def entries(path: Path) -> Iterator[tuple[str, Any]]:
@@ -51,6 +54,11 @@ class _Parser:
         """Double the buffer, so that a large value is parsed only a few times. Return False at the end of the file."""
         if self._ended:
             return False
+        if len(self._buffer) - self._place > _MOST_CHARACTERS:
+            raise UserError(
+                f"{self._path}: one of its entries has more than {_MOST_CHARACTERS >> 20} MiB; divide it, or name"
+                " another file"
+            )
         chunk = self._file.read(max(_CHUNK, len(self._buffer) - self._place))
         self._ended = not chunk
         self._before += self._buffer.count("\n", 0, self._place)
@@ -61,8 +69,9 @@ class _Parser:
     def _next(self) -> str:
         """Return the next character that is not a space; empty at the end."""
         while True:
-            while self._place < len(self._buffer) and self._buffer[self._place] in _SPACE:
-                self._place += 1
+            blank = _SPACE.match(self._buffer, self._place)
+            assert blank is not None
+            self._place = blank.end()
             if self._place < len(self._buffer):
                 return self._buffer[self._place]
             if not self._more():

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
 from testbed.common.errors import UserError
-from testbed.common.files.compressed import opened
+from testbed.common.files.text_lines import numbered_lines
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line, without the line end."""
     # only numbers and column names are used: another encoding does not matter
-    with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as text:
-        for number, line in enumerate(text, 1):
-            yield number, line.rstrip("\r\n")
+    for number, line in numbered_lines(path, encoding="utf-8-sig", errors="replace"):
+        yield number, line.rstrip("\r\n")
 
 
 def rows(path: Path, needed: tuple[str, ...], layout: str) -> Iterator[tuple[int, dict[str, str]]]:

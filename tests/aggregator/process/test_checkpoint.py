@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tomllib
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,8 @@ from aggregator.strategy import Strategy
 from testbed.common.files import statefile
 from testbed.common.files.statefile import StateError
 from testbed.history import trace
-from testbed.profile.schema import Checkpoint
+from testbed.history.trace_mark import TraceMark
+from testbed.profile.schema import Checkpoint, DeviceGroup, Experiment
 from testbed.wire.messages import Base, Train, Update
 from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vector
@@ -33,6 +35,7 @@ NEEDED = {
     "safl": {"k": 2},
     "fedbuff": {"k": 2},
 }
+MARK = TraceMark(bytes=4711, sha256="ab")
 REPEATABLE = sorted(name for name, cls in STRATEGIES.items() if not cls.unrepeatable)
 OTHERS = sorted(STRATEGIES.keys() - set(REPEATABLE))
 
@@ -167,7 +170,12 @@ class Scribe:
         self.host = 0.0
         self.synced = 0
         self.path = folder / CHECKPOINT
-        self.checkpoints = Checkpoints(folder, Checkpoint(**when), lambda: self.host, self._sync, "aggregator")  # type: ignore[arg-type]
+        experiment = Experiment(
+            strategy="fedasync",
+            devices=(DeviceGroup(profile="rpi4"),),
+            checkpoint=Checkpoint(**when),  # type: ignore[arg-type]
+        )
+        self.checkpoints = Checkpoints(folder, experiment, lambda: self.host, self._sync, "aggregator")
 
     def _sync(self) -> None:
         self.synced += 1
@@ -179,7 +187,7 @@ def test_a_checkpoint_is_due_after_seconds_or_versions(tmp_path: Path) -> None:
     assert scribe.is_due(10.0, 1)
     assert scribe.is_due(1.0, 5)
     assert not scribe.is_due(100.0, 0)  # nothing has changed
-    scribe.take(10.0, 5, 100, {})
+    scribe.take(10.0, 5, MARK, {})
     scribe.wait()
     assert not scribe.is_due(19.0, 9)
     assert scribe.is_due(20.0, 6)
@@ -188,17 +196,19 @@ def test_a_checkpoint_is_due_after_seconds_or_versions(tmp_path: Path) -> None:
 def test_no_checkpoint_is_written_if_checkpoints_are_disabled(tmp_path: Path) -> None:
     scribe = Scribe(tmp_path, never=True)
     assert not scribe.checkpoints.is_due(1000.0, 1000)
-    scribe.checkpoints.take_last(1000.0, 1000, 5, dict)
+    scribe.checkpoints.take_last(1000.0, 1000, MARK, dict)
     scribe.checkpoints.wait()
     assert not scribe.path.exists()
 
 
 def test_a_checkpoint_contains_moment_and_version_and_the_trace_is_synced_first(tmp_path: Path) -> None:
     scribe = Scribe(tmp_path)
-    scribe.checkpoints.take_last(12.5, 7, 4711, lambda: {"engine": [1, 2]})
+    scribe.checkpoints.take_last(12.5, 7, MARK, lambda: {"engine": [1, 2]})
     scribe.checkpoints.wait()
     notes = statefile.notes_of(scribe.path)
-    assert (notes["t"], notes["version"], notes["trace_bytes"]) == ("12.5", "7", "4711")
+    assert (notes["t"], notes["version"]) == ("12.5", "7")
+    assert (notes["trace_bytes"], notes["trace_sha256"]) == ("4711", "ab")
+    assert tomllib.loads(notes["profile"])["strategy"] == "fedasync"
     assert checkpoint.read(scribe.path, "aggregator") == {"engine": [1, 2]}
     assert scribe.synced == 1
 
@@ -207,7 +217,7 @@ def test_an_update_that_a_strategy_collects_is_saved_with_its_events(tmp_path: P
     collected = [msgspec.structs.replace(message, delta=None) for message in MESSAGES if isinstance(message, Update)]
     assert any(update.events for update in collected)
     scribe = Scribe(tmp_path)
-    scribe.checkpoints.take_last(12.5, 7, 4711, lambda: {"collected": collected})
+    scribe.checkpoints.take_last(12.5, 7, MARK, lambda: {"collected": collected})
     scribe.checkpoints.wait()
     assert checkpoint.read(scribe.path, "aggregator") == {"collected": collected}
 
@@ -215,7 +225,7 @@ def test_an_update_that_a_strategy_collects_is_saved_with_its_events(tmp_path: P
 def test_writing_takes_a_tenth_of_the_time_at_most(tmp_path: Path) -> None:
     scribe = Scribe(tmp_path, versions=1)
     scribe.checkpoints._sync = lambda: setattr(scribe, "host", 3.0)  # type: ignore[method-assign]
-    scribe.checkpoints.take(1.0, 1, 0, {})
+    scribe.checkpoints.take(1.0, 1, MARK, {})
     scribe.checkpoints.wait()
     assert not scribe.checkpoints.is_due(2.0, 2)
     scribe.host = 29.9
@@ -228,12 +238,12 @@ def test_a_full_disk_is_reported_once_and_tried_again(tmp_path: Path, capsys: py
     (tmp_path / "checkpoints").write_text("a file where the folder should be")
     scribe = Scribe(tmp_path, versions=1).checkpoints
     for version in (1, 2):
-        scribe.take(1.0, version, 0, {})
+        scribe.take(1.0, version, MARK, {})
         scribe.wait()
     assert capsys.readouterr().err.count("a checkpoint cannot be written") == 1
     (tmp_path / "checkpoints").unlink()
     assert scribe.is_due(1.0, 3)
-    scribe.take(1.0, 3, 0, {"engine": 3})
+    scribe.take(1.0, 3, MARK, {"engine": 3})
     scribe.wait()
     assert checkpoint.read(tmp_path / CHECKPOINT, "aggregator") == {"engine": 3}
 
@@ -242,7 +252,7 @@ def test_a_strategy_whose_state_cannot_be_written_runs_without_checkpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scribe = Scribe(tmp_path)
-    scribe.checkpoints.take(1.0, 1, 0, {"strategy": {"_clock": time.monotonic}})
+    scribe.checkpoints.take(1.0, 1, MARK, {"strategy": {"_clock": time.monotonic}})
     assert "state['strategy']['_clock'] is a" in capsys.readouterr().err
     assert not scribe.path.exists()
 

@@ -145,6 +145,16 @@ def test_with_another_head_the_cluster_starts_over_and_old_updates_are_discarded
     assert not places["head"].cluster.outbox
 
 
+def test_the_socket_of_a_head_is_removed_when_its_term_ends(places: dict[str, Place], tmp_path: Path) -> None:
+    for term, head in enumerate(NAMES * 3, 2):
+        for place in places.values():
+            place.cluster.enter(group(term, head), 0.0)
+        assert [path.name for path in tmp_path.iterdir()] == [f"head-{term}"]
+    for place in places.values():
+        place.cluster.leave()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_members_continue_although_their_head_is_silent(places: dict[str, Place]) -> None:
     """A head that does not listen delays nothing, heartbeats to the aggregator included."""
     one = places["one"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from dataclasses import replace
 from datetime import datetime
@@ -25,6 +26,15 @@ from tests.testbed.examples import MINIMAL, device_spec, write_profile
 BEFORE, AFTER = b'{"kind":"header"}\n{"kind":"joined"}\n', b'{"kind":"left"}\n{"kind":"resent"}\n'
 
 
+NOTES = {
+    "t": "12.5",
+    "version": "7",
+    "trace_bytes": str(len(BEFORE)),
+    "trace_sha256": hashlib.sha256(BEFORE).hexdigest(),
+    "profile": MINIMAL,
+}
+
+
 def stopped(reason: str) -> bytes:
     return json.dumps({"kind": "stopped", "reason": reason}).encode() + b"\n"
 
@@ -32,35 +42,35 @@ def stopped(reason: str) -> bytes:
 def run_folder(folder: Path, trace: bytes = BEFORE + AFTER, *, notes: dict[str, str] | None = None) -> Path:
     write_profile(folder, MINIMAL, "profile.toml")
     (folder / "trace.jsonl").write_bytes(trace)
-    saved = {"t": "12.5", "version": "7", "trace_bytes": str(len(BEFORE))} if notes is None else notes
+    saved = NOTES if notes is None else notes
     statefile.draft([], ()).write(folder / checkpoint.CHECKPOINT, {"format": checkpoint.FORMAT} | saved)
     return folder
 
 
 def test_a_checkpoint_says_how_far_the_run_was(tmp_path: Path) -> None:
     found = checkpoint.saved(run_folder(tmp_path))
-    assert (found.at, found.version, found.trace_bytes) == (12.5, 7, len(BEFORE))
+    assert (found.at, found.version, found.trace.bytes) == (12.5, 7, len(BEFORE))
 
 
 def test_events_after_the_checkpoint_are_moved_to_another_file(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
-    assert rollback.roll_back(folder, checkpoint.saved(folder).trace_bytes) == 2
+    assert rollback.roll_back(folder, checkpoint.saved(folder).trace.bytes) == 2
     assert (folder / "trace.jsonl").read_bytes() == BEFORE
     assert (folder / "undone-1.jsonl").read_bytes() == AFTER
 
 
 def test_without_later_events_no_file_is_made(tmp_path: Path) -> None:
     folder = run_folder(tmp_path, BEFORE)
-    assert rollback.roll_back(folder, checkpoint.saved(folder).trace_bytes) == 0
+    assert rollback.roll_back(folder, checkpoint.saved(folder).trace.bytes) == 0
     assert not list(folder.glob("undone*"))
 
 
 def test_events_that_were_undone_before_are_not_overwritten(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
     saved = checkpoint.saved(folder)
-    rollback.roll_back(folder, saved.trace_bytes)
+    rollback.roll_back(folder, saved.trace.bytes)
     (folder / "trace.jsonl").write_bytes(BEFORE + b"other\n")
-    assert rollback.roll_back(folder, saved.trace_bytes) == 1
+    assert rollback.roll_back(folder, saved.trace.bytes) == 1
     assert (folder / "undone-1.jsonl").read_bytes() == AFTER
     assert (folder / "undone-2.jsonl").read_bytes() == b"other\n"
 
@@ -85,7 +95,7 @@ def test_a_run_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
         checkpoint.saved(tmp_path)
 
 
-@pytest.mark.parametrize("notes", [{}, {"t": "x", "version": "1", "trace_bytes": "1"}])
+@pytest.mark.parametrize("notes", [{}, NOTES | {"t": "x"}])
 def test_a_checkpoint_without_readable_notes_is_refused(notes: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         checkpoint.saved(run_folder(tmp_path, notes=notes))

@@ -153,7 +153,7 @@ def test_a_missing_or_unreadable_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.csv: no such file"):
         rate.read(tmp_path / "none.csv")
     broken = tmp_path / "broken.csv.gz"
-    for content in (b"t_s,mbps\n", gzip.compress(RATES.encode())[:-9]):
+    for content in (b"\x1f\x8bt_s,mbps\n", gzip.compress(RATES.encode())[:-9]):
         broken.write_bytes(content)
         with pytest.raises(UserError, match=r"broken\.csv\.gz: cannot be read"):
             rate.read(broken)

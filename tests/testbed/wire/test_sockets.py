@@ -107,6 +107,15 @@ def test_a_message_with_too_many_frames_is_truncated_and_the_next_one_is_complet
     assert [bytes(frame) for frame in incoming[1]] == [b"head", b"body"]
 
 
+def test_a_hub_removes_its_unix_socket_and_no_other(tmp_path: Path) -> None:
+    hub = Hub(f"ipc://{tmp_path}/hub", max_bytes=1000)
+    with pytest.raises(UserError, match="cannot be opened"):
+        Hub(f"ipc://{tmp_path}/nowhere/hub", max_bytes=1000)
+    (tmp_path / "other").touch()
+    hub.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
 def test_only_its_owner_may_use_a_unix_socket(tmp_path: Path) -> None:
     before = os.umask(0)
     hub = Hub(f"ipc://{tmp_path}/hub", max_bytes=1000)
