@@ -22,7 +22,7 @@ from typing import Any
 
 from devices.device_config import CanaryConfig, DeviceConfig
 from testbed.common.errors import RunFailed, UserError
-from testbed.common.signals import STOP_SIGNALS
+from testbed.common.signals import handled_signals
 from testbed.emulation.recorded import PreparedReplay
 from testbed.host.core_plan import CoreRoles
 from testbed.host.priority import can_leave_idle, run_only_when_idle
@@ -193,7 +193,7 @@ class Launcher:
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
         """Note stop signals instead of dying from them."""
-        old = {number: signal.signal(number, self._stopping.note) for number in STOP_SIGNALS}
+        old = {number: signal.signal(number, self._stopping.note) for number in handled_signals()}
         try:
             yield
         finally:

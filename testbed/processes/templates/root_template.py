@@ -32,6 +32,7 @@ from typing import NoReturn
 
 from testbed.common.channel import Channel, close_all, readable, receive_descriptors
 from testbed.common.signals import STOP_SIGNALS
+from testbed.common.terminal import output_stream
 from testbed.host import private_folder
 from testbed.host.cores import die_with_parent
 from testbed.processes.templates import early, template
@@ -193,6 +194,7 @@ class RootTemplate:
 
 def main(owner: int) -> None:
     """Be the root template of the process ``owner``."""
+    output_stream.take_over()  # of all processes of its runs: a task or a strategy may print, and a disk may be full
     for number in STOP_SIGNALS:  # terminals and batch systems signal the whole group; all forked processes inherit this
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
