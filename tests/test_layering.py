@@ -89,7 +89,7 @@ MAY_IMPORT = {
     "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.fidelity testbed.history testbed.host"
     " testbed.loading testbed.planning testbed.profile testbed.replay testbed.runs.results",
     "testbed.trace_tools": "testbed.analysis testbed.common testbed.common.files testbed.common.terminal"
-    " testbed.emulation testbed.history"
+    " testbed.emulation testbed.history testbed.host"
     " testbed.loading testbed.replay testbed.runs testbed.traces testbed.traces.formats testbed.wire",
     "testbed.report": "testbed.common testbed.host testbed.report.content testbed.report.figures",
     "testbed.report.content": "aggregator.strategies testbed.analysis testbed.common testbed.history testbed.host"
