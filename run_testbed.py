@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Edgebed's command line: ``run_testbed.py run PROFILE.toml``."""
 
-import io
 import os
 import sys
 from typing import NoReturn
@@ -17,6 +16,8 @@ def main() -> int:
         return main()
     except KeyboardInterrupt:  # outside of a run, which has its own handler
         return 130
+    except SystemExit as end:  # of the parser: after --help, or a wrong option
+        return end.code if isinstance(end.code, int) else 1
     finally:
         early.end()
 
@@ -26,14 +27,19 @@ def script() -> NoReturn:
 
     All files are written and all processes ended by then; taking the interpreter apart would last 0.15 s.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="surrogateescape")  # names of folders need not be UTF-8: print their bytes
-    code = main()
-    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed from the beginning
-        try:
-            stream.flush()
-        except (OSError, ValueError):  # its reader has gone
-            code = code or 1
+    from testbed.common.terminal import output_stream, plain_text
+
+    output_stream.take_over()
+    output_stream.need_output(True)
+    code = 1
+    try:
+        code = main()
+        sys.stdout.flush()
+    except output_stream.OutputLost as lost:  # not in a run, which goes on without a reader
+        code = code or 1
+        if not lost.is_reader_gone:
+            plain_text.show_error(f"standard output cannot be written: {lost.reason}; free disk space")
+    sys.stderr.flush()
     os._exit(code)
 
 

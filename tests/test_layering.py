@@ -23,7 +23,8 @@ MOST_MODULES = 16
 MAY_IMPORT = {
     # foundation: devices and aggregator stand on it
     "testbed": "testbed.api testbed.common",
-    "testbed.common": "",
+    "testbed.common": "testbed.common.terminal",
+    "testbed.common.terminal": "",
     "testbed.history.events": "testbed.common",
     "testbed.common.files": "testbed.common",
     "testbed.wire": "testbed.common testbed.history.events",
@@ -78,7 +79,8 @@ MAY_IMPORT = {
     "testbed.fidelity": "testbed.common testbed.emulation testbed.history testbed.planning testbed.profile"
     " testbed.runs.results testbed.wire",
     "testbed.processes.templates": "aggregator.process aggregator.strategies devices devices.compute devices.process"
-    " testbed.common testbed.common.files testbed.host testbed.host.memory testbed.learning testbed.learning.tasks"
+    " testbed.common testbed.common.files testbed.common.terminal testbed.host testbed.host.memory testbed.learning"
+    " testbed.learning.tasks"
     " testbed.traces testbed.wire",
     "testbed.processes": "aggregator.process aggregator.strategies aggregator.strategy devices testbed.common"
     " testbed.emulation testbed.host testbed.host.quotas testbed.learning testbed.planning testbed.processes.templates"
@@ -88,23 +90,27 @@ MAY_IMPORT = {
     "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.common.files testbed.fidelity"
     " testbed.history testbed.host testbed.loading testbed.planning testbed.profile testbed.replay"
     " testbed.runs.results",
-    "testbed.trace_tools": "testbed.analysis testbed.common testbed.common.files testbed.emulation testbed.history"
+    "testbed.trace_tools": "testbed.analysis testbed.common testbed.common.files testbed.common.terminal"
+    " testbed.emulation testbed.history testbed.host"
     " testbed.loading testbed.replay testbed.runs testbed.traces testbed.traces.formats testbed.wire",
     "testbed.report": "testbed.common testbed.host testbed.report.content testbed.report.figures",
     "testbed.report.content": "aggregator.strategies testbed.analysis testbed.common testbed.history testbed.host"
     " testbed.runs testbed.runs.results testbed.wire",
     "testbed.report.figures": "testbed.analysis testbed.report.content",
-    "testbed.execution": "aggregator.process testbed.analysis testbed.common testbed.history testbed.host"
+    "testbed.execution": "aggregator.process testbed.analysis testbed.common testbed.common.terminal testbed.history"
+    " testbed.host"
     " testbed.host.memory testbed.learning testbed.learning.data testbed.loading testbed.planning testbed.processes"
     " testbed.processes.templates testbed.profile testbed.replay testbed.report testbed.report.content"
     " testbed.report.figures testbed.runs testbed.runs.results",
     "testbed.partition": "testbed.common testbed.learning.data testbed.report.figures",
     "testbed.comparison": "testbed.analysis testbed.common testbed.common.files testbed.history testbed.report.figures"
     " testbed.runs testbed.runs.results",
-    "testbed.sweeps": "testbed.common testbed.common.files testbed.host testbed.loading testbed.processes.templates"
+    "testbed.sweeps": "testbed.common testbed.common.files testbed.common.terminal testbed.host testbed.loading"
+    " testbed.processes.templates"
     " testbed.profile testbed.runs",
     "testbed.theory": "testbed.common testbed.history testbed.loading testbed.runs testbed.wire",
-    "testbed.papers": "testbed.common testbed.learning.data testbed.papers.afl testbed.papers.asafl"
+    "testbed.papers": "testbed.common testbed.common.terminal testbed.learning.data testbed.papers.afl"
+    " testbed.papers.asafl"
     " testbed.papers.asyncfeded testbed.papers.audg testbed.papers.eafl testbed.papers.framework"
     " testbed.report.figures testbed.runs testbed.sweeps",
     "testbed.papers.framework": "testbed.loading testbed.profile testbed.report.figures testbed.runs"
@@ -120,6 +126,7 @@ MAY_IMPORT = {
     "testbed.cli.parsers": "testbed.common testbed.learning.data testbed.theory testbed.trace_tools"
     " testbed.traces.formats",
     "testbed.cli": "aggregator.strategies testbed.analysis testbed.cli.parsers testbed.common"
+    " testbed.common.terminal"
     " testbed.comparison testbed.doctor testbed.execution testbed.history testbed.host testbed.learning"
     " testbed.learning.data testbed.learning.splits"
     " testbed.learning.tasks testbed.loading testbed.partition testbed.planning testbed.profile testbed.report.content"

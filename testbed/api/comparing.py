@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
+from testbed.common.console import TerminalConsole
 from testbed.common.errors import UserError
 from testbed.comparison import compare_files, compare_text, compared_runs, comparison, goal
 from testbed.comparison.compare_columns import ColumnTable
@@ -57,7 +56,7 @@ class RunComparison:
         return f"<comparison: {self.values.headline}>"
 
     def __str__(self) -> str:
-        console = Console(width=_WIDTH, no_color=True, force_jupyter=False)
+        console = TerminalConsole(width=_WIDTH, no_color=True, force_jupyter=False)
         with console.capture() as captured:
             compare_text.show(console, self.values)
         return "\n".join(line.rstrip() for line in captured.get().splitlines())

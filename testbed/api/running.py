@@ -8,11 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Unpack
 
-from rich.console import Console
-
 from testbed.api import experiments
 from testbed.api.experiments import Changes, Profile
 from testbed.api.run import Run
+from testbed.common.console import TerminalConsole
 from testbed.common.errors import ReplayDiffers, RunFailed, RunInterrupted, UserError
 from testbed.execution import admission
 from testbed.execution.execution import Execution, execute
@@ -62,7 +61,7 @@ def run(
     experiment, source = experiments.load(profile, changes, data_dir)
     check_main_thread()
     early.keep()
-    console = Console(stderr=True)
+    console = TerminalConsole(stderr=True)
     outcome = execute(
         Execution(
             experiment=experiment,

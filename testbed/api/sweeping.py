@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import SupportsIndex, TypeVar
 
 import tomli_w
-from rich.console import Console
 
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
@@ -19,6 +18,7 @@ from testbed.api.experiments import Profile
 from testbed.api.own_classes import as_named, check_not_in_a_run
 from testbed.api.run import Run
 from testbed.api.running import check_main_thread
+from testbed.common.console import TerminalConsole
 from testbed.common.errors import RunInterrupted, UserError
 from testbed.common.parameters import as_table
 from testbed.loading.overrides import written
@@ -106,7 +106,7 @@ def sweep(
     )
     plan = sweep_cells.plan(settings)
     with sweep_state.opened(folder, plan, ["sweep"]) as store:
-        stopped = sweep_run.carry_out(store, Console(stderr=True, quiet=quiet), settings)
+        stopped = sweep_run.carry_out(store, TerminalConsole(stderr=True, quiet=quiet), settings)
     if stopped is not None:
         raise RunInterrupted(f"interrupted; finished runs are in {folder}, and the same call continues", folder)
     return SweepRuns(

@@ -11,8 +11,9 @@ import msgspec
 from rich.console import Console
 
 from testbed.cli import options
-from testbed.common.console import say
+from testbed.common.console import TerminalConsole, say
 from testbed.common.json_text import json_text
+from testbed.common.terminal import plain_text
 from testbed.comparison import compare_files, compare_text, compared_runs, comparison, goal
 from testbed.comparison.comparison import Comparison
 from testbed.execution import live_progress
@@ -40,9 +41,9 @@ def compare(given: CompareOptions) -> int:
     out = given.out or Path(f"compare-{datetime.now():%Y%m%d-%H%M%S}")
     result, files = into(out, given.runs, given.by, given.target)
     if given.format == "json":
-        print(json_text(msgspec.to_builtins(result) | {"files": [str(path) for path in files]}))
+        plain_text.show_json(json_text(msgspec.to_builtins(result) | {"files": [str(path) for path in files]}))
     else:
-        show(Console(), result, files)
+        show(TerminalConsole(), result, files)
     return 0
 
 
@@ -50,7 +51,7 @@ def into(
     out: Path, places: Iterable[Path], by: MetricOptions = _USUAL_METRIC, target: float | None = None
 ) -> tuple[Comparison, list[Path]]:
     """Compare runs and write the files. Returns the comparison and the files. Raises UserError."""
-    with live_progress.status(Console(stderr=True), "reading traces …"):
+    with live_progress.status(TerminalConsole(stderr=True), "reading traces …"):
         found = compared_runs.read(places)
     result = comparison.compare(found, goal.choose(found, by.metric, by.lower, target))
     return result, compare_files.write(out, result, found)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +9,10 @@ from rich.console import Console
 
 from testbed.cli import options
 from testbed.cli.options import ExperimentOptions
-from testbed.common.console import say
+from testbed.common.console import TerminalConsole, say
 from testbed.common.errors import UserError
 from testbed.common.json_text import json_text
+from testbed.common.terminal import plain_text
 from testbed.learning import setup
 from testbed.learning.data import progress_bar
 from testbed.partition import heatmap, label_table, partition_summary
@@ -45,13 +44,13 @@ def show_partition(given: DataOptions) -> int:
     except UserError:
         raise
     except Exception as error:  # noqa: BLE001  a user's own task may fail in any way
-        traceback.print_exc()
-        print(f"error: task {experiment.task_name}: {type(error).__name__}: {error}", file=sys.stderr)
+        plain_text.show_traceback()
+        plain_text.show_error(f"task {experiment.task_name}: {type(error).__name__}: {error}")
         return 1
     split, _ = name_and_parameters(experiment.task_parameters["split"])
     title = f"{experiment.name}: {experiment.task_name}, split {split}"
     partition = Partition(title=title, data=data, shards=shards, names=fleet.names(experiment), test=test)
-    return show(partition, given.view, Console())
+    return show(partition, given.view, TerminalConsole())
 
 
 def check(given: PartitionViewOptions) -> None:
@@ -65,7 +64,7 @@ def show(partition: Partition, given: PartitionViewOptions, console: Console) ->
     if given.png is not None:
         heatmap.draw(grid(partition), given.png)
     if given.format == "json":
-        print(json_text(summary))
+        plain_text.show_json(json_text(summary))
         return 0
     label_table.show(console, summary, every=given.all)
     if given.png is not None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
-from rich.console import Console
-
 from testbed.cli import options
+from testbed.common.console import TerminalConsole
 from testbed.common.json_text import json_text
+from testbed.common.terminal import plain_text
 from testbed.doctor import benchmark, checks, findings_text
 
 
@@ -22,15 +21,15 @@ def examine(given: DoctorOptions) -> int:
     """Return 1 if this host lacks something that a run needs."""
     if given.calibrate:
         # no spinner: its thread would run beside what is forked and measured
-        print("measuring this host, about 10 seconds …", file=sys.stderr)
+        plain_text.show_on_errors("measuring this host, about 10 seconds …")
         benchmark.measure()
     findings = list(checks.examine())
     calibrated = benchmark.stored()
     if given.format == "json":
         rows = [{"what": f.what, "ok": f.ok, "found": f.found, "means": f.means} for f in findings]
-        print(json_text({"findings": rows, "calibration": calibrated}))
+        plain_text.show_json(json_text({"findings": rows, "calibration": calibrated}))
     else:
-        findings_text.show(Console(), findings, calibrated)
+        findings_text.show(TerminalConsole(), findings, calibrated)
     return 0 if all(finding.ok is not False for finding in findings) else 1
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.cli import options
 from testbed.cli.parsers.list_parser import JSON_SCHEMA, RESULT_FILES
 from testbed.common.errors import UserError, nearest
+from testbed.common.terminal import plain_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,22 +62,23 @@ def show(given: ListOptions) -> int:
     else:
         begin, end = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
         for row in rows:
-            print(f"{begin}{row.name}{end} {row.title}")
+            plain_text.show_titled(row.name, row.title, begin, end)
     return 0
 
 
 def _print_json(value: object) -> None:
     from testbed.common.json_text import json_text
 
-    print(json_text(value))
+    plain_text.show_json(json_text(value))
 
 
 def _print_details(rows: Sequence[ListedName], columns: Sequence[str]) -> None:
-    from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
-    console = Console()
+    from testbed.common.console import TerminalConsole
+
+    console = TerminalConsole()
     for row in rows:
         console.print(Text(row.name, style="bold"), row.title, highlight=False, markup=False, soft_wrap=True)
         for line in row.details:

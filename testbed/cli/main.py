@@ -27,6 +27,7 @@ from testbed.cli.parsers import (
     trace_parser,
 )
 from testbed.common.errors import UserError
+from testbed.common.terminal import output_stream, plain_text
 from testbed.common.version import __version__
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ _PARSERS = {
     "theory": theory_parser,
 }
 """In the order of --help."""
+_WITHOUT_READER = ("run", "resume", "sweep")
+"""Commands that do their work although nobody reads what they print."""
 _EXAMPLES = """\
 examples:
   run_testbed.py run profiles/experiments/quickstart.toml
@@ -74,15 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0].endswith(".toml"):
         words.insert(0, "run")
+    output_stream.need_output(_chosen(words) not in _WITHOUT_READER)
     namespace = parser(words).parse_args(words)
     try:
         return _command(_chosen(words), namespace)(namespace)
     except UserError as error:
-        print("error:", " ".join(str(error).split()), file=sys.stderr)  # one line, whatever it quotes
+        plain_text.show_error(str(error))
         return 2
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone: nothing more can be printed
-        return 1
 
 
 def _chosen(words: Sequence[str]) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-
-from rich.console import Console
 
 from testbed.cli import options
 from testbed.cli.options import ExperimentOptions
+from testbed.common.console import TerminalConsole
 from testbed.common.errors import RunFailed
 from testbed.common.json_text import json_text
+from testbed.common.terminal import plain_text
 from testbed.doctor import benchmark
 from testbed.execution import admission, live_progress
 from testbed.planning import plan_summary, plan_text
@@ -29,16 +28,19 @@ def show_plan(given: PlanOptions) -> int:
     experiment = options.experiment(given.experiment)
     try:
         plan = admission.plan(
-            experiment, live_progress.status(Console(stderr=True), "loading the task, timing one step …")
+            experiment, live_progress.status(TerminalConsole(stderr=True), "loading the task, timing one step …")
         )
     except RunFailed as failure:
-        print(failure.details, f"error: {failure}", sep="", file=sys.stderr)
+        if failure.details:
+            plain_text.show_traceback(failure.details)
+        plain_text.show_error(str(failure))
         return 1
     if given.format == "json":
-        print(json_text(plan_summary.summary(plan)))
+        plain_text.show_json(json_text(plan_summary.summary(plan)))
     else:
         calibrated = benchmark.stored()
-        plan_text.show(Console(), experiment, plan, fork_seconds=None if calibrated is None else calibrated.fork)
+        fork_seconds = None if calibrated is None else calibrated.fork
+        plan_text.show(TerminalConsole(), experiment, plan, fork_seconds=fork_seconds)
     return 0 if plan.fits else 1
 
 

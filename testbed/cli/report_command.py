@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from testbed.cli import options
-from testbed.common.console import say
+from testbed.common.console import TerminalConsole, say
 from testbed.execution import live_progress, report_writing
 from testbed.report.content import report_data
 from testbed.runs.stored_run import StoredRun
@@ -23,10 +21,10 @@ class ReportOptions:
 
 def write_report(given: ReportOptions) -> int:
     run = StoredRun.open(given.run)
-    with live_progress.status(Console(stderr=True), report_writing.DRAWING):
+    with live_progress.status(TerminalConsole(stderr=True), report_writing.DRAWING):
         out = given.out or report_writing.place_of(run.trace)
         written = report_writing.write(report_data.gather(run), out, given.figures)
-    console = Console()
+    console = TerminalConsole()
     say(console, f"report: {written[0]}")
     if given.figures is not None:
         say(console, f"figures: {len(written) - 1} files in {given.figures}")

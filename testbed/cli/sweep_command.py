@@ -13,8 +13,9 @@ from rich.text import Text
 
 from testbed.cli import compare_command, options
 from testbed.cli.compare_command import MetricOptions
-from testbed.common.console import say
+from testbed.common.console import TerminalConsole, say
 from testbed.common.errors import UserError
+from testbed.common.terminal import plain_text
 from testbed.runs import sweep_state
 from testbed.runs.sweep_state import DONE, FAILED, SweepCell, SweepStore
 from testbed.sweeps import sweep_cells, sweep_progress, sweep_run
@@ -34,7 +35,7 @@ class SweepOptions:
 def sweep(given: SweepOptions) -> int:
     options.use_data_dir(given.data_dir)
     plan = sweep_cells.plan(given.settings)
-    console = Console()
+    console = TerminalConsole()
     if given.dry_run:
         _show_plan(console, sweep_state.known(given.out, plan))
         return 0
@@ -54,10 +55,10 @@ def _finish(store: SweepStore, console: Console, by: MetricOptions) -> int:
         try:
             compare_command.show(console, *compare_command.into(store.folder, finished, by))
         except UserError as error:
-            print(f"error: the runs are done, but cannot be compared: {error}", file=sys.stderr)
+            plain_text.show_error(f"the runs are done, but cannot be compared: {error}")
             code = 1
     for cell in failed:
-        print(f"error: {cell.name} failed, {cell.problem}; repeat the command to run it again", file=sys.stderr)
+        plain_text.show_error(f"{cell.name} failed, {cell.problem}; repeat the command to run it again")
     return code
 
 

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.cli import options
-from testbed.common.console import say
+from testbed.common.console import TerminalConsole, say
 from testbed.common.errors import ProfileError
 from testbed.common.json_text import json_text
 from testbed.common.parameters import describe
+from testbed.common.terminal import plain_text
 from testbed.loading.profile_loader import COMMAND_LINE
 from testbed.theory import prediction
 from testbed.theory.bound_constants import Constants
@@ -58,9 +59,9 @@ def show(given: TheoryOptions) -> int:
     folders = [folder for folder in (given.run, given.other) if folder is not None]
     found = prediction.predict(folders, _numbers(given.constants), given.weights)
     if given.format == "json":
-        print(json_text(found))
+        plain_text.show_json(json_text(found))
         return 0
-    console = Console()
+    console = TerminalConsole()
     for run in found.runs:
         _show_run(console, run, prediction.STRATEGIES if len(folders) == 1 else (run.strategy,))
     for line in _verdict(found):

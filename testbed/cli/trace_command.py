@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from testbed.analysis import trace_reading
 from testbed.cli import options
-from testbed.common.console import say
+from testbed.common.console import TerminalConsole, say
 from testbed.common.errors import UserError
+from testbed.common.terminal import plain_text
 from testbed.history.trace import Event
 from testbed.runs.stored_run import StoredRun
 from testbed.trace_tools import comparison_text, exporting, fedscale_export, importing, profile_writing, trace_text
@@ -42,11 +41,11 @@ def _import(given: TraceImportOptions) -> int:
     _check_import(given)
     if given.list:
         for place, (name, what) in enumerate(importing.listed(kind, given.file, given.reading)):
-            print(f"{place}  {name}  {what}")  # there may be 500,000 of them
+            plain_text.show_line(f"{place}  {name}  {what}")  # there may be 500,000 of them
         return 0
     if given.out is None:
         raise UserError("--out is missing; it names the folder for the profiles (--list shows what the file holds)")
-    console = Console()
+    console = TerminalConsole()
     notes: list[str] = []
     found = importing.find(kind, given.file, given.reading, choice, notes)
     imported = profile_writing.write(found, given.out, kind, given.file, choice, force=given.force)
@@ -133,7 +132,7 @@ def _export(given: TraceExportOptions) -> int:
         raise UserError(
             f"{place}: is not a run; of other files, only a rate (t_s,mbps) can be exported, with --format mahimahi"
         )
-    console = Console()
+    console = TerminalConsole()
     notes: list[str] = []
     try:
         given.out.mkdir(parents=True, exist_ok=True)

@@ -1,15 +1,40 @@
-"""Plain lines of text on a terminal."""
+"""Text on a terminal, for people: the one console of all commands, and of the Python API.
+
+It never raises because nobody reads it (``terminal.output_stream``), and text of others cannot control the terminal
+(``terminal.plain_text``).
+"""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Iterable
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from testbed.common.terminal.output_stream import OutputStream
+from testbed.common.terminal.plain_text import plain, plain_line
+
+
+class TerminalConsole(Console):
+    """A console on standard output or standard error, whichever stream that is when something is printed."""
+
+    def __init__(self, *, stderr: bool = False, **options: Any) -> None:
+        """``options`` are those of rich's Console."""
+        stream = OutputStream(lambda: sys.stderr if stderr else sys.stdout)
+        super().__init__(**({"file": stream} | options))
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render with control characters of texts as escapes. Those of rich itself are marked as ``control``."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=plain(segment.text))
 
 
 def say(console: Console, text: str) -> None:
     """Print a line as it is: names chosen by a user may look like markup."""
-    console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console.print(plain_line(text), highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def milliseconds(seconds: float) -> str:

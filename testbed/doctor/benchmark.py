@@ -111,7 +111,7 @@ def _sleep_errors() -> list[float]:
 def _loopback() -> object:
     """Return bytes per second. Both ends are children: a process that forks must not have a ZeroMQ context."""
     with private_folder() as folder:
-        endpoint = f"ipc://{folder}/hub"
+        endpoint = f"ipc://{folder.path}/hub"
         rates = calibration.in_children([lambda: _receive(endpoint), lambda: _send(endpoint)])
     return rates[0]
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from rich.console import Console
 
 from aggregator.process.checkpoint import Saved
-from testbed.common.console import say
+from testbed.common.console import TerminalConsole, say
 from testbed.common.errors import RunFailed, UserError
 from testbed.execution import early_import, live_progress, report_writing, survey_check
+from testbed.execution.guarded_view import GuardedView
 from testbed.execution.outcome import Outcome
 from testbed.execution.survey_check import StepUses
 from testbed.history import packing
@@ -51,7 +52,7 @@ class Execution:
     """The profile that the user named; own strategies and tasks may be beside it. None if it is not a file."""
     open_folder: Callable[[], RunFolder]
     """Called when the input has been checked."""
-    console: Console = field(default_factory=Console)
+    console: Console = field(default_factory=TerminalConsole)
     """For the live view and for what is said before the run."""
     quiet: bool = False
     """Nothing is shown but warnings, on standard error."""
@@ -114,7 +115,8 @@ def _run_processes(
     run: Execution, roles: CoreRoles, folder: RunFolder, outcome: Outcome
 ) -> tuple[Plan | None, HostEnergy | None]:
     """Return the admitted plan (None if there is none) and the energy that the host measured."""
-    view = live_progress.view(run.console, Console(stderr=True), quiet=run.quiet)
+    errors = TerminalConsole(stderr=True)
+    view = GuardedView(lambda: live_progress.view(run.console, errors, quiet=run.quiet))
     resume_at = None if run.saved is None else run.saved.at
     plan = None
     with private_folder() as private:
@@ -141,6 +143,9 @@ def _run_processes(
             run.tell_failure(outcome.failure)
         finally:
             view.close()
+    if view.failure is not None:
+        log = report_writing.keep_log(view.failure, folder.path, "view.log")
+        outcome.warnings.append(f"the live view failed, and the run went on without it; see {log}")
     outcome.signal = launcher.interrupted_by
     return plan, launcher.host_energy
 

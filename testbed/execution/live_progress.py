@@ -12,6 +12,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from testbed.common.console import say
+from testbed.common.terminal.plain_text import plain_line
+
 if TYPE_CHECKING:
     from aggregator.process.status import Status
 
@@ -51,7 +54,7 @@ class Quiet:
         """Nothing to show."""
 
     def note(self, text: str) -> None:
-        self._errors.print(f"warning: {text}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+        self._errors.print(Text(f"warning: {plain_line(text)}", style="yellow"), soft_wrap=True)
 
     def close(self) -> None:
         """Nothing to close."""
@@ -79,7 +82,7 @@ class Lines(Quiet):
         self._print(_STOPPING)
 
     def _print(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(self._console, text)
 
 
 class Screen(Quiet):
@@ -168,7 +171,7 @@ def fleet_table(status: Status, rows: int) -> Table:
         version, staleness = ("", "") if device.base is None else (str(device.base), str(status.version - device.base))
         progress = "" if device.progress is None else f" {device.progress:4.0%}"
         label = Text(f"{device.state}{progress}", style=_STYLES.get(device.state, ""))
-        table.add_row(name, label, version, staleness, str(device.drops))
+        table.add_row(Text(plain_line(name)), label, version, staleness, str(device.drops))
     if len(shown) < len(devices):
         table.add_row(f"… and {len(devices) - len(shown)} more", "", "", "", "")
     return table

@@ -58,9 +58,9 @@ def after_run(
         outcome.warnings.append(f"no report ({why}); to try again: run_testbed.py report {folder}")
 
 
-def keep_log(text: str, folder: Path) -> Path:
-    """Write the details of a failure to the run's report.log; returns its path."""
-    log = folder / "logs" / "report.log"
+def keep_log(text: str, folder: Path, name: str = "report.log") -> Path:
+    """Write the details of a failure to a log of the run; returns its path."""
+    log = folder / "logs" / name
     with contextlib.suppress(OSError):  # a disk that is full may be the reason
         log.parent.mkdir(exist_ok=True)
         log.write_text(text, encoding="utf-8")

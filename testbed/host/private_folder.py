@@ -1,59 +1,90 @@
-"""The private folder of a run: its sockets and its status file. No other user can open it."""
+"""The private folder of a run: its sockets and its status file. No other user can open it.
+
+Theory of operation. Whether a folder is in use is not guessed, say by a pid in its name, which means another process in
+another PID namespace: the folder contains a file, and who uses the folder holds a lock on it (flock). The kernel
+releases the lock with the last process that has the open file, however that process ends, and knows nothing of
+namespaces.
+
+- The file gets its name when it is locked already. So there is no moment in which somebody finds an unlocked file in a
+  folder that is about to be used. A folder without the file is not touched: nobody knows whose it is.
+- The launcher passes the open file on to its template (``share``), and all processes of the run inherit it. If the
+  launcher is killed, the folder stays until the last of them has ended: they may still write into it.
+- The name of the file contains the boot id of the kernel that has the lock: another machine that shares the temporary
+  folder over a network cannot see it.
+- Leftovers, of runs whose processes were all killed at once, are removed by the next run. That removes only a real
+  folder of this user that has our file and whose lock it obtains. It follows no links, works below descriptors, so that
+  nobody can exchange the folder meanwhile, and raises nothing: whatever it cannot remove, it leaves.
+- If the file system has no locks, the folder is used without, and only its owner removes it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 _PREFIX = "edgebed-"
 _LONGEST_FOLDER = 60
 """The path of a unix socket has at most 107 bytes."""
-_IN_USE = "in-use"
-_ATTEMPTS = 100
-"""The aggregator outlives the launcher for a moment, and may write its status into the folder during its removal."""
+_DRAFT = "lock.new"
+_PROBLEMS = (OSError, RecursionError)
+"""What the removal of a folder may raise: a tree of folders can be deeper than Python's stack."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateFolder:
+    path: Path
+    lock: int | None
+    """The descriptor of the lock; None if the file system has no locks."""
+
+    def share(self) -> list[int]:
+        """Return the descriptors that a process must inherit, so that the folder lasts as long as the process."""
+        return [] if self.lock is None else [self.lock]
 
 
 @contextlib.contextmanager
-def private_folder() -> Iterator[Path]:
+def private_folder() -> Iterator[PrivateFolder]:
     """Make a folder of mode 0700 with a short path, and remove it at the end."""
     base = _base()
-    _sweep(base)
-    place = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base))
+    sweep()
+    # the pid is for people who look at the folder: nothing depends on it
+    path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base))
+    lock = None
     try:
-        yield place
+        lock = _locked(path)
+        yield PrivateFolder(path, lock)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        with contextlib.suppress(*_PROBLEMS), _opened(path.parent) as parent, _opened(path.name, parent) as folder:
+            _clear(path.name, parent, folder)  # all processes of the run have ended
+        if lock is not None:
+            os.close(lock)
 
 
-@contextlib.contextmanager
-def in_use(place: Path) -> Iterator[None]:
-    """Mark the folder: if its owner dies in this block, the mark stays, and another process may remove the folder."""
-    (place / _IN_USE).touch()
+def sweep() -> None:
+    """Remove the folders of runs whose processes were all killed at once, so that none could clean up."""
+    base = _base()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(base):
+            if name.startswith(_PREFIX):
+                remove_abandoned(base / name)
+
+
+def remove_abandoned(path: Path) -> bool:
+    """Remove a folder that no process uses any more. Returns whether it is gone. Raises nothing."""
     try:
-        yield
-    finally:
-        (place / _IN_USE).unlink(missing_ok=True)
-
-
-def remove_abandoned(place: Path) -> None:
-    """Remove a folder whose owner has died. Does nothing if the owner has ended in an orderly way."""
-    for _ in range(_ATTEMPTS):
-        if not (place / _IN_USE).exists():
-            return
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def remove_abandoned_by(pid: int) -> None:
-    """Remove all folders of a process that has died."""
-    for place in _base().glob(f"{_PREFIX}{pid}-*"):
-        if _is_ours(place):
-            remove_abandoned(place)
+        with _opened(path.parent) as parent, _opened(path.name, parent) as folder:
+            if os.fstat(folder).st_uid == os.getuid():
+                _remove(path.name, parent, folder)
+    except _PROBLEMS:  # a link, a file, a folder of others, one that is locked, or that somebody else removes just now
+        return not os.path.lexists(path)
+    return not os.path.lexists(path)
 
 
 def _base() -> Path:
@@ -63,16 +94,57 @@ def _base() -> Path:
     return base
 
 
-def _sweep(base: Path) -> None:
-    """Remove the folders of runs whose processes were all killed at once, so that none could clean up."""
-    for folder in base.glob(f"{_PREFIX}*"):
-        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdecimal() and not psutil.pid_exists(int(pid)) and _is_ours(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_ours(folder: Path) -> bool:
+def _lock_name() -> str:
     try:
-        return folder.stat().st_uid == os.getuid()
-    except OSError:  # removed meanwhile, or a dangling link
-        return False
+        return f"lock-{_BOOT_ID.read_text(encoding='ascii').strip()}"
+    except OSError:
+        return "lock"
+
+
+def _locked(path: Path) -> int | None:
+    """Lock a new folder. Returns the descriptor of its lock; None if the file system has no locks."""
+    draft = path / _DRAFT
+    lock = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        draft.rename(path / _lock_name())
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
+
+
+@contextlib.contextmanager
+def _opened(name: str | Path, parent: int | None = None) -> Iterator[int]:
+    """Open a folder, which may not be a link below ``parent``."""
+    link = os.O_NOFOLLOW if parent is not None else 0
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | link, dir_fd=parent)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _remove(name: str, parent: int, folder: int) -> None:
+    """Remove a folder if its lock can be obtained. Raises OSError if it cannot."""
+    lock = os.open(_lock_name(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        if not stat.S_ISREG(os.fstat(lock).st_mode):
+            return
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _clear(name, parent, folder)
+    finally:
+        os.close(lock)
+
+
+def _clear(name: str, parent: int, folder: int) -> None:
+    """Remove a folder; its lock last: without it, nobody would remove what is left if this process is killed here."""
+    own = _lock_name()
+    for entry in [each for each in os.listdir(folder) if each != own]:
+        if stat.S_ISDIR(os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode):
+            shutil.rmtree(entry, dir_fd=folder)
+        else:
+            os.unlink(entry, dir_fd=folder)
+    with contextlib.suppress(FileNotFoundError):  # a file system without locks
+        os.unlink(own, dir_fd=folder)
+    os.rmdir(name, dir_fd=parent)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from testbed.common.console import say
+from testbed.common.console import TerminalConsole, say
 from testbed.common.errors import UserError
+from testbed.common.terminal import plain_text
 from testbed.papers import document
 from testbed.papers.all_papers import PAPERS
 from testbed.papers.programme import Programme
@@ -34,9 +35,9 @@ def main(words: list[str]) -> int:
     if unknown:
         parser.error(f"{unknown[0]!r} is not a paper; choose from {', '.join(PAPERS)}")
     try:
-        return _carry_out(options, Console())
+        return _carry_out(options, TerminalConsole())
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        plain_text.show_error(str(error))
         return 2
 
 
@@ -64,7 +65,7 @@ def _carry_out(options: argparse.Namespace, console: Console) -> int:
         if programme.omitted:
             say(console, f"{programme.paper.name}: {len(programme.omitted)} runs were omitted, see above")
         for name, reason in programme.failed.items():
-            print(f"error: {name} failed, {reason}; the same command repeats it", file=sys.stderr)
+            plain_text.show_error(f"{name} failed, {reason}; the same command repeats it")
     return 1 if any(programme.failed for programme in programmes) else 0
 
 

@@ -22,10 +22,11 @@ from typing import Any
 
 from devices.device_config import CanaryConfig, DeviceConfig
 from testbed.common.errors import RunFailed, UserError
-from testbed.common.signals import STOP_SIGNALS
+from testbed.common.signals import handled_signals
 from testbed.emulation.recorded import PreparedReplay
 from testbed.host.core_plan import CoreRoles
 from testbed.host.priority import can_leave_idle, run_only_when_idle
+from testbed.host.private_folder import PrivateFolder
 from testbed.host.quotas import cgroups
 from testbed.host.rapl import HostEnergy
 from testbed.host.survey import Survey
@@ -58,7 +59,7 @@ class Launcher:
         experiment: Experiment,
         roles: CoreRoles,
         run_folder: Path,
-        private: Path,
+        private: PrivateFolder,
         view: RunView,
         resume_at: float | None = None,
     ) -> None:
@@ -122,7 +123,7 @@ class Launcher:
         configs = FleetConfigs(
             self._experiment,
             plan,
-            self._private,
+            self._private.path,
             quotas=self._quotas.assign(plan),
             replay=self._prepare_replay(plan),
             resume_at=self._resume_at,
@@ -163,7 +164,7 @@ class Launcher:
             return None
         names = device_names(plan)
         self._view.starting(0, len(names))  # reading a long trace takes some seconds
-        prepared = replay_setup.prepare(self._experiment, names, self._private / "replay")
+        prepared = replay_setup.prepare(self._experiment, names, self._private.path / "replay")
         if prepared.torn is not None:
             self._view.note(f"the last line of the trace ({prepared.torn}) is incomplete; replaying up to there")
         return prepared
@@ -193,7 +194,7 @@ class Launcher:
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
         """Note stop signals instead of dying from them."""
-        old = {number: signal.signal(number, self._stopping.note) for number in STOP_SIGNALS}
+        old = {number: signal.signal(number, self._stopping.note) for number in handled_signals()}
         try:
             yield
         finally:

@@ -15,7 +15,7 @@ from testbed.common.channel import Channel, readable
 from testbed.common.errors import RunFailed, UserError
 from testbed.host import calibration, surroundings, survey_memory
 from testbed.host.core_plan import CoreRoles
-from testbed.host.private_folder import in_use, private_folder
+from testbed.host.private_folder import PrivateFolder, private_folder
 from testbed.host.survey import Survey
 from testbed.learning import setup
 from testbed.processes.pool import RunTemplate
@@ -88,12 +88,15 @@ class Preparation:
     def __init__(self, connection: socket.socket) -> None:
         self._channel: Channel[ToLauncher] = Channel(connection, ToLauncher)
 
-    def request(self, request: TemplateRequest, private: Path) -> None:
+    def request(self, request: TemplateRequest, private: PrivateFolder) -> None:
         prepare = Prepare(
-            request=request, surroundings=surroundings.of_this_process(early.settings()), private=os.fsencode(private)
+            request=request,
+            surroundings=surroundings.of_this_process(early.settings()),
+            private=os.fsencode(private.path),
         )
         with Path(os.devnull).open("wb") as nowhere, contextlib.suppress(OSError):  # it has died: no answer will come
-            self._channel.send(prepare, [each if early.is_output(each) else nowhere.fileno() for each in (1, 2)])
+            outputs = [each if early.is_output(each) else nowhere.fileno() for each in (1, 2)]
+            self._channel.send(prepare, [*outputs, *private.share()])
 
     def survey(self, interrupted: Callable[[], bool]) -> Survey | None:
         """Wait for the survey; None if interrupted. Raises UserError or TemplateFailed."""
@@ -144,9 +147,9 @@ class Preparation:
 
 
 @contextlib.contextmanager
-def prepared_template(private: Path, request: TemplateRequest) -> Iterator[Preparation]:
+def prepared_template(private: PrivateFolder, request: TemplateRequest) -> Iterator[Preparation]:
     """Have a template prepare ``request``; at the end of the block, end all that was forked for it."""
-    with in_use(private), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         stack.callback(early.release)
         preparation = Preparation(early.connect())
         stack.callback(preparation.close)

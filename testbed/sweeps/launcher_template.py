@@ -25,11 +25,12 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
 from testbed.common.channel import Channel, close_all, readable
 from testbed.common.plugins import IN_A_RUN
 from testbed.common.signals import STOP_SIGNALS
+from testbed.common.terminal.output_stream import OutputStream
 from testbed.host import surroundings
 from testbed.host.cores import die_with_parent
 from testbed.host.surroundings import Surroundings
@@ -169,6 +170,7 @@ def _launch(words: Sequence[str], around: Surroundings, output: int, errors: int
     sys.exit(code)
 
 
-def _stream(descriptor: int) -> TextIO:
+def _stream(descriptor: int) -> OutputStream:
     """Return a standard stream as the sweep reads it, which has each line at once: a launcher may be killed."""
-    return open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    stream = open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115  open as long as the process
+    return OutputStream(lambda: stream)

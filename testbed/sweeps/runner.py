@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from testbed.common.signals import STOP_SIGNALS
+from testbed.common.signals import handled_signals
 from testbed.processes.templates import early
 from testbed.sweeps.launcher_template import LauncherTemplate
 
@@ -50,7 +50,7 @@ class Runner:
         self._template: LauncherTemplate | None = None
 
     def __enter__(self) -> Runner:
-        self._before = {number: signal.signal(number, self._note) for number in STOP_SIGNALS}
+        self._before = {number: signal.signal(number, self._note) for number in handled_signals()}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

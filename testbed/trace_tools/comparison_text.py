@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.analysis import trace_reading
-from testbed.common.console import say
+from testbed.common.console import TerminalConsole, say
 from testbed.common.json_text import json_text
+from testbed.common.terminal import plain_text
 from testbed.trace_tools import trace_comparison
 from testbed.trace_tools.job_pairs import DeviceDifferences
 from testbed.trace_tools.trace_comparison import DelayComparison, TracedResult
@@ -22,12 +23,12 @@ _ROUNDING = 1e-9
 def compare(places: Sequence[Path], *, use: str, target: float | None, as_json: bool) -> int:
     """Compare runs and print the result. Returns 0 if all met the same delays, else 1."""
     paths = [trace_reading.file_of(place) for place in places]
-    with Console(stderr=True).status(f"reading {len(paths)} traces …"):
+    with TerminalConsole(stderr=True).status(f"reading {len(paths)} traces …"):
         comparison = trace_comparison.compare(paths, use, target)
     if as_json:
-        print(json_text(comparison))
+        plain_text.show_json(json_text(comparison))
     else:
-        _show(Console(), comparison)
+        _show(TerminalConsole(), comparison)
     return 0 if comparison.equal else 1
 
 

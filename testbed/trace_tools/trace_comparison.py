@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import msgspec
 
 from testbed.analysis import run_tables
 from testbed.emulation import recorded
+from testbed.host.private_folder import private_folder
 from testbed.trace_tools import job_pairs, traced_run
 from testbed.trace_tools.delay_tolerance import TOLERANCE
 from testbed.trace_tools.job_pairs import DeviceDifferences, JobDifference, Pairs
@@ -61,9 +60,8 @@ def compare(paths: Sequence[Path], use: str, target: float | None) -> DelayCompa
     ``use`` chooses the seconds of computing, ``obtained`` or ``asked``, for runs that are no replays. For a replay they
     are always the asked ones, which repeat the recording; its certificate says how exactly. ``target`` is an accuracy.
     """
-    # named like the private folders of runs: if this process is killed, the next run removes it
-    with tempfile.TemporaryDirectory(prefix=f"edgebed-{os.getpid()}-") as folder:
-        runs = [traced_run.read(path, Path(folder) / str(number), use) for number, path in enumerate(paths)]
+    with private_folder() as folder:  # if this process is killed, the next run removes it
+        runs = [traced_run.read(path, folder.path / str(number), use) for number, path in enumerate(paths)]
         devices = [device for device in runs[0].files if all(device in run.files for run in runs)]
         rows = [
             job_pairs.compare(device, [recorded.read_jobs(run.files[device]) for run in runs]) for device in devices

@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.analysis import trace_reading
-from testbed.common.console import say
+from testbed.common.console import TerminalConsole, say
 from testbed.common.json_text import json_text
+from testbed.common.terminal import plain_text
 from testbed.runs.stored_run import StoredRun
 from testbed.trace_tools import incidents, trace_contents, trace_plots
 from testbed.trace_tools.trace_contents import (
@@ -34,9 +35,9 @@ def show(place: Path, *, png: Path | None, as_json: bool) -> int:
         trace_plots.check()
     contents = _read(place, png)
     if as_json:
-        print(json_text(contents))
+        plain_text.show_json(json_text(contents))
         return 0
-    console = Console()
+    console = TerminalConsole()
     if isinstance(contents, RunContents):
         _show_run(console, contents)
     else:
@@ -101,7 +102,7 @@ def _show_run(console: Console, run: RunContents) -> None:
     for device in run.devices:
         _add(rows, device, Text(device.device))  # a name may look like markup
     _add(rows, run.all, Text("all"), style="bold")
-    Console(width=_WIDEST).print(rows)  # a long line is better than a figure that is cut off
+    TerminalConsole(width=_WIDEST).print(rows)  # a long line is better than a figure that is cut off
     for line in incidents.lines(run.scripted):
         say(console, line)
 

@@ -14,6 +14,7 @@ import contextlib
 import functools
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.threads import ONE_THREAD
 _MARK = "EDGEBED_TEST_RUN"
 _LAST_SECONDS = 60.0
 """Host seconds for processes that are about to end: a crowded host needs some, and a test that passes none of them."""
+_LOOK_SECONDS = 0.02
 _SHARED_MEMORY = "/dev/shm/"
 _LONGEST_FOLDER = 15
 """The path of a Unix socket must be short: below a folder with a longer path, /tmp is used."""
@@ -48,11 +50,19 @@ def nothing_left_over() -> Iterator[None]:
             yield
         finally:
             processes = _end_leftovers(mark)
-            left = [str(path.relative_to(folder)) for path in folder.rglob("*")]
+            left = _left_in(folder)
             for path in folder.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         assert not processes, f"processes were left over: {processes}"
         assert left == [], f"the temporary folder was not cleaned up: {left}"
+
+
+def _left_in(folder: Path) -> list[str]:
+    """What is in the folder, after some seconds for the root template, which removes what a killed launcher left."""
+    limit = time.monotonic() + _LAST_SECONDS
+    while (left := [str(path.relative_to(folder)) for path in folder.rglob("*")]) and time.monotonic() < limit:
+        time.sleep(_LOOK_SECONDS)
+    return left
 
 
 @functools.cache

@@ -34,7 +34,8 @@ def test_a_process_that_is_left_over_is_found_and_killed(monkeypatch: pytest.Mon
         assert process.wait(120) == -9
 
 
-def test_a_folder_that_is_left_over_is_found() -> None:
+def test_a_folder_that_is_left_over_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "_LAST_SECONDS", 0.01)
     with pytest.raises(AssertionError, match="folder"), leftovers.nothing_left_over(), start("pass") as process:
         assert process.wait(120) == 0
 

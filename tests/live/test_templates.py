@@ -165,7 +165,7 @@ early.keep()
 with private_folder() as private, prepared_template(private, request()) as prepared:
     prepared.survey(lambda: False)
     templates = prepared.run_templates(1)
-    print(templates[0].pid, private, flush=True)
+    print(templates[0].pid, private.path, flush=True)
     time.sleep(600)
 """
 

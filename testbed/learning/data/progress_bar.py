@@ -9,6 +9,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from testbed.common.console import TerminalConsole, say
+
 _PATIENCE = 1.0
 
 
@@ -20,9 +22,9 @@ class ProgressBar:
     """
 
     def __init__(self, console: Console | None = None, patience: float = _PATIENCE) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or TerminalConsole(stderr=True)
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
             TextColumn("{task.fields[amount]}"),
             TimeElapsedColumn(),
@@ -55,7 +57,7 @@ class ProgressBar:
         self._bar.update(self._task, completed=done, total=total, amount=_amount(done, total))
 
     def show(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(self._console, text)
 
 
 def _amount(done: int, total: int | None) -> str:

@@ -14,7 +14,7 @@ Theory of operation (docs/adr/0024):
 - Who ends: the kernel kills each process when its parent ends (PR_SET_PDEATHSIG); the root template receives a signal
   instead, and it also ends when its lease is closed. A warm template ends the run templates of a run whose connection
   is closed. The root template, which never computes, keeps a copy of the connection to see that moment, too, and
-  removes the private folder of a launcher that died.
+  removes the private folder of a launcher that died as soon as nobody holds its lock (``host.private_folder``).
 - Every process closes the descriptors of its parent: an end that is open somewhere else would never be seen as closed.
 """
 
@@ -32,6 +32,7 @@ from typing import NoReturn
 
 from testbed.common.channel import Channel, close_all, readable, receive_descriptors
 from testbed.common.signals import STOP_SIGNALS
+from testbed.common.terminal import output_stream
 from testbed.host import private_folder
 from testbed.host.cores import die_with_parent
 from testbed.processes.templates import early, template
@@ -39,6 +40,8 @@ from testbed.processes.templates.template import Prepare, TemplateAnswer
 from testbed.processes.templates.warm_template import Warmed, WarmTemplate, run_and_exit
 
 _END_SECONDS = 1.0
+_LOOK_SECONDS, _ATTEMPTS = 0.02, 3000
+"""How often we try to remove a folder that is in use: for a minute. After that, the next run removes it."""
 MOST_IDLE = 2
 """Warm templates that are kept although no run uses them."""
 
@@ -81,6 +84,8 @@ class RootTemplate:
         self._runs: list[_Run] = []
         self._warm: list[_Warm] = []
         """The one that was used last is the last."""
+        self._left: dict[Path, int] = {}
+        """Private folders of runs that have ended → how often we still try to remove them."""
 
     def serve(self) -> None:
         """Serve connections until the owner closes its end."""
@@ -95,6 +100,7 @@ class RootTemplate:
             for channel in [each for each in self._new if each.fileno() in ready]:
                 self._new.remove(channel)
                 self._take_request(channel)
+            self._remove_left()
             self._end_idle()
 
     def end(self) -> None:
@@ -102,9 +108,14 @@ class RootTemplate:
         for warm in self._warm:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 warm.end()
-        for run in self._runs:
-            private_folder.remove_abandoned(run.private)
-        private_folder.remove_abandoned_by(self._owner)
+        self._left |= {run.private: _ATTEMPTS for run in self._runs}
+        if os.getppid() == self._owner:  # it removes its own folder
+            self._remove_left()
+            return
+        private_folder.sweep()
+        while self._left:  # until the processes of its run have ended, too
+            self._remove_left()
+            select.select([], [], [], _LOOK_SECONDS)
 
     def _wait(self) -> set[int]:
         waiting = select.poll()
@@ -113,7 +124,7 @@ class RootTemplate:
             waiting.register(descriptor, select.POLLIN)
         for run in self._runs:
             waiting.register(run.connection, 0)  # only its end: the warm template reads what comes
-        return {descriptor for descriptor, _ in waiting.poll()}
+        return {descriptor for descriptor, _ in waiting.poll(_LOOK_SECONDS * 1000 if self._left else None)}
 
     def _accept(self) -> bool:
         text, descriptors = receive_descriptors(self._lease, 1, 1)
@@ -172,6 +183,7 @@ class RootTemplate:
             for run in [each for each in self._runs if each.warm is warm]:
                 os.close(run.connection)  # so that the launcher sees the end
                 self._runs.remove(run)
+                self._left[run.private] = _ATTEMPTS
 
     def _forget(self, run: _Run) -> None:
         """The launcher has closed its connection, or has died."""
@@ -181,7 +193,19 @@ class RootTemplate:
         if run.warm.warmed is None and run.warm in self._warm and not others:  # nobody waits for its answer any more
             self._warm.remove(run.warm)
             run.warm.end()
-        private_folder.remove_abandoned(run.private)
+        self._left[run.private] = _ATTEMPTS
+
+    def _remove_left(self) -> None:
+        """Remove the private folders of launchers that died.
+
+        A launcher that lives holds the lock until it has removed the folder itself. So do the processes of a run whose
+        launcher was killed, for the moment that they have left.
+        """
+        self._left = {
+            place: attempts - 1
+            for place, attempts in self._left.items()
+            if attempts > 0 and not private_folder.remove_abandoned(place)
+        }
 
     def _end_idle(self) -> None:
         used = {id(run.warm) for run in self._runs}
@@ -193,6 +217,7 @@ class RootTemplate:
 
 def main(owner: int) -> None:
     """Be the root template of the process ``owner``."""
+    output_stream.take_over()  # of all processes of its runs: a task or a strategy may print, and a disk may be full
     for number in STOP_SIGNALS:  # terminals and batch systems signal the whole group; all forked processes inherit this
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)

@@ -87,12 +87,15 @@ class TemplateAnswer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Prepare(msgspec.Struct, frozen=True, kw_only=True):
-    """The first message of a launcher: the request of a run. Descriptors: its standard output and standard error."""
+    """The first message of a launcher: the request of a run.
+
+    Descriptors: its standard output and standard error, and the lock of its private folder if there is one.
+    """
 
     request: TemplateRequest
     surroundings: Surroundings
     private: bytes
-    """The private folder, which the root template removes if the launcher dies."""
+    """The private folder, which the root template removes if the launcher dies. The run's processes hold its lock."""
 
     def task_key(self) -> bytes:
         """Equal for two runs that may be forked from one warm template."""

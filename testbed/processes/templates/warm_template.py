@@ -30,14 +30,25 @@ class Warmed(msgspec.Struct, frozen=True, kw_only=True):
     files: FileMarks
 
 
+class _ServedRun:
+    """A run that has been answered, and whose launcher lives."""
+
+    def __init__(self, channel: Channel[OpenTemplates], locks: Sequence[int]) -> None:
+        self.channel = channel
+        self.pids: list[int] = []
+        """Its run templates."""
+        self.locks = locks
+        """The lock of its private folder, which all processes that are forked for it inherit."""
+
+
 class WarmTemplate:
     """Has one task. Answers surveys, and forks the run templates of each run from itself."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = Channel(control, Prepare)
         self._files = OpenedFiles()
-        self._runs: dict[int, tuple[Channel[OpenTemplates], list[int]]] = {}
-        """Descriptor of a connection → its channel, and the pids of its run templates."""
+        self._runs: dict[int, _ServedRun] = {}
+        """Descriptor of a connection → its run."""
 
     def serve(self) -> None:
         """Serve runs until the root template ends, or until a request cannot be met."""
@@ -53,55 +64,58 @@ class WarmTemplate:
                 if not self._begin(prepare, *descriptors):
                     return None
 
-    def _begin(self, prepare: Prepare, connection: int, *outputs: int) -> bool:
+    def _begin(self, prepare: Prepare, connection: int, output: int, errors: int, *locks: int) -> bool:
         """Answer a request. Returns whether this process can serve further ones."""
-        channel = Channel(socket.socket(fileno=connection), OpenTemplates)
-        _write_to(*outputs)
+        run = _ServedRun(Channel(socket.socket(fileno=connection), OpenTemplates), locks)
+        _write_to(output, errors)
         prepare.surroundings.take_over()
         os.environ[IN_A_RUN] = "1"
         answer = template.answer(prepare.request, Path(os.fsdecode(prepare.private)), self._files)
         _write_to(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
         if answer.survey is not None:
             self._control.send(Warmed(files=self._files.marks()))  # first: the next run may come at once
-        self._runs[connection] = (channel, [])
+        self._runs[connection] = run
         with contextlib.suppress(BrokenPipeError):  # the launcher has gone
-            channel.send(answer)
+            run.channel.send(answer)
         return answer.survey is not None
 
     def _serve_run(self, descriptor: int) -> None:
-        channel, pids = self._runs[descriptor]
+        run = self._runs[descriptor]
         try:
-            request, ends = channel.receive()
-            channel.send(self._open_templates(ends, pids, os.fsdecode(request.log)))
+            request, ends = run.channel.receive()
+            run.channel.send(self._open_templates(ends, run, os.fsdecode(request.log)))
         except (EOFError, BrokenPipeError):  # the launcher has ended, and the run with it
             del self._runs[descriptor]
-            channel.close()
-            _end(pids)
+            run.channel.close()
+            _end(run.pids)
+            close_all(run.locks)
 
     def _end_templates(self) -> None:
-        for _, pids in self._runs.values():
-            _end(pids)
+        for run in self._runs.values():
+            _end(run.pids)
 
-    def _open_templates(self, ends: Sequence[int], pids: list[int], log: str) -> TemplatesOpened:
+    def _open_templates(self, ends: Sequence[int], run: _ServedRun, log: str) -> TemplatesOpened:
         try:
             for end in ends:
                 parent, pid = os.getpid(), os.fork()
                 if pid == 0:
                     others = [each for each in ends if each != end]
-                    run_and_exit(lambda: self._become_run_template(parent, end, others, log))  # noqa: B023
-                pids.append(pid)
+                    run_and_exit(lambda: self._become_run_template(parent, end, others, run, log))  # noqa: B023
+                run.pids.append(pid)
         except OSError as error:
             return TemplatesOpened(problem=repr(error))
         finally:
             close_all(ends)
-        return TemplatesOpened(pids=tuple(pids))
+        return TemplatesOpened(pids=tuple(run.pids))
 
-    def _become_run_template(self, parent: int, end: int, others: Sequence[int], log: str) -> None:
+    def _become_run_template(self, parent: int, end: int, others: Sequence[int], own: _ServedRun, log: str) -> None:
         child.log_to(log)
         die_with_parent(parent)
         close_all(others)
-        for channel, _ in self._runs.values():
-            channel.close()
+        for run in self._runs.values():
+            run.channel.close()
+            if run is not own:
+                close_all(run.locks)
         self._control.close()
         forkserver.serve(socket.socket(fileno=end))
 

@@ -15,6 +15,7 @@ import pytest
 from testbed.common.errors import RunFailed, UserError
 from testbed.common.signals import STOP_SIGNALS
 from testbed.host.core_plan import CoreRoles
+from testbed.host.private_folder import PrivateFolder
 from testbed.loading.profile_loader import load
 from testbed.processes import launcher
 from testbed.processes.launcher import Launcher
@@ -36,7 +37,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launcher:
     monkeypatch.setattr(launcher, "prepared_template", unanswered)
     roles = CoreRoles(aggregator=0, evaluator=0, device_cores=(0,), shareable=(0,))
     view: Any = None  # nothing is shown before processes start
-    return Launcher(load(write_profile(tmp_path, MINIMAL)), roles, tmp_path, tmp_path, view)
+    return Launcher(load(write_profile(tmp_path, MINIMAL)), roles, tmp_path, PrivateFolder(tmp_path, None), view)
 
 
 def handlers() -> list[Any]:

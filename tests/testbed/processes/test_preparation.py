@@ -146,6 +146,7 @@ REQUEST_WITH_CLOSED_OUTPUT = """
 import os, socket
 from pathlib import Path
 from testbed.common.channel import Channel
+from testbed.host.private_folder import PrivateFolder
 from testbed.processes.preparation import Preparation
 from testbed.processes.templates.template import Prepare, TemplateRequest
 from testbed.wire.training_job import Job
@@ -155,7 +156,7 @@ request = TemplateRequest(
 )
 ours, theirs = socket.socketpair()
 assert 1 in (ours.fileno(), theirs.fileno())  # the number of the closed output
-Preparation(ours).request(request, Path("/private"))
+Preparation(ours).request(request, PrivateFolder(Path("/private"), None))
 _, descriptors = Channel(theirs, Prepare).receive()
 os.write(2, " ".join(os.readlink(f"/proc/self/fd/{each}") for each in descriptors).encode())
 """
