@@ -72,6 +72,8 @@ class Engine(Actions):
         self._dropping = False
         self._at_work: PresentDevice | None = None
         """The device at work that was found last. A search from the first one each time would grow with the fleet."""
+        self._trains_sent: dict[str, int] = {}
+        """Device that has left → Trains that were sent to its process. No checkpoint has it: all processes are new."""
 
     def validate(self) -> None:
         """Check the accounts. Raises InvariantBroken, which names what is wrong. Call it between two events."""
@@ -120,16 +122,20 @@ class Engine(Actions):
         self.now, self._started = now, True
         self._carry_out(self._strategy.on_start(self), "start")
 
-    def join(self, info: DeviceInfo, now: float, trains: int = 0) -> None:
-        """Add a device that has received ``trains`` Train messages so far.
+    def join(self, info: DeviceInfo, now: float, trains: int | None = None) -> None:
+        """Add a device: a new process (``trains`` is None), or one that was dropped, and has received so many Trains.
 
-        A device that was present already has been restarted: its ticket is lost.
+        A device that was present already has been restarted: its ticket is lost. Trains that were sent to a process
+        before it was dropped may be on their way: the count goes on from them (ADR 25).
         """
         if info.name in self._present:
             self.leave(info.name, "it was restarted", now)
         self.now = now
         self.known[info.name] = info
-        self._present[info.name] = PresentDevice(info=info, trains_sent=trains)
+        sent = self._trains_sent.pop(info.name, 0)
+        self._present[info.name] = PresentDevice(info=info, trains_sent=0 if trains is None else max(trains, sent))
+        if trains is not None and trains < sent:  # they arrive before this number, or never
+            self._transmit(info.name, TrainsSent(trains=sent))
         if self._started:
             self._carry_out(self._strategy.on_join(info.name, self), f"join of {info.name}")
         elif self._over:
@@ -145,6 +151,7 @@ class Engine(Actions):
 
     def _clear(self, device: str, present: PresentDevice, reason: str) -> None:
         self._record(trace.Left(t=self.now, device=device, reason=reason))
+        self._trains_sent[device] = present.trains_sent
         if present.ticket is not None:
             self._register.lose(present.ticket, reason, self.now)
         if present.base_version is not None:
