@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from testbed.host.priority import Priority
 from testbed.host.quotas.cpu_quota import CpuQuota
 from testbed.profile.fleet import DeviceSpec
+from testbed.profile.schema import UpdateBound
 from testbed.wire.credentials import Credential
 from testbed.wire.training_job import Job
 
@@ -46,6 +47,8 @@ class DeviceConfig:
     credential: Credential | None = None
     heads: str = ""
     """Folder with the endpoints of the cluster heads."""
+    bound: UpdateBound = field(default_factory=UpdateBound)
+    """For the updates of its members, if the device is a cluster head."""
     quota: CpuQuota | float | None = None
     """Share of a core for the worker process: by a control group, or by signals. None: paced, or not throttled."""
 

@@ -28,18 +28,23 @@ from msgspec.structs import replace
 from aggregator.engine import engine_invariants, heartbeats
 from aggregator.engine.actions import Actions, Send, Truth
 from aggregator.engine.heartbeats import Finding
+from aggregator.engine.model_range import ModelRange
 from aggregator.engine.ticket_register import Record, TicketRegister
 from aggregator.engine.tickets import PresentDevice, Ticket
-from aggregator.engine.update_checks import problem_of
+from aggregator.engine.update_checks import NOT_FINITE, excess, problem_of, scaled_down
 from aggregator.engine.view import BadDecision
 from aggregator.strategy import Decision, DeviceInfo, Forecast, Strategy
+from aggregator.strategy.vectors import sum_of_squares
 from testbed.common.files.statefile import SavedState
 from testbed.history import trace
 from testbed.history.events.run_events import UNREACHABLE
+from testbed.profile.schema import UpdateBound
 from testbed.wire.messages import Ask, Base, Heartbeat, TrainsSent, Update, Vector
 from testbed.wire.training_job import Job
 
 _FLOAT32 = np.dtype(np.float32)
+NO_BOUND = UpdateBound()
+_OUT_OF_RANGE = f"{NOT_FINITE}: the model that it was trained on is out of range"
 
 
 class Stalled(RuntimeError):
@@ -65,13 +70,17 @@ class Engine(Actions):
         version: int = 0,
         ticket_range: int = 0,
         truth: Truth = lambda: None,
+        bound: UpdateBound = NO_BOUND,
     ) -> None:
         register = TicketRegister(_frozen(model), record, version=version, ticket_range=ticket_range)
         super().__init__(strategy, register, job, random, forecast, send=send, record=record, truth=truth)
+        self.model_range, self._bound = ModelRange(model), bound
         self._started = self._over = False
         self._dropping = False
         self._at_work: PresentDevice | None = None
         """The device at work that was found last. A search from the first one each time would grow with the fleet."""
+        self._trains_sent: dict[str, int] = {}
+        """Device that has left → Trains that were sent to its process. No checkpoint has it: all processes are new."""
 
     def validate(self) -> None:
         """Check the accounts. Raises InvariantBroken, which names what is wrong. Call it between two events."""
@@ -120,16 +129,20 @@ class Engine(Actions):
         self.now, self._started = now, True
         self._carry_out(self._strategy.on_start(self), "start")
 
-    def join(self, info: DeviceInfo, now: float, trains: int = 0) -> None:
-        """Add a device that has received ``trains`` Train messages so far.
+    def join(self, info: DeviceInfo, now: float, trains: int | None = None) -> None:
+        """Add a device: a new process (``trains`` is None), or one that was dropped, and has received so many Trains.
 
-        A device that was present already has been restarted: its ticket is lost.
+        A device that was present already has been restarted: its ticket is lost. Trains that were sent to a process
+        before it was dropped may be on their way: the count goes on from them (ADR 25).
         """
         if info.name in self._present:
             self.leave(info.name, "it was restarted", now)
         self.now = now
         self.known[info.name] = info
-        self._present[info.name] = PresentDevice(info=info, trains_sent=trains)
+        sent = self._trains_sent.pop(info.name, 0)
+        self._present[info.name] = PresentDevice(info=info, trains_sent=0 if trains is None else max(trains, sent))
+        if trains is not None and trains < sent:  # they arrive before this number, or never
+            self._transmit(info.name, TrainsSent(trains=sent))
         if self._started:
             self._carry_out(self._strategy.on_join(info.name, self), f"join of {info.name}")
         elif self._over:
@@ -145,6 +158,7 @@ class Engine(Actions):
 
     def _clear(self, device: str, present: PresentDevice, reason: str) -> None:
         self._record(trace.Left(t=self.now, device=device, reason=reason))
+        self._trains_sent[device] = present.trains_sent
         if present.ticket is not None:
             self._register.lose(present.ticket, reason, self.now)
         if present.base_version is not None:
@@ -167,19 +181,27 @@ class Engine(Actions):
             self.head_ledgers.bring(update)
         if update.version == present.base_version != ticket.base:
             self._register.rebase(ticket, update.version)
-        problem = problem_of(update, ticket)
+        square = sum_of_squares(update.delta)
+        problem = problem_of(update, ticket, square, self._bound)
         if problem is not None:
+            if problem == NOT_FINITE and self.model_range.is_out(self.model_at(ticket.base)):
+                problem = _OUT_OF_RANGE
             self._register.reject(ticket, problem, now)
             self._carry_out(self._strategy.on_ready(update.device, self), f"unfit update of {update.device}")
             return
         ticket.arrived = True
+        clipped = excess(square, self._bound)
+        if clipped is not None and self._bound.clip is not None:
+            update, square = scaled_down(update, clipped, self._bound.clip), self._bound.clip**2
+        self.model_range.note(update, square, self.version)
         self.forecast.observe(update)
         if present.info.keeps_base and present.base_version != ticket.base:
             self._register.keep(present, ticket.base)
-        self._record_arrival(update, now if received is None else received, now if handled is None else handled)
+        handled = now if handled is None else handled
+        self._record_arrival(update, now if received is None else received, handled, clipped)
         self._carry_out(self._strategy.on_update(update, self), f"update of {update.device}")
 
-    def _record_arrival(self, update: Update, received: float, handled: float) -> None:
+    def _record_arrival(self, update: Update, received: float, handled: float, clipped: float | None) -> None:
         self._record(
             trace.Arrived(
                 t=self.now,
@@ -194,6 +216,7 @@ class Engine(Actions):
                 handled=handled,
                 started=update.started,
                 finished=update.finished,
+                clipped=clipped,
             )
         )
 

@@ -267,8 +267,8 @@ class Intake:
 
     # ---- devices that join and leave
 
-    def join(self, hello: Hello, now: float, trains: int = 0) -> None:
-        """Let a device join that has received ``trains`` Train messages so far."""
+    def join(self, hello: Hello, now: float, trains: int | None = None) -> None:
+        """Let a device join: a new process, or one that was dropped and has received ``trains`` Train messages."""
         name, samples, spec = hello.device, hello.samples, self._peers.fleet[hello.device]
         self._record(
             trace.Joined(t=now, device=name, pid=hello.pid, cores=list(hello.cores), samples=samples, watts=spec.watts)

@@ -14,6 +14,7 @@ import numpy as np
 
 from aggregator.connections.presence import PresenceTracker
 from aggregator.engine.engine import Engine
+from aggregator.engine.model_range import in_words
 from aggregator.process import assembly, checkpoint, status
 from aggregator.process.aggregator_config import AggregatorConfig
 from aggregator.process.checkpoint import CHECKPOINT, Checkpoints, saved
@@ -36,6 +37,7 @@ from testbed.wire.messages import EVALUATOR, Welcome
 _HOUSEKEEPING_SECONDS = 0.1
 _STATUS_SECONDS = 0.25
 _FLEET_SECONDS = 300.0
+_RANGE_SECONDS = 1.0
 _CHORE_SECONDS = 0.005
 """Replacing the status file takes one millisecond, sometimes three."""
 _LONGEST_CHORE_WAIT_SECONDS = 0.5
@@ -78,6 +80,7 @@ class AggregatorProcess:
             record=self._trace.write,
             forecast=assembly.forecast_of(config, task),
             truth=lambda: assembly.true_groups(self._peers.fleet.values(), task),
+            bound=experiment.aggregator,
         )
         self._evaluation = EvaluationQueue(experiment.evaluation.every)
         self._ending, arrivals = assembly.ending_of(config), assembly.arrivals_of(config)
@@ -91,6 +94,7 @@ class AggregatorProcess:
             arrivals,
             message_limit=experiment.transport.message_limit,
         )
+        self._next_range_check = 0.0
         self._checkpoints = self._restored_checkpoints(folder)
 
     def _restored_checkpoints(self, folder: Path) -> Checkpoints:
@@ -186,6 +190,8 @@ class AggregatorProcess:
                 demand=config.demand,
                 pressure=config.pressure,
                 survey_age=config.survey_age,
+                clip=experiment.aggregator.clip,
+                on_clip="" if experiment.aggregator.clip is None else experiment.aggregator.on_clip,
                 started=_today(),
             )
         )
@@ -222,6 +228,8 @@ class AggregatorProcess:
         engine, intake = self._engine, self._intake
         intake.drop_missing(now)
         intake.record_refusals(now)
+        if now >= self._next_range_check or engine.model_range.is_suspect():
+            self._check_range(now)
         snapshot = self._evaluation.next(engine.version, engine.made, engine.model, now)
         if snapshot is not None:
             self._peers.send(EVALUATOR, snapshot)
@@ -234,6 +242,14 @@ class AggregatorProcess:
         running = self._trace.problem is None and self._ending.reason is None
         if running and self._checkpoints.is_due(now, engine.version):
             self._checkpoints.take(now, engine.version, self._trace.mark, intake.state())
+
+    def _check_range(self, now: float) -> None:
+        """Warn if the model has left its range; not in each housekeeping, since a large model takes milliseconds."""
+        self._next_range_check = now + _RANGE_SECONDS / self._intake.clock.dilation
+        found = self._engine.model_range.check(self._engine.model, self._engine.version, now)
+        if found is not None:
+            self._trace.write(found)
+            self._problems.warn(in_words(found))
 
     def _save_last(self) -> None:
         """Take the last checkpoint before the final broadcast: a run that is resumed continues from here.
@@ -300,6 +316,7 @@ class AggregatorProcess:
             return  # interrupted before it resumed: its trace stays as it is
         intake.record_refusals(ended, last=True)
         if intake.running:
+            self._check_range(ended)
             self._trace.write(intake.load.report(intake.host_now, ended))
         self._trace.write(
             trace.Stopped(

@@ -39,6 +39,10 @@ class Problems:
             self.last, self.begun = problem, self.begun + 1
         self.now = problem
 
+    def warn(self, text: str) -> None:
+        """Report something that has happened and does not end."""
+        self.last, self.begun = text, self.begun + 1
+
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a run at one moment."""

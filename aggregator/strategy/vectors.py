@@ -104,10 +104,10 @@ def distance(a: Vector, b: Vector) -> float:
     return math.sqrt(total)
 
 
-def is_finite(vector: Vector) -> bool:
-    """Whether all numbers are finite. One pass: with a NaN or an infinity, the sum of squares is not finite.
+def sum_of_squares(vector: Vector) -> float:
+    """The square of the norm, in one pass. It is not finite if one of the numbers is a NaN or an infinity.
 
-    A vector whose sum of squares exceeds float32 counts as not finite: such a delta is no usable update.
-    (``vdot`` is ``dot`` without numpy's warning about an overflow.)
+    Neither is it if it exceeds float32: such a delta is no usable update. (``vdot`` is ``dot`` without numpy's warning
+    about an overflow.)
     """
-    return math.isfinite(np.vdot(vector, vector))
+    return float(np.vdot(vector, vector))

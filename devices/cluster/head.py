@@ -27,6 +27,7 @@ from aggregator.strategies.eafl.head_strategy import HeadStrategy
 from aggregator.strategy import DeviceInfo
 from devices.cluster.head_engine import ClusterEngine, Merged
 from testbed.history import trace
+from testbed.profile.schema import UpdateBound
 from testbed.wire.codec import BadMessage, Buffer, decode, encode, largest_frame
 from testbed.wire.messages import ForDevice, Heartbeat, JoinCluster, Train, Update, Vector
 from testbed.wire.sockets import Hub, PeerUnreachable
@@ -35,7 +36,10 @@ _LEFT = "it is no longer a member"
 
 
 class Head:
-    """``give`` hands a job to the device itself; ``result`` gets the cluster's result for the model of a Train."""
+    """``give`` hands a job to the device itself; ``result`` gets the cluster's result for the model of a Train.
+
+    ``bound``: of the norm of each update.
+    """
 
     def __init__(
         self,
@@ -44,8 +48,9 @@ class Head:
         size: int,
         give: Callable[[Train], None],
         result: Callable[[Update, Train, float], None],
+        bound: UpdateBound,
     ) -> None:
-        self._group, self._size, self._give, self._result = group, size, give, result
+        self._group, self._size, self._give, self._result, self._bound = group, size, give, result, bound
         self._members: dict[str, int] = {}
         """Name → samples."""
         self._heard: dict[str, int] = {}
@@ -101,6 +106,7 @@ class Head:
             up=self._pass_up,
             send=self._send,
             record=self._record,
+            bound=self._bound,
         )
         self._heard[self._group.head] = 0
         for name, trains in self._heard.items():

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from aggregator.engine.actions import Send
-from aggregator.engine.engine import Engine
+from aggregator.engine.engine import NO_BOUND, Engine
 from aggregator.engine.ticket_register import Record
 from aggregator.strategies.eafl.head_strategy import HeadStrategy
+from testbed.profile.schema import UpdateBound
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
 
@@ -37,6 +38,7 @@ class ClusterEngine(Engine):
         up: Callable[[Vector, Merged], None],
         send: Send,
         record: Record,
+        bound: UpdateBound = NO_BOUND,
     ) -> None:
         super().__init__(
             strategy,
@@ -47,6 +49,7 @@ class ClusterEngine(Engine):
             record=record,
             version=version,
             ticket_range=ticket_range,
+            bound=bound,
         )
         self.strategy, self._up = strategy, up
         self._register.jobs.update(jobs)

@@ -16,6 +16,7 @@ from testbed.runs.results.summary import (
     FinalModelDelivery,
     FleetEnergy,
     MetricRange,
+    ModelOutOfRange,
     Summary,
 )
 from testbed.runs.results.table_rows import MetricRow, RoundRow
@@ -60,6 +61,8 @@ def summary(
         resumed=total.resumed,
         ignored=total.ignored,
         refused=total.refused,
+        clipped=total.clipped,
+        out_of_range=out_of_range(total),
         scripted=total.scripted,
         restarts=total.restarts,
         scores=scores(rows),
@@ -82,6 +85,20 @@ def summary(
         contribution=contribution(total),
         final_model=final_model(total),
         rounds=round_metrics.sums(rounds),
+    )
+
+
+def out_of_range(total: Totals) -> ModelOutOfRange | None:
+    """When the model first left its range; None if it never did."""
+    if not total.out_of_range:
+        return None
+    first, last = total.out_of_range[0], total.out_of_range[-1]
+    return ModelOutOfRange(
+        count=len(total.out_of_range),
+        time_s=round(first.t, 4),
+        version=first.version,
+        device=first.device or None,
+        norm=last.norm,
     )
 
 

@@ -68,6 +68,9 @@ class Totals:
     resent: int = 0
     ignored: int = 0
     refused: int = 0
+    clipped: int = 0
+    """Updates whose norm was scaled down."""
+    out_of_range: list[trace.OutOfRange] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
     """Why updates were rejected or lost."""
     refusals: Counter[str] = field(default_factory=Counter)

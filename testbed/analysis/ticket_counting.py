@@ -53,6 +53,7 @@ class TicketCounter:
         total = self._total
         device = total.devices[event.device]
         total.arrived += 1
+        total.clipped += event.clipped is not None
         device.to_aggregator += range_of(event.ticket) not in total.head_ranges
         if event.loss is not None and event.ticket not in total.cluster_tickets:
             device.losses.append((event.t, event.loss))

@@ -58,6 +58,7 @@ class _RunCounter:
             trace.Header: self._header,
             trace.Joined: self._joined,
             trace.Left: self._left,
+            trace.OutOfRange: self._out_of_range,
             trace.Planned: self._planned,
             trace.Refusal: self._refused,
             trace.Resumed: self._resumed,
@@ -77,6 +78,10 @@ class _RunCounter:
 
     def _stopped(self, event: trace.Stopped) -> None:
         self._total.stopped = event
+
+    def _out_of_range(self, event: trace.OutOfRange) -> None:
+        self._advance(event)
+        self._total.out_of_range.append(event)
 
     def _planned(self, event: trace.Planned) -> None:
         self._advance(event)

@@ -12,7 +12,9 @@ Deliveries. A transfer should arrive at ``sent + asked``. An upload arrives when
 receives it, or when it is due if that is later; time in the aggregator's queue counts as service time. A download
 arrives when the device takes it from the transport. Waiting for a core does not count against the link unless the
 first deadline of the job was missed.
-Handling a message before it was due is *early* and breaks causality.
+Handling a message before it was due is *early* and breaks causality, and so is a download that began before its Train
+was sent. A Train may be sent several times, and several copies may be on their way at once. The device numbers its
+attempts: attempt k follows k copies that were lost, so it cannot begin before copy k was sent.
 Round trips. From sending a model to handling its update, by the aggregator's clock alone, which no device can
 influence. The asked seconds are the sum of download, computing, suspensions, waiting for a grant and upload. A
 ticket is left out (−∞) if a transfer was lost or sent again, if its download waited for a suspended device, or if it
@@ -47,8 +49,9 @@ class EvidenceGatherer:
     def __init__(self) -> None:
         self.evidence = Evidence()
         self._sent: dict[int, float] = {}
-        self._first_sent: dict[int, float] = {}
-        """Kept because a cluster member may report a lost download after its head reported that it was sent again."""
+        """Ticket → when its Train was sent first."""
+        self._copies: dict[int, list[float]] = {}
+        """Open ticket → when its Train was sent again."""
         self._trips: dict[int, float] = {}
         """Ticket → seconds asked for the parts of its round trip so far; −∞ if the trip is left out."""
         self._dilation = 1.0
@@ -101,6 +104,8 @@ class EvidenceGatherer:
     def _resumed(self, event: trace.Resumed) -> None:
         """Devices start again, and may already have reported what they now repeat."""
         self._dilation = event.dilation
+        self._sent.clear()
+        self._copies.clear()
         self._downloads.clear()
         self._uploads.clear()
 
@@ -142,17 +147,24 @@ class EvidenceGatherer:
 
     def _downloaded(self, event: trace.Downloaded) -> None:
         # a suspended device takes a message when it wakes: the transfer begins later, never earlier
-        sent = (self._first_sent if event.dropped else self._sent).get(event.ticket, 0.0)
+        sent = self._copy_sent(event.ticket, event.attempt)
         self.evidence.too_early += event.sent < sent - 1e-6
         if not event.dropped:
             self._in_order(event.device, False, event.ticket)
-        deferred = event.sent > self._sent.get(event.ticket, 0.0) + 1e-6  # the device was suspended
+        deferred = event.sent > sent + 1e-6  # the device was suspended
         self._trip(event.ticket, -math.inf if event.dropped or deferred else event.asked)
         if event.dropped:
             self._delivery(event, None)
         else:
             self.evidence.pickups.append(event.obtained - event.asked)
             self._downloads[event.ticket] = event
+
+    def _copy_sent(self, ticket: int, number: int) -> float:
+        """When copy ``number`` of a Train was sent. A member may report its download before its head the dispatch."""
+        again = self._copies.get(ticket)
+        if number == 0 or again is None:
+            return self._sent.get(ticket, 0.0)
+        return again[min(number, len(again)) - 1]
 
     def _uploaded(self, event: trace.Uploaded) -> None:
         """The device's report of an upload may come before or after the arrival at the aggregator."""
@@ -209,14 +221,17 @@ class EvidenceGatherer:
     # ---- the balance of tickets, counted independently of testbed.analysis
 
     def _dispatched(self, event: trace.Dispatched) -> None:
-        self._sent[event.ticket] = self._first_sent[event.ticket] = event.t
+        self._sent[event.ticket] = event.t
         self._open.add(event.ticket)
         self.evidence.dispatched += 1
         if event.for_cluster:  # the time of its whole cluster, not of the head
             self._trip(event.ticket, -math.inf)
 
     def _resent(self, event: trace.Resent) -> None:
-        self._sent[event.ticket] = event.t
+        if event.ticket in self._sent:
+            self._copies.setdefault(event.ticket, []).append(event.t)
+        else:  # after a checkpoint, to a new process
+            self._sent[event.ticket] = event.t
         self._trip(event.ticket, -math.inf)
 
     def _aggregated(self, event: trace.Aggregated) -> None:

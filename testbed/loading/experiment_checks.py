@@ -38,6 +38,10 @@ def check_strategy(experiment: Experiment, source: str) -> None:
     if experiment.replay.mode == "strict" and strategy.unrepeatable:
         problem = f"is strict; {experiment.strategy_name} cannot be replayed strictly: {strategy.unrepeatable}"
         raise ProfileError(source, "replay.mode", f"{problem}: use replay.mode = 'schedule'")
+    bound = experiment.aggregator
+    if bound.clip is not None and bound.on_clip == "scale" and strategy.last_applied("") is not None:
+        problem = "is scale; devices upload differences to what the aggregator has, which must not be changed"
+        raise ProfileError(source, "aggregator.on_clip", f"{problem}: use refuse, or another strategy.memory")
     for i, group in enumerate(experiment.devices):
         if group.on_lost_download == "old_base" and not strategy.keeps_old_base:
             problem = f"is old_base; with {experiment.strategy_name}, a device waits until a lost model is sent again"

@@ -132,6 +132,7 @@ class FleetConfigs:
             recording=replay.recordings[spec.name] if replay is not None else None,
             recording_end=experiment.replay.end,
             heads=str(self._private),
+            bound=experiment.aggregator,
             begins=self._resume_at or 0.0,
         )
 

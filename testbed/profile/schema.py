@@ -174,6 +174,23 @@ class StopWhen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateBound:
+    """What the aggregator does with an update before the strategy gets it."""
+
+    clip: float | None = param(
+        None,
+        "largest Euclidean norm of an update, against a faulty or hostile device; unset: no bound, as in the papers",
+        above=0,
+        at_most=1e18,
+    )
+    on_clip: str = param(
+        "scale",
+        "an update with a larger norm. scale: it is scaled down to clip; refuse: it is rejected",
+        choices=("scale", "refuse"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """How often models are scored."""
 
@@ -286,6 +303,7 @@ class Experiment:
     devices: tuple[DeviceGroup, ...] = param(meaning="the fleet: a list of device groups")
     cell: Cell | None = param(None, "radio cell whose band the uplinks share, for strategies that grant rates (asafl)")
     transport: Transport = param(Transport(), "connections between processes")
+    aggregator: UpdateBound = param(UpdateBound(), "a bound on updates")
     evaluation: Evaluation = param(Evaluation(), "how often models are scored")
     presence: Presence = param(Presence(), "heartbeats")
     checkpoint: Checkpoint = param(Checkpoint(), "how often the state of the run is saved")

@@ -157,6 +157,9 @@ def _check_same(
     """Raise ProfileError unless strategy, seeds and devices are the same, as a strict replay needs."""
     asked: dict[str, object] = {"strategy": experiment.strategy_name, "devices": len(devices)}
     recorded: dict[str, object] = {"strategy": header.strategy, "devices": len(joined)}
+    bound = experiment.aggregator
+    asked |= {"aggregator.clip": bound.clip, "aggregator.on_clip": "" if bound.clip is None else bound.on_clip}
+    recorded |= {"aggregator.clip": header.clip, "aggregator.on_clip": header.on_clip}
     for seeds, of in ((asked, experiment), (recorded, header)):
         own = {"data_seed": of.data_seed, "model_seed": of.model_seed}
         seeds |= {"seed": of.seed, **{key: of.seed if seed is None else seed for key, seed in own.items()}}

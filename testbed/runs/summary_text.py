@@ -40,6 +40,13 @@ def _ticket_lines(summary: Summary) -> list[str]:
     account = " + ".join(f"{getattr(summary, key)} {key}" for key in (*ends, "in_flight"))
     lines = [f"{summary.dispatched} dispatched = {account}"]
     lines += [f"  {count} {reason}" for reason, count in summary.reasons.items()]
+    if summary.clipped:
+        lines.append(f"{summary.clipped} updates were scaled down to aggregator.clip")
+    if (found := summary.out_of_range) is not None:
+        norm = "not finite" if found.norm is None else f"{found.norm:.2g}"
+        cause = f", after an update of {found.device}" if found.device else ""
+        remedy = "lower training.lr, or set aggregator.clip"
+        lines.append(f"the model is out of range since version {found.version}{cause} (norm {norm}): {remedy}")
     again = {"restarted devices": summary.restarts, "times resumed": summary.resumed}
     if any(again.values()):
         lines.append(", ".join(f"{count} {what}" for what, count in again.items() if count))

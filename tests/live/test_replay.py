@@ -199,3 +199,20 @@ def test_a_strategy_with_ticks_that_broadcasts_its_final_model_is_replayed_stric
     assert [certificate[what] for what in ("same_arrivals", "same_staleness", "same_model")] == [True, True, True]
     assert again.summary["versions"] == recorded.summary["versions"] >= 6
     assert again.summary["final_model"]["on"] == 3
+
+
+def test_updates_that_were_scaled_down_are_scaled_down_in_a_strict_replay(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    def run(*options: str) -> Outcome:
+        folder, bound = tmp_path_factory.mktemp("clip"), {"clip": 0.2}
+        return complete(
+            write_profile(folder, aggregator=bound, devices=GROUPS[:1], stop={"seconds": 2.0}), "--no-report", *options
+        )
+
+    recorded = run()
+    clipped = [(event.ticket, event.clipped) for event in recorded.of_kind(trace.Arrived)]
+    assert recorded.summary["clipped"] == sum(norm is not None for _, norm in clipped) > 0
+    replayed = run("--replay", str(recorded.folder), "--replay-mode", "strict")
+    assert [(event.ticket, event.clipped) for event in replayed.of_kind(trace.Arrived)] == clipped
+    assert replayed.json("replay.json")["same_model"] is True

@@ -67,6 +67,7 @@ EVENTS: tuple[trace.Event, ...] = (
     ),
     trace.Joined(t=0.0, device="a", pid=11, cores=[1], samples=100, watts=trace.Watts(idle=1.25, compute=5.0)),
     trace.Left(t=9.0, device="a", reason="silent"),
+    trace.OutOfRange(t=9.0, version=3, norm=5e6, start=4.5, device="a", largest=6e6),
     trace.Dispatched(t=0.5, device="a", ticket=1, version=0, steps=10),
     trace.Resent(t=1.0, device="a", ticket=1),
     trace.Resumed(t=1.5, version=3, undone=12, dilation=2.0, started="2026-01-01T00:00:00.000+00:00"),

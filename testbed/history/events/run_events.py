@@ -35,6 +35,9 @@ class Header(Event, frozen=True, kw_only=True):
     host: str
     replay: str = ""
     """The mode if this run is a replay."""
+    clip: Number | None = None
+    on_clip: str = ""
+    """The keys of ``aggregator`` in the profile; empty if updates have no bound."""
     units: str = UNITS
 
 
@@ -90,6 +93,21 @@ class Canary(Event, frozen=True, kw_only=True):
     asked: Number
     alone: Positive
     obtained: Number
+
+
+class OutOfRange(Event, frozen=True, kw_only=True):
+    """The norm of the model has grown to a thousand times that of the first one, and with each further event again.
+
+    The version may be later than the first one that is out of range. ``norm`` is null if it is not finite.
+    """
+
+    version: int
+    norm: Number | None
+    start: Number
+    """The norm of the first model, or 1 if that is larger."""
+    device: str
+    largest: Number
+    """The device with the largest update since the last check, and the norm of that; empty if there was none."""
 
 
 class Scored(Event, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ class Granted(TicketEvent, frozen=True, kw_only=True):
     share: Number
 
 
-class Arrived(TicketEvent, frozen=True, kw_only=True):
+class Arrived(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
     """An update with a valid ticket reached the strategy. A loss that is not finite is null.
 
     It counts from ``t``: when the emulated uplink should have delivered it (``due``), or later if it was ``received``
@@ -55,6 +55,8 @@ class Arrived(TicketEvent, frozen=True, kw_only=True):
     started: Number | None = None
     finished: Number | None = None
     """Start and end of its computing, as the device reports them; a strategy may use them."""
+    clipped: Number | None = None
+    """The norm of its delta, if that was scaled down to ``aggregator.clip``; omitted if it was not."""
 
 
 class Ignored(TicketEvent, frozen=True, kw_only=True):

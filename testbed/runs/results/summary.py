@@ -91,6 +91,19 @@ class RoundSums(msgspec.Struct, frozen=True, kw_only=True):
     energy_proxy_j: Annotated[float | None, doc("of the last row", "J")]
 
 
+class ModelOutOfRange(msgspec.Struct, frozen=True, kw_only=True):
+    """The norm of the model was a thousand times that of the first model, or not finite."""
+
+    count: Annotated[
+        int,
+        doc("how often its norm had grown by a further factor of 1000; `out_of_range` is null if it never had"),
+    ]
+    time_s: Annotated[float, doc("when that was first noticed", "s")]
+    version: Annotated[int, doc("the version then")]
+    device: Annotated[str | None, doc("the device with the largest update before it; null if none is known")]
+    norm: Annotated[float | None, doc("of the model at the last of these times; null if it was not finite")]
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The most important figures of a run (summary.json)."""
 
@@ -120,6 +133,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "messages that were malformed, too many or from unknown senders; connections that were rejected or cut off"
         ),
     ]
+    clipped: Annotated[int, doc("updates that were scaled down to `aggregator.clip`")] = 0
+    out_of_range: ModelOutOfRange | None = None
     scripted: Annotated[int, doc("scripted events that took effect, counted for each device")] = 0
     restarts: Annotated[
         int, doc("how often a device was forked again after an unplanned death (`presence.restart`)")

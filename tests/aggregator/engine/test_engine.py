@@ -315,6 +315,36 @@ def test_a_train_that_is_on_its_way_to_a_returning_device_is_not_lost(scene: Sce
     assert scene.hand.dispatched() == ["a"]
 
 
+def test_a_train_that_was_sent_before_a_device_was_dropped_may_arrive_after_it_is_back(scene: Scene) -> None:
+    scene.hand.leave("a")  # with ticket 1 unread in its queue
+    scene.hand.join("a", trains=0)
+    assert scene.hand.counts == [("a", 1)]
+    again = scene.hand.train("a").ticket
+    scene.hand.dispatched()
+    scene.hand.heartbeat("a", ticket=1, trains=1)  # it has read the Train of before
+    scene.hand.heartbeat("a", ticket=again, trains=2)
+    assert (scene.hand.dispatched(), scene.hand.events(trace.Resent)) == ([], [])
+
+
+def test_a_train_that_was_lost_before_a_device_was_dropped_does_not_hide_a_later_loss(scene: Scene) -> None:
+    scene.hand.leave("a")
+    scene.hand.join("a", trains=0)
+    [(_, trains)] = scene.hand.counts  # the device takes this number, since ticket 1 never arrives
+    scene.hand.dispatched()
+    scene.hand.heartbeat("a", trains=trains)  # the new Train is on its way
+    assert scene.hand.dispatched() == []
+    scene.hand.heartbeat("a", trains=trains + 1)
+    assert scene.hand.dispatched() == ["a"]
+
+
+def test_a_new_process_has_received_no_train(scene: Scene) -> None:
+    scene.hand.leave("a")
+    scene.hand.join("a")
+    scene.hand.dispatched()
+    scene.hand.heartbeat("a", ticket=0, trains=1)  # its download was lost
+    assert (scene.hand.dispatched(), scene.hand.counts) == (["a"], [])
+
+
 # ---- unfit updates
 
 

@@ -40,6 +40,7 @@ from testbed.wire.messages import (
     Stop,
     Train,
     Update,
+    Vector,
     Welcome,
 )
 from tests.aggregator.strategies.by_hand import validated
@@ -82,7 +83,9 @@ class World:
         host = self._origin + moment * self.dilation
         heapq.heappush(self._queue, (host, len(self.said) + len(self._queue), peer, encode(message)))
 
-    def update(self, device: str, train: Train, at: float, due: float, **changes: Any) -> None:
+    def update(
+        self, device: str, train: Train, at: float, due: float, delta: Vector | None = None, **changes: Any
+    ) -> None:
         self.at(
             at,
             device,
@@ -90,7 +93,7 @@ class World:
                 device=device,
                 ticket=train.ticket,
                 version=train.version,
-                delta=np.ones(TinyTask.SIZE, np.float32),
+                delta=np.ones(TinyTask.SIZE, np.float32) if delta is None else delta,
                 samples=5,
                 steps=1,
                 started=0.0,

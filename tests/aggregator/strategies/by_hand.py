@@ -131,7 +131,7 @@ class ByHand:
             self.join(device, count)
         self.engine.start(self.now)
 
-    def join(self, device: str, samples: int = 1, trains: int = 0) -> None:
+    def join(self, device: str, samples: int = 1, trains: int | None = None) -> None:
         self.engine.join(DeviceInfo(name=device, samples=samples), self.now, trains)
 
     def leave(self, device: str) -> None:

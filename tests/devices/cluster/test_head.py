@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from devices.cluster.head import Head
 from testbed.history import trace
+from testbed.profile.schema import UpdateBound
 from testbed.wire.codec import encode, largest_frame
 from testbed.wire.messages import Heartbeat, JoinCluster, Train, Update
 from testbed.wire.sockets import Peer, wait_for_any
@@ -23,13 +25,16 @@ PATIENCE = 120.0
 class HeadWithMember:
     """A cluster of head a and member b; the test plays b."""
 
-    def __init__(self, folder: Path, quorum: int) -> None:
+    def __init__(self, folder: Path, quorum: int, clip: float | None = None) -> None:
         endpoint = f"ipc://{folder}/head"
         group = JoinCluster(ticket_range=1, head="a", quorum=quorum, members=(("a", 10, 0), ("b", 30, 0)))
         self.given: list[Train] = []
         self.results: list[Update] = []
-        self.head = Head(group, endpoint, SIZE, self.given.append, lambda update, *_: self.results.append(update))
+        self.head = Head(group, endpoint, SIZE, self.given.append, self._result, UpdateBound(clip=clip))
         self.member = Peer(endpoint, "b", max_bytes=largest_frame(SIZE))
+
+    def _result(self, update: Update, train: Train, moment: float) -> None:
+        self.results.append(update)
 
     def close(self) -> None:
         self.member.close(linger=0)
@@ -142,4 +147,15 @@ def test_an_update_that_arrived_before_a_result_and_is_not_in_it_is_in_the_next_
     cluster.head.regroup(JoinCluster(ticket_range=1, head="a", quorum=1, members=(("a", 10, 1), ("b", 30, 1))), 1.5)
     cluster.receive_model(6, 1, 2.0)
     assert [[merged[0] for merged in result.merged] for result in cluster.results] == [[first], [second]]
+    cluster.close()
+
+
+def test_a_head_bounds_the_updates_of_its_members(tmp_path: Path) -> None:
+    cluster = HeadWithMember(tmp_path, quorum=1, clip=0.5)
+    cluster.send(idle(), 0.0)
+    cluster.receive_model(5, 0, 0.0)
+    cluster.send(update("b", cluster.ticket_of("b"), due=1.0), 1.0)
+    [result] = cluster.results
+    assert float(np.linalg.norm(result.delta)) == pytest.approx(0.5)
+    assert [event.clipped for event in cluster.events if isinstance(event, trace.Arrived)] == [pytest.approx(2**0.5)]
     cluster.close()

@@ -178,6 +178,8 @@ def test_the_summary_has_each_figure_right() -> None:
         "restarts": 0,
         "ignored": 1,
         "refused": 1,
+        "clipped": 0,
+        "out_of_range": None,
         "scripted": 0,
         "scores": {
             "accuracy": {"last": 0.5, "lowest": 0.5, "highest": 0.8},

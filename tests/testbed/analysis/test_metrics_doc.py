@@ -53,6 +53,7 @@ EVENTS: list[trace.Event] = [
     histories.sent(3, 5.0, steps=0),
     histories.download(3, 5.0, 6.0),
     trace.Refusal(t=7.0, peer="stranger/x", reason="unknown device"),
+    trace.OutOfRange(t=7.0, version=1, norm=1e17, start=1.0, device="a", largest=1e17),
     histories.stopped(8.0),
 ]
 """Events for every key that a summary may have."""

@@ -269,8 +269,18 @@ def test_a_transfer_that_began_before_it_was_sent_is_too_early() -> None:
     assert gather([dispatched(at=1.0), downloaded(sent=3.0)]).too_early == 0  # the device was suspended
     assert gather([dispatched(at=1.0), downloaded(sent=0.999)]).too_early == 1
     again = trace.Resent(t=2.0, device="a", ticket=1)
-    assert gather([dispatched(at=1.0), downloaded(sent=1.0, dropped=True), again, downloaded(sent=2.0)]).too_early == 0
-    assert gather([dispatched(at=1.0), again, downloaded(sent=1.5)]).too_early == 1
+    lost = downloaded(sent=1.0, dropped=True)
+    assert gather([dispatched(at=1.0), lost, again, downloaded(sent=2.0, attempt=1)]).too_early == 0
+    assert gather([dispatched(at=1.0), lost, again, downloaded(sent=1.5, attempt=1)]).too_early == 1
+    thrice = [dispatched(at=1.0), again, trace.Resent(t=3.0, device="a", ticket=1)]
+    assert gather([*thrice, downloaded(sent=3.0, attempt=2)]).too_early == 0
+    assert gather([*thrice, downloaded(sent=2.0, attempt=2)]).too_early == 1
+
+
+def test_the_first_copy_of_a_train_that_was_sent_again_while_it_was_on_its_way_is_not_too_early() -> None:
+    again = trace.Resent(t=2.0, device="a", ticket=1)
+    assert gather([dispatched(at=1.0), again, downloaded(sent=1.0)]).too_early == 0
+    assert gather([dispatched(at=1.0), again, downloaded(sent=0.5)]).too_early == 1
 
 
 def test_a_lost_download_may_be_reported_after_it_was_sent_again() -> None:

@@ -177,3 +177,19 @@ def test_a_stored_profile_with_all_its_parameters_loads_to_the_same_experiment(t
     folder = RunFolder.new(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))
     folder.write_profile(experiment)
     assert profile_loader.load(folder.path / "profile.toml") == experiment
+
+
+# ---- the bound on updates
+
+
+def test_differences_of_devices_may_be_refused_but_not_scaled_down(tmp_path: Path) -> None:
+    light, cell = '{ name = "asafl", memory = "light" }', "cell={}"
+    assert load(tmp_path, light, cell, "aggregator.clip=1", "aggregator.on_clip=refuse").aggregator.clip == 1
+    message = refusal(tmp_path, light, cell, "aggregator.clip=1")
+    assert "aggregator.on_clip is scale; devices upload differences to what the aggregator has" in message
+    assert load(tmp_path, '"asafl"', cell, "aggregator.clip=1").aggregator.on_clip == "scale"
+
+
+@pytest.mark.parametrize("clip", ["0", "-1", "nan", "inf", "1e19"])
+def test_a_bound_on_updates_is_a_positive_number(tmp_path: Path, clip: str) -> None:
+    assert "aggregator.clip is " in refusal(tmp_path, '"fedasync"', f"aggregator.clip={clip}")

@@ -291,7 +291,11 @@ def test_more_devices_than_were_recorded_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("override", "problem"),
-    [("strategy=fedavg", "strategy is 'fedavg', but"), ("seed=8", "seed is 8, but")],
+    [
+        ("strategy=fedavg", "strategy is 'fedavg', but"),
+        ("seed=8", "seed is 8, but"),
+        ("aggregator.clip=2.0", "aggregator.clip is 2.0, but"),
+    ],
 )
 def test_a_strict_replay_needs_the_recorded_strategy_and_seed(tmp_path: Path, override: str, problem: str) -> None:
     run = recorded(tmp_path)

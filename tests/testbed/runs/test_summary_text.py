@@ -20,6 +20,7 @@ from testbed.runs.results.summary import (
     FinalModelDelivery,
     FleetEnergy,
     MetricRange,
+    ModelOutOfRange,
     RoundSums,
     Summary,
 )
@@ -87,6 +88,17 @@ def test_a_summary_shows_restarted_devices_and_resumptions() -> None:
     text = shown(summary(restarts=2, resumed=1))
     assert "2 restarted devices, 1 times resumed" in text
     assert "resumed" not in shown(summary())
+
+
+def test_a_summary_shows_that_updates_were_scaled_down_and_that_the_model_is_out_of_range() -> None:
+    found = ModelOutOfRange(count=2, time_s=1.5, version=9, device="pi-1", norm=1.5e17)
+    text = shown(summary(clipped=3, out_of_range=found))
+    assert "3 updates were scaled down to aggregator.clip" in text
+    assert (
+        "the model is out of range since version 9, after an update of pi-1 (norm 1.5e+17): lower training.lr" in text
+    )
+    assert "(norm not finite)" in shown(summary(out_of_range=replace(found, norm=None)))
+    assert "aggregator.clip" not in shown(summary())
 
 
 def test_a_summary_shows_how_the_run_ended_and_where_its_results_are() -> None:
