@@ -68,6 +68,7 @@ bench-fedlab: $(READY)
 chaos: $(READY)
 	$(BIN)/python -m tests.chaos --write docs/reliability.md
 	$(BIN)/python -m tests.chaos fuzz --write docs/reliability.md
+	$(BIN)/python -m tests.chaos sockets --write docs/reliability.md
 
 # PAPER=audg|afl|asafl|asyncfeded|eafl runs only that one
 papers: $(READY)

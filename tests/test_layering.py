@@ -101,7 +101,7 @@ MAY_IMPORT = {
     " testbed.host"
     " testbed.host.memory testbed.learning testbed.learning.data testbed.loading testbed.planning testbed.processes"
     " testbed.processes.templates testbed.profile testbed.replay testbed.report testbed.report.content"
-    " testbed.report.figures testbed.runs testbed.runs.results",
+    " testbed.report.figures testbed.runs testbed.runs.results testbed.wire",
     "testbed.partition": "testbed.common testbed.learning.data testbed.report.figures",
     "testbed.comparison": "testbed.analysis testbed.common testbed.common.files testbed.history testbed.report.figures"
     " testbed.runs testbed.runs.results",
@@ -333,7 +333,7 @@ FIGURES = (
 @pytest.mark.parametrize(
     ("module", "allowed"),
     [
-        ("zmq", ["testbed/wire/sockets.py", "testbed/wire/frames.py", "testbed/wire/authentication.py"]),
+        ("zmq", [f"testbed/wire/{name}.py" for name in ("sockets", "frames", "authentication", "connection_monitor")]),
         ("msgpack", []),  # msgspec writes and reads the wire; the tests check with this package that it is msgpack
         ("time", CLOCKS),
         ("random", []),

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from testbed.host.kernel import is_computing
 from testbed.profile.fleet import DeviceSpec
-from testbed.wire.authentication import CUT_OFF, IMPOSTOR, RejectionCounts
 from testbed.wire.codec import BadMessage, Buffer, decode, encode, largest_frame
+from testbed.wire.connection_monitor import CUT_OFF, IMPOSTOR, RejectionCounts
 from testbed.wire.credentials import AllowList
 from testbed.wire.io_thread import IoPolicy
 from testbed.wire.messages import (

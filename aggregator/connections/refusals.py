@@ -48,6 +48,10 @@ class Refusals:
     def _write(self, key: tuple[str, str], moment: float, count: int) -> None:
         peer, reason = key
         printable = peer.encode("ascii", "backslashreplace").decode()  # the name of an unknown peer may be any bytes
-        self._record(
-            trace.Refusal(t=moment, peer=printable[:_LONGEST_NAME], reason=reason[:_LONGEST_REASON], count=count)
-        )
+        self._record(trace.Refusal(t=moment, peer=printable[:_LONGEST_NAME], reason=_printable(reason), count=count))
+
+
+def _printable(reason: str) -> str:
+    """The text of an exception may contain what a peer has sent."""
+    shown = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in reason[:_LONGEST_REASON])
+    return shown[:_LONGEST_REASON]

@@ -39,7 +39,8 @@ from testbed.common.clock import WallClock
 from testbed.common.files.statefile import SavedState, pick, put
 from testbed.history import trace
 from testbed.host.kernel import UsageMeter, pressure_seconds
-from testbed.wire.codec import BadMessage
+from testbed.wire.codec import BadMessage, Buffer, unexpected
+from testbed.wire.connection_monitor import STRANGER
 from testbed.wire.messages import (
     EVALUATOR,
     KILLED,
@@ -158,7 +159,11 @@ class Intake:
     def _receive(self, timeout: float, began: float) -> float:
         """Take one message; ``began`` is the present moment. Return the one after that."""
         clock = self.clock
-        incoming = self._peers.receive(timeout)
+        try:
+            incoming = self._peers.receive(timeout)
+        except BadMessage as problem:
+            incoming = None
+            self._refusals.add(STRANGER, str(problem), self.moment, self.host_now)
         now = clock.now()
         waited = clock.host_seconds(now - began)
         self.load.waited(waited)
@@ -174,12 +179,21 @@ class Intake:
             return now
         now = self._catch_up(now)
         try:
-            self._take(peer, self._peers.read(peer, frames), now if self.running else self._engine.now)
+            self._take(peer, self._read(peer, frames), now if self.running else self._engine.now)
         except (BadMessage, trace.TraceError) as problem:
             self._limits.charge(peer)
             self._refusals.add(peer, str(problem), self.moment, host_now)
             self._peers.refuse(peer, str(problem))
         return clock.now()  # what was taken may have led to a decision, which may have taken long
+
+    def _read(self, peer: str, frames: list[Buffer]) -> Message:
+        """Raises BadMessage, whatever goes wrong: reading changes no state, so no frame may end the run."""
+        try:
+            return self._peers.read(peer, frames)
+        except BadMessage:
+            raise
+        except Exception as problem:
+            raise BadMessage(unexpected(problem)) from problem
 
     def record_refusals(self, now: float, *, last: bool = False) -> None:
         """Record messages and connections that were refused; with ``last``, all that are left."""

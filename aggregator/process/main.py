@@ -28,6 +28,7 @@ from testbed.common.errors import UserError
 from testbed.common.files.statefile import StateError
 from testbed.history import trace
 from testbed.history.rollback import roll_back
+from testbed.host import open_files
 from testbed.host.cores import keep_freed_memory, settle
 from testbed.host.priority import Priority, adopt, take_precedence
 from testbed.learning.tasks.task import Task
@@ -48,6 +49,7 @@ def main(config: AggregatorConfig, task: Task, ready: Callable[[str], None]) -> 
     settle((config.core,), Priority.AGGREGATOR)
     adopt(config.policy)
     keep_freed_memory()
+    open_files.raise_limit()  # connections of strangers use descriptors, too (ADR 18)
     process = AggregatorProcess(config, task, before_the_end=take_precedence)
     signal.signal(signal.SIGTERM, lambda *_: process.stop(INTERRUPTED))
     ready(process.endpoint)

@@ -28,7 +28,7 @@ from aggregator.strategy import DeviceInfo
 from devices.cluster.head_engine import ClusterEngine, Merged
 from testbed.history import trace
 from testbed.profile.schema import UpdateBound
-from testbed.wire.codec import BadMessage, Buffer, decode, encode, largest_frame
+from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
 from testbed.wire.messages import ForDevice, Heartbeat, JoinCluster, Train, Update, Vector
 from testbed.wire.sockets import Hub, PeerUnreachable
 
@@ -149,10 +149,7 @@ class Head:
         return self._arrivals.next_due
 
     def _hear(self, peer: str, frames: list[Buffer], now: float) -> None:
-        try:
-            message = decode(frames, self._size)
-        except BadMessage:
-            return  # not from a member
+        message = decode_or_log(frames, self._size)
         if not isinstance(message, (Update, Heartbeat)) or message.device != peer or peer not in self._members:
             return
         self._heard[peer] = message.trains

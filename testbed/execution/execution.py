@@ -41,6 +41,7 @@ from testbed.runs import resuming, run_results, tensorboard
 from testbed.runs.results.replay_result import ReplayCertificate
 from testbed.runs.run_folder import RunFolder
 from testbed.runs.run_results import RunResults
+from testbed.wire import endpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ def execute(run: Execution) -> Outcome:
     run.say(f"{experiment.name}: {experiment.strategy_name} over {devices} devices")
     if saved is not None:
         run.say(f"continuing from version {saved.version}, at {saved.at:.1f} s")
-    for problem in script_check.too_late(experiment):
+    for problem in (*script_check.too_late(experiment), *endpoints.warnings(experiment.transport)):
         run.say(f"warning: {problem}")
     try:
         return _carry_out(run, roles, folder)

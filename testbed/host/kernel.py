@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import select
@@ -38,7 +39,7 @@ class UsageMeter:
             return None
         try:
             cpu, waited, _ = os.pread(self._file, 80, 0).split()
-        except ProcessLookupError:
+        except (OSError, ValueError):  # the process has ended
             return None
         if not int(cpu) and not has_schedstat():
             return None
@@ -65,15 +66,18 @@ def has_schedstat() -> bool:
         os.close(own)
 
 
+_ENDED = (errno.ENOENT, errno.ESRCH)
 _IDLE_STATES = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
 
 def is_computing(pid: int) -> bool:
-    """Whether a process is neither dead nor frozen."""
+    """Whether a process is neither dead nor frozen. One whose state cannot be read counts as alive."""
     try:
         return psutil.Process(pid).status() not in _IDLE_STATES
     except psutil.NoSuchProcess:
         return False
+    except (OSError, psutil.Error):  # no free descriptor, or a kernel that hides other processes
+        return True
 
 
 def is_runnable(pid: int) -> bool:
@@ -81,19 +85,20 @@ def is_runnable(pid: int) -> bool:
 
     The kernel adds the time that a thread waits to its schedstat only when the thread gets the core: on a full host
     both counters of a waiting process may stand still for seconds, and only this state shows that it is not asleep.
+    A state that cannot be read counts as R.
     """
     try:
         threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:  # it has ended
-        return False
+    except OSError as problem:
+        return problem.errno not in _ENDED
     return any(_thread_state(pid, thread) == b"R" for thread in threads)
 
 
 def _thread_state(pid: int, thread: str) -> bytes:
     try:
         return Path(f"/proc/{pid}/task/{thread}/stat").read_bytes().rpartition(b") ")[2][:1]
-    except OSError:  # the thread has ended
-        return b""
+    except OSError as problem:
+        return b"" if problem.errno in _ENDED else b"R"
 
 
 class ExitWatch:

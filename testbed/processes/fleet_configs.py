@@ -47,8 +47,9 @@ class FleetConfigs:
         # a canary measures whether paced steps end on time, so it is needed only if a device is paced
         self._canary_cores = sorted(set(self._cores.devices)) if plan.shortest_step is not None else []
         names = [*device_names(plan), *map(_canary_name, self._canary_cores), EVALUATOR]
-        encrypted = endpoints.is_encrypted(experiment.transport)
-        self._allow, self._credentials = credentials.issue(names, new_key_pair if encrypted else None)
+        transport = experiment.transport
+        new_pair = new_key_pair if endpoints.is_encrypted(transport) else None
+        self._allow, self._credentials = credentials.issue(names, new_pair, passwords=transport.kind == "tcp")
         self.dead = fleet.dead_at(plan.devices, resume_at) if resume_at is not None else frozenset[str]()
         """Devices that the script had killed before ``resume_at``."""
 

@@ -12,6 +12,8 @@ from testbed.runs.results.certificate import Certificate
 from testbed.runs.results.replay_result import ReplayCertificate
 from testbed.runs.results.summary import FleetEnergy, Summary
 
+_REASONS = 3
+"""Reasons of refusals that are printed."""
 _COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "red", "not measured": "dim"}
 
 
@@ -50,11 +52,20 @@ def _ticket_lines(summary: Summary) -> list[str]:
     again = {"restarted devices": summary.restarts, "times resumed": summary.resumed}
     if any(again.values()):
         lines.append(", ".join(f"{count} {what}" for what, count in again.items() if count))
+    if summary.refused:
+        lines.append(f"refused: {summary.refused} messages and connections; {_most_frequent(summary.refusals)}")
     if (computing := summary.computing) is not None:
         asked, obtained = computing.asked_s, computing.obtained_s
         ratio = f" ({obtained / asked:.3f}×)" if asked else ""
         lines.append(f"computing: asked {asked} s, obtained {obtained} s{ratio}")
     return lines
+
+
+def _most_frequent(refusals: dict[str, int]) -> str:
+    """Return the most frequent reasons of refusals."""
+    most = sorted(refusals.items(), key=lambda refusal: -refusal[1])
+    more = [f"{len(most) - _REASONS} other reasons in summary.json"] if len(most) > _REASONS else []
+    return "; ".join([*(f"{count} × {reason}" for reason, count in most[:_REASONS]), *more])
 
 
 def _energy_lines(summary: Summary) -> list[str]:

@@ -1,43 +1,33 @@
-"""Authenticates the peers of a hub by id and key, and counts the connections that were rejected or cut off.
+"""Authenticates the peers of a hub by id and key.
 
 There is no thread here: the hub calls the authenticator whenever it receives. It answers the requests of ZeroMQ's
-authentication protocol (ZAP) and reads the events of a socket monitor.
+authentication protocol (ZAP). Three ways of proving who one is:
+
+- keys (CURVE): a peer has a key of the run, and everything is encrypted;
+- passwords (PLAIN): a peer presents its id before it can send anything. Whoever can read the traffic can read the id;
+- ids alone, for endpoints that no stranger can reach: a peer whose routing id is unknown is a stranger.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import socket as socketlib
-from collections import Counter
 from typing import Any
 
 import zmq
 from zmq.utils import z85
-from zmq.utils.monitor import parse_monitor_message
 
 from testbed.common.errors import UserError
+from testbed.wire.connection_limit import ConnectionLimit, shut_down
+from testbed.wire.connection_monitor import IMPOSTOR, STRANGER, ConnectionMonitor, RejectionCounts
 from testbed.wire.credentials import AllowList, Credential, KeyPair
 
-STRANGER, IMPOSTOR = "stranger/", "impostor/"
-"""Prefixes of the names of unknown peers. The name of a device contains no slash."""
-CUT_OFF = "its connection was cut off: a frame was too large, or another connection claimed its id"
-_BAD_KEY = "a key that is not on the list"
-_NO_KEY = "a handshake without a key of this run"
-_NO_HANDSHAKE = "a handshake that failed"
-_SILENT = "a connection that ended without a message"
-
 _ZAP = "inproc://zeromq.zap.01"
-_MONITOR = "inproc://authenticator"
+_USER = b"edgebed"
 _NO_WAIT = int(zmq.NOBLOCK)
-_FAILED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+_SOURCE = int(zmq.SRCFD)
 _AT_ONCE = 200
-"""The most requests or events that one call handles: a flood of connections must not block the hub."""
+"""The most requests that one call handles: a flood of connections must not block the hub."""
 _EVERY = 32
 """Messages between two checks for requests, while messages keep arriving."""
-
-RejectionCounts = Counter[tuple[str, str]]
-"""Peer and reason → how often."""
 
 
 def new_key_pair() -> KeyPair:
@@ -51,44 +41,50 @@ def new_key_pair() -> KeyPair:
 class Authenticator:
     """Authenticates the peers of one hub. Create it before the hub is bound.
 
-    Without a secret key in ``allow`` nothing is encrypted, and peers are known by their ids only.
+    ``limit``: on the connections of strangers; None if they cannot reach the endpoint.
     """
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], socket: zmq.Socket[bytes], allow: AllowList) -> None:
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        socket: zmq.Socket[bytes],
+        allow: AllowList,
+        limit: ConnectionLimit | None = None,
+    ) -> None:
         self._names, self._ids = dict(allow.ids), {name: credential for credential, name in allow.ids.items()}
-        self._keys = {z85.decode(key): name.encode() for key, name in allow.keys.items()}
-        self._socket = socket
+        self._proofs = (
+            {z85.decode(key): name.encode() for key, name in allow.keys.items()}
+            if allow.secret is not None
+            else {credential.encode(): name.encode() for credential, name in allow.ids.items()}
+        )
+        """The last frame of a ZAP request, a public key or a password → the peer that has it."""
         self._zap: zmq.Socket[bytes] | None = None
+        self._monitor = ConnectionMonitor(context, socket, self._ids.keys(), limit, has_keys=allow.secret is not None)
+        self._senders = self._monitor.senders
         self._poller = zmq.Poller()
-        if allow.secret is not None:
+        if allow.secret is not None or allow.passwords:
             # before the first connection: without a ZAP handler, CURVE accepts any key
             self._zap = context.socket(zmq.REP)
             self._zap.setsockopt(zmq.LINGER, 0)
             self._zap.bind(_ZAP)
-            socket.setsockopt(zmq.CURVE_SERVER, 1)
-            socket.setsockopt(zmq.CURVE_SECRETKEY, allow.secret)
+            if allow.secret is not None:
+                socket.setsockopt(zmq.CURVE_SERVER, 1)
+                socket.setsockopt(zmq.CURVE_SECRETKEY, allow.secret)
+            else:
+                socket.setsockopt(zmq.PLAIN_SERVER, 1)
             socket.setsockopt(zmq.ZAP_DOMAIN, b"edgebed")
-            self._poller.register(self._zap, zmq.POLLIN)
-            self._poller.register(socket, zmq.POLLIN)
+            for each in (self._zap, socket, *([] if limit is None else [self._monitor.events])):
+                self._poller.register(each, zmq.POLLIN)
         self._until_check = _EVERY
-        socket.monitor(_MONITOR, _FAILED | zmq.EVENT_DISCONNECTED)
-        self._monitor = context.socket(zmq.PAIR)
-        self._monitor.setsockopt(zmq.RCVHWM, 0)  # a full queue would block ZeroMQ's own thread
-        self._monitor.connect(_MONITOR)
-        self._senders: dict[int, str] = {}
-        """File descriptor of a connection → the peer that sent something through it."""
-        self._failed = 0
-        """Failed handshakes whose connections have not ended yet."""
-        self._rejections: RejectionCounts = Counter()
 
     @property
-    def encrypts(self) -> bool:
+    def answers_zap(self) -> bool:
+        """Whether peers must prove who they are before they can send anything."""
         return self._zap is not None
 
     def close(self) -> None:
-        """Close the monitor. Call it before the socket is closed, or ZeroMQ's thread would block forever."""
-        self._socket.disable_monitor()
-        self._monitor.close(0)
+        """Call it before the socket is closed."""
+        self._monitor.close()
         if self._zap is not None:
             self._zap.close(0)
 
@@ -100,32 +96,37 @@ class Authenticator:
         The key is checked for each message: that costs 1.5 µs, and the id may belong to another connection by now.
         """
         name = self._names.get(routing)
+        try:
+            owner = name if self._zap is None else frame.get("User-Id")
+            connection = frame.get(_SOURCE)
+        except zmq.ZMQError:  # a frame without properties: ZMTP 1 or 2, which no peer of ours speaks
+            owner, connection = None, None
         if name is None:
             peer = f"{STRANGER}{routing}"
-        elif self._zap is not None and (owner := frame.get("User-Id")) != name:
+        elif owner != name:
             peer = f"{IMPOSTOR}{owner} as {name}"
         else:
             peer = name
-        connection = frame.get(zmq.SRCFD)
         if self._senders.get(connection) != peer:
-            self._read_monitor()  # an ended connection may have had the same descriptor
-            self._senders[connection] = peer
+            if connection is not None:
+                self._monitor.note_sender(connection, peer)
             if name is not None:
                 self._handle_replaced(name, connection, give_back=peer != name)
         return peer
 
-    def _handle_replaced(self, name: str, connection: int, *, give_back: bool) -> None:
+    def _handle_replaced(self, name: str, connection: int | None, *, give_back: bool) -> None:
         """Handle older connections of ``name``: ZeroMQ gave their id to the new one, and does not report their end.
 
-        ``give_back``: the new connection has another peer's key. Then close the old connection, so that its owner
-        reconnects and gets the id back.
+        ``give_back``: the new connection is another peer's. Then close the old connection, so that its owner reconnects
+        and gets the id back.
         """
-        for old in [number for number, who in self._senders.items() if who == name and number != connection]:
+        for old in self._monitor.connections_of(name):
+            if old == connection:
+                continue
             if give_back:
-                _shut_down(old)
+                shut_down(old)
             else:
-                self._senders[old] = STRANGER
-                self._rejections[name, CUT_OFF] += 1
+                self._monitor.displace(old, name)
 
     def routing_id(self, peer: str) -> str | None:
         """The id to send an answer to; None for an impostor, since the answer would reach the owner of the id."""
@@ -133,18 +134,21 @@ class Authenticator:
             return peer.removeprefix(STRANGER)
         return self._ids.get(peer)
 
-    # ---- keys
+    # ---- keys and passwords
 
     def wait(self, milliseconds: int) -> None:
-        """Wait until there is a message or a ZAP request, and answer requests."""
-        self._poller.poll(milliseconds)
+        """Wait until there is a message or a ZAP request, or connections must be looked at; answer requests."""
+        soon = self._monitor.wakes_in
+        self._poller.poll(milliseconds if soon is None else min(milliseconds, int(soon * 1000)))
         self.answer_zap()
+        self._monitor.read()
 
     def answer_zap_sometimes(self) -> None:
         """Answer ZAP requests once in 32 calls: called for each message while messages keep arriving."""
         self._until_check -= 1
         if self._until_check <= 0:
             self.answer_zap()
+            self._monitor.read()
 
     def answer_zap(self) -> None:
         """Accept or reject the keys of new connections (ZAP, https://rfc.zeromq.org/spec/27)."""
@@ -153,47 +157,16 @@ class Authenticator:
             return
         for _ in range(_AT_ONCE):
             try:
-                version, request, _, _, _, mechanism, *keys = self._zap.recv_multipart(_NO_WAIT)
+                version, request, _, _, _, _, *proof = self._zap.recv_multipart(_NO_WAIT)
             except zmq.Again:
                 return
-            name = self._keys.get(keys[0]) if mechanism == b"CURVE" and keys else None
+            name = self._proofs.get(proof[-1]) if proof else None
             verdict = [b"400", b"unknown key", b""] if name is None else [b"200", b"", name]
             self._zap.send_multipart([version, request, *verdict, b""])
 
-    # ---- rejected connections
-
     def rejected_connections(self) -> RejectionCounts:
         """Failed handshakes, connections without a message, and known peers that were cut off, since the last call."""
-        self._read_monitor()
-        counts, self._rejections = self._rejections, Counter()
-        return counts
-
-    def _read_monitor(self) -> None:
-        for _ in range(_AT_ONCE):
-            try:
-                event = parse_monitor_message(self._monitor.recv_multipart(_NO_WAIT))
-            except zmq.Again:
-                return
-            self._count(int(event["event"]), int(event["value"]))
-
-    def _count(self, event: int, value: int) -> None:
-        if event & _FAILED:
-            self._failed += 1
-            plain = _NO_HANDSHAKE if self._zap is None else _NO_KEY
-            self._rejections[STRANGER, _BAD_KEY if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH else plain] += 1
-            return
-        sender = self._senders.pop(value, None)
-        if sender in self._ids:
-            self._rejections[sender, CUT_OFF] += 1
-        elif sender is None and self._failed:
-            self._failed -= 1
-        elif sender is None:
-            self._rejections[STRANGER, _SILENT] += 1
-
-
-def _shut_down(number: int) -> None:
-    with contextlib.suppress(OSError), socketlib.socket(fileno=os.dup(number)) as connection:  # it may have ended
-        connection.shutdown(socketlib.SHUT_RDWR)
+        return self._monitor.rejected_connections()
 
 
 def set_credential(socket: zmq.Socket[bytes], credential: Credential) -> None:
@@ -203,3 +176,6 @@ def set_credential(socket: zmq.Socket[bytes], credential: Credential) -> None:
         socket.setsockopt(zmq.CURVE_PUBLICKEY, credential.keys.public)
         socket.setsockopt(zmq.CURVE_SECRETKEY, credential.keys.secret)
         socket.setsockopt(zmq.CURVE_SERVERKEY, credential.keys.server)
+    elif credential.password:
+        socket.setsockopt(zmq.PLAIN_USERNAME, _USER)
+        socket.setsockopt(zmq.PLAIN_PASSWORD, credential.id.encode())

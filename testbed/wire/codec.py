@@ -10,8 +10,10 @@ message raise :class:`BadMessage`, never anything else.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any, TypeAlias, Union
 
@@ -26,6 +28,9 @@ _VECTOR_FIELDS: dict[type[Message], str] = {Train: "model", Base: "model", Updat
 """Message type → the field that travels as a frame."""
 
 Buffer: TypeAlias = bytes | memoryview
+
+_MOST_LOGGED = 100
+_logged: set[str] = set()
 
 
 class BadMessage(ValueError):
@@ -96,15 +101,32 @@ def decode(frames: Sequence[Buffer], size: int) -> Message:
 def decode_or_log(frames: Sequence[Buffer] | None, size: int) -> Message | None:
     """Decode frames in a process with a single peer; None if there are none, or if they are not a message.
 
-    Invalid frames are noted in the log of the process: there is no other place to report them.
+    Each kind of invalid frames is noted once in the log of the process: there is no other place to report them.
     """
     if frames is None:
         return None
     try:
         return decode(frames, size)
     except BadMessage as problem:
-        print(f"ignored an invalid message: {problem}", file=sys.stderr)
-        return None
+        _log_once(str(problem), f"ignored an invalid message: {problem}")
+    except Exception as problem:  # noqa: BLE001  no frame may end a process
+        unexpected(problem)
+    return None
+
+
+def unexpected(problem: Exception) -> str:
+    """Return a reason to refuse a frame that caused an exception of no foreseen kind, and log the exception once."""
+    text = f"{type(problem).__name__}: {problem}"
+    _log_once(text, "".join(traceback.format_exception(problem)))
+    return f"it could not be read ({text})"
+
+
+def _log_once(text: str, entry: str) -> None:
+    """Log what was not logged before; a peer may send any number of different ones, so only the first few."""
+    if text not in _logged and len(_logged) < _MOST_LOGGED:
+        _logged.add(text)
+        with contextlib.suppress(OSError):
+            print(entry, file=sys.stderr, flush=True)
 
 
 def _message(header: Buffer) -> Message:

@@ -31,6 +31,8 @@ class Credential:
 
     id: str = field(repr=False)
     keys: Keys | None = None
+    password: bool = False
+    """Whether the id is presented as a password, before anything can be sent. Keys come first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +43,17 @@ class AllowList:
     keys: Mapping[bytes, str] = field(default_factory=dict)
     secret: bytes | None = field(default=None, repr=False)
     """The hub's own secret key; None disables encryption."""
+    passwords: bool = False
+    """Without encryption: whether a peer must present its id as a password before it can send anything."""
 
 
 def issue(
-    names: Iterable[str], new_pair: Callable[[], KeyPair] | None = None
+    names: Iterable[str], new_pair: Callable[[], KeyPair] | None = None, *, passwords: bool = False
 ) -> tuple[AllowList, dict[str, Credential]]:
-    """Make a credential for each name, and the list of them. ``new_pair`` makes keys; None disables encryption."""
+    """Make a credential for each name, and the list of them. ``new_pair`` makes keys; None disables encryption.
+
+    ``passwords``: without encryption, peers present their id before they can send anything.
+    """
     server = new_pair() if new_pair is not None else None
     credentials: dict[str, Credential] = {}
     for name in names:
@@ -54,9 +61,10 @@ def issue(
         if new_pair is not None and server is not None:
             public, secret = new_pair()
             keys = Keys(public=public, secret=secret, server=server[0])
-        credentials[name] = Credential(id=secrets.token_hex(_ID_BYTES), keys=keys)
+        credentials[name] = Credential(id=secrets.token_hex(_ID_BYTES), keys=keys, password=passwords)
     return AllowList(
         ids={credential.id: name for name, credential in credentials.items()},
         keys={credential.keys.public: name for name, credential in credentials.items() if credential.keys is not None},
         secret=server[1] if server is not None else None,
+        passwords=passwords,
     ), credentials

@@ -18,7 +18,9 @@ class Transport:
     host: str = param("127.0.0.1", "TCP address of this machine to listen at; * for all of them")
     port: int = param(0, "TCP port; 0 for a free one", at_least=0, at_most=65535)
     encrypt: bool | None = param(
-        None, "CURVE, with keys that are made for the run; unset: only if other machines can reach transport.host"
+        None,
+        "CURVE, with keys that are made for the run; unset: with tcp. false: everybody who can read the traffic of this"
+        " machine can send as any device",
     )
     message_limit: float = param(
         10_000.0,
@@ -26,6 +28,11 @@ class Transport:
         at_least=10,
     )
 
+
+_UNENCRYPTED = (
+    "transport.encrypt is false: who can read the traffic of this machine can read the model and send as any device;"
+    " leave it out to encrypt"
+)
 
 _EVERYWHERE = {"*": "0.0.0.0"}  # noqa: S104  only if the user asks for it, and encrypted
 _LOOPBACK = {"tcp://0.0.0.0:": "tcp://127.0.0.1:", "tcp://[::]:": "tcp://[::1]:"}
@@ -52,10 +59,13 @@ def check(transport: Transport, source: str) -> None:
 
 
 def is_encrypted(transport: Transport) -> bool:
-    """``transport.encrypt``; if that is unset, whether other machines can reach the endpoint."""
-    if transport.encrypt is None:
-        return transport.kind == "tcp" and not is_loopback(transport.host)
-    return transport.encrypt
+    """``transport.encrypt``; if that is unset, whether other users of this machine can reach the endpoint."""
+    return transport.kind == "tcp" if transport.encrypt is None else transport.encrypt
+
+
+def warnings(transport: Transport) -> list[str]:
+    """What a user must know about the endpoint before a run."""
+    return [_UNENCRYPTED] if transport.kind == "tcp" and not is_encrypted(transport) else []
 
 
 def is_loopback(host: str) -> bool:

@@ -1,7 +1,7 @@
 """The two ends of a channel: the hub, a ROUTER for many peers, and the DEALER of one peer.
 
-Never open a channel before a fork: a ZeroMQ context does not survive it. Only this file, ``frames`` and
-``authentication`` import zmq.
+Never open a channel before a fork: a ZeroMQ context does not survive it. Only this file, ``frames``,
+``authentication`` and ``connection_monitor`` import zmq.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import Any, TypeAlias
 import zmq
 
 from testbed.common.errors import UserError
-from testbed.wire.authentication import Authenticator, RejectionCounts, set_credential
-from testbed.wire.codec import Buffer
+from testbed.wire.authentication import Authenticator, set_credential
+from testbed.wire.codec import BadMessage, Buffer, unexpected
+from testbed.wire.connection_limit import ConnectionLimit
+from testbed.wire.connection_monitor import RejectionCounts
 from testbed.wire.credentials import AllowList, Credential
 from testbed.wire.endpoints import local_address
 from testbed.wire.frames import NO_WAIT, WAIT, FrameReader, FrameSender
@@ -27,6 +29,8 @@ Incoming: TypeAlias = tuple[str, list[Buffer]]
 _QUEUE = 8  # a high-water mark counts messages, not bytes: keep it small
 _LINGER_MS = 1000
 _RECONNECT_MS, _RECONNECT_MAX_MS = 20, 1000
+_HANDSHAKE_MS = 10_000
+"""ZeroMQ's own limit is 30 seconds. A handshake takes milliseconds, and seconds while a large fleet starts."""
 _RAW_BYTES = "surrogateescape"
 """ZeroMQ gives a peer without a routing id five raw bytes; they must survive the conversion to text and back."""
 _OWNER_ONLY = 0o600
@@ -66,7 +70,11 @@ class Hub:
         # without MANDATORY a ROUTER drops silently; without HANDOVER a restarted device is shut out
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        self._authenticator = Authenticator(self._context, self.socket, allow) if allow is not None else None
+        limit = None
+        if allow is not None and endpoint.startswith("tcp://"):  # only its owner reaches a unix socket
+            self.socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+            limit = ConnectionLimit(len(allow.ids), max_bytes)
+        self._authenticator = Authenticator(self._context, self.socket, allow, limit) if allow is not None else None
         self._file: Path | None = None
         """The Unix socket, if it is one. ZeroMQ does not remove it."""
         self._bind(endpoint)
@@ -101,17 +109,21 @@ class Hub:
     def receive(self, timeout: float) -> Incoming | None:
         """The next message, or None if none arrives within ``timeout`` host seconds (resolution: 1 ms).
 
-        Also returns None, before the timeout, after a peer was authenticated or surplus frames were dropped.
+        Also returns None, before the timeout, after a peer was authenticated or surplus frames were dropped. Raises
+        BadMessage if its sender cannot be told.
         """
         try:
-            if self._authenticator is not None and self._authenticator.encrypts:
+            if self._authenticator is not None and self._authenticator.answers_zap:
                 first, *frames = self._read_and_authenticate(self._authenticator, timeout)
             else:
                 first, *frames = self._read(timeout)
         except zmq.Again:
             return None
         routing = first.bytes.decode(errors=_RAW_BYTES)
-        peer = routing if self._authenticator is None else self._authenticator.peer_name(routing, first)
+        try:
+            peer = routing if self._authenticator is None else self._authenticator.peer_name(routing, first)
+        except Exception as problem:
+            raise BadMessage(unexpected(problem)) from problem
         return peer, [frame.buffer for frame in frames]
 
     def _read(self, timeout: float) -> list[Any]:

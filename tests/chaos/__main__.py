@@ -1,4 +1,5 @@
-"""``python -m tests.chaos``: a run with kills, freezes, outages and garbage; ``… fuzz``: invalid frames to all readers.
+"""``python -m tests.chaos``: a run with kills, freezes, outages and garbage; ``… fuzz``: invalid frames to all readers;
+``… sockets``: hostile TCP connections.
 
 Prints what was measured and its bound; exit code 1 if a bound is exceeded. ``--write`` writes it into a document,
 between two marks.
@@ -21,10 +22,11 @@ def main(words: list[str]) -> int:
     from tests.chaos.plan import Settings
 
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("run", "fuzz"), default="run")
+    parser.add_argument("what", nargs="?", choices=("run", "fuzz", "sockets"), default="run")
     parser.add_argument("--seconds", type=float, default=Settings.seconds, help="longest time of the run")
     parser.add_argument("--devices", type=int, default=Settings.devices)
     parser.add_argument("--updates", type=int, default=Settings.updates, help="updates after which the run ends")
+    parser.add_argument("--connections", type=int, default=10_000, help="hostile connections of sockets, to each run")
     parser.add_argument("--frames", type=int, default=200_000, help="frames of fuzz, over all targets")
     parser.add_argument("--seed", type=int, default=Settings.seed)
     parser.add_argument("--write", type=Path, metavar="FILE", help="document with marks for the table")
@@ -35,6 +37,8 @@ def main(words: list[str]) -> int:
     try:
         if choice.what == "fuzz":
             found = fuzz.lines(fuzz.all_targets(choice.frames, choice.seed, showing.Progress()))
+        elif choice.what == "sockets":
+            found = showing.sockets(choice.connections, showing.Progress())
         else:
             settings = Settings(
                 seconds=choice.seconds, devices=choice.devices, updates=choice.updates, seed=choice.seed

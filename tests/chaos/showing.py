@@ -17,11 +17,15 @@ from rich.table import Table
 
 from testbed.host.kernel import processor
 from tests.chaos import running, verdict
+from tests.chaos import sockets as raw_sockets
 from tests.chaos.plan import Settings
 from tests.chaos.verdict import Line
 
 _WORDS = {True: "holds", False: "**DOES NOT HOLD**", None: ""}
 _LINE_SECONDS = 10.0
+_DEVICES = 16
+_LEAST_SECONDS, _CONNECTIONS_A_SECOND = 10.0, 120.0
+"""Length of a run under hostile connections, in emulated seconds; an idle host makes 400 connections a second."""
 
 
 class Progress:
@@ -47,6 +51,21 @@ def chaos(settings: Settings, progress: Progress) -> list[Line]:
         if seen.outcome.code != 0:
             print(f"\n{seen.outcome.stderr}", file=sys.stderr)
         return found
+
+
+def sockets(connections: int, progress: Progress) -> list[Line]:
+    """Attack a run over plain and one over encrypted TCP."""
+    return [
+        line
+        for encrypt in (False, True)
+        for line in raw_sockets.carry_out(
+            encrypt=encrypt,
+            connections=connections,
+            devices=_DEVICES,
+            seconds=_LEAST_SECONDS + connections / _CONNECTIONS_A_SECOND,
+            progress=progress,
+        )
+    ]
 
 
 def show(found: Sequence[Line], command: str) -> None:

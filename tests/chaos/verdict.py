@@ -11,6 +11,7 @@ from testbed.history import trace
 from tests.chaos.meter import Growth
 from tests.chaos.notice import Noticed, PresenceTimes
 from tests.chaos.running import Seen
+from tests.live.runs import Outcome
 
 MOST_GROWTH = 1024.0
 """Bytes per update by which the aggregator may grow. An update adds a kilobyte to the trace, and its model has 24: a
@@ -35,7 +36,7 @@ def lines(seen: Seen) -> list[Line]:
     presence = PresenceTimes(events, seen.origin)
     return [
         *_end(seen, events),
-        *_accounts(seen, events),
+        *accounts(seen.outcome),
         *_notice(seen, presence),
         *_memory(seen),
         *_attacks(seen, presence),
@@ -64,13 +65,15 @@ def _end(seen: Seen, events: Sequence[trace.Event]) -> list[Line]:
     ]
 
 
-def _accounts(seen: Seen, events: Sequence[trace.Event]) -> list[Line]:
+def accounts(outcome: Outcome) -> list[Line]:
+    """Whether every ticket ended exactly once, and the summary agrees with the trace."""
+    events = outcome.events
     try:
-        count, problem = seen.outcome.recount(), ""
+        count, problem = outcome.recount(), ""
     except (AssertionError, KeyError) as error:
         count, problem = {"dispatched": 0}, f"a ticket ended twice, or without a beginning: {error!r}"
     settled = {name: number for name, number in count.items() if name != "dispatched"}
-    summary = {name: seen.outcome.summary[name] for name in count}
+    summary = {name: outcome.summary[name] for name in count}
     applied = Counter(ticket for event in events if isinstance(event, trace.Aggregated) for ticket in event.tickets)
     twice = sum(times > 1 for times in applied.values())
     figures = " + ".join(f"{number:,} {name}" for name, number in settled.items() if number)

@@ -19,9 +19,9 @@ FILE = "EDGEBED_TEST_CREDENTIALS"
 
 
 def leak(
-    names: Iterable[str], new_pair: Callable[[], KeyPair] | None = None
+    names: Iterable[str], new_pair: Callable[[], KeyPair] | None = None, *, passwords: bool = False
 ) -> tuple[AllowList, dict[str, Credential]]:
-    allow, issued = issue(names, new_pair)
+    allow, issued = issue(names, new_pair, passwords=passwords)
     Path(os.environ[FILE]).write_bytes(msgspec.json.encode(issued))
     return allow, issued
 

@@ -203,6 +203,12 @@ class Run:
         members |= {f"template-{number}": psutil.Process(pid) for number, pid in enumerate(sorted(others), 2)}
         return members | {"template": psutil.Process(first)}
 
+    def listening_port(self) -> int:
+        """The TCP port of the aggregator."""
+        connections = self.members()["aggregator"].net_connections("tcp")
+        [port] = {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
+        return int(port)
+
     def interrupt(self) -> Outcome:
         """End the run by Ctrl-C, when a test has seen enough: how many seconds that takes depends on the host."""
         self.process.send_signal(signal.SIGINT)

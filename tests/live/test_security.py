@@ -21,7 +21,7 @@ from testbed.wire.credentials import Credential, issue
 from testbed.wire.messages import Heartbeat, Refused, Train
 from tests.live import leaky
 from tests.live.runs import Outcome, Run, complete, started, write_profile
-from tests.live.test_strangers import ANSWER_MS, listening_port, model_size, refused, update
+from tests.live.test_strangers import ANSWER_MS, model_size, refused, update
 
 pytestmark = pytest.mark.live
 
@@ -116,7 +116,7 @@ def test_peers_without_a_key_with_a_wrong_key_or_a_stolen_id_are_refused_and_cou
 ) -> None:
     profile = write_profile(tmp_path, transport=ENCRYPTED)
     with leaking(profile, monkeypatch) as (run, credentials):
-        port, size = listening_port(run), model_size(run)
+        port, size = run.listening_port(), model_size(run)
         mine, other = credentials["rpi4-1"].keys, issue(["rpi4-1"], new_key_pair)[1]["rpi4-1"].keys
         assert mine is not None
         assert other is not None
@@ -151,7 +151,7 @@ def test_a_flood_from_a_device_is_dropped_counted_and_answered_and_the_others_co
     profile = write_profile(tmp_path, transport={"kind": "tcp", "message_limit": 100})
     with leaking(profile, monkeypatch) as (run, credentials):
         size = model_size(run)
-        with connected(listening_port(run), credentials["rpi4-3"]) as flood:
+        with connected(run.listening_port(), credentials["rpi4-3"]) as flood:
             heartbeat = encode(Heartbeat(device="rpi4-3", state="idle"))
             for number in range(FLOOD):
                 flood.send_multipart([b"garbage"] if number % 2 else [bytes(frame) for frame in heartbeat])

@@ -1,8 +1,12 @@
-"""Invalid messages, and messages of unknown peers, to an aggregator during a run."""
+"""Invalid messages, and messages of unknown peers of this user, to an aggregator during a run.
+
+Over TCP, no message of a stranger is read (``test_security``, ``test_raw_sockets``): so these use the Unix socket.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +15,6 @@ from typing import Any
 import msgpack
 import msgspec
 import numpy as np
-import psutil
 import pytest
 import zmq
 
@@ -67,12 +70,12 @@ def bad_messages(size: int) -> dict[str, Frames]:
 
 
 @contextlib.contextmanager
-def stranger(port: int, name: bytes | None = None) -> Iterator[zmq.Socket[bytes]]:
+def stranger(endpoint: str, name: bytes | None = None) -> Iterator[zmq.Socket[bytes]]:
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.setsockopt(zmq.LINGER, 0)
         if name is not None:
             dealer.setsockopt(zmq.ROUTING_ID, name)
-        dealer.connect(f"tcp://127.0.0.1:{port}")
+        dealer.connect(endpoint)
         yield dealer
 
 
@@ -84,10 +87,10 @@ def answer_to(dealer: zmq.Socket[bytes], frames: Frames) -> str:
     return message.reason
 
 
-def listening_port(run: Run) -> int:
-    aggregator = run.members()["aggregator"]
-    [port] = {c.laddr.port for c in aggregator.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
-    return int(port)
+def unix_socket() -> str:
+    """The endpoint of the run, whose private folder is the only one in the temporary folder of this test."""
+    [hub] = Path(os.environ["TMPDIR"]).glob("edgebed-*/hub")
+    return f"ipc://{hub}"
 
 
 def model_size(run: Run) -> int:
@@ -97,10 +100,10 @@ def model_size(run: Run) -> int:
 
 
 def test_strangers_are_refused_counted_and_answered_and_the_run_continues(tmp_path: Path) -> None:
-    with started(write_profile(tmp_path, transport={"kind": "tcp"})) as run:
+    with started(write_profile(tmp_path)) as run:
         messages = bad_messages(model_size(run))
-        port = listening_port(run)
-        with stranger(port, b"stranger") as known, stranger(port) as nameless, stranger(port, b"giant") as giant:
+        hub = unix_socket()
+        with stranger(hub, b"stranger") as known, stranger(hub) as nameless, stranger(hub, b"giant") as giant:
             giant.send(bytes(4 << 20))  # too large for a frame: the transport closes the connection without an answer
             reasons = {word: answer_to(known, frames) for word, frames in messages.items()}
             nameless_reason = answer_to(nameless, [b"who am I?"])
@@ -131,10 +134,10 @@ def refused(run: Run) -> int:
 
 
 def test_a_stranger_under_the_name_of_a_device_is_a_stranger_and_a_flood_is_dropped(tmp_path: Path) -> None:
-    with started(write_profile(tmp_path, transport={"kind": "tcp"})) as run:
-        size, port = model_size(run), listening_port(run)
+    with started(write_profile(tmp_path)) as run:
+        size, hub = model_size(run), unix_socket()
         stolen = msgspec.structs.replace(update(size), device="rpi4-1")
-        with stranger(port, b"rpi4-1") as thief, stranger(port, b"flood") as flood:
+        with stranger(hub, b"rpi4-1") as thief, stranger(hub, b"flood") as flood:
             reasons = {answer_to(thief, [bytes(frame) for frame in encode(stolen)]) for _ in range(3)}
             flood.setsockopt(zmq.SNDTIMEO, ANSWER_MS)
             for _ in range(FLOOD):

@@ -12,6 +12,8 @@ from testbed.report.content.wording import UNKNOWN, joules, number, plural, seco
 from testbed.runs.results.replay_result import ReplayCertificate
 from testbed.runs.results.summary import RoundSums, Summary
 
+_MOST_REASONS = 5
+"""Reasons of refusals that are shown."""
 NO_POWER_MODEL = "no power model"
 
 
@@ -60,6 +62,7 @@ def facts(run: RunData) -> list[tuple[str, str]]:
         ("began", f"{header.started[:19].replace('T', ' ')} UTC on {header.host}"),
         ("resumed", _resumed(run)),
         ("restarted devices", number(summary.restarts) if summary.restarts else ""),
+        ("refused", _refused(summary)),
         ("stopped", summary.stopped if run.total.stopped else "the trace has no end"),
         ("energy of the host", _host_energy(run)),
     ]
@@ -70,6 +73,14 @@ def _resumed(run: RunData) -> str:
     """Where the run was resumed; empty if it was not."""
     moments = ", ".join(seconds(moment) for moment, _ in run.total.dilations)
     return f"from a checkpoint, at {moments}" if moments else ""
+
+
+def _refused(summary: Summary) -> str:
+    """How many messages and connections were refused, and the most frequent reasons; empty if none was."""
+    reasons = sorted(summary.refusals.items(), key=lambda refusal: -refusal[1])
+    shown = "; ".join(f"{number(count)} × {reason}" for reason, count in reasons[:_MOST_REASONS])
+    more = f"; {len(reasons) - _MOST_REASONS} other reasons" if len(reasons) > _MOST_REASONS else ""
+    return f"{number(summary.refused)} messages and connections: {shown}{more}" if summary.refused else ""
 
 
 def _seeds(header: Header) -> str:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from testbed.history import trace
-from testbed.wire.authentication import CUT_OFF
-from testbed.wire.codec import BadMessage, decode, encode
-from testbed.wire.messages import MOST_EVENTS, Heartbeat, Hello, Refused, Train
+from testbed.wire.codec import BadMessage, Buffer, decode, encode
+from testbed.wire.connection_monitor import CUT_OFF
+from testbed.wire.messages import MOST_EVENTS, Heartbeat, Hello, Message, Refused, Train
+from testbed.wire.sockets import Incoming
 from tests.aggregator.process.test_main import World, folder, of, prepare, run, time
 from tests.devices.parts import Time
 
@@ -91,3 +92,49 @@ def test_a_message_with_more_events_than_a_device_sends_at_once_is_refused() -> 
     assert decode(encode(fits), 0) == fits
     with pytest.raises(BadMessage, match="Expected `array` of length <= 1000"):
         decode(encode(Heartbeat(device="a", state="idle", events=(event,) * (MOST_EVENTS + 1))), 0)
+
+
+def test_an_unforeseen_exception_while_a_message_is_read_is_a_refusal_and_is_logged_once(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World(time)
+    for number in range(5):
+        world.heartbeat("host-1", 0.5 + number * 0.01)
+    process = prepare(world, folder, monkeypatch)
+    read = process._peers.read
+
+    def broken(peer: str, frames: list[Buffer]) -> Message:
+        message = read(peer, frames)
+        if isinstance(message, Heartbeat) and 0.5 <= time.now - process._intake.clock.origin < 0.6:
+            raise ZeroDivisionError("my \x1b[31mown bug")
+        return message
+
+    monkeypatch.setattr(process._peers, "read", broken)
+    monkeypatch.setattr("testbed.wire.codec._logged", set())
+    process.run()
+    events = list(trace.read(folder / "trace.jsonl"))
+    refusals = of(trace.Refusal, events)
+    assert {event.reason for event in refusals} == {"it could not be read (ZeroDivisionError: my \\x1b[31mown bug)"}
+    assert sum(event.count for event in refusals) == 5
+    assert capsys.readouterr().err.count("ZeroDivisionError: my") == 1
+    assert of(trace.Stopped, events)
+
+
+def test_a_message_whose_sender_cannot_be_told_is_a_refusal(
+    time: Time, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(time)
+    process = prepare(world, folder, monkeypatch)
+    receive, raised = process._peers.receive, []
+
+    def broken(timeout: float) -> Incoming | None:
+        if process._intake.running and len(raised) < 3:
+            raised.append(timeout)
+            raise BadMessage("it could not be read (ZMQError: Invalid argument)")
+        return receive(timeout)
+
+    monkeypatch.setattr(process._peers, "receive", broken)
+    process.run()
+    refusals = of(trace.Refusal, list(trace.read(folder / "trace.jsonl")))
+    assert sum(event.count for event in refusals) == 3
+    assert {event.peer for event in refusals} == {"stranger/"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from testbed.host import kernel
 from testbed.host.kernel import UsageMeter
+from tests.live.runs import with_this_code
 
 HAS_SCHEDSTAT = Path("/proc/self/schedstat").exists()
 NO_PROCESS = 99_999_999  # above any pid_max
@@ -133,3 +135,37 @@ def test_a_processor_without_a_model_name_has_the_name_of_its_architecture(
 ) -> None:
     monkeypatch.setattr(kernel, "_CPUINFO", tmp_path / "absent")
     assert kernel.processor() == platform.machine()
+
+
+WITHOUT_FILES = """
+import os, resource, sys
+from testbed.host import kernel
+from testbed.host.kernel import ExitWatch, UsageMeter
+watch, other = ExitWatch(), int(sys.argv[1])
+kernel.is_computing(other)  # psutil has read what it reads once
+resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1,) * 2)
+try:
+    os.open("/dev/null", os.O_RDONLY)
+except OSError as problem:
+    assert problem.errno == 24, problem
+else:
+    raise AssertionError("there is a free descriptor")
+watch.watch("other", other)
+print(kernel.is_computing(other), kernel.is_runnable(other), UsageMeter(other)(), watch.ended())
+"""
+
+
+def test_without_a_free_descriptor_a_process_counts_as_alive_and_nothing_raises() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", WITHOUT_FILES, str(os.getpid())],
+        capture_output=True,
+        text=True,
+        env=with_this_code(),
+        check=False,
+    )
+    assert (found.stdout, found.stderr) == ("True True None []\n", "")
+
+
+def test_a_process_that_has_ended_is_neither_computing_nor_runnable() -> None:
+    assert not kernel.is_computing(NO_PROCESS)
+    assert not kernel.is_runnable(NO_PROCESS)

@@ -101,6 +101,16 @@ def test_a_summary_shows_that_updates_were_scaled_down_and_that_the_model_is_out
     assert "aggregator.clip" not in shown(summary())
 
 
+def test_a_summary_shows_refusals_in_one_line_with_the_most_frequent_reasons() -> None:
+    refusals = {"a handshake that failed": 450_000, "unknown device": 7_000, "not msgpack": 400, "3 frames": 35, "x": 1}
+    lines = shown(summary(refused=457_436, refusals=refusals)).splitlines()
+    assert (
+        "refused: 457436 messages and connections; 450000 × a handshake that failed; 7000 × unknown device;"
+        " 400 × not msgpack; 2 other reasons in summary.json"
+    ) in lines
+    assert "refused" not in shown(summary())
+
+
 def test_a_summary_shows_how_the_run_ended_and_where_its_results_are() -> None:
     changes = {
         "stopped": "8 seconds are over",

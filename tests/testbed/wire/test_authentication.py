@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import zmq
 
-from testbed.wire.authentication import CUT_OFF, new_key_pair, set_credential
+from testbed.wire.authentication import new_key_pair, set_credential
+from testbed.wire.connection_monitor import CUT_OFF
 from testbed.wire.credentials import AllowList, Credential, issue
 from testbed.wire.sockets import Hub, Incoming, PeerUnreachable, closing_peer
 

@@ -45,19 +45,24 @@ def test_local_processes_reach_an_endpoint_that_is_bound_to_all_addresses(bound:
 
 
 @pytest.mark.parametrize("host", [*HERE, *BEYOND])
-def test_traffic_that_leaves_this_machine_is_encrypted_by_default(host: str) -> None:
+def test_tcp_is_encrypted_by_default_loopback_included(host: str) -> None:
     transport = Transport(kind="tcp", host=host)
     endpoints.check(transport, "mine.toml")
-    assert endpoints.is_encrypted(transport) == (host in BEYOND)
+    assert endpoints.is_encrypted(transport)
     assert endpoints.is_encrypted(Transport(kind="tcp", host=host, encrypt=True))
+    assert endpoints.warnings(transport) == []
 
 
 @pytest.mark.parametrize("host", HERE)
-def test_traffic_within_this_machine_need_not_be_encrypted(host: str) -> None:
+def test_plain_traffic_within_this_machine_is_a_choice_with_a_warning(host: str) -> None:
     transport = Transport(kind="tcp", host=host, encrypt=False)
     endpoints.check(transport, "mine.toml")
     assert not endpoints.is_encrypted(transport)
+    [warning] = endpoints.warnings(transport)
+    assert warning.startswith("transport.encrypt is false: ")
+    assert warning.endswith("; leave it out to encrypt")
     assert not endpoints.is_encrypted(Transport())
+    assert endpoints.warnings(Transport()) == []
 
 
 @pytest.mark.parametrize("host", BEYOND)

@@ -50,6 +50,18 @@ def test_resumptions_and_restarts_are_shown_only_if_there_were_any(tmp_path: Pat
     assert not {"resumed", "restarted devices"} & dict(report_tables.facts(small)).keys()
 
 
+def test_refusals_are_shown_with_their_reasons_if_there_were_any(tmp_path: Path, small: RunData) -> None:
+    (tmp_path / "other").mkdir()
+    refusals = [
+        trace.Refusal(t=2.0, peer="stranger/", reason="a handshake that failed", count=457_000),
+        trace.Refusal(t=2.0, peer="stranger/<b>", reason="unknown device", count=435),
+    ]
+    facts = dict(report_tables.facts(run_of(tmp_path / "other", [*SMALL[:-1], *refusals, SMALL[-1]])))
+    shown = " ".join(facts["refused"].split())  # thin spaces between thousands
+    assert shown == "457 435 messages and connections: 457 000 × a handshake that failed; 435 × unknown device"
+    assert "refused" not in dict(report_tables.facts(small))
+
+
 def test_the_key_figures(small: RunData) -> None:
     cards = {card.name: (card.value, card.more) for card in report_tables.key_figures(small)}
     assert cards["final accuracy"] == ("0.750", "best 0.750")
