@@ -3,7 +3,6 @@
 
 import os
 import sys
-from typing import NoReturn
 
 
 def main() -> int:
@@ -22,7 +21,7 @@ def main() -> int:
         early.end()
 
 
-def script() -> NoReturn:
+def script() -> None:
     """Carry out the command line of this process and end it at once.
 
     All files are written and all processes ended by then; taking the interpreter apart would last 0.15 s.
@@ -44,4 +43,7 @@ def script() -> NoReturn:
 
 
 if __name__ == "__main__":
+    from testbed.common.finders import own_packages
+
+    own_packages.confine()
     script()

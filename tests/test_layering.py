@@ -23,12 +23,13 @@ MOST_MODULES = 16
 MAY_IMPORT = {
     # foundation: devices and aggregator stand on it
     "testbed": "testbed.api testbed.common",
-    "testbed.common": "testbed.common.terminal",
+    "testbed.common": "testbed.common.finders testbed.common.terminal",
+    "testbed.common.finders": "",
     "testbed.common.terminal": "",
     "testbed.history.events": "testbed.common",
     "testbed.common.files": "testbed.common",
     "testbed.wire": "testbed.common testbed.history.events",
-    "testbed.host": "testbed.common",
+    "testbed.host": "testbed.common testbed.common.finders",
     "testbed.host.memory": "testbed.common testbed.host",
     "testbed.host.quotas": "testbed.common",
     "testbed.traces": "testbed.common testbed.common.files",
@@ -79,7 +80,8 @@ MAY_IMPORT = {
     "testbed.fidelity": "testbed.common testbed.emulation testbed.history testbed.planning testbed.profile"
     " testbed.runs.results testbed.wire",
     "testbed.processes.templates": "aggregator.process aggregator.strategies devices devices.compute devices.process"
-    " testbed.common testbed.common.files testbed.common.terminal testbed.host testbed.host.memory testbed.learning"
+    " testbed.common testbed.common.finders testbed.common.files testbed.common.terminal testbed.host"
+    " testbed.host.memory testbed.learning"
     " testbed.learning.tasks"
     " testbed.traces testbed.wire",
     "testbed.processes": "aggregator.process aggregator.strategies aggregator.strategy devices testbed.common"
@@ -105,7 +107,8 @@ MAY_IMPORT = {
     "testbed.partition": "testbed.common testbed.learning.data testbed.report.figures",
     "testbed.comparison": "testbed.analysis testbed.common testbed.common.files testbed.history testbed.report.figures"
     " testbed.runs testbed.runs.results",
-    "testbed.sweeps": "testbed.common testbed.common.files testbed.common.terminal testbed.host testbed.loading"
+    "testbed.sweeps": "testbed.common testbed.common.finders testbed.common.files testbed.common.terminal"
+    " testbed.host testbed.loading"
     " testbed.processes.templates"
     " testbed.profile testbed.runs",
     "testbed.theory": "testbed.common testbed.history testbed.loading testbed.runs testbed.wire",
@@ -120,12 +123,14 @@ MAY_IMPORT = {
     "testbed.papers.asyncfeded": "testbed.papers.framework",
     "testbed.papers.audg": "testbed.papers.framework testbed.theory",
     "testbed.papers.eafl": "testbed.papers.framework",
-    "testbed.api": "aggregator.strategies aggregator.strategy testbed.common testbed.comparison testbed.execution"
+    "testbed.api": "aggregator.strategies aggregator.strategy testbed.common testbed.common.finders"
+    " testbed.comparison testbed.execution"
     " testbed.learning.data testbed.learning.tasks testbed.loading testbed.planning testbed.processes.templates"
     " testbed.profile testbed.report.content testbed.runs testbed.sweeps",
     "testbed.cli.parsers": "testbed.common testbed.learning.data testbed.theory testbed.trace_tools"
     " testbed.traces.formats",
     "testbed.cli": "aggregator.strategies testbed.analysis testbed.cli.parsers testbed.common"
+    " testbed.common.finders"
     " testbed.common.terminal"
     " testbed.comparison testbed.doctor testbed.execution testbed.history testbed.host testbed.learning"
     " testbed.learning.data testbed.learning.splits"

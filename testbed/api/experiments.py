@@ -12,8 +12,8 @@ import numpy as np
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
 from testbed.api.own_classes import as_named, check_not_in_a_run
-from testbed.common import plugins
 from testbed.common.errors import UserError, nearest
+from testbed.common.finders import user_modules
 from testbed.common.parameters import as_table
 from testbed.learning.data import folders
 from testbed.learning.tasks import TASKS
@@ -52,12 +52,12 @@ def load(profile: Profile, changes: Changes, data_dir: str | Path | None = None)
     listed = _changes(changes)
     if isinstance(profile, str | Path):
         path = profile_files.located(Path(profile))
-        plugins.make_importable(Path.cwd(), path.parent)
+        user_modules.FINDER.search_in(Path.cwd(), path.parent)
         table = profile_files.read_toml(path)
         return profile_loader.load_table(
             table, listed, source=str(path), folder=path.parent, name=path.stem
         ), path.resolve()
-    plugins.make_importable(Path.cwd())
+    user_modules.FINDER.search_in(Path.cwd())
     if isinstance(profile, Experiment):
         table = as_table(profile)
     elif isinstance(profile, Mapping):

@@ -63,7 +63,7 @@ class ExperimentOptions:
 
 def experiment(options: ExperimentOptions, *, compress: bool | None = None) -> Experiment:
     """Load the experiment with the changes that the options ask for. Raises UserError."""
-    from testbed.common import plugins
+    from testbed.common.finders import user_modules
     from testbed.loading import profile_files, profile_loader
 
     use_data_dir(options.data_dir)
@@ -78,7 +78,7 @@ def experiment(options: ExperimentOptions, *, compress: bool | None = None) -> E
         "replay.mode": options.replay_mode,
     }
     given = {key: value for key, value in replaced.items() if value is not None}
-    plugins.make_importable(Path.cwd(), path.parent)
+    user_modules.FINDER.search_in(Path.cwd(), path.parent)
     return profile_loader.load(path, options.overrides, given)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from testbed.cli import options, outcome_text
 from testbed.cli.options import ExecutionOptions
-from testbed.common import plugins
+from testbed.common.finders import user_modules
 from testbed.execution.execution import Execution
 from testbed.loading import profile_loader
 from testbed.runs import resuming
@@ -30,7 +30,7 @@ def resume(given: ResumeOptions) -> int:
     saved = resuming.checked(given.run)
     changed = {"stop.seconds": given.seconds, "dilation": given.dilation}
     source = resuming.source(given.run)
-    plugins.make_importable(Path.cwd(), source.parent)
+    user_modules.FINDER.search_in(Path.cwd(), source.parent)
     experiment = profile_loader.load(
         given.run / "profile.toml", [], {key: value for key, value in changed.items() if value is not None}
     )

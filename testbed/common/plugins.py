@@ -7,11 +7,11 @@ import importlib
 import inspect
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from testbed.common.errors import ProfileError, nearest
+from testbed.common.finders import user_modules
 
 T = TypeVar("T")
 
@@ -55,6 +55,7 @@ class Catalogue(dict[str, type[T]]):
 
 
 def _imported(place: str, name: str, source: str, key: str) -> ModuleType:
+    user_modules.FINDER.allow(place)
     try:
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
@@ -75,14 +76,6 @@ def _classes(module: ModuleType) -> list[str]:
     return [
         name for name, value in vars(module).items() if isinstance(value, type) and value.__module__ == module.__name__
     ]
-
-
-def make_importable(*folders: Path) -> None:
-    """Append the user's folders to the import path, unless they are on it."""
-    for folder in folders:
-        place = str(folder.resolve())
-        if place not in sys.path:
-            sys.path.append(place)
 
 
 def citation(cls: type[Any]) -> str:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from testbed.common.finders import user_modules
+
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     environment: tuple[bytes, ...]
@@ -20,6 +22,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     folder: bytes
     """The working folder; empty if it was removed."""
     import_path: tuple[bytes, ...]
+    user_folders: tuple[bytes, ...]
+    """Where a user's modules are."""
     cores: tuple[int, ...]
     open_files: int
     """The soft limit."""
@@ -29,6 +33,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         os.environb.clear()
         os.environb.update(dict(variable.split(b"=", 1) for variable in self.environment))
         sys.path[:] = map(os.fsdecode, self.import_path)
+        user_modules.FINDER.search_in(*(Path(os.fsdecode(folder)) for folder in self.user_folders))
         importlib.invalidate_caches()  # a module may be newer than the folders that this process has read
         if self.folder:
             os.chdir(self.folder)
@@ -39,7 +44,6 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 def of_this_process(settings: dict[str, str]) -> Surroundings:
     """``settings``: further variables."""
     variables = os.environb | {os.fsencode(name): os.fsencode(value) for name, value in settings.items()}
-    own = str(Path(__file__).parents[2])
     try:
         folder = os.fsencode(Path.cwd())
     except FileNotFoundError:
@@ -47,7 +51,8 @@ def of_this_process(settings: dict[str, str]) -> Surroundings:
     return Surroundings(
         environment=tuple(sorted(name + b"=" + value for name, value in variables.items())),
         folder=folder,
-        import_path=tuple(map(os.fsencode, (own, *(path for path in sys.path if path and path != own)))),
+        import_path=tuple(os.fsencode(path) for path in sys.path if path),
+        user_folders=tuple(map(os.fsencode, user_modules.FINDER.folders)),
         cores=tuple(sorted(os.sched_getaffinity(0))),
         open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     )

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from testbed.common import plugins
 from testbed.common.errors import ProfileError, UserError
 from testbed.common.files.file_names import file_name
+from testbed.common.finders import user_modules
 from testbed.common.parameters import as_table
 from testbed.loading import profile_files, profile_loader
 from testbed.loading.profile_loader import COMMAND_LINE
@@ -109,7 +109,7 @@ def _experiment(settings: SweepSettings, choice: _Choice) -> Experiment:
         "compress": settings.compress or None,
     }
     path = profile_files.located(settings.profile)
-    plugins.make_importable(Path.cwd(), path.parent)
+    user_modules.FINDER.search_in(Path.cwd(), path.parent)
     given = {key: value for key, value in replaced.items() if value is not None}
     return profile_loader.load(path, _overrides(settings, choice), given)
 

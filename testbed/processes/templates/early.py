@@ -20,6 +20,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from testbed.common.finders import own_packages
 from testbed.common.signals import STOP_SIGNALS
 
 CHANNEL = 3
@@ -32,7 +33,7 @@ _OURS = "EDGEBED_"
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _COMPACT = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0"}
 """No caches of small blocks in the C allocator: they would split the space that the next step needs in one piece."""
-_PROGRAM = Path(__file__).with_name("root_template.py")
+_PROGRAM = Path(__file__).with_name("root_program.py")
 _END_SECONDS = 5.0
 
 
@@ -64,7 +65,8 @@ def settings() -> dict[str, str]:
     """The variables that all templates have: where modules are, and one thread for each library."""
     own = str(_PROGRAM.parents[3])
     paths = [own, *(path for path in sys.path if path and path != own)]
-    # safe path: or a devices.py in the current folder would be imported instead of ours
+    # safe path: or a devices.py beside the program would be imported instead of ours. Our own folder is the first: the
+    # program takes it off the path when it begins (testbed.common.finders.own_packages).
     return dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
 
 
@@ -82,7 +84,9 @@ def is_output(descriptor: int) -> bool:
 
 
 def spawn(program: Path, variables: Mapping[str, str]) -> tuple[int, socket.socket]:
-    """Start a template: a Python program with our pid as its argument. Returns its pid, and our end of its channel.
+    """Start a template: a Python program. Returns its pid, and our end of its channel.
+
+    Its arguments are our pid, and whether the folder of our packages stays on its import path.
 
     Ctrl-C reaches the whole process group: stop signals are blocked until the program decides what it does with them.
     """
@@ -90,7 +94,7 @@ def spawn(program: Path, variables: Mapping[str, str]) -> tuple[int, socket.sock
     with theirs:
         pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, str(program), str(os.getpid())],
+            [sys.executable, str(program), str(os.getpid()), "stays" if own_packages.is_on_path() else "goes"],
             {**os.environ, **settings(), **variables},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, theirs.fileno(), CHANNEL),  # first: it may have the number of a closed output

@@ -5,8 +5,8 @@ Theory of operation (docs/adr/0024):
     owner ── root template ── warm template ── run template ── device
              imports torch    has one task     forks (forkserver)
 
-- ``early`` starts this file as a program, the root template. It imports torch and the rest and then only waits: a
-  connection comes from its owner for each run, and on it the launcher's request.
+- ``early`` starts the program of the root template (``root_program``). It imports torch and the rest and then only
+  waits: a connection comes from its owner for each run, and on it the launcher's request.
 - For a request it forks a warm template, or takes one that has the same task, if no file that this one has read was
   changed since. At most two that no run uses are kept. The connection is passed on: the warm template answers the
   survey, and forks run templates, copies of itself, on request. It never runs code of a run, so nothing of a run can
@@ -25,7 +25,6 @@ import os
 import select
 import signal
 import socket
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -236,7 +235,3 @@ def main(owner: int) -> None:
     with contextlib.suppress(ConnectionResetError):
         root.serve()
     end()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

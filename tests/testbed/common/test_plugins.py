@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.common import plugins
 from testbed.common.errors import ProfileError
+from testbed.common.finders import user_modules
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.digits import Digits
 
@@ -53,7 +53,7 @@ def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in modules.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
         monkeypatch.delitem(sys.modules, name, raising=False)
-    plugins.make_importable(tmp_path)
+    user_modules.FINDER.search_in(tmp_path)
 
 
 def find(name: str) -> type[object]:
@@ -101,7 +101,7 @@ def test_a_name_without_a_class_is_refused_with_source_key_value_and_remedy(name
         assert fragment in message
 
 
-def test_folders_are_appended_to_the_import_path_once(tmp_path: Path) -> None:
+def test_the_import_path_stays_as_it_is(tmp_path: Path) -> None:
     before = sys.path.copy()
-    plugins.make_importable(tmp_path, tmp_path / "other", tmp_path / "other")
-    assert sys.path == [*before, str(tmp_path / "other")]
+    find("edgebed_own:Mine")
+    assert (sys.path, str(tmp_path) in sys.path) == (before, False)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.common import plugins
 from testbed.common.errors import ProfileError
+from testbed.common.finders import user_modules
 from testbed.host.core_plan import CoreRoles
 from testbed.host.survey import Survey
 from testbed.loading import profile_loader
@@ -49,7 +49,7 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", sys.path.copy())
     monkeypatch.delitem(sys.modules, "edgebed_tasks", raising=False)
     (tmp_path / "edgebed_tasks.py").write_text(OWN, encoding="utf-8")
-    plugins.make_importable(tmp_path)
+    user_modules.FINDER.search_in(tmp_path)
 
 
 def split(folder: Path, name: str, *overrides: str) -> object:
