@@ -72,7 +72,7 @@ MAY_IMPORT = {
     "testbed.loading": "aggregator.strategies testbed.common testbed.learning testbed.learning.splits"
     " testbed.learning.tasks testbed.profile testbed.wire",
     "testbed.planning": "testbed.common testbed.host testbed.host.memory testbed.profile testbed.traces",
-    "testbed.runs.results": "testbed.common testbed.host",
+    "testbed.runs.results": "testbed.common testbed.common.files testbed.host",
     "testbed.analysis": "testbed.common testbed.history testbed.history.events testbed.runs.results testbed.wire",
     "testbed.replay": "testbed.analysis testbed.common testbed.emulation testbed.history testbed.profile"
     " testbed.runs.results testbed.traces",
