@@ -9,11 +9,10 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from testbed.cli import compare_command, options
 from testbed.cli.compare_command import MetricOptions
-from testbed.common.console import TerminalConsole, say
+from testbed.common.console import TerminalConsole, say, table_cell
 from testbed.common.errors import UserError
 from testbed.common.terminal import plain_text
 from testbed.runs import sweep_state
@@ -68,7 +67,7 @@ def _show_plan(console: Console, plan: Sequence[SweepCell]) -> None:
         table.add_column(column, overflow="fold")
     for cell in plan:
         seconds = "?" if cell.seconds is None else f"{cell.seconds:g}"
-        table.add_row(Text(cell.name), cell.state, seconds, Text(" ".join(cell.words)))
+        table.add_row(table_cell(cell.name), cell.state, seconds, table_cell(" ".join(cell.words)))
     console.print(table)
     waiting = [cell for cell in plan if cell.state != DONE]
     left = sweep_progress.remaining(plan, waiting)

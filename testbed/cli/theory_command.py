@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.cli import options
-from testbed.common.console import TerminalConsole, say
+from testbed.common.console import TerminalConsole, say, table_cell
 from testbed.common.errors import ProfileError
 from testbed.common.json_text import json_text
 from testbed.common.parameters import describe
@@ -108,8 +108,7 @@ def _show_run(console: Console, run: RunBounds, strategies: Sequence[str]) -> No
 def _delays(run: RunBounds) -> Table:
     table = _table("device", "samples", "λ_i", "heard", "E[τ_i]", "E[τ_i²]", "E[τ_i³]", "max τ_i")
     for row in run.delays:
-        # as a Text: a name may look like markup
-        name, counts = Text(row.device), (str(row.samples), _short(row.weight), str(row.heard))
+        name, counts = table_cell(row.device), (str(row.samples), _short(row.weight), str(row.heard))
         table.add_row(name, *counts, *map(_short, row.tau), str(row.max_tau))
     table.add_row("Σ λ_i …", "", "", "", *map(_short, run.tau), "")
     return table

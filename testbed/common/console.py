@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 from testbed.common.terminal.output_stream import OutputStream
 from testbed.common.terminal.plain_text import plain, plain_line
@@ -35,6 +36,11 @@ class TerminalConsole(Console):
 def say(console: Console, text: str) -> None:
     """Print a line as it is: names chosen by a user may look like markup."""
     console.print(plain_line(text), highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def table_cell(text: str, style: str = "") -> Text:
+    """Return a cell of a table with a name as it is, on one line: the width of a column follows from what is shown."""
+    return Text(plain_line(text), style=style)
 
 
 def milliseconds(seconds: float) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 from testbed.common.errors import UserError
+from testbed.common.files.csv_cells import CsvWriter
 from testbed.comparison.compare_columns import ColumnTable
 from testbed.comparison.compared_runs import ComparedRun
 from testbed.comparison.comparison import Comparison
@@ -77,9 +77,9 @@ def _figures(folder: Path, comparison: Comparison, runs: Sequence[ComparedRun]) 
 
 def _write_csv(path: Path, columns: ColumnTable) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
+        writer = CsvWriter(file)
+        writer.row(columns)
+        writer.rows(zip(*columns.values(), strict=True))
 
 
 # ---- for papers

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.common.console import say
+from testbed.common.console import say, table_cell
 from testbed.comparison.compare_tables import TextTable
 from testbed.comparison.comparison import Comparison
 
@@ -36,5 +36,5 @@ def _shown(each: TextTable, sign: str) -> Table:
     for column in each.columns[1:]:
         shown.add_column(column, justify="right", overflow="fold")
     for first, *others in each.rows:
-        shown.add_row(Text(first), *(Text(cell.replace(" ± ", sign)) for cell in others))  # a name may look like markup
+        shown.add_row(table_cell(first), *(Text(cell.replace(" ± ", sign)) for cell in others))
     return shown

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from testbed.common.console import say
+from testbed.common.console import say, table_cell
 from testbed.common.terminal.plain_text import plain_line
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def fleet_table(status: Status, rows: int) -> Table:
         version, staleness = ("", "") if device.base is None else (str(device.base), str(status.version - device.base))
         progress = "" if device.progress is None else f" {device.progress:4.0%}"
         label = Text(f"{device.state}{progress}", style=_STYLES.get(device.state, ""))
-        table.add_row(Text(plain_line(name)), label, version, staleness, str(device.drops))
+        table.add_row(table_cell(name), label, version, staleness, str(device.drops))
     if len(shown) < len(devices):
         table.add_row(f"… and {len(devices) - len(shown)} more", "", "", "", "")
     return table

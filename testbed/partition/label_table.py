@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.common.console import say
+from testbed.common.console import say, table_cell
 from testbed.partition.partition_summary import DeviceValues, LabelSummary, Moments, PartitionSummary, ValueSummary
 
 _MOST_ROWS = 40
@@ -135,7 +135,7 @@ def _begun(summary: PartitionSummary, gap: int, *columns: str) -> Table:
     if _has_owners(summary):
         shown.add_column("owner", overflow="fold")
     for column in columns:
-        shown.add_column(Text(column), justify="right", no_wrap=True)  # as a Text: a name may look like markup
+        shown.add_column(table_cell(column), justify="right", no_wrap=True)
     return shown
 
 
@@ -144,7 +144,7 @@ def _filled(
 ) -> Table:
     """Add a row for each of the first devices, and the rows "total" and "test", to ``shown``; return it."""
     for row, more in zip(summary.devices[:rows], cells, strict=False):
-        names = [Text(name) for name in (row.device, row.owner) if name is not None]
+        names = [table_cell(name) for name in (row.device, row.owner) if name is not None]
         shown.add_row(*names, str(row.samples), *more)
     left_out = len(summary.devices) - rows
     if left_out:

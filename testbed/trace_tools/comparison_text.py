@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.analysis import trace_reading
-from testbed.common.console import TerminalConsole, say
+from testbed.common.console import TerminalConsole, say, table_cell
 from testbed.common.json_text import json_text
 from testbed.common.terminal import plain_text
 from testbed.trace_tools import trace_comparison
@@ -61,7 +61,7 @@ def _runs(runs: Sequence[TracedResult], target: float | None) -> Table:
             _short(run.loss),
             *([_short(run.seconds_to_target)] if reached else []),
         ]
-        table.add_row(Text(f"{number} {run.strategy}"), *cells)
+        table.add_row(table_cell(f"{number} {run.strategy}"), *cells)
     return table
 
 
@@ -73,7 +73,7 @@ def _devices(rows: Sequence[DeviceDifferences]) -> Table:
         apart = [_apart(row.computing_s, 1e3), _apart(row.download_s), _apart(row.upload_s)]
         suspensions = row.same_suspensions and row.same_absences
         same = ["same" if each else "differ" for each in (row.same_drops, suspensions)]
-        table.add_row(Text(row.device), str(row.jobs), *apart, *same)
+        table.add_row(table_cell(row.device), str(row.jobs), *apart, *same)
     return table
 
 

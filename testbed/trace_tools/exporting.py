@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from array import array
 from collections import defaultdict
@@ -12,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from testbed.common.errors import UserError
+from testbed.common.files.csv_cells import CsvWriter
 from testbed.common.files.file_names import file_name
 from testbed.common.version import __version__
 from testbed.history import trace
@@ -124,10 +124,10 @@ def run_to_csv(events: Iterable[Event], out: Path) -> list[Path]:
     try:
         with target.open("w", encoding="utf-8", newline="") as file:
             file.write(f"# {json.dumps(msgspec.to_builtins(_about(header)))}\n")
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
+            writer = CsvWriter(file)
+            writer.row(COLUMNS)
             for event in events:
-                writer.writerows((round(row[0], 9), *row[1:], header.seed) for row in _rows(event))
+                writer.rows((round(row[0], 9), *row[1:], header.seed) for row in _rows(event))
     except UserError:  # half a table would look complete
         target.unlink()
         raise

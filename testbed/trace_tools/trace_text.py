@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.analysis import trace_reading
-from testbed.common.console import TerminalConsole, say
+from testbed.common.console import TerminalConsole, say, table_cell
 from testbed.common.json_text import json_text
 from testbed.common.terminal import plain_text
 from testbed.runs.stored_run import StoredRun
@@ -100,7 +100,7 @@ def _show_run(console: Console, run: RunContents) -> None:
     for column in ("asked\np50", "\np99", "obtained\np50", "\np99"):
         rows.add_column(column, justify="right", no_wrap=True)
     for device in run.devices:
-        _add(rows, device, Text(device.device))  # a name may look like markup
+        _add(rows, device, table_cell(device.device))
     _add(rows, run.all, Text("all"), style="bold")
     TerminalConsole(width=_WIDEST).print(rows)  # a long line is better than a figure that is cut off
     for line in incidents.lines(run.scripted):

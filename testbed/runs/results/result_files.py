@@ -11,6 +11,8 @@ from typing import TypeVar
 import msgspec
 
 from testbed.common.errors import UnreadableFile, UserError
+from testbed.common.files import csv_cells
+from testbed.common.files.csv_cells import CsvWriter
 from testbed.common.files.regular_file import read_at_most
 from testbed.runs.results.columns import Row, as_cells, column_names, from_cells
 from testbed.runs.results.summary import SCHEMA
@@ -69,22 +71,22 @@ def read_rows(path: Path, kind: type[Row]) -> list[Row] | None:
 
 
 def _complete(cells: dict[str, str]) -> dict[str, str]:
-    """The cells of a line; DictReader marks missing and surplus ones by None. Raises csv.Error if there are any."""
+    """The values in a line; DictReader marks missing and surplus ones by None. Raises csv.Error if there are any."""
     if None in cells or None in cells.values():
         raise csv.Error("a line has more or fewer cells than the first line")
-    return cells
+    return {csv_cells.value(name): csv_cells.value(text) for name, text in cells.items()}
 
 
 def csv_text(kind: type[Row], rows: Sequence[Row]) -> str:
     """The rows as a CSV file; an unknown value is an empty cell."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    writer = CsvWriter(text)
     if list(kind.__struct_fields__) == column_names(kind):
-        writer.writerow(kind.__struct_fields__)
-        writer.writerows(map(msgspec.structs.astuple, rows))
+        writer.row(kind.__struct_fields__)
+        writer.rows(map(msgspec.structs.astuple, rows))
         return text.getvalue()
     cells = [as_cells(row) for row in rows]
     columns = list(dict.fromkeys([*column_names(kind), *(name for row in cells for name in row)]))
-    writer.writerow(columns)
-    writer.writerows([row.get(name) for name in columns] for row in cells)
+    writer.row(columns)
+    writer.rows([row.get(name) for name in columns] for row in cells)
     return text.getvalue()

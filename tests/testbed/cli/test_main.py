@@ -245,3 +245,19 @@ def test_wrong_words_exit_with_code_2(words: list[str], capsys: pytest.CaptureFi
         main.main(words)
     assert caught.value.code == 2
     assert "usage: " in capsys.readouterr().err
+
+
+# ---- the terminal
+
+
+@pytest.mark.parametrize("text", ['"\\u001b[31mkey" = 1', 'strategy = "\\u001b[31m"', '["\\u009b2J".x]\ny = 1'])
+def test_keys_and_values_of_a_profile_cannot_control_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    path = tmp_path / "hostile.toml"
+    path.write_text(text, encoding="utf-8")
+    assert main.main(["plan", str(path)]) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith("error: ")
+    assert errors.count("\n") == 1
+    assert not set(errors) & set("\x1b\x9b")

@@ -7,12 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from testbed.comparison import compare_files
 from tests.testbed.comparison.written import compared, six, write
 
 
 @pytest.fixture
 def folders(tmp_path: Path) -> list[Path]:
     return six(tmp_path)
+
+
+def test_a_strategy_whose_name_is_a_formula_is_marked_as_text(tmp_path: Path) -> None:
+    compare_files._write_csv(tmp_path / "runs.csv", {"strategy": ["=1+1"], "=seed": [-3.0]})
+    assert (tmp_path / "runs.csv").read_text(encoding="utf-8") == "strategy,'=seed\n'=1+1,-3.0\n"
 
 
 def test_every_file_is_written_with_the_same_figures(

@@ -264,6 +264,19 @@ def test_a_picture_that_cannot_be_written_is_reported(tmp_path: Path, capsys: py
     )
 
 
+def test_names_in_a_foreign_trace_cannot_control_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    header = msgspec.structs.replace(HEADER, name="\x1b]0;owned\x07", strategy="\x9b31m")
+    place = run(tmp_path / "run", [header, trained(1.0, 1.0, 1.0, 0, device="\x1b[2J[red]a\nb")])
+    for words in (["show", place], ["show", place, "--format", "json"]):
+        output = printed(capsys, "trace", *words)
+        assert not set(output) & set("\x1b\x07\x9b\r")
+    output = printed(capsys, "trace", "show", place)
+    assert "\\x1b]0;owned\\x07" in output
+    assert "\\x1b[2J[red]a" in output
+
+
 # ---- export
 
 
@@ -293,6 +306,12 @@ def test_jobs_are_rows_with_asked_and_obtained_seconds(tmp_path: Path, capsys: p
         ("9.0", "up", "1.0", "1.0", "125000"),
     ]
     assert {row["seed"] for row in csv.DictReader(lines)} == {"7"}
+
+
+def test_a_device_whose_name_is_a_formula_is_marked_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place, out = run(tmp_path / "run", [HEADER, trained(1.0, 1.0, 1.0, 0, device="=1+1")]), tmp_path / "out"
+    printed(capsys, "trace", "export", place, "--format", "csv", "--out", out)
+    assert (out / "jobs.csv").read_text(encoding="utf-8").splitlines()[2].split(",")[:3] == ["1.0", "'=1+1", "compute"]
 
 
 def test_links_of_a_run_are_exported_for_mahimahi(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 import typing
 from pathlib import Path
@@ -144,6 +145,17 @@ def test_metrics_of_any_name_are_read_back(tmp_path: Path) -> None:
     scores = {"accuracy": 0.5, "bytes": 7.0, "version": 3.0, "scores": 9.0, "time_s": -1e-9, 'F1, "macro"': 0.25}
     rows = [msgspec.structs.replace(scored(1), scores=scores), scored(2), scored(3, bytes=1.0)]
     assert round_trip(tmp_path / "metrics.csv", MetricRow, rows) == rows
+
+
+def test_names_that_look_like_formulas_are_marked_and_read_back(tmp_path: Path) -> None:
+    rows = [filled(DeviceRow, device='=HYPERLINK("x")'), filled(DeviceRow, device="'=1")]
+    assert round_trip(tmp_path / "devices.csv", DeviceRow, rows) == rows
+    with (tmp_path / "devices.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["device"] for row in csv.DictReader(file)] == ['\'=HYPERLINK("x")', "''=1"]
+    scores = [scored(1, **{"=1+1": -0.5, "accuracy": -1e-9})]
+    assert round_trip(tmp_path / "metrics.csv", MetricRow, scores) == scores
+    head, cells = (tmp_path / "metrics.csv").read_text(encoding="utf-8").splitlines()
+    assert (head.split(",")[-1], cells.split(",")[-1]) == ("'=1+1", "-0.5")
 
 
 def test_a_file_that_does_not_exist_has_no_rows(tmp_path: Path) -> None:
