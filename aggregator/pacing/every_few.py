@@ -12,6 +12,7 @@ import numpy as np
 
 from aggregator.strategy import Decision, Server, Strategy
 from aggregator.strategy.vectors import add_scaled
+from testbed.common.limits import LONGEST, SHORTEST
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update, Vector
 from testbed.wire.training_job import Job
@@ -144,7 +145,7 @@ class EveryTick(Collecting):
     Ticks are multiples of the interval: a late wake does not delay the next tick.
     """
 
-    interval: float = param(meaning="seconds per iteration", above=0)
+    interval: float = param(meaning="seconds per iteration", at_least=SHORTEST, at_most=LONGEST)
     weighting: str = param("samples", "λ_i: share of the samples, or equal", choices=("samples", "equal"))
 
     _tick: int = field(default=0, init=False, repr=False)

@@ -14,6 +14,7 @@ from aggregator.pacing.sampling import fraction_of, sample
 from aggregator.pacing.spread import DelaySpread
 from aggregator.strategy import Decision, Server, Strategy
 from aggregator.strategy.vectors import add_scaled
+from testbed.common.limits import LONGEST, SHORTEST
 from testbed.common.parameters import param
 from testbed.wire.messages import Update, Vector
 
@@ -26,7 +27,9 @@ class EveryRound(Strategy):
     """
 
     fraction: float = param(1.0, "C: share of the devices chosen for a round", above=0, at_most=1)
-    deadline: float | None = param(None, "seconds after which a round closes with what it has", above=0)
+    deadline: float | None = param(
+        None, "seconds after which a round closes with what it has", at_least=SHORTEST, at_most=LONGEST
+    )
 
     _awaited: set[str] = field(default_factory=set, init=False, repr=False)
     _opened: int | None = field(default=None, init=False, repr=False)

@@ -44,11 +44,11 @@ class AsyncFedED(EveryUpdate):
     """Global learning rate from Euclidean staleness, adaptive local steps (Wang et al., 2022)."""
 
     lam: float = param(1.0, "λ: numerator of the global learning rate", above=0)
-    eps: float = param(1.0, "ε: offset of the staleness; λ/ε is the largest learning rate", above=0)
+    eps: float = param(1.0, "ε: offset of the staleness; λ/ε is the largest learning rate", at_least=1e-30)
     gamma_bar: float = param(3.0, "γ̄: target of the staleness", above=0)
     kappa: float = param(1.0, "κ: how fast K changes; 0 keeps it fixed", at_least=0)
-    k_initial: int | None = param(None, "K of a device's first job; unset: training.steps", at_least=1)
-    k_max: int = param(100, "largest K", at_least=1)
+    k_initial: int | None = param(None, "K of a device's first job; unset: training.steps", at_least=1, below=1 << 31)
+    k_max: int = param(100, "largest K", at_least=1, below=1 << 31)
     gamma_max: float | None = param(None, "Γ: updates staler than this are rejected", above=0)
 
     _k: dict[str, int] = field(default_factory=dict, init=False, repr=False)

@@ -18,8 +18,12 @@ Epochs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 22)]
 """Bounded so that epochs times the samples of a device is still a Count."""
 Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 """A finite float: the bounds exclude NaN and the infinities."""
-Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
-Rate: TypeAlias = Annotated[float, msgspec.Meta(ge=1e-9, le=1e300)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+"""A moment or a duration of a run, at most 30,000 years: sums and products of them stay finite."""
+PositiveSeconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e12)]
+Measure: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
+"""Another quantity of a run, such as a rate or a power; bounded for the same reason."""
+Rate: TypeAlias = Annotated[float, msgspec.Meta(ge=1e-9, le=1e15)]
 Factor: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
 """A factor of single-precision vectors."""
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]

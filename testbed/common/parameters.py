@@ -17,6 +17,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from testbed.common.errors import ProfileError, nearest
+from testbed.common.limits import MOST_COUNT, MOST_FACTOR
 
 T = TypeVar("T")
 TomlTable: TypeAlias = dict[str, Any]
@@ -54,6 +55,13 @@ class Range:
             and (self.above is None or value > self.above)
             and (self.at_most is None or value <= self.at_most)
             and (self.below is None or value < self.below)
+        )
+
+    def limited(self, most: float) -> Range:
+        """The same range with ``most`` as upper limit, and −``most`` as lower one, where it has none of its own."""
+        open_above, open_below = self.at_most is self.below is None, self.at_least is self.above is None
+        return dataclasses.replace(
+            self, at_most=most if open_above else self.at_most, at_least=-most if open_below else self.at_least
         )
 
     def __str__(self) -> str:
@@ -221,6 +229,7 @@ def _scalar(kind: Any, value: Any, allowed: Range, source: str, key: str) -> Any
         raise ProfileError(source, key, f"is {value}; it must be finite")
     if isinstance(value, str) and allowed.choices and value not in allowed.choices:
         raise ProfileError(source, key, f"is {value!r}; {nearest(value, allowed.choices)}")
-    if not allowed.allows(value):
-        raise ProfileError(source, key, f"is {value}; it must be {allowed}")
+    for limits in (allowed, allowed.limited(MOST_COUNT if kind is int else MOST_FACTOR)):
+        if not limits.allows(value):
+            raise ProfileError(source, key, f"is {value}; it must be {limits}")
     return value

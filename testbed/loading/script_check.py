@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.common.errors import ProfileError, nearest
+from testbed.common.limits import LEAST_MULTIPLE
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, ScriptedEvent
 from testbed.profile.script import ALL_DEVICES, CHANGES, Events, Member, is_for
 
@@ -68,10 +69,9 @@ def _check_keys(event: ScriptedEvent, source: str, key: str) -> None:
         raise ProfileError(source, f"{key}.value", f"is missing; {event.do} needs it: {meaning}")
     if event.do == "drop" and event.value >= 1:
         raise ProfileError(source, f"{key}.value", f"is {event.value:g}; drop is {meaning}: at least 0 and below 1")
-    if event.do != "drop" and event.value == 0:
-        raise ProfileError(
-            source, f"{key}.value", f"is 0; {event.do} is {meaning}: above 0 (to stop a device, use suspend)"
-        )
+    if event.do != "drop" and event.value < LEAST_MULTIPLE:
+        problem = f"is {event.value:g}; {event.do} is {meaning}: at least {LEAST_MULTIPLE:g}"
+        raise ProfileError(source, f"{key}.value", f"{problem} (to stop a device, use suspend)")
 
 
 def _check_target(event: ScriptedEvent, members: Sequence[Member], in_cell: bool, source: str, key: str) -> None:

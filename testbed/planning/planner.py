@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import psutil
 
 from testbed.common.errors import HostTooSmall, ProfileError
+from testbed.common.limits import MOST_DILATION
 from testbed.host.core_plan import CorePlan, CoreRoles
 from testbed.host.memory.memory_check import bytes_needed
 from testbed.host.survey import Survey
@@ -146,7 +147,7 @@ def settled(experiment: Experiment, survey: Survey, roles: CoreRoles) -> Plan:
     plans = at(wanted)
     plan, smallest = _best(plans), _smallest_dilation(plans, at)
     if experiment.dilation == "auto" and not plan.keeps_deadlines:
-        plan = _best(at(smallest * _MARGIN))
+        plan = _best(at(min(smallest * _MARGIN, MOST_DILATION)))
     return replace(plan, otherwise=smallest)
 
 
@@ -215,6 +216,8 @@ def _number(dilation: float) -> int:
 def refusal(plan: Plan) -> HostTooSmall:
     """The error for a plan that does not fit, with the figures and the remedy."""
     remedy = f"--dilation {plan.smallest_dilation:g} is the smallest that fits (auto is a little more)"
+    if plan.smallest_dilation > MOST_DILATION:
+        remedy = f"no dilation up to {MOST_DILATION:g} helps: choose far slower devices"
     if plan.memory_bytes > plan.memory_free:
         return HostTooSmall(
             f"devices: {len(plan.devices)} devices of this model need about {plan.memory_bytes / 1e9:.1f} GB of memory"

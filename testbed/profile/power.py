@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from testbed.common.limits import MOST_WATTS
 from testbed.common.parameters import param
 from testbed.history.events.watts import Watts
 
@@ -12,8 +13,8 @@ from testbed.history.events.watts import Watts
 class Radio:
     """Power of a radio, in addition to that of the device."""
 
-    transmit: float = param(meaning="additional watts while sending", at_least=0)
-    receive: float = param(meaning="additional watts while receiving", at_least=0)
+    transmit: float = param(meaning="additional watts while sending", at_least=0, at_most=MOST_WATTS)
+    receive: float = param(meaning="additional watts while receiving", at_least=0, at_most=MOST_WATTS)
     source: str = param("", "origin of the figures")
 
 
@@ -21,11 +22,15 @@ class Radio:
 class Power:
     """Power of a device in each of its states."""
 
-    idle: float = param(meaning="watts when idle", at_least=0)
-    compute: float = param(meaning="watts when computing", at_least=0)
-    suspended: float | None = param(None, "watts when suspended or away; default: idle", at_least=0)
-    transmit: float | None = param(None, "additional watts while sending; default: those of the link", at_least=0)
-    receive: float | None = param(None, "additional watts while receiving; default: those of the link", at_least=0)
+    idle: float = param(meaning="watts when idle", at_least=0, at_most=MOST_WATTS)
+    compute: float = param(meaning="watts when computing", at_least=0, at_most=MOST_WATTS)
+    suspended: float | None = param(None, "watts when suspended or away; default: idle", at_least=0, at_most=MOST_WATTS)
+    transmit: float | None = param(
+        None, "additional watts while sending; default: those of the link", at_least=0, at_most=MOST_WATTS
+    )
+    receive: float | None = param(
+        None, "additional watts while receiving; default: those of the link", at_least=0, at_most=MOST_WATTS
+    )
     source: str = param("", "origin of the figures")
 
 

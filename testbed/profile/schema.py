@@ -8,6 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from testbed.common.limits import (
+    LEAST_DILATION,
+    LEAST_MBIT,
+    LEAST_MULTIPLE,
+    LONGEST,
+    MOST_DILATION,
+    MOST_MBIT,
+    MOST_MULTIPLE,
+    SHORTEST,
+)
 from testbed.common.parameters import Named, TomlTable, param
 from testbed.profile.power import Power, Radio
 from testbed.profile.radio import Cell
@@ -21,9 +31,11 @@ DEFAULT_TASK = "digits"
 class Direction:
     """One direction of a link."""
 
-    mbit: float | None = param(None, "rate in Mbit/s (10⁶ bit/s); unset: no limit", above=0)
-    delay: float = param(0.0, "constant one-way delay in seconds", at_least=0)
-    jitter: float = param(0.0, "random seconds added to the delay: |N(0, jitter)|", at_least=0)
+    mbit: float | None = param(
+        None, "rate in Mbit/s (10⁶ bit/s); unset: no limit", at_least=LEAST_MBIT, at_most=MOST_MBIT
+    )
+    delay: float = param(0.0, "constant one-way delay in seconds", at_least=0, at_most=LONGEST)
+    jitter: float = param(0.0, "random seconds added to the delay: |N(0, jitter)|", at_least=0, at_most=LONGEST)
     spread: float = param(0.0, "σ of the transfer time: bytes ÷ rate × N(1, σ)", at_least=0, at_most=1)
     drop: float = param(0.0, "probability that a transfer is lost", at_least=0, below=1)
     trace: str | None = param(
@@ -33,6 +45,7 @@ class Direction:
         None,
         "position in the trace, in seconds, at which the run begins; unset: random for each device",
         at_least=0,
+        at_most=LONGEST,
     )
 
     @property
@@ -55,9 +68,13 @@ class LinkProfile:
 class Phase:
     """From a moment on, a device computes at a multiple of its normal speed."""
 
-    at: float = param(meaning="emulated seconds since the start of the run, or of the period", at_least=0)
+    at: float = param(
+        meaning="emulated seconds since the start of the run, or of the period", at_least=0, at_most=LONGEST
+    )
     speed: float = param(
-        meaning="multiple of the device's normal speed: at 0.5, computing takes twice as long", above=0
+        meaning="multiple of the device's normal speed: at 0.5, computing takes twice as long",
+        at_least=LEAST_MULTIPLE,
+        at_most=MOST_MULTIPLE,
     )
 
 
@@ -66,20 +83,30 @@ class Speed:
     """How fast a device computes (exactly one of four keys), and how its speed changes with time."""
 
     seconds_per_sample: float | dict[str, float] | None = param(
-        None, "seconds to train on one sample: a number, or a table by model, task or task:model", above=0
+        None,
+        "seconds to train on one sample: a number, or a table by model, task or task:model",
+        at_least=1e-9,
+        at_most=1e6,
     )
-    clock_hz: float | None = param(None, "clock in Hz; one sample takes cycles_per_sample ÷ clock_hz seconds", above=0)
+    clock_hz: float | None = param(
+        None, "clock in Hz; one sample takes cycles_per_sample ÷ clock_hz seconds", at_least=1, at_most=1e12
+    )
     cycles_per_sample: float | dict[str, float] | None = param(
-        None, "cycles to train on one sample; default: FLOPs of the forward pass ÷ 4, as in ASAFL", above=0
+        None,
+        "cycles to train on one sample; default: FLOPs of the forward pass ÷ 4, as in ASAFL",
+        at_least=1,
+        at_most=1e15,
     )
     flop_per_second: float | None = param(
-        None, "FLOP/s; one sample takes (FLOPs of forward and backward pass) ÷ this seconds", above=0
+        None, "FLOP/s; one sample takes (FLOPs of forward and backward pass) ÷ this seconds", at_least=1e3, at_most=1e18
     )
     of_host: float | None = param(
-        None, "speed as a share of one core of this host, which is measured before the run", above=0, at_most=1
+        None, "speed as a share of one core of this host, which is measured before the run", at_least=1e-6, at_most=1
     )
     schedule: tuple[Phase, ...] = param((), "phases with another speed, such as a phone that becomes hot")
-    schedule_period: float | None = param(None, "the schedule repeats after this many seconds", above=0)
+    schedule_period: float | None = param(
+        None, "the schedule repeats after this many seconds", at_least=SHORTEST, at_most=LONGEST
+    )
 
 
 SPEED_KEYS = ("seconds_per_sample", "clock_hz", "flop_per_second", "of_host")
@@ -114,13 +141,13 @@ class DeviceGroup(Speed):
     )
     suspend: float = param(0.0, "probability that a job is suspended", at_least=0, at_most=1)
     suspend_max: float = param(
-        5.0, "longest suspension in seconds; the duration is uniform between 0 and this", above=0
+        5.0, "longest suspension in seconds; the duration is uniform between 0 and this", above=0, at_most=LONGEST
     )
     phi: float | None = param(
         None,
         "φ: probability that an upload succeeds, with one attempt per tick; sets drop = 1 − φ for uploads and"
         " on_drop = next_tick",
-        above=0,
+        at_least=1e-6,
         at_most=1,
     )
     on_drop: str = param(
@@ -129,7 +156,10 @@ class DeviceGroup(Speed):
         choices=("retry", "next_tick", "give_up"),
     )
     tick: float | None = param(
-        None, "seconds between attempts with on_drop = next_tick; default: the interval of the strategy", above=0
+        None,
+        "seconds between attempts with on_drop = next_tick; default: the interval of the strategy",
+        at_least=SHORTEST,
+        at_most=LONGEST,
     )
     on_lost_download: str | None = param(
         None,
@@ -142,7 +172,9 @@ class DeviceGroup(Speed):
         "hold: computing pauses, heartbeats continue; signal: the process is stopped by SIGSTOP",
         choices=("hold", "signal"),
     )
-    distance: float | None = param(None, "metres to the server in a [cell]; unset: random for each device", above=0)
+    distance: float | None = param(
+        None, "metres to the server in a [cell]; unset: random for each device", above=0, at_most=1e6
+    )
     availability: str | None = param(
         None,
         "file with the recorded availability of a device (columns t_s,available); path relative to this profile;"
@@ -152,6 +184,7 @@ class DeviceGroup(Speed):
         None,
         "position in that file, in seconds, at which the run begins; unset: random for each device",
         at_least=0,
+        at_most=LONGEST,
     )
 
 
@@ -159,7 +192,7 @@ class DeviceGroup(Speed):
 class StopWhen:
     """The run ends when the first of these conditions is met."""
 
-    seconds: float | None = param(None, "emulated seconds", above=0)
+    seconds: float | None = param(None, "emulated seconds", above=0, at_most=LONGEST)
     versions: int | None = param(None, "global versions", at_least=1)
     target_accuracy: float | None = param(None, "accuracy on the test data", above=0, at_most=1)
     patience: int | None = param(
@@ -170,6 +203,7 @@ class StopWhen:
         None,
         "seconds after the end in which a strategy may send the final model to every device; unset: no limit",
         at_least=0,
+        at_most=LONGEST,
     )
 
 
@@ -194,15 +228,15 @@ class UpdateBound:
 class Evaluation:
     """How often models are scored."""
 
-    every: float = param(1.0, "minimum seconds between two evaluated versions", at_least=0)
+    every: float = param(1.0, "minimum seconds between two evaluated versions", at_least=0, at_most=LONGEST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
     """Heartbeats. The next heartbeat after a lost download reveals the loss."""
 
-    heartbeat: float = param(1.0, "seconds between heartbeats", at_least=0.05)
-    timeout: float = param(10.0, "a device that sends nothing for this many seconds has left", above=0)
+    heartbeat: float = param(1.0, "seconds between heartbeats", at_least=0.05, at_most=LONGEST)
+    timeout: float = param(10.0, "a device that sends nothing for this many seconds has left", above=0, at_most=LONGEST)
     restart: int | str = param(
         "never",
         "whether a device whose process dies unexpectedly is restarted: never, always, or at most this many times;"
@@ -216,7 +250,7 @@ class Presence:
 class Checkpoint:
     """How often the state of a run is saved for ``resume``. It is also saved at the end of the run."""
 
-    seconds: float | None = param(30.0, "emulated seconds between two checkpoints", above=0)
+    seconds: float | None = param(30.0, "emulated seconds between two checkpoints", above=0, at_most=LONGEST)
     versions: int | None = param(None, "versions between two checkpoints, if that is sooner", at_least=1)
     never: bool = param(False, "save no checkpoints")
 
@@ -225,7 +259,7 @@ class Checkpoint:
 class ScriptedEvent:
     """An event that happens to devices at a fixed moment."""
 
-    at: float = param(meaning="emulated seconds since the start of the run", at_least=0)
+    at: float = param(meaning="emulated seconds since the start of the run", at_least=0, at_most=LONGEST)
     device: str = param(meaning="name of a device, name of a group for all its devices, or * for the whole fleet")
     do: str = param(
         meaning="suspend: the device is suspended; kill: its process is killed; rejoin: it is started again;"
@@ -236,9 +270,13 @@ class ScriptedEvent:
         None,
         "duration of the suspension or the change; unset: until the next change of the same kind",
         above=0,
+        at_most=LONGEST,
     )
     value: float | None = param(
-        None, "rate, speed: multiple of the value in the profile; drop: probability, in both directions", at_least=0
+        None,
+        "rate, speed: multiple of the value in the profile; drop: probability, in both directions",
+        at_least=0,
+        at_most=MOST_MULTIPLE,
     )
 
 
@@ -289,7 +327,8 @@ class Experiment:
     dilation: float | str = param(
         1.0,
         "host seconds per emulated second; auto: the smallest value, at least 1, that this host can sustain",
-        above=0,
+        at_least=LEAST_DILATION,
+        at_most=MOST_DILATION,
         choices=("auto",),
     )
     cores: str = param(

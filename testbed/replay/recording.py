@@ -14,12 +14,16 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from testbed.common.errors import UserError
 from testbed.emulation.recorded import RecordedJob, RecordedSuspension, RecordedTransfer
 from testbed.history import trace
 from testbed.history.trace import Event
 
 _JOBS_OPEN = 64
 """A restarted device may report an old job while the models of later ones are in transfer or lost."""
+_JOBS_MISSING, _JOBS_MISSING_FOR_EACH = 10_000, 100
+"""Jobs without an event that a recording may have, and more for each event: their transfers were cut off. A job that
+is farther ahead is a damaged number, and would have the recording filled with empty jobs up to there."""
 _LINES_IN_MEMORY = 64
 
 _encoder = msgspec.json.Encoder()
@@ -38,7 +42,7 @@ class RecordingSplitter:
 
     def add(self, device: str, file: str) -> None:
         """Record the jobs of a device from the next event on, in a new file of the folder."""
-        self._writers[device] = _Writer(self._folder / file)
+        self._writers[device] = _Writer(self._folder / file, device)
 
     def take(self, event: Event) -> None:
         for device, number, change in self._reader.changes(event):
@@ -146,7 +150,7 @@ class _ChangeReader:
     def _trained(self, event: trace.Trained) -> Sequence[_JobChange]:
         seconds = event.asked if self._use == "asked" else event.obtained
         number = self._number(event)
-        if number is None or not seconds:  # asked is 0 if the device is not throttled
+        if number is None or not seconds or not event.steps:  # asked is 0 if the device is not throttled
             return ()
         return ((event.device, number, seconds / event.steps),)
 
@@ -164,8 +168,8 @@ class _ChangeReader:
 class _Writer:
     """Keeps the last few jobs of a device open and appends complete ones to its file."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._written = path, 0
+    def __init__(self, path: Path, device: str) -> None:
+        self._path, self._device, self._written, self._changes = path, device, 0, 0
         self._lines: list[bytes] = []
         self._jobs: dict[int, RecordedJob] = {}
         path.write_bytes(b"")
@@ -173,6 +177,11 @@ class _Writer:
     def change(self, number: int, change: Change) -> None:
         if number < self._written:
             return
+        self._changes += 1
+        if number > _JOBS_MISSING + _JOBS_MISSING_FOR_EACH * self._changes:
+            raise UserError(
+                f"{self._device}: the trace has its job {number:,}, but almost none before it; choose another run"
+            )
         _add(self._jobs, number, change)
         while self._written <= number - _JOBS_OPEN:
             self._complete()

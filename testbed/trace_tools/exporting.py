@@ -65,7 +65,10 @@ def links(events: Iterable[Event], use: str) -> Iterator[tuple[str, str, RateTra
         elif isinstance(event, trace.Stopped):
             end = max(end, event.t)
     for (device, direction), link in transfers.items():
-        yield device, direction, link.trace(end)
+        try:
+            yield device, direction, link.trace(end)
+        except ValueError as error:
+            raise UserError(f"{device}, {direction}: no link has such transfers: {error}; choose another run") from None
 
 
 def run_to_mahimahi(events: Iterable[Event], out: Path, use: str, notes: list[str]) -> list[Path]:

@@ -15,13 +15,12 @@ from itertools import accumulate
 from pathlib import Path
 
 from testbed.common.errors import UserError
+from testbed.common.limits import MOST_MBIT
 from testbed.traces import value_table
 
 _COLUMN, _UNIT = "mbps", "seconds, Mbit/s"
 _BYTES = 1e6 / 8
 """Bytes per second at 1 Mbit/s."""
-_MOST = 1e6
-"""Mbit/s: a terabit per second. A larger number is probably in another unit."""
 _ROUNDING = 1e-3
 """Part of a byte that is ignored: else a transfer that ends with a piece might wait for the end of an outage."""
 
@@ -34,8 +33,8 @@ class RateTrace:
         # arrays, not lists: without reference counts inside, their memory stays shared after a fork
         self._times, self._mbps, self.period = array("d", times), array("d", mbps), float(period)
         value_table.check(self._times, len(self._mbps), self.period)
-        if not all(0 <= rate <= _MOST for rate in self._mbps):
-            raise ValueError(f"a rate must be at least 0 and at most {_MOST:,.0f} Mbit/s")
+        if not all(0 <= rate <= MOST_MBIT for rate in self._mbps):
+            raise ValueError(f"a rate must be at least 0 and at most {MOST_MBIT:,.0f} Mbit/s")
         ends = [*self._times[1:], self.period]
         lengths = (end - begin for begin, end in zip(self._times, ends, strict=True))
         moved = (length * rate * _BYTES for length, rate in zip(lengths, self._mbps, strict=True))
@@ -110,10 +109,10 @@ def _mbps(text: str) -> float:
         rate = float(text)
     except ValueError:
         raise value_table.BadValue("it must be a number of Mbit/s") from None
-    if 0 <= rate <= _MOST:
+    if 0 <= rate <= MOST_MBIT:
         return rate
     if not math.isfinite(rate):
         raise value_table.BadValue("it must be finite")
     if rate < 0:
         raise value_table.BadValue("it must not be negative: an outage is 0")
-    raise value_table.BadValue(f"it must be at most {_MOST:,.0f} Mbit/s: if it is in bit/s, divide by 1,000,000")
+    raise value_table.BadValue(f"it must be at most {MOST_MBIT:,.0f} Mbit/s: if it is in bit/s, divide by 1,000,000")

@@ -15,6 +15,7 @@ from typing import TextIO
 
 from testbed.common.errors import UserError
 from testbed.common.files.text_lines import numbered_lines
+from testbed.common.limits import LONGEST_PERIOD, SHORTEST_PERIOD
 
 TIME = "t_s"
 Table = tuple["array[float]", "array[float]", float]
@@ -55,6 +56,8 @@ def read(path: Path, column: str, unit: str, value: Callable[[str], float]) -> T
             )
         if not times:
             raise BadValue("marks the end, but there is no row before it; add a row '0,…'")
+        if end < SHORTEST_PERIOD:
+            raise BadValue(f"marks the end at {end:g}; a period has at least {SHORTEST_PERIOD:g} seconds")
     except BadValue as error:
         raise UserError(f"{path}, line {number}: {error}") from None
     except UnicodeDecodeError as error:
@@ -74,8 +77,10 @@ def check(times: Sequence[float], count: int, period: float) -> None:
     """Raise ValueError if the times of a table that was not read from a file are wrong."""
     if not times or len(times) != count or times[0] != 0.0:
         raise ValueError("a table must have one value for each time, and its first time must be 0")
-    if not all(before < after for before, after in pairwise(chain(times, (period,)))) or not math.isfinite(period):
+    if not all(before < after for before, after in pairwise(chain(times, (period,)))):
         raise ValueError("the times of a table must increase, and its end must be after the last")
+    if not SHORTEST_PERIOD <= period <= LONGEST_PERIOD:
+        raise ValueError(f"a table must have at least {SHORTEST_PERIOD:g} and at most {LONGEST_PERIOD:g} seconds")
 
 
 def _writing(path: Path) -> TextIO:
@@ -109,10 +114,12 @@ def _cells(line: str, column: str) -> tuple[float, str]:
 
 
 def _check_moment(moment: float, times: Sequence[float]) -> None:
-    if times and times[-1] < moment < math.inf:
+    if times and times[-1] < moment <= LONGEST_PERIOD:
         return
     if not math.isfinite(moment):
         raise BadValue(f"{TIME} is {moment}; it must be finite")
+    if moment > LONGEST_PERIOD:
+        raise BadValue(f"{TIME} is {moment:g}; it must be at most {LONGEST_PERIOD:g} seconds: is it in another unit?")
     if times:
         raise BadValue(f"{TIME} is {moment:.12g}, after {times[-1]:.12g}; times must increase: sort the rows")
     if moment != 0.0:

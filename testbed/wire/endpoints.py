@@ -26,6 +26,7 @@ class Transport:
         10_000.0,
         "messages per host second that the aggregator accepts from one peer; a bad one counts as a hundred",
         at_least=10,
+        at_most=1e9,
     )
 
 

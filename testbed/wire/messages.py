@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
-from testbed.common.fields import Count, Moment, Number, PositiveInt, Rate, Samples, Text
+from testbed.common.fields import Count, Moment, Number, PositiveInt, Rate, Samples, Seconds, Text
 from testbed.history.events.device_events import DeviceEvent
 from testbed.history.events.run_events import Canary
 from testbed.history.events.ticket_events import HeadEvent
@@ -75,7 +75,7 @@ class Train(Message, frozen=True, kw_only=True):
     """How many jobs the device was sent before, including those before a restart. It selects the entry of the fault
     timetable, which therefore does not depend on which jobs a process has seen."""
     version: Count
-    sent: Number
+    sent: Seconds
     """When the emulated download begins: so the time of the real transport is not added to it."""
     job: Job | None
     """None: this is the final model; keep it, and do not train it."""
@@ -118,9 +118,9 @@ class Update(Message, frozen=True, kw_only=True):
     delta: Vector
     samples: Samples
     steps: Count
-    started: Number
-    finished: Number
-    due: Number
+    started: Seconds
+    finished: Seconds
+    due: Seconds
     loss: Number | None
     """Mean over the steps; None if it is not finite, as on a device that diverges."""
     since: Count = 0
@@ -141,7 +141,7 @@ class Ask(Message, frozen=True, kw_only=True):
 
     device: Text
     ticket: Count
-    due: Number
+    due: Seconds
     trains: Count = 0
     """As in Heartbeat."""
     events: DeviceEvents = ()
@@ -152,7 +152,7 @@ class Grant(Message, frozen=True, kw_only=True):
 
     ticket: Count
     rate: Rate
-    sent: Number
+    sent: Seconds
 
 
 class Heartbeat(Message, frozen=True, kw_only=True):
@@ -210,7 +210,7 @@ class Snapshot(Message, frozen=True, kw_only=True):
     """Aggregator → evaluator: score this version, which was made at the moment ``made``."""
 
     version: Count
-    made: Number
+    made: Seconds
     model: Vector
 
 
@@ -218,7 +218,7 @@ class Score(Message, frozen=True, kw_only=True):
     """Evaluator → aggregator: the metrics of the version on the test data."""
 
     version: Count
-    made: Number
+    made: Seconds
     metrics: dict[Text, Number]
 
 

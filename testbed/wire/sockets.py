@@ -35,6 +35,8 @@ _RAW_BYTES = "surrogateescape"
 """ZeroMQ gives a peer without a routing id five raw bytes; they must survive the conversion to text and back."""
 _OWNER_ONLY = 0o600
 _BATCH = IoPolicy()
+_LONGEST_WAIT = 86_400.0
+"""Host seconds: ZeroMQ counts milliseconds in 31 bits. Who waits for longer looks around once a day."""
 
 
 class PeerUnreachable(Exception):
@@ -128,7 +130,7 @@ class Hub:
 
     def _read(self, timeout: float) -> list[Any]:
         """A blocking receive with a timeout: polling first would double the cost of each message."""
-        timeout_ms = max(0, int(timeout * 1000))
+        timeout_ms = _milliseconds(timeout)
         if timeout_ms != self._timeout_ms:
             self.socket.setsockopt(zmq.RCVTIMEO, timeout_ms)
             self._timeout_ms = timeout_ms
@@ -139,7 +141,7 @@ class Hub:
         try:
             return self._reader.read(NO_WAIT)
         except zmq.Again:
-            authenticator.wait(max(0, int(timeout * 1000)))
+            authenticator.wait(_milliseconds(timeout))
             return self._reader.read(NO_WAIT)
 
     def rejected_connections(self) -> RejectionCounts:
@@ -178,7 +180,7 @@ class Peer:
 
         Raises PeerUnreachable if it cannot be sent.
         """
-        if timeout and not self.socket.poll(int(timeout * 1000), zmq.POLLOUT):
+        if timeout and not self.socket.poll(_milliseconds(timeout), zmq.POLLOUT):
             raise PeerUnreachable(f"the aggregator did not answer within {timeout:g} s")
         try:
             self._sender.send(*frames)
@@ -193,9 +195,9 @@ class Peer:
         wait = NO_WAIT
         if timeout > 0 and file is not None:
             self._poller.register(file, zmq.POLLIN)
-            self._poller.poll(math.ceil(timeout * 1000))
+            self._poller.poll(math.ceil(min(timeout, _LONGEST_WAIT) * 1000))
         elif timeout > 0:
-            wait = self._wait_at_most(int(timeout * 1000))
+            wait = self._wait_at_most(_milliseconds(timeout))
         if wait == NO_WAIT and not self._reader.has_message:
             return None  # found out without an exception: that would cost three times as much
         try:
@@ -223,7 +225,12 @@ def wait_for_any(timeout: float, ends: Sequence[Hub | Peer], file: int | None = 
         poller.register(end.socket, zmq.POLLIN)
     if file is not None:
         poller.register(file, zmq.POLLIN)
-    poller.poll(max(0, int(timeout * 1000)))
+    poller.poll(_milliseconds(timeout))
+
+
+def _milliseconds(timeout: float) -> int:
+    """A timeout as ZeroMQ accepts it."""
+    return max(0, int(min(timeout, _LONGEST_WAIT) * 1000))
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ class Job:
 
     steps: PositiveInt = param(10, "local SGD steps per job (ignored if epochs is set)", at_least=1, below=1 << 31)
     epochs: Epochs = param(0, "local epochs per job; 0 means: use steps", at_least=0, below=1 << 22)
-    batch: Count = param(32, "samples per step; 0 means: all samples of the device", at_least=0)
+    batch: Count = param(32, "samples per step; 0 means: all samples of the device", at_least=0, below=1 << 31)
     lr: Factor = param(0.05, "local learning rate", above=0, at_most=1e30)
     lr_schedule: str = param(
         "constant",

@@ -29,6 +29,7 @@ from aggregator.strategies.asafl.synchrony import (
     RoundProgress,
 )
 from aggregator.strategy import Decision, Server
+from testbed.common.limits import LONGEST, SHORTEST
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update
 
@@ -54,7 +55,7 @@ class GrantedRounds(Collecting):
     )
 
     rounds: int = param(1000, "T: number of rounds that the time budget is for", at_least=1)
-    budget: float = param(100.0, "T_max: seconds for all T rounds", above=0)
+    budget: float = param(100.0, "T_max: seconds for all T rounds", at_least=SHORTEST, at_most=LONGEST)
     control: str = param("lyapunov", "how K_t, the number of devices in a round, is chosen", choices=CONTROLS)
     mu: float = param(10.0, "μ of lyapunov: weight of staleness relative to time", at_least=0)
     weighting: str = param(

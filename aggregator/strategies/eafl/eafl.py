@@ -46,6 +46,7 @@ from aggregator.strategies.eafl.clustering import cluster, heads
 from aggregator.strategies.eafl.gradient_phase import GradientPhase
 from aggregator.strategies.eafl.two_stage import dsa, dsa_weights, quorum
 from aggregator.strategy import Decision, Server, Strategy
+from testbed.common.limits import LONGEST, SHORTEST
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update
 
@@ -63,7 +64,9 @@ class EAFL(Strategy):
     clusters: int = param(2, "N: clusters (the paper has 5 and 15)", at_least=1)
     every: int = param(100, "R: iterations from one clustering to the next", at_least=1)
     phi: float = param(0.1, "φ: share of a cluster whose updates its head waits for", above=0, at_most=1)
-    patience: float = param(60.0, "seconds after which a head that has not answered is replaced", above=0)
+    patience: float = param(
+        60.0, "seconds after which a head that has not answered is replaced", at_least=SHORTEST, at_most=LONGEST
+    )
     gdc: bool = param(True, "whether devices are clustered every R iterations; else once")
     saa: bool = param(True, "whether stale updates have smaller weights within a cluster; else equal ones")
     dsa: bool = param(True, "whether heads wait for each other; else each gets the next model at once")

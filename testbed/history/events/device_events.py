@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from testbed.common.fields import Number
+from testbed.common.fields import Count, Measure, Seconds
 from testbed.history.events.event import ComputeEvent, Event, TicketEvent, TransferEvent
 
 
@@ -19,9 +19,9 @@ class Suspended(TicketEvent, frozen=True, kw_only=True):
     stood still, or 0 if the device was idle or in a transfer; a transfer reports these seconds itself (``absent``).
     """
 
-    steps: int = 0
-    asked: Number
-    obtained: Number
+    steps: Count = 0
+    asked: Seconds
+    obtained: Seconds
     away: bool = False
 
     @property
@@ -40,28 +40,28 @@ class Scripted(Event, frozen=True, kw_only=True):
 
     device: str
     do: str
-    seconds: Number | None = None
-    value: Number | None = None
+    seconds: Seconds | None = None
+    value: Measure | None = None
 
 
 class Trained(ComputeEvent, frozen=True, kw_only=True):
     """The computing of a job ended. Its seconds exclude suspensions; ``asked`` is 0 if the device is not throttled."""
 
-    asked: Number
-    obtained: Number
+    asked: Seconds
+    obtained: Seconds
 
 
 class Uploaded(TransferEvent, frozen=True, kw_only=True):
     """One attempt to transfer an update to the aggregator."""
 
-    waited: Number | None = None
+    waited: Seconds | None = None
     """In the first attempt: seconds before ``sent`` in which the update was ready and had no grant."""
 
 
 class Abandoned(ComputeEvent, frozen=True, kw_only=True):
     """Work was discarded because a newer ticket came; the steps done, and the seconds spent on them."""
 
-    seconds: Number
+    seconds: Seconds
 
 
 DeviceEvent: TypeAlias = Downloaded | Suspended | Scripted | Trained | Uploaded | Abandoned

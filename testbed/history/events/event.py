@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from testbed.common.fields import Count, Number, Positive
+from testbed.common.fields import Count, PositiveSeconds, Seconds
 
 
 class Miss(msgspec.Struct, frozen=True, array_like=True):
@@ -12,28 +12,28 @@ class Miss(msgspec.Struct, frozen=True, array_like=True):
     previous check, and the last of them ended ``late`` seconds after its deadline.
     """
 
-    check: int
-    asked: Positive
-    late: Number
+    check: Count
+    asked: PositiveSeconds
+    late: Seconds
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
     """Host seconds that a process ran, waited for a core, and waited in stretches with a missed deadline."""
 
-    cpu: Number
-    waited: Number
-    stolen: Number
+    cpu: Seconds
+    waited: Seconds
+    stolen: Seconds
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=str.lower):
-    t: Number
+    t: Seconds
 
 
 class TicketEvent(Event, frozen=True, kw_only=True):
     """Base of the events of one ticket."""
 
     device: str
-    ticket: int
+    ticket: Count
 
 
 class TransferEvent(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,22 +43,22 @@ class TransferEvent(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
     device's process took it from the transport. ``t`` is when the device noticed.
     """
 
-    job: int
-    attempt: int
-    sent: Number
-    asked: Number
-    obtained: Number
+    job: Count
+    attempt: Count
+    sent: Seconds
+    asked: Seconds
+    obtained: Seconds
     bytes: Count
     dropped: bool
-    absent: Number | None = None
+    absent: Seconds | None = None
     """The part of ``asked`` that fell into an absence of the device; omitted if there was none."""
 
 
 class ComputeEvent(TicketEvent, frozen=True, kw_only=True):
     """Base of the events that end the computing of one job."""
 
-    steps: int
-    checks: int
+    steps: Count
+    checks: Count
     """Deadlines that were checked; those of short steps are checked together."""
     misses: list[Miss]
     use: Use | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.common.fields import Number, Positive
+from testbed.common.fields import Count, Number, PositiveSeconds, Seconds
 from testbed.history.events.event import Event
 from testbed.history.events.watts import Watts
 
@@ -23,13 +23,13 @@ class Header(Event, frozen=True, kw_only=True):
     data_seed: int | None = None
     model_seed: int | None = None
     """None means: the same as ``seed``."""
-    dilation: Number
+    dilation: Seconds
     """Host seconds per emulated second."""
-    demand: Number
+    demand: Seconds
     """Demand on the busiest core, as a share of it, at admission."""
-    pressure: Number | None
+    pressure: Seconds | None
     """Share of the time in which a process waited for a core (PSI), just before the run."""
-    survey_age: Number | None = None
+    survey_age: Seconds | None = None
     """Seconds from the survey that the demand is based on to the run; 0 if it was made for it. None: not known."""
     started: str
     host: str
@@ -45,9 +45,9 @@ class Joined(Event, frozen=True, kw_only=True):
     """A device joined; it reads pid and cores itself. ``watts`` is null if its profile has no power model."""
 
     device: str
-    pid: int
-    cores: list[int]
-    samples: int
+    pid: Count
+    cores: list[Count]
+    samples: Count
     watts: Watts | None = None
 
 
@@ -68,31 +68,31 @@ class Refusal(Event, frozen=True, kw_only=True):
 
     peer: str
     reason: str
-    count: int = 1
+    count: Count = 1
 
 
 class Load(Event, frozen=True, kw_only=True):
     """Load of the aggregator in a stretch of ``span`` host seconds: busy seconds, and ``served`` updates."""
 
-    span: Number
-    busy: Number
-    served: int
-    service: Number
-    longest: Number
+    span: Seconds
+    busy: Seconds
+    served: Count
+    service: Seconds
+    longest: Seconds
     """Host seconds for all updates together, and for the slowest one."""
-    waited: Number | None
+    waited: Seconds | None
     """Host seconds in which it waited for its core."""
-    pressure: Number | None
+    pressure: Seconds | None
     """Share of the stretch in which a process on this host waited for a core (PSI)."""
 
 
 class Canary(Event, frozen=True, kw_only=True):
     """A canary's step on a device core, in host seconds: ``asked``, ``alone`` (mean before the run) and obtained."""
 
-    core: int
-    asked: Number
-    alone: Positive
-    obtained: Number
+    core: Count
+    asked: Seconds
+    alone: PositiveSeconds
+    obtained: Seconds
 
 
 class OutOfRange(Event, frozen=True, kw_only=True):
@@ -113,8 +113,8 @@ class OutOfRange(Event, frozen=True, kw_only=True):
 class Scored(Event, frozen=True, kw_only=True):
     """A version was scored; ``made`` is when the version was made, ``t`` when its score was known."""
 
-    version: int
-    made: Number
+    version: Count
+    made: Seconds
     metrics: dict[str, Number]
 
 
@@ -123,18 +123,18 @@ class Resumed(Event, frozen=True, kw_only=True):
     longer in this trace, and devices start their jobs in flight again.
     """
 
-    version: int
-    undone: int
-    dilation: Number
+    version: Count
+    undone: Count
+    dilation: Seconds
     started: str
     """Date and time at which it was resumed."""
 
 
 class Stopped(Event, frozen=True, kw_only=True):
     reason: str
-    version: int
-    in_flight: int
-    wakes: int = 0
+    version: Count
+    in_flight: Count
+    wakes: Count = 0
     """How often the strategy was woken."""
     model: str = ""
     """SHA-256 of the final model's bytes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from testbed.common.fields import Count, Number
+from testbed.common.fields import Count, Measure, Number, Seconds
 from testbed.history.events.event import TicketEvent
 
 
@@ -14,8 +14,8 @@ class Dispatched(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
     ``for_cluster``: the model is for a whole cluster and the device is its head, which gives out tickets itself.
     """
 
-    version: int
-    steps: int
+    version: Count
+    steps: Count
     for_cluster: bool = False
 
 
@@ -26,16 +26,16 @@ class Resent(TicketEvent, frozen=True, kw_only=True):
 class Asked(TicketEvent, frozen=True, kw_only=True):
     """A device finished computing at ``due`` and waits for a grant. The other fields are as in Arrived."""
 
-    due: Number
-    received: Number
-    handled: Number
+    due: Seconds
+    received: Seconds
+    handled: Seconds
 
 
 class Granted(TicketEvent, frozen=True, kw_only=True):
     """The strategy gave a device a share of the band: it uploads at ``rate`` bits per second."""
 
-    rate: Number
-    share: Number
+    rate: Measure
+    share: Measure
 
 
 class Arrived(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,15 +45,15 @@ class Arrived(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
     later or a later event had already been handled. ``handled`` is when the aggregator process took it up.
     """
 
-    due: Number
-    received: Number
-    handled: Number
+    due: Seconds
+    received: Seconds
+    handled: Seconds
     bytes: Count
-    version: int
-    staleness: int
+    version: Count
+    staleness: Count
     loss: Number | None
-    started: Number | None = None
-    finished: Number | None = None
+    started: Seconds | None = None
+    finished: Seconds | None = None
     """Start and end of its computing, as the device reports them; a strategy may use them."""
     clipped: Number | None = None
     """The norm of its delta, if that was scaled down to ``aggregator.clip``; omitted if it was not."""

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from testbed.common.fields import Number
+from testbed.common.fields import Count, Measure, Number, Seconds
 from testbed.history.events.event import Event, TicketEvent
 
 
 class Planned(Event, frozen=True, kw_only=True):
     """A round begins in which these devices upload, in the order in which they finish computing."""
 
-    version: int
+    version: Count
     """t: the number of versions so far."""
     devices: list[str]
     """S_t; K_t is their number."""
-    shares: list[Number]
-    remaining: list[Number]
+    shares: list[Measure]
+    remaining: list[Seconds]
     """The seconds of computing that were expected to remain for each."""
-    seconds: Number
+    seconds: Seconds
     """The planned length of the round."""
-    queue: Number
+    queue: Measure
     """q_t."""
-    spent: Number
-    budget: Number
+    spent: Seconds
+    budget: Seconds
     """Seconds of all previous rounds; seconds that all rounds may take."""
 
 
 class Aggregated(Event, frozen=True, kw_only=True):
     """A version was made from these tickets, with their weights (null: not finite) and staleness."""
 
-    version: int
-    tickets: list[int]
+    version: Count
+    tickets: list[Count]
     weights: list[Number | None]
-    staleness: list[int]
+    staleness: list[Count]
 
 
 class Clustered(Event, frozen=True, kw_only=True):
@@ -40,19 +40,19 @@ class Clustered(Event, frozen=True, kw_only=True):
     ``purity``: share of devices with the same labels as most of their cluster; null if the data has no labels.
     """
 
-    version: int
+    version: Count
     clusters: list[list[str]]
-    purity: Number | None
+    purity: Measure | None
 
 
 class Grouped(Event, frozen=True, kw_only=True):
     """A cluster has this head and these members from now on; a new head gets a new ``ticket_range``."""
 
-    cluster: int
-    ticket_range: int
+    cluster: Count
+    ticket_range: Count
     head: str
     members: list[str]
-    quorum: int
+    quorum: Count
 
 
 class Merged(TicketEvent, frozen=True, kw_only=True):
@@ -61,14 +61,14 @@ class Merged(TicketEvent, frozen=True, kw_only=True):
     ``weights`` (null: not finite) are those in the head's update.
     """
 
-    tickets: list[int]
+    tickets: list[Count]
     weights: list[Number | None]
-    staleness: list[int]
+    staleness: list[Count]
 
 
 class Round(Event, frozen=True, kw_only=True):
     """A round, as the strategy's paper counts them, has ended: its devices, and the seconds that each computed."""
 
-    number: int
+    number: Count
     devices: list[str]
-    seconds: list[Number]
+    seconds: list[Seconds]

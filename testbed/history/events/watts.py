@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
-from testbed.common.fields import Number
+from testbed.common.fields import Measure
 
 
 class Watts(msgspec.Struct, frozen=True, kw_only=True):
     """Power of a device in each of its states."""
 
-    idle: Number
-    compute: Number
-    suspended: Number | None = None
+    idle: Measure
+    compute: Measure
+    suspended: Measure | None = None
     """None, as in older traces: the same as idle."""
-    transmit: Number = 0.0
+    transmit: Measure = 0.0
     """In addition to the rest, while sending."""
-    receive: Number = 0.0
+    receive: Measure = 0.0
     """In addition to the rest, while receiving."""
     source: str = ""
 

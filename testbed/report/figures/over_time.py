@@ -5,7 +5,6 @@ A figure stays small for a run of any length: many values become a band.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -72,11 +71,13 @@ def staleness(run: RunData) -> Iterator[ReportFigure]:
 
     figure, axes = axes_of()
     counts = Counter(value for _, value in points)
-    width = max(1, math.ceil((most + 1) / _MOST_BARS))
-    heights = [
-        sum(counts[value] for value in range(left, left + width)) / len(points) for left in range(0, most + 1, width)
-    ]
-    axes.bar(range(0, most + 1, width), heights, width=0.86 * width, align="center", color=PURPLE)
+    width = -(-(most + 1) // _MOST_BARS)
+    bars: Counter[int] = Counter()
+    for value, count in counts.items():  # by values, not by their range: that may have 10¹⁵ of them
+        bars[value // width * width] += count
+    lefts = sorted(bars)
+    heights = [bars[left] / len(points) for left in lefts]
+    axes.bar(lefts, heights, width=0.86 * width, align="center", color=PURPLE)
     axes.set(xlabel="staleness (versions)" + (f", in steps of {width}" if width > 1 else ""), ylabel="share of updates")
     axes.set_xlim(-0.6 * width, max(most, 1) + 0.6 * width)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -101,7 +101,7 @@ def test_on_a_narrow_terminal_a_verbose_list_is_wrapped_and_nothing_is_cut_off(
 @pytest.mark.usefixtures("wide")
 def test_required_parameters_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "strategies", "-v")
-    assert "interval required above 0 seconds per iteration" in section(text, "audg")
+    assert "interval required at least 0.001 and at most 1e+09 seconds per iteration" in section(text, "audg")
     assert "tau_max unset at least 0 τ_max: updates staler than this are rejected" in section(text, "afl")
     assert "weighting samples one of samples, equal λ_i: share of the samples, or equal" in section(text, "psurdg")
 

@@ -165,7 +165,7 @@ WRONG_OPTIONS = {
     "no time": (["--seconds", "0"], ["stop.seconds is 0", "above 0"]),
     "endless time": (["--seconds", "inf"], ["stop.seconds is inf", "finite"]),
     "a word for a dilation": (["--dilation", "fast"], ["--dilation", "dilation is 'fast'", "auto"]),
-    "no dilation": (["--dilation", "0"], ["--dilation", "dilation is 0", "above 0"]),
+    "no dilation": (["--dilation", "0"], ["--dilation", "dilation is 0", "at least 1e-06"]),
     "endless dilation": (["--dilation", "inf"], ["dilation is inf", "finite"]),
     "a setting of no form": (["--set", "seed"], ["--set seed", "key=value"]),
     "a name with line breaks": (["--set", 'name="a\\nb"'], ["name is 'a\\nb'"]),

@@ -97,7 +97,7 @@ BAD_FILES = {
         ["devices[0].seconds_per_sample is missing", "'digits'", "it has: speech"],
     ),
     "a word as dilation": (f'dilation = "fast"\n{MINIMAL}', ["dilation is 'fast'", "auto"]),
-    "a dilation of zero": (f"dilation = 0\n{MINIMAL}", ["dilation is 0", "above 0"]),
+    "a dilation of zero": (f"dilation = 0\n{MINIMAL}", ["dilation is 0", "at least 1e-06 and at most 1e+06"]),
     "unknown throttle": (
         f"{STRATEGY}devices = [{{ name = 'x', profile = {{ throttle = 'cgruop' }} }}]",
         ["devices[0].profile.throttle is 'cgruop'", "did you mean 'cgroup'"],

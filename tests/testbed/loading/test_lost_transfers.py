@@ -72,7 +72,7 @@ def test_without_phi_the_link_is_unchanged(tmp_path: Path) -> None:
 def test_phi_is_a_probability_above_0(tmp_path: Path, phi: str, problem: str) -> None:
     message = refusal(tmp_path, f"phi = {phi}")
     assert message.startswith(f"{tmp_path}/mine.toml: devices[0].phi {problem}")
-    assert phi == "nan" or "above 0 and at most 1" in message
+    assert phi == "nan" or "at least 1e-06 and at most 1" in message
 
 
 def test_phi_and_give_up_exclude_each_other(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_ticks_of_unknown_length_are_refused_with_the_remedy(tmp_path: Path, gro
 def test_a_tick_must_be_longer_than_0(tmp_path: Path) -> None:
     message = refusal(tmp_path, 'on_drop = "next_tick"\ntick = 0')
     assert message.startswith(f"{tmp_path}/mine.toml: devices[0].tick is 0")
-    assert "above 0" in message
+    assert "at least 0.001" in message
 
 
 # ---- lost downloads

@@ -76,7 +76,7 @@ BAD: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
     "a kill with a value": ([KILL | {"value": 5}], ["events[0].value is 5", "'kill' does not use it"]),
     "a rate without a value": ([KILL | {"do": "rate"}], ["events[0].value is missing", "a multiple"]),
     "a drop without a value": ([KILL | {"do": "drop"}], ["events[0].value is missing", "probability"]),
-    "a rate of zero": ([KILL | {"do": "rate", "value": 0}], ["events[0].value is 0", "above 0", "suspend"]),
+    "a rate of zero": ([KILL | {"do": "rate", "value": 0}], ["events[0].value is 0", "at least 1e-06", "suspend"]),
     "a negative speed": ([KILL | {"do": "speed", "value": -1}], ["events[0].value is -1", "at least 0"]),
     "a certain drop": ([KILL | {"do": "drop", "value": 1}], ["events[0].value is 1", "at least 0 and below 1"]),
     "a rate for a link without a limit": (
