@@ -71,7 +71,7 @@ def end_during_preparation(tmp_path: Path, how: signal.Signals) -> Outcome:
 
 def is_template(process: psutil.Process) -> bool:
     try:
-        return "root_template" in " ".join(process.cmdline())
+        return "root_program" in " ".join(process.cmdline())
     except psutil.NoSuchProcess:
         return False
 
