@@ -12,7 +12,7 @@ import numpy as np
 
 from aggregator.strategy import Decision, Server, Strategy
 from aggregator.strategy.vectors import add_scaled
-from testbed.common.limits import LONGEST, SHORTEST
+from testbed.common.number_limits import LONGEST, SHORTEST
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update, Vector
 from testbed.wire.training_job import Job

@@ -17,7 +17,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from testbed.common.errors import ProfileError, nearest
-from testbed.common.limits import MOST_COUNT, MOST_FACTOR
+from testbed.common.number_limits import MOST_COUNT, MOST_FACTOR
 
 T = TypeVar("T")
 TomlTable: TypeAlias = dict[str, Any]

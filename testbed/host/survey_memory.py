@@ -32,7 +32,7 @@ from pathlib import Path
 
 import msgspec
 
-from testbed.common.cache_folder import cache_folder
+from testbed.common.files.cache_folder import cache_folder
 from testbed.common.version import __version__
 from testbed.host import kernel
 from testbed.host.survey import StepTime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.common.limits import MOST_WATTS
+from testbed.common.number_limits import MOST_WATTS
 from testbed.common.parameters import param
 from testbed.history.events.watts import Watts
 

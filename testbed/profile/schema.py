@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.common.limits import (
+from testbed.common.number_limits import (
     LEAST_DILATION,
     LEAST_MBIT,
     LEAST_MULTIPLE,

@@ -29,7 +29,7 @@ from aggregator.strategies.asafl.synchrony import (
     RoundProgress,
 )
 from aggregator.strategy import Decision, Server
-from testbed.common.limits import LONGEST, SHORTEST
+from testbed.common.number_limits import LONGEST, SHORTEST
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update
 

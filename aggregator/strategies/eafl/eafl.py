@@ -46,7 +46,7 @@ from aggregator.strategies.eafl.clustering import cluster, heads
 from aggregator.strategies.eafl.gradient_phase import GradientPhase
 from aggregator.strategies.eafl.two_stage import dsa, dsa_weights, quorum
 from aggregator.strategy import Decision, Server, Strategy
-from testbed.common.limits import LONGEST, SHORTEST
+from testbed.common.number_limits import LONGEST, SHORTEST
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from testbed.common.cache_folder import cache_folder
 from testbed.common.errors import UserError
+from testbed.common.files.cache_folder import cache_folder
 
 FOLDER = "EDGEBED_DATA"
 HELP = f"folder with the files of data sets; else {FOLDER}, the user's cache, a download"
