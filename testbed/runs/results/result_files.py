@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 import msgspec
 
@@ -69,16 +69,21 @@ def _complete(cells: dict[str, str]) -> dict[str, str]:
     return cells
 
 
-def csv_text(kind: type[Row], rows: Sequence[Row]) -> str:
+def csv_text(kind: type[Row], rows: Iterable[Row]) -> str:
     """The rows as a CSV file; an unknown value is an empty cell."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    write_csv(text, kind, rows)
+    return text.getvalue()
+
+
+def write_csv(file: TextIO, kind: type[Row], rows: Iterable[Row]) -> None:
+    """Write the rows as a CSV file, one by one if their columns are known; an unknown value is an empty cell."""
+    writer = csv.writer(file, lineterminator="\n")
     if list(kind.__struct_fields__) == column_names(kind):
         writer.writerow(kind.__struct_fields__)
         writer.writerows(map(msgspec.structs.astuple, rows))
-        return text.getvalue()
+        return
     cells = [as_cells(row) for row in rows]
     columns = list(dict.fromkeys([*column_names(kind), *(name for row in cells for name in row)]))
     writer.writerow(columns)
     writer.writerows([row.get(name) for name in columns] for row in cells)
-    return text.getvalue()
