@@ -74,11 +74,12 @@ MAY_IMPORT = {
     " testbed.learning.tasks testbed.profile testbed.wire",
     "testbed.planning": "testbed.common testbed.host testbed.host.memory testbed.profile testbed.traces",
     "testbed.runs.results": "testbed.common testbed.common.files testbed.host",
-    "testbed.analysis": "testbed.common testbed.history testbed.history.events testbed.runs.results testbed.wire",
+    "testbed.analysis": "testbed.common testbed.common.files testbed.history testbed.history.events"
+    " testbed.runs.results testbed.wire",
     "testbed.replay": "testbed.analysis testbed.common testbed.emulation testbed.history testbed.profile"
     " testbed.runs.results testbed.traces",
-    "testbed.fidelity": "testbed.common testbed.emulation testbed.history testbed.planning testbed.profile"
-    " testbed.runs.results testbed.wire",
+    "testbed.fidelity": "testbed.common testbed.common.files testbed.emulation testbed.history testbed.planning"
+    " testbed.profile testbed.runs.results testbed.wire",
     "testbed.processes.templates": "aggregator.process aggregator.strategies devices devices.compute devices.process"
     " testbed.common testbed.common.finders testbed.common.files testbed.common.terminal testbed.host"
     " testbed.host.memory testbed.learning"
@@ -96,9 +97,9 @@ MAY_IMPORT = {
     " testbed.emulation testbed.history testbed.host"
     " testbed.loading testbed.replay testbed.runs testbed.traces testbed.traces.formats testbed.wire",
     "testbed.report": "testbed.common testbed.host testbed.report.content testbed.report.figures",
-    "testbed.report.content": "aggregator.strategies testbed.analysis testbed.common testbed.history testbed.host"
-    " testbed.runs testbed.runs.results testbed.wire",
-    "testbed.report.figures": "testbed.analysis testbed.report.content",
+    "testbed.report.content": "aggregator.strategies testbed.analysis testbed.common testbed.common.files"
+    " testbed.history testbed.host testbed.runs testbed.runs.results testbed.wire",
+    "testbed.report.figures": "testbed.analysis testbed.common.files testbed.report.content",
     "testbed.execution": "aggregator.process testbed.analysis testbed.common testbed.common.terminal testbed.history"
     " testbed.host"
     " testbed.host.memory testbed.learning testbed.learning.data testbed.loading testbed.planning testbed.processes"

@@ -35,12 +35,11 @@ class DeviceCounter:
         self._note_transfer(event.sent + event.obtained, event.bytes)
 
     def _note_transfer(self, end: float, size: int) -> None:
-        self._total.transfer_ends.append(end)
-        self._total.transfer_bytes.append(size)
+        self._total.transfers.add(end, size)
 
     def _trained(self, event: trace.Trained) -> None:
         device = self._computed(event)
-        device.trained, device.last_job_s = event.ticket, event.obtained
+        device.finish(event.ticket, event.obtained)
         if event.asked > 0:
             device.asked_s += event.asked
             device.obtained_s += event.obtained

@@ -32,8 +32,9 @@ class DeviceTotals:
     bytes_down: int = 0
     weight: float = 0.0
     """Sum of the weights that the strategy gave to its updates, over all versions that contain them."""
-    losses: list[tuple[float, float]] = field(default_factory=list)
-    """When each update arrived, and the mean loss of its local steps: the local model on local data."""
+    first_loss: float | None = None
+    last_loss: float | None = None
+    """Mean loss of the local steps of its first and its last update."""
     abandoned_s: float = 0.0
     """The busy seconds spent on work that was discarded because a newer model came."""
     asked_s: float = 0.0
@@ -49,13 +50,27 @@ class DeviceTotals:
     trained: int = 0
     last_job_s: float = 0.0
     """The last ticket whose computing ended, and its seconds."""
-    staleness: list[int] = field(default_factory=list)
+    staleness: int = 0
+    """Sum over its applied updates, without those that it made as a cluster head."""
+    stale_updates: int = 0
+    """Their number."""
+
+    def finish(self, ticket: int, seconds: float) -> None:
+        """Note the end of a job's computing."""
+        self.trained, self.last_job_s = ticket, seconds
+        if self.restarted:  # a device computes its tickets in order: older ones will not be abandoned any more
+            self.restarted = {other for other in self.restarted if other >= ticket}
 
     def abandon(self, ticket: int, seconds: float) -> None:
         """Count discarded work, once for each ticket, if the strategy superseded that ticket."""
         if ticket in self.restarted:
-            self.restarted.discard(ticket)
             self.abandoned_s += seconds
+            # a device abandons its tickets in order: older ones never began
+            self.restarted = {other for other in self.restarted if other > ticket}
+
+    def count_staleness(self, staleness: int) -> None:
+        self.staleness += staleness
+        self.stale_updates += 1
 
     @property
     def busy_s(self) -> float:

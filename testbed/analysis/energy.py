@@ -14,16 +14,19 @@ its update never becomes part of a version.
 
 from __future__ import annotations
 
-from array import array
+import math
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from testbed.analysis import timeline
+from testbed.analysis.occupied import Occupied
 from testbed.analysis.timeline import ABANDONED, COMPUTING, DEAD, DOWNLOAD, SUSPENDED, UPLOAD, Span
+from testbed.common.files.spool import Block, Spool
 from testbed.history.events.watts import Watts
+from testbed.history.numbered_column import NumberedColumn
 
 MODEL = "proxy: watts by state × emulated seconds"
 PHASES = ("idle", "suspended", "compute", "transmit", "receive")
@@ -31,8 +34,11 @@ APPLIED, DELIVERED = "applied", "delivered"
 """Fates of a ticket whose energy was not wasted."""
 UNFINISHED = "unfinished"
 """Fate of a ticket that was in flight when the run ended."""
+FATES = (UNFINISHED, APPLIED, DELIVERED, "rejected", "lost", "superseded")
+_PLACES = {fate: place for place, fate in enumerate(FATES)}
 _MOST_AT_THE_END = 32
 """Spans of a device that are checked at the end of the run: only few can reach beyond it."""
+_MOST_TICKETS = 64
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,17 +52,16 @@ class DeviceEnergy:
     lost_transfers_j: float = 0.0
     """Joules of lost transfers."""
     tickets: dict[int, float] = field(default_factory=dict)
+    """Joules of its latest tickets; of earlier ones, the account has them."""
     latest: deque[Span] = field(default_factory=lambda: deque(maxlen=_MOST_AT_THE_END))
-    bounds: array[float] = field(default_factory=lambda: array("d"))
-    """Start and end of each span, one after another."""
+    occupied: Occupied = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.occupied = Occupied(self.joined)
 
     def idle(self, ended: float) -> float:
-        """Seconds without any span, in a run that ended at ``ended``; spans may overlap."""
-        spans = np.clip(np.array(self.bounds).reshape(-1, 2), self.joined, max(self.joined, ended))
-        spans = spans[np.argsort(spans[:, 0])]
-        covered = np.maximum.accumulate(np.concatenate([[self.joined], spans[:, 1]]))
-        occupied = np.maximum(0.0, spans[:, 1] - np.maximum(spans[:, 0], covered[:-1])).sum()
-        return max(0.0, ended - self.joined - float(occupied))
+        """Seconds without any span, in a run that ended at ``ended``."""
+        return max(0.0, ended - self.joined - self.occupied.until(ended))
 
     def phases(self, ended: float) -> dict[str, float] | None:
         """Phase → joules, in a run that ended at ``ended``; None without a power model."""
@@ -83,21 +88,25 @@ class EnergyAccount:
 
     def __init__(self) -> None:
         self.devices: dict[str, DeviceEnergy] = {}
-        self.fates: dict[int, str] = {}
-        """Ticket → how it ended."""
-        self._moments, self._changes = array("d"), array("d")
+        self._number: dict[str, int] = {}
+        """Device → its number in the column ``_who``."""
+        self._who, self._joules = NumberedColumn("l", -1), NumberedColumn("d", math.nan)
+        """Ticket → its device, and what it has used; NaN if it has used nothing."""
+        self._fates = NumberedColumn("b", 0)
+        """Ticket → the place of its fate in FATES."""
+        self._changes = Spool(2)
         """Moments at which the power of the fleet changes, and the changes in watts."""
 
     def join(self, device: str, watts: Watts | None, moment: float) -> None:
         if device not in self.devices:
             self.devices[device] = DeviceEnergy(watts=watts, joined=moment)
-            self._change(moment, watts.idle if watts is not None else 0.0)
+            self._number[device] = len(self._number)
+            self._changes.add(moment, watts.idle if watts is not None else 0.0)
 
     def spend(self, span: Span) -> None:
         device = self.devices[span.device]
         device.latest.append(span)
-        device.bounds.append(span.start)
-        device.bounds.append(span.end)
+        device.occupied.add(span.start, span.end)
         self._charge(device, span, 1.0)
 
     def end(self, moment: float) -> None:
@@ -113,15 +122,30 @@ class EnergyAccount:
         if device.watts is None:
             return
         watts, above_idle = _watts(device.watts, span.state)
-        self._change(span.start, sign * above_idle)
-        self._change(span.end, -sign * above_idle)
+        change = sign * above_idle
+        self._changes.add(span.start, change, span.end, -change)
         if span.state not in (SUSPENDED, DEAD):
-            device.tickets[span.ticket] = device.tickets.get(span.ticket, 0.0) + watts * seconds
+            tickets = device.tickets
+            tickets[span.ticket] = tickets.get(span.ticket, 0.0) + watts * seconds
+            if len(tickets) > _MOST_TICKETS:
+                self._store(span.device)
             device.lost_transfers_j += watts * seconds * span.lost
 
-    def _change(self, moment: float, watts: float) -> None:
-        self._moments.append(moment)
-        self._changes.append(watts)
+    def _store(self, device: str) -> None:
+        """Move the joules of a device's tickets into the columns."""
+        tickets, number = self.devices[device].tickets, self._number[device]
+        for ticket, joules in tickets.items():
+            before = self._joules[ticket]
+            self._joules[ticket] = joules + (0.0 if math.isnan(before) else before)
+            self._who[ticket] = number
+        tickets.clear()
+
+    def settle(self, ticket: int, fate: str) -> None:
+        """Note how a ticket ended."""
+        self._fates[ticket] = _PLACES[fate]
+
+    def has_ended(self, ticket: int) -> bool:
+        return self._fates[ticket] != 0
 
     # ---- results
 
@@ -132,22 +156,49 @@ class EnergyAccount:
 
     def wasted(self, device: str) -> dict[str, float]:
         """Fate → joules of a device's tickets that ended that way, for all fates that waste energy."""
-        found: dict[str, float] = defaultdict(float)
-        for ticket, joules in self.devices[device].tickets.items():
-            fate = self.fates.get(ticket, UNFINISHED)
-            if fate not in (APPLIED, DELIVERED):
-                found[fate] += joules
-        return found
+        return self.all_wasted().get(device, {})
+
+    def all_wasted(self) -> dict[str, dict[str, float]]:
+        """Device → fate → joules, as ``wasted``, for all devices with such tickets: one pass over all tickets."""
+        for device in self.devices:
+            self._store(device)
+        sums = np.zeros((len(self._number), len(FATES)))
+        counts = np.zeros_like(sums)
+        for first, joules in self._joules.pages():
+            charged = np.flatnonzero(~np.isnan(joules))
+            who, fates = (
+                np.array([column[first + int(place)] for place in charged], dtype=int)
+                for column in (self._who, self._fates)
+            )
+            np.add.at(sums, (who, fates), joules[charged])
+            np.add.at(counts, (who, fates), 1)
+        return {
+            device: {
+                fate: float(sums[number, place])
+                for place, fate in enumerate(FATES)
+                if fate not in (APPLIED, DELIVERED) and counts[number, place]
+            }
+            for device, number in self._number.items()
+        }
 
     def joules_at(self, moments: Iterable[float]) -> list[float]:
         """Joules of the fleet up to each moment: E(t) = Σ ΔP_i·(t − t_i) over all changes before t."""
-        order = np.argsort(self._moments)
-        when, watts = np.array(self._moments)[order], np.array(self._changes)[order]
-        total = np.concatenate([[0.0], np.cumsum(watts)])
-        weighted = np.concatenate([[0.0], np.cumsum(watts * when)])
         asked = np.fromiter(moments, float)
-        place = np.searchsorted(when, asked, side="right")
-        return [float(joules) for joules in asked * total[place] - weighted[place]]
+        total = sums_until(asked, self._changes, lambda block: block[:, 1])
+        weighted = sums_until(asked, self._changes, lambda block: block[:, 1] * block[:, 0])
+        return [float(joules) for joules in asked * total - weighted]
+
+
+def sums_until(moments: Block, rows: Spool, value: Callable[[Block], Block]) -> Block:
+    """For each moment, the sum of a value over all rows up to it; the first column of the rows is their moment."""
+    order = np.argsort(moments)
+    sums = np.zeros(len(moments) + 1)
+    for block in rows.blocks():
+        place = np.searchsorted(moments[order], block[:, 0], side="left")  # the first moment that it counts for
+        sums += np.bincount(place, weights=value(block), minlength=len(sums))
+    found = np.empty(len(moments))
+    found[order] = np.cumsum(sums[:-1])
+    return found
 
 
 def _watts(watts: Watts, state: str) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from testbed.analysis import energy, fairness, round_metrics
 from testbed.analysis.run_tables import contributions, first_to_reach, metric_rows
 from testbed.analysis.totals import Totals
+from testbed.common.files.spool import RowSpool
 from testbed.runs.results.summary import (
     ComputingSeconds,
     ContributionFairness,
@@ -31,7 +32,7 @@ def summary(
     target: float | None = None,
     *,
     scored: Sequence[MetricRow] | None = None,
-    rounds: Sequence[RoundRow] = (),
+    rounds: RowSpool[RoundRow] | None = None,
 ) -> Summary:
     """The figures that follow from the trace; ``target`` is the accuracy that the run should reach, if any.
 
@@ -39,7 +40,7 @@ def summary(
     """
     rows = metric_rows(total) if scored is None else scored
     accuracies = [row.scores["accuracy"] for row in rows if "accuracy" in row.scores]
-    staleness, spent, header = total.staleness, joules(total), total.header
+    staleness, spent, header = total.made.mean_staleness, joules(total), total.header
     return Summary(
         name=header.name if header else None,
         strategy=header.strategy if header else None,
@@ -70,8 +71,8 @@ def summary(
         best_accuracy=max(accuracies) if accuracies else None,
         target_accuracy=target,
         to_accuracy=to_accuracy(rows, target),
-        mean_staleness=round(sum(staleness) / len(staleness), 3) if staleness else None,
-        max_staleness=max(staleness, default=None),
+        mean_staleness=None if staleness is None else round(staleness, 3),
+        max_staleness=total.made.most_stale,
         updates_per_second=round(total.applied / total.seconds, 3) if total.seconds else None,
         reasons=dict(total.reasons.most_common(_MOST_REASONS)),
         refusals=dict(total.refusals.most_common(_MOST_REASONS)),
@@ -128,8 +129,9 @@ def joules(total: Totals) -> FleetEnergy | None:
         return None
     phases: dict[str, float] = defaultdict(float)
     wasted: dict[str, float] = defaultdict(float)
+    in_vain_by_device = total.energy.all_wasted()
     for name, device in total.energy.devices.items():
-        for sums, found in ((phases, device.phases(total.seconds) or {}), (wasted, total.energy.wasted(name))):
+        for sums, found in ((phases, device.phases(total.seconds) or {}), (wasted, in_vain_by_device.get(name, {}))):
             for key, spent in found.items():
                 sums[key] += spent
     every, in_vain = math.fsum(phases.values()), math.fsum(wasted.values())

@@ -17,8 +17,7 @@ links and abandoned work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from testbed.common.files.spool import RowSpool
 from testbed.history import trace
 from testbed.history.event_pass import Handlers
 from testbed.runs.results.summary import RoundSums
@@ -32,7 +31,7 @@ class RoundCounter:
     """
 
     def __init__(self) -> None:
-        self.rows: list[RoundRow] = []
+        self.rows = RowSpool(RoundRow)
         self._watts: dict[str, float | None] = {}
         self._delay, self._joules, self._known = 0.0, 0.0, True
 
@@ -51,7 +50,7 @@ class RoundCounter:
             power = self._watts[device]
             self._known = self._known and power is not None
             self._joules += (power or 0.0) * seconds
-        self.rows.append(
+        self.rows.add(
             RoundRow(
                 round=event.number,
                 time_s=round(event.t, 4),
@@ -65,9 +64,9 @@ class RoundCounter:
         )
 
 
-def sums(rows: Sequence[RoundRow]) -> RoundSums | None:
+def sums(rows: RowSpool[RoundRow] | None) -> RoundSums | None:
     """The sums in the last row, for summary.json; None if there are no rounds."""
-    if not rows:
+    last = None if rows is None else rows.last
+    if rows is None or last is None:
         return None
-    last = rows[-1]
     return RoundSums(count=len(rows), cumulative_delay_s=last.cumulative_delay_s, energy_proxy_j=last.energy_proxy_j)

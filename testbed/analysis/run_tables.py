@@ -1,14 +1,15 @@
-"""Rows of metrics.csv, versions.csv and devices.csv, from the totals of a trace."""
+"""Rows of metrics.csv and devices.csv, from the totals of a trace; ``version_table`` has those of versions.csv."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from testbed.analysis.totals import DeviceTotals, Totals, VersionTotals
-from testbed.runs.results.table_rows import DeviceRow, MetricRow, VersionRow
+from testbed.analysis.energy import sums_until
+from testbed.analysis.totals import DeviceTotals, Totals
+from testbed.runs.results.table_rows import DeviceRow, MetricRow
 
 # ---- over time
 
@@ -40,10 +41,7 @@ def _joules(total: Totals, moments: Sequence[float]) -> list[float | None]:
 
 def _moved(total: Totals, moments: Sequence[float]) -> list[int]:
     """Bytes of all transfers that ended before each moment."""
-    ends, sizes = np.asarray(total.transfer_ends), np.asarray(total.transfer_bytes)
-    order = np.argsort(ends)
-    sums = np.concatenate([[0], np.cumsum(sizes[order])])
-    return [int(size) for size in sums[np.searchsorted(ends[order], moments, side="right")]]
+    return [int(size) for size in sums_until(np.array(moments), total.transfers, lambda block: block[:, 1])]
 
 
 def first_to_reach(rows: Iterable[MetricRow], level: float, metric: str = "accuracy") -> MetricRow | None:
@@ -51,42 +49,21 @@ def first_to_reach(rows: Iterable[MetricRow], level: float, metric: str = "accur
     return next((row for row in rows if row.scores.get(metric, -1.0) >= level), None)
 
 
-def version_rows(total: Totals) -> list[VersionRow]:
-    rows, before = [], 0.0
-    for made in total.made:
-        rows.append(_version_row(made, made.t - before))
-        before = made.t
-    return rows
-
-
-def _version_row(made: VersionTotals, seconds: float) -> VersionRow:
-    """The row of a version that was made ``seconds`` after the previous one."""
-    plan, staleness = made.plan, mean(made.staleness)
-    return VersionRow(
-        version=made.version,
-        time_s=round(made.t, 4),
-        latency_s=round(seconds, 4),
-        updates=made.updates,
-        new_updates=len(made.staleness),
-        weight=round(made.weight, 6),
-        mean_staleness=None if staleness is None else round(staleness, 3),
-        max_staleness=max(made.staleness, default=None),
-        planned_s=None if plan is None else round(plan.seconds, 4),
-        queue_s=None if plan is None else round(plan.queue, 4),
-        time_usage=None if plan is None else round((plan.spent + seconds) / plan.budget, 6),
-    )
-
-
 # ---- by device
 
 
 def device_rows(total: Totals) -> list[DeviceRow]:
-    shares = contributions(total)
-    return [_device_row(name, device, total, shares[name]) for name, device in total.devices.items()]
+    shares, wasted = contributions(total), total.energy.all_wasted()
+    return [
+        _device_row(name, device, total, shares[name], wasted.get(name, {})) for name, device in total.devices.items()
+    ]
 
 
-def _device_row(name: str, device: DeviceTotals, total: Totals, contribution: float) -> DeviceRow:
-    phases, staleness = device.energy.phases(total.seconds), mean(device.staleness)
+def _device_row(
+    name: str, device: DeviceTotals, total: Totals, contribution: float, wasted: Mapping[str, float]
+) -> DeviceRow:
+    """The row of a device; ``wasted``: fate of tickets → joules."""
+    phases, stale = device.energy.phases(total.seconds), device.stale_updates
     energy = None if phases is None else sum(phases.values())
     joules = {} if phases is None else {phase: round(spent, 3) for phase, spent in phases.items()}
     return DeviceRow(
@@ -119,15 +96,15 @@ def _device_row(name: str, device: DeviceTotals, total: Totals, contribution: fl
         compute_j=joules.get("compute"),
         transmit_j=joules.get("transmit"),
         receive_j=joules.get("receive"),
-        wasted_j=_wasted(total, name),
+        wasted_j=None if device.energy.watts is None else round(math.fsum(wasted.values()), 3),
         joules_per_update=None if energy is None or not device.applied else round(energy / device.applied, 3),
         contribution=round(contribution, 4),
-        first_loss=round(device.losses[0][1], 6) if device.losses else None,
-        last_loss=round(device.losses[-1][1], 6) if device.losses else None,
+        first_loss=None if device.first_loss is None else round(device.first_loss, 6),
+        last_loss=None if device.last_loss is None else round(device.last_loss, 6),
         missed=device.missed,
         host_cpu_s=round(device.host_cpu_s, 3),
         host_waited_s=round(device.host_waited_s, 3),
-        mean_staleness=None if staleness is None else round(staleness, 3),
+        mean_staleness=round(device.staleness / stale, 3) if stale else None,
     )
 
 
@@ -136,13 +113,3 @@ def contributions(total: Totals) -> dict[str, float]:
     weights = {name: device.weight for name, device in total.devices.items()}
     every = sum(weights.values())
     return {name: weight / every if every else 0.0 for name, weight in weights.items()}
-
-
-def _wasted(total: Totals, device: str) -> float | None:
-    if total.energy.devices[device].watts is None:
-        return None
-    return round(math.fsum(total.energy.wasted(device).values()), 3)
-
-
-def mean(values: Sequence[int]) -> float | None:
-    return sum(values) / len(values) if values else None

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 
-import msgspec
-
 from testbed.analysis.device_totals import DeviceTotals
 from testbed.analysis.energy import EnergyAccount
+from testbed.analysis.version_table import VersionTable
+from testbed.common.files.spool import Spool
 from testbed.history import trace
-
-
-class VersionTotals(msgspec.Struct, kw_only=True, gc=False):
-    """One version, and the updates in it. A struct: a long run has hundreds of thousands."""
-
-    t: float
-    version: int
-    updates: int
-    """K_t."""
-    staleness: list[int]
-    """One entry for each update that is in a version for the first time."""
-    weight: float
-    plan: trace.Planned | None = None
-    """The plan of the round that this version ends, if the strategy plans rounds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,9 +27,10 @@ class Totals:
 
     devices: dict[str, DeviceTotals] = field(default_factory=dict)
     energy: EnergyAccount = field(default_factory=EnergyAccount)
-    transfer_ends: array[float] = field(default_factory=lambda: array("d"))
-    transfer_bytes: array[int] = field(default_factory=lambda: array("q"))
-    """When each transfer ended, lost or not, and its bytes: arrays, since a long run has millions."""
+    transfers: Spool = field(default_factory=lambda: Spool(2))
+    """When each transfer ended, lost or not, and its bytes."""
+    losses: Spool = field(default_factory=lambda: Spool(2))
+    """When each update arrived, and the mean loss of its local steps: the local model on local data."""
     scripted: int = 0
     """Scripted events that took effect, counted for each device."""
     restarts: int = 0
@@ -52,7 +38,7 @@ class Totals:
     rejoining: set[str] = field(default_factory=set)
     """Devices that come back by the script or because the run was resumed: their new process is no restart."""
 
-    made: list[VersionTotals] = field(default_factory=list)
+    made: VersionTable = field(default_factory=VersionTable)
     plan: trace.Planned | None = None
     """The last plan of a round."""
     scores: list[trace.Scored] = field(default_factory=list)
@@ -75,10 +61,6 @@ class Totals:
     """Why updates were rejected or lost."""
     refusals: Counter[str] = field(default_factory=Counter)
     """Why messages and connections were refused."""
-    owner: dict[int, str] = field(default_factory=dict)
-    """Ticket → its device."""
-    cluster_tickets: dict[int, float] = field(default_factory=dict)
-    """Ticket of a cluster head → its weight in a version; the updates merged into it share that weight."""
     head_ranges: set[int] = field(default_factory=set)
     """Ticket ranges of cluster heads."""
     final_tickets: set[int] = field(default_factory=set)
@@ -86,10 +68,6 @@ class Totals:
     """Device → when the final model was sent to it, if the strategy broadcasts it."""
     final_received: dict[str, float] = field(default_factory=dict)
     """Device → when it had received the final model; its next heartbeat reports that to the aggregator."""
-
-    @property
-    def staleness(self) -> list[int]:
-        return [staleness for made in self.made for staleness in made.staleness]
 
     @property
     def in_flight(self) -> int:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
+from testbed.analysis.device_totals import DeviceTotals
 from testbed.analysis.energy import APPLIED, DELIVERED
-from testbed.analysis.run_totals import Totals, VersionTotals
+from testbed.analysis.run_totals import Totals
+from testbed.analysis.version_table import VersionTotals
 from testbed.history import trace
 from testbed.history.event_pass import Handlers
+from testbed.history.numbered_column import NumberedColumn
 from testbed.wire.ticket_ranges import range_of
 
 
@@ -14,6 +19,28 @@ class TicketCounter:
 
     def __init__(self, total: Totals) -> None:
         self._total = total
+        self._numbers: dict[str, int] = {}
+        self._devices: list[DeviceTotals] = []
+        """Device → its number; number → its totals."""
+        self._owner = NumberedColumn("l", -1)
+        """Ticket → the number of its device."""
+        self._has_clusters = False
+        self._cluster_weight = NumberedColumn("d", math.nan)
+        """Ticket of a cluster head → its weight in a version, which the updates in it share. NaN: of no head."""
+
+    def _owner_of(self, ticket: int) -> DeviceTotals:
+        number = int(self._owner[ticket])
+        if number < 0:
+            raise KeyError(ticket)
+        return self._devices[number]
+
+    def _is_for_cluster(self, ticket: int) -> bool:
+        return self._has_clusters and not math.isnan(self._cluster_weight[ticket])
+
+    def _weight_of_cluster(self, ticket: int) -> float:
+        if not self._is_for_cluster(ticket):
+            raise KeyError(ticket)
+        return self._cluster_weight[ticket]
 
     def handlers(self) -> Handlers:
         return {
@@ -33,17 +60,22 @@ class TicketCounter:
 
     def _dispatched(self, event: trace.Dispatched) -> None:
         total = self._total
-        total.owner[event.ticket] = event.device
+        number = self._numbers.get(event.device)
+        if number is None:
+            number = self._numbers[event.device] = len(self._devices)
+            self._devices.append(total.devices[event.device])
+        self._owner[event.ticket] = number
         total.dispatched += 1
         if event.for_cluster:
-            total.cluster_tickets[event.ticket] = 0.0
+            self._has_clusters = True
+            self._cluster_weight[event.ticket] = 0.0
         elif event.steps:
             total.devices[event.device].jobs += 1
         else:
             total.devices[event.device].restarted.clear()  # the end of the run cuts that work off, not a newer model
             total.final_sent[event.device] = event.t
             total.final_tickets.add(event.ticket)
-            total.energy.fates[event.ticket] = DELIVERED  # it asks for no update
+            total.energy.settle(event.ticket, DELIVERED)  # it asks for no update
 
     def _downloaded(self, event: trace.Downloaded) -> None:
         if event.ticket in self._total.final_tickets and not event.dropped:
@@ -55,8 +87,11 @@ class TicketCounter:
         total.arrived += 1
         total.clipped += event.clipped is not None
         device.to_aggregator += range_of(event.ticket) not in total.head_ranges
-        if event.loss is not None and event.ticket not in total.cluster_tickets:
-            device.losses.append((event.t, event.loss))
+        if event.loss is not None and not self._is_for_cluster(event.ticket):
+            total.losses.add(event.t, event.loss)
+            device.last_loss = event.loss
+            if device.first_loss is None:
+                device.first_loss = event.loss
 
     def _grouped(self, event: trace.Grouped) -> None:
         self._total.head_ranges.add(event.ticket_range)
@@ -65,7 +100,7 @@ class TicketCounter:
 
     def _ended(self, event: trace.Rejected | trace.Lost | trace.Superseded) -> None:
         fate, device = type(event).__name__.lower(), self._total.devices[event.device]
-        self._total.energy.fates[event.ticket] = fate
+        self._total.energy.settle(event.ticket, fate)
         for counted in (self._total, device):
             setattr(counted, fate, getattr(counted, fate) + 1)
         if isinstance(event, trace.Superseded):
@@ -74,7 +109,7 @@ class TicketCounter:
             self._total.reasons[f"{fate}: {event.reason}"] += 1
 
     def _delivered(self, event: trace.Delivered) -> None:
-        self._total.energy.fates[event.ticket] = DELIVERED
+        self._total.energy.settle(event.ticket, DELIVERED)
         self._total.delivered += 1
 
     def _resent(self, event: trace.Resent) -> None:
@@ -89,26 +124,26 @@ class TicketCounter:
     # ---- versions
 
     def _aggregated(self, event: trace.Aggregated) -> None:
-        total, fates = self._total, self._total.energy.fates
+        total, energy = self._total, self._total.energy
         total.versions = event.version
         # a later version may use a ticket again; the ticket ended at its first use
-        fresh = [ticket for ticket in event.tickets if ticket not in fates]
+        fresh = [ticket for ticket in event.tickets if not energy.has_ended(ticket)]
         total.applied += len(fresh)
         found = []
         for ticket, staleness in zip(fresh, event.staleness, strict=True):
-            fates[ticket] = APPLIED
-            device = total.devices[total.owner[ticket]]
+            energy.settle(ticket, APPLIED)
+            device = self._owner_of(ticket)
             device.applied += 1
-            if ticket not in total.cluster_tickets:
+            if not self._is_for_cluster(ticket):
                 found.append(staleness)
-                device.staleness.append(staleness)
+                device.count_staleness(staleness)
         weights = [abs(weight or 0.0) for weight in event.weights]
         for ticket, weight in zip(event.tickets, weights, strict=True):
-            if ticket in total.cluster_tickets:
-                total.cluster_tickets[ticket] = weight
+            if self._is_for_cluster(ticket):
+                self._cluster_weight[ticket] = weight
             else:
-                total.devices[total.owner[ticket]].weight += weight
-        total.made.append(
+                self._owner_of(ticket).weight += weight
+        total.made.add(
             VersionTotals(
                 t=event.t,
                 version=event.version,
@@ -124,11 +159,13 @@ class TicketCounter:
         total = self._total
         total.applied += len(event.tickets)
         for ticket, weight, staleness in zip(event.tickets, event.weights, event.staleness, strict=True):
-            device = total.devices[total.owner[ticket]]
-            total.energy.fates[ticket] = APPLIED
+            device = self._owner_of(ticket)
+            total.energy.settle(ticket, APPLIED)
             device.applied += 1
-            device.staleness.append(staleness)
-            device.weight += total.cluster_tickets[event.ticket] * abs(weight or 0.0)
-        made = total.made[-1]
+            device.count_staleness(staleness)
+            device.weight += self._weight_of_cluster(event.ticket) * abs(weight or 0.0)
+        made = total.made.last
+        if made is None:
+            raise ValueError(f"updates were merged into ticket {event.ticket}, but no version was made")
         made.updates += len(event.tickets) - 1  # they replace the head's own update
         made.staleness.extend(event.staleness)

@@ -8,6 +8,7 @@ leaves no event and no span.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -27,6 +28,9 @@ STATES = (DOWNLOAD, COMPUTING, UPLOAD, SUSPENDED, ABANDONED, DEAD, WAITING)
 """``abandoned``: computing that was discarded for a newer model or cut off by the end of the run. ``waiting``: the
 update is ready, but the device has no grant to upload it.
 """
+
+_MOST_SUSPENSIONS = 256
+"""Suspensions of a device that may interrupt one job or one transfer."""
 
 
 class Span(NamedTuple):
@@ -51,8 +55,8 @@ class Timeline:
 
     def __init__(self, *listeners: Callable[[Span], None]) -> None:
         self.listeners = list(listeners)
-        self._suspensions: dict[str, list[trace.Suspended]] = {}
-        """Device → its suspensions and absences, in order."""
+        self._suspensions: dict[str, deque[trace.Suspended]] = {}
+        """Device → its latest suspensions and absences, in order."""
         self._trained: dict[str, int] = {}
         self._died: dict[str, float] = {}
         self._asked: dict[str, trace.Asked] = {}
@@ -120,7 +124,7 @@ class Timeline:
             self._emit(Span(device, state, start, end, ticket))
 
     def _suspended(self, event: trace.Suspended) -> None:
-        self._suspensions.setdefault(event.device, []).append(event)
+        self._suspensions.setdefault(event.device, deque(maxlen=_MOST_SUSPENSIONS)).append(event)
         self._emit(Span(event.device, SUSPENDED, event.since, event.t, event.ticket))
 
     def _latest(self, device: str) -> Iterable[trace.Suspended]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from testbed.analysis.device_counting import DeviceCounter
 from testbed.analysis.device_totals import DeviceTotals
-from testbed.analysis.run_totals import Totals, VersionTotals
+from testbed.analysis.run_totals import Totals
 from testbed.analysis.ticket_counting import TicketCounter
 from testbed.analysis.timeline import Timeline
 from testbed.history import trace
@@ -14,7 +14,7 @@ from testbed.history.event_pass import Checker, Handlers, pass_events
 from testbed.history.events.run_events import PROCESS_ENDED, UNREACHABLE
 from testbed.history.trace import Event
 
-__all__ = ["DeviceTotals", "Totals", "TotalsCounter", "VersionTotals", "totals"]
+__all__ = ["DeviceTotals", "Totals", "TotalsCounter", "totals"]
 
 
 def totals(events: Iterable[Event]) -> Totals:
@@ -42,6 +42,7 @@ class TotalsCounter:
         total = self.total
         if total.stopped is not None:
             total.seconds = total.stopped.t
+        total.made.close()
         self.timeline.end(total.seconds)
         total.energy.end(total.seconds)
         return total

@@ -29,8 +29,11 @@ def binomial_tails(successes: int, trials: int, probability: float) -> tuple[flo
     if probability in (0.0, 1.0):
         certain = trials if probability else 0
         return float(successes >= certain), float(successes <= certain)
-    masses = [_mass(k, trials, probability) for k in range(trials + 1)]
-    return min(1.0, math.fsum(masses[: successes + 1])), min(1.0, math.fsum(masses[successes:]))
+    below, above = (
+        math.fsum(_mass(k, trials, probability) for k in numbers)  # one by one: trials may be millions
+        for numbers in (range(successes + 1), range(successes, trials + 1))
+    )
+    return min(1.0, below), min(1.0, above)
 
 
 def is_plausible(successes: int, trials: int, probability: float, confidence: float) -> bool:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from testbed.fidelity.compute_checks import canary, step_time, stolen
-from testbed.fidelity.evidence import gather
+from testbed.fidelity.evidence import EvidenceGatherer
 from testbed.fidelity.link_checks import causality, link_delay, link_rate, loss
+from testbed.fidelity.link_evidence import LinkEvidence
 from testbed.fidelity.measurements import Evidence
 from testbed.fidelity.run_checks import admission, aggregator, conservation
 from testbed.fidelity.verdict import SEVERITY
+from testbed.history.event_pass import pass_events
 from testbed.history.trace import Event
 from testbed.profile.fleet import DeviceSpec
 from testbed.runs.results.certificate import Certificate, Verdict
@@ -21,19 +23,22 @@ from testbed.runs.results.certificate import Certificate, Verdict
 
 def certify(events: Iterable[Event], devices: Sequence[DeviceSpec]) -> Certificate:
     """Judge a run by its trace and by the devices that its profile describes."""
-    return judged(gather(events), devices)
+    links = LinkEvidence(devices)
+    gatherer = EvidenceGatherer(links.note)
+    pass_events(events, links, gatherer)
+    return judged(gatherer.close(), links, devices)
 
 
-def judged(evidence: Evidence, devices: Sequence[DeviceSpec]) -> Certificate:
+def judged(evidence: Evidence, links: LinkEvidence, devices: Sequence[DeviceSpec]) -> Certificate:
     """Judge a run by the evidence in its trace and by the devices that its profile describes."""
-    specs = {device.name: device for device in devices}
+    links.add_up()
     lines = (
         step_time(evidence),
         stolen(evidence),
-        link_delay(evidence),
-        link_rate(evidence, specs),
-        loss(evidence, specs),
-        causality(evidence, specs),
+        link_delay(evidence, links),
+        link_rate(evidence, links),
+        loss(links),
+        causality(evidence, links),
         aggregator(evidence, devices),
         canary(evidence),
         admission(evidence),

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-
-from testbed.common.stats import rank
 from testbed.fidelity.measurements import Computed, Evidence
 from testbed.fidelity.verdict import judge, not_measured
 from testbed.runs.results.certificate import Invariant
@@ -15,9 +11,10 @@ def step_time(evidence: Evidence) -> Invariant:
     throttled = {name: device for name, device in evidence.computed.items() if device.asked > 0 or device.misses}
     if not throttled:
         return not_measured("step time", "no throttled device has computed a step")
-    errors = [error for device in throttled.values() for error in device.errors]
-    checks = sum(device.checks for device in throttled.values())
-    p50, p95, p99 = (quantile_with_zeros(errors, checks, q) for q in (0.5, 0.95, 0.99))
+    errors, checks = evidence.errors, sum(device.checks for device in throttled.values())
+    p50, p95, p99 = 0.0, 0.0, 0.0
+    if errors:  # checks without an error were on time
+        p50, p95, p99 = errors.quantiles(0.5, 0.95, 0.99, zeros=max(0, checks - len(errors)))
     missed = sum(device.misses for device in throttled.values()) / max(1, checks)
     worst = max(throttled, key=lambda name: _off(throttled[name]))
     off = _off(throttled[worst])
@@ -48,16 +45,8 @@ def _off(device: Computed) -> float:
     A device without a complete round trip is judged by its missed deadlines.
     """
     if device.trips:
-        asked = sum(asked for asked, _ in device.trips)
-        return abs(sum(obtained for _, obtained in device.trips) / asked - 1.0)
+        return abs(device.trips_obtained / device.trips_asked - 1.0)
     return device.misses / max(1, device.checks)
-
-
-def quantile_with_zeros(errors: Sequence[float], count: int, q: float) -> float:
-    """The q-quantile of ``count`` values; those that are not in ``errors`` are zero."""
-    zeros = max(0, count - len(errors))
-    place = rank(zeros + len(errors), q)
-    return 0.0 if not errors or place < zeros else sorted(errors)[place - zeros]
 
 
 def stolen(evidence: Evidence) -> Invariant:
@@ -85,12 +74,9 @@ def stolen(evidence: Evidence) -> Invariant:
 def canary(evidence: Evidence) -> Invariant:
     if not evidence.canaries:
         return not_measured("canary", "no device is paced, or the run was too short for a sample")
-    by_core: dict[int, list[float]] = defaultdict(list)
-    for sample in evidence.canaries:
-        by_core[sample.core].append(sample.obtained / sample.alone - 1.0)
-    slower = {core: sum(samples) / len(samples) for core, samples in by_core.items()}
+    slower = {core: found.slower / found.samples for core, found in evidence.canaries.items()}
     worst = max(slower, key=lambda core: slower[core])
-    count = len(evidence.canaries)
+    count = sum(found.samples for found in evidence.canaries.values())
     return Invariant(
         name="canary",
         verdict=judge((slower[worst], 0.02, 0.05)),

@@ -24,11 +24,12 @@ is for a whole cluster. All round trips of a device are judged by their sum.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from testbed.fidelity.measurements import Computed, Delivery, Evidence
 from testbed.history import trace
 from testbed.history.event_pass import Handlers, pass_events
+from testbed.history.numbered_column import NumberedColumn
 from testbed.history.trace import Event
 from testbed.wire.ticket_ranges import range_of
 
@@ -36,20 +37,27 @@ _END_SECONDS = 0.1
 """Host seconds before the end of a run in which the aggregator may not handle every delivered update."""
 
 
-def gather(events: Iterable[Event]) -> Evidence:
-    """All measurements of a trace."""
-    gatherer = EvidenceGatherer()
+def gather(events: Iterable[Event], note: Callable[[Delivery], None] = lambda delivery: None) -> Evidence:
+    """All measurements of a trace; each delivery is passed to ``note``."""
+    gatherer = EvidenceGatherer(note)
     pass_events(events, gatherer)
     return gatherer.close()
 
 
 class EvidenceGatherer:
-    """A checker that gathers the measurements of a trace; call ``close`` after all events have passed."""
+    """A checker that gathers the measurements of a trace; call ``close`` after all events have passed.
 
-    def __init__(self) -> None:
-        self.evidence = Evidence()
-        self._sent: dict[int, float] = {}
+    Each delivery is passed to ``note``. What is kept of a ticket that has ended is 9 bytes.
+    """
+
+    def __init__(self, note: Callable[[Delivery], None]) -> None:
+        self.evidence, self._note = Evidence(), note
+        self._sent = NumberedColumn("d", math.nan)
         """Ticket → when its Train was sent first."""
+        self._is_over = NumberedColumn("b", 0)
+        """Ticket → 1 if it has ended, and no update of it is awaited: nothing more is kept about it."""
+        self._heads: dict[int, str] = {}
+        """Ticket range → the cluster head; its own jobs go over no link."""
         self._copies: dict[int, list[float]] = {}
         """Open ticket → when its Train was sent again."""
         self._trips: dict[int, float] = {}
@@ -66,8 +74,9 @@ class EvidenceGatherer:
             trace.Header: self._header,
             trace.Stopped: self._stopped,
             trace.Resumed: self._resumed,
-            trace.Load: self.evidence.loads.append,
-            trace.Canary: self.evidence.canaries.append,
+            trace.Load: self.evidence.load.add,
+            trace.Canary: self._canary,
+            trace.Grouped: self._grouped,
             trace.Trained: self._trained,
             trace.Abandoned: self._abandoned,
             trace.Downloaded: self._downloaded,
@@ -109,6 +118,14 @@ class EvidenceGatherer:
         self._downloads.clear()
         self._uploads.clear()
 
+    def _canary(self, event: trace.Canary) -> None:
+        sums = self.evidence.canaries[event.core]
+        sums.slower += event.obtained / event.alone - 1.0
+        sums.samples += 1
+
+    def _grouped(self, event: trace.Grouped) -> None:
+        self._heads[event.ticket_range] = event.head
+
     # ---- computing
 
     def _trained(self, event: trace.Trained) -> None:
@@ -132,7 +149,8 @@ class EvidenceGatherer:
         device.checks += event.checks
         if event.misses:
             device.misses += len(event.misses)
-            device.errors += _step_errors(event)
+            for error in _step_errors(event):
+                self.evidence.errors.add(error)
         if event.use is not None:
             device.metered = True
             device.waited += event.use.waited
@@ -156,14 +174,15 @@ class EvidenceGatherer:
         if event.dropped:
             self._delivery(event, None)
         else:
-            self.evidence.pickups.append(event.obtained - event.asked)
+            self.evidence.pickups.add(event.obtained - event.asked)
             self._downloads[event.ticket] = event
 
     def _copy_sent(self, ticket: int, number: int) -> float:
         """When copy ``number`` of a Train was sent. A member may report its download before its head the dispatch."""
         again = self._copies.get(ticket)
         if number == 0 or again is None:
-            return self._sent.get(ticket, 0.0)
+            sent = self._sent[ticket]
+            return 0.0 if math.isnan(sent) else sent
         return again[min(number, len(again)) - 1]
 
     def _uploaded(self, event: trace.Uploaded) -> None:
@@ -173,28 +192,36 @@ class EvidenceGatherer:
             self._trip(event.ticket, -math.inf)
         elif (arrived := self._arrivals.pop(event.ticket, None)) is not None:
             self._match(event, arrived)
-        else:
+        elif event.ticket in self._open or not self._is_over[event.ticket]:
             self._uploads[event.ticket] = event
 
     def _arrived(self, event: trace.Arrived) -> None:
         self._in_order(event.device, True, event.ticket)
         if (upload := self._uploads.pop(event.ticket, None)) is not None:
             self._match(upload, event)
-        else:
+        elif self._heads.get(range_of(event.ticket)) != event.device:
             self._arrivals[event.ticket] = event
 
     def _match(self, upload: trace.Uploaded, arrived: trace.Arrived) -> None:
         ticket = upload.ticket
         self.evidence.bytes_wrong += upload.bytes != arrived.bytes
         self._delivery(upload, max(arrived.due, arrived.received), arrived.handled)
-        self.evidence.handled.append(arrived.handled - arrived.due)
+        self.evidence.handled.add(arrived.handled - arrived.due)
         # waiting for a grant was decided by the strategy
         asked = self._trips.pop(ticket, 0.0) + (upload.waited or 0.0) + upload.asked
-        if asked > 0 and ticket in self._sent:
-            self.evidence.computed[upload.device].trips.append((asked, arrived.handled - self._sent[ticket]))
+        sent = self._sent[ticket]
+        if asked > 0 and not math.isnan(sent):
+            self._round_trip(upload.device, asked, arrived.handled - sent)
+        self._is_over[ticket] = ticket not in self._open
+
+    def _round_trip(self, device: str, asked: float, obtained: float) -> None:
+        found = self.evidence.computed[device]
+        found.trips += 1
+        found.trips_asked += asked
+        found.trips_obtained += obtained
 
     def _delivery(self, event: trace.TransferEvent, arrived: float | None, seen: float | None = None) -> None:
-        self.evidence.deliveries.append(
+        self._note(
             Delivery(
                 device=event.device,
                 up=isinstance(event, trace.Uploaded),
@@ -210,7 +237,8 @@ class EvidenceGatherer:
         )
 
     def _trip(self, ticket: int, asked: float) -> None:
-        self._trips[ticket] = self._trips.get(ticket, 0.0) + asked
+        if ticket in self._open or not self._is_over[ticket]:
+            self._trips[ticket] = self._trips.get(ticket, 0.0) + asked
 
     def _in_order(self, device: str, up: bool, ticket: int) -> None:
         """Tickets of one range only grow, and a link carries one transfer after the other."""
@@ -228,7 +256,7 @@ class EvidenceGatherer:
             self._trip(event.ticket, -math.inf)
 
     def _resent(self, event: trace.Resent) -> None:
-        if event.ticket in self._sent:
+        if not math.isnan(self._sent[event.ticket]):
             self._copies.setdefault(event.ticket, []).append(event.t)
         else:  # after a checkpoint, to a new process
             self._sent[event.ticket] = event.t
@@ -251,6 +279,10 @@ class EvidenceGatherer:
         self.evidence.settled[how] += 1
         self.evidence.settled_twice += ticket not in self._open
         self._open.discard(ticket)
+        if ticket not in self._arrivals:  # else the report of its upload will come
+            self._is_over[ticket] = 1
+            for kept in (self._trips, self._copies, self._uploads):
+                kept.pop(ticket, None)
 
 
 def _step_errors(event: trace.ComputeEvent) -> list[float]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from testbed.common.files.spool import Spool
 from testbed.history import trace
 
 _CLOCK_GRAIN = 1e-6
@@ -17,14 +18,14 @@ class Computed:
     """The computing of one device."""
 
     checks: int = 0
-    errors: list[float] = field(default_factory=list)
-    """|obtained ÷ asked − 1| from one checked deadline to the next, without those that are zero."""
     misses: int = 0
     asked: float = 0.0
     obtained: float = 0.0
     """Seconds of finished jobs."""
-    trips: list[tuple[float, float]] = field(default_factory=list)
-    """Seconds asked and obtained of each complete round trip."""
+    trips: int = 0
+    trips_asked: float = 0.0
+    trips_obtained: float = 0.0
+    """Complete round trips, and their seconds."""
     waited: float = 0.0
     stolen: float = 0.0
     critical: float = 0.0
@@ -62,17 +63,50 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 @dataclass(slots=True, kw_only=True)
+class LoadSums:
+    """The load of the aggregator over the whole run, in host seconds."""
+
+    span: float = 0.0
+    busy: float = 0.0
+    served: int = 0
+    service: float = 0.0
+    longest: float = 0.0
+    pressure: float | None = None
+    """The highest of all stretches; None if it was not measured."""
+
+    def add(self, load: trace.Load) -> None:
+        self.span += load.span
+        self.busy += load.busy
+        self.served += load.served
+        self.service += load.service
+        self.longest = max(self.longest, load.longest)
+        if load.pressure is not None:
+            self.pressure = load.pressure if self.pressure is None else max(self.pressure, load.pressure)
+
+
+@dataclass(slots=True)
+class CanarySums:
+    """The samples of the canary on one core."""
+
+    slower: float = 0.0
+    """Sum of obtained ÷ alone − 1."""
+    samples: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
 class Evidence:
     header: trace.Header | None = None
     stopped: trace.Stopped | None = None
     computed: dict[str, Computed] = field(default_factory=lambda: defaultdict(Computed))
-    deliveries: list[Delivery] = field(default_factory=list)
-    pickups: list[float] = field(default_factory=list)
+    errors: Spool = field(default_factory=Spool)
+    """|obtained ÷ asked − 1| from one checked deadline to the next, without those that are zero."""
+    pickups: Spool = field(default_factory=Spool)
     """Seconds from a model's due moment until the device's process took it from the transport."""
-    handled: list[float] = field(default_factory=list)
+    handled: Spool = field(default_factory=Spool)
     """Seconds from an update's due moment until the aggregator handled it, including the queue."""
-    loads: list[trace.Load] = field(default_factory=list)
-    canaries: list[trace.Canary] = field(default_factory=list)
+    load: LoadSums = field(default_factory=LoadSums)
+    canaries: dict[int, CanarySums] = field(default_factory=lambda: defaultdict(CanarySums))
+    """By core."""
     too_early: int = 0
     """Downloads that began before the aggregator sent them."""
     out_of_order: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.fidelity.link_checks import SMALL_SECONDS
+from testbed.fidelity.link_evidence import SMALL_SECONDS
 from testbed.fidelity.measurements import Evidence
 from testbed.fidelity.verdict import holds, judge, not_measured
 from testbed.planning.planner import CAPACITY
@@ -13,21 +13,19 @@ from testbed.runs.results.certificate import Invariant
 
 
 def aggregator(evidence: Evidence, devices: Sequence[DeviceSpec]) -> Invariant:
-    span = sum(load.span for load in evidence.loads)
-    if span <= 0:
+    load = evidence.load
+    if load.span <= 0:
         return not_measured("aggregator", "the run ended before the aggregator measured its load")
     dilation = evidence.header.dilation if evidence.header is not None else 1.0
-    busy = sum(load.busy for load in evidence.loads) / span
-    served = sum(load.served for load in evidence.loads)
-    service = sum(load.service for load in evidence.loads) / served if served else 0.0
+    busy = load.busy / load.span
+    service = load.service / load.served if load.served else 0.0
     shortest = min((link.delay for device in devices for link in (device.up, device.down)), default=0.0)
     share = service / dilation / max(shortest, SMALL_SECONDS)
-    longest = max(load.longest for load in evidence.loads)
     return Invariant(
         name="aggregator",
         verdict=judge((busy, 0.5, 0.8), (share, 0.5, 0.8)),
         found=f"busy {busy:.0%}; {service * 1e3:.2f} ms for an update, {share:.0%} of the shortest relevant delay",
-        figures={"busy": busy, "service_host_s": service, "of_shortest_delay": share, "longest_host_s": longest},
+        figures={"busy": busy, "service_host_s": service, "of_shortest_delay": share, "longest_host_s": load.longest},
         limits="busy ≤ 50 %, an update ≤ 50 % of max(shortest link delay, 2 ms) (warn: 80 %)",
     )
 
@@ -41,7 +39,6 @@ def admission(evidence: Evidence) -> Invariant:
     if header.pressure is not None:
         measured.append((header.pressure, 0.10, 0.30))
         pressure = f"a process waited for a core {header.pressure:.0%} of the time before the run"
-    during = [load.pressure for load in evidence.loads if load.pressure is not None]
     return Invariant(
         name="admission",
         verdict=judge(*measured),
@@ -49,7 +46,7 @@ def admission(evidence: Evidence) -> Invariant:
         figures={
             "demand": header.demand,
             "pressure": header.pressure,
-            "pressure_in_run": max(during, default=None),
+            "pressure_in_run": evidence.load.pressure,
             **({} if header.survey_age is None else {"survey_age_s": header.survey_age}),  # earlier traces: not known
         },
         limits="demand ≤ 0.8, pressure ≤ 10 % (warn: 1.0, 30 %)",

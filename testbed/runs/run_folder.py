@@ -8,9 +8,10 @@ import importlib.metadata
 import os
 import platform
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 import psutil
@@ -23,7 +24,8 @@ from testbed.common.version import __version__
 from testbed.host import kernel
 from testbed.planning.planner import Plan
 from testbed.profile.schema import Experiment
-from testbed.runs.results.result_files import csv_text
+from testbed.runs.results.columns import Row
+from testbed.runs.results.result_files import write_csv
 from testbed.runs.results.run_meta import HostFacts, Meta
 from testbed.runs.results.table_rows import DeviceRow, MetricRow, RoundRow, VersionRow
 from testbed.runs.run_results import RunResults
@@ -129,11 +131,11 @@ class RunFolder:
     def write_results(self, results: RunResults, *, tensorboard: bool = False) -> None:
         """Write all files that follow from the trace, with event files for TensorBoard if they are wanted."""
         summary, rounds = results.summary, results.scanned.rounds
-        self._write("metrics.csv", csv_text(MetricRow, results.metrics))
-        self._write("versions.csv", csv_text(VersionRow, results.versions))
-        self._write("devices.csv", csv_text(DeviceRow, results.devices))
+        self._write_rows("metrics.csv", MetricRow, results.metrics)
+        self._write_rows("versions.csv", VersionRow, results.versions)
+        self._write_rows("devices.csv", DeviceRow, results.devices)
         if rounds:
-            self._write("rounds.csv", csv_text(RoundRow, rounds))
+            self._write_rows("rounds.csv", RoundRow, rounds)
         if summary.fidelity is not None:
             self._write_json("fidelity.json", summary.fidelity)
         if summary.replay is not None:
@@ -149,11 +151,18 @@ class RunFolder:
     def _write_json(self, name: str, value: msgspec.Struct) -> None:
         self._write(name, json_text(value) + "\n")
 
+    def _write_rows(self, name: str, kind: type[Row], rows: Iterable[Row]) -> None:
+        self._write_by(name, lambda file: write_csv(file, kind, rows))
+
     def _write(self, name: str, text: str) -> None:
+        self._write_by(name, lambda file: file.write(text))
+
+    def _write_by(self, name: str, write: Callable[[TextIO], object]) -> None:
         draft = self.path / f"{name}.new"
         with self._noting(name):
             try:
-                draft.write_text(text, encoding="utf-8", newline="")
+                with draft.open("w", encoding="utf-8", newline="") as file:
+                    write(file)
                 os.replace(draft, self.path / name)
             finally:
                 draft.unlink(missing_ok=True)

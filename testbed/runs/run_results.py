@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 from testbed.analysis import metrics, run_tables
 from testbed.analysis.timeline import Span
+from testbed.common.files.spool import RowSpool
 from testbed.fidelity.certify import judged
 from testbed.fidelity.evidence import EvidenceGatherer
+from testbed.fidelity.link_evidence import LinkEvidence
 from testbed.history import trace
 from testbed.history.event_pass import Checker, no_collection
 from testbed.host.rapl import HostEnergy
@@ -31,7 +33,7 @@ class RunResults:
     scanned: TraceScan
     summary: Summary
     metrics: Sequence[MetricRow]
-    versions: Sequence[VersionRow]
+    versions: RowSpool[VersionRow]
     devices: Sequence[DeviceRow]
 
 
@@ -52,10 +54,11 @@ def compute(
     and ``listeners`` take the events and spans in the same pass. Raises TraceError if the trace cannot be read.
     """
     is_replay = replayed is not None and replayed.trace is not None and bool(devices)
-    evidence, observer = EvidenceGatherer(), ReplayObserver()
+    links, observer = LinkEvidence(devices), ReplayObserver()
+    evidence = EvidenceGatherer(links.note)
     torn: list[int] = []
     events = trace.read(trace_file, torn.append) if trace_file.exists() else iter(())
-    scanned = scan(events, evidence, *([observer] if is_replay else []), *checkers, listeners=listeners)
+    scanned = scan(events, links, evidence, *([observer] if is_replay else []), *checkers, listeners=listeners)
     scored = run_tables.metric_rows(scanned.total)
     replay = None
     if replayed is not None and is_replay:
@@ -65,11 +68,11 @@ def compute(
         summary=replace(
             metrics.summary(scanned.total, target, scored=scored, rounds=scanned.rounds),
             host_energy=host_energy,
-            fidelity=judged(evidence.close(), devices),
+            fidelity=judged(evidence.close(), links, devices),
             replay=replay,
             torn_line=torn[0] if torn else None,
         ),
         metrics=scored,
-        versions=run_tables.version_rows(scanned.total),
+        versions=scanned.total.made.rows,
         devices=run_tables.device_rows(scanned.total),
     )

@@ -153,7 +153,7 @@ class StoredRun:
     def versions(self) -> Columns[VersionRow]:
         """A row for each version."""
         rows = self._rows("versions.csv", VersionRow)
-        return Columns(VersionRow, run_tables.version_rows(self.totals) if rows is None else rows)
+        return Columns(VersionRow, self.totals.made.rows if rows is None else rows)
 
     @functools.cached_property
     def devices(self) -> Columns[DeviceRow]:

@@ -5,12 +5,13 @@ The step is the version, the wall time is when it was made by the host's clock. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from testbed.common.errors import UserError
+from testbed.runs.results.table_rows import MetricRow, VersionRow
 from testbed.runs.run_results import RunResults
 
 FOLDER = "tensorboard"
@@ -51,10 +52,9 @@ def write(results: RunResults, folder: Path) -> None:
 
 def points(results: RunResults) -> Iterator[Point]:
     """The scalars of each version; unknown ones are left out."""
-    made = {row.version: row for row in results.versions}
     scored = {row.version: row for row in results.metrics}
-    for version in sorted(made.keys() | scored.keys()):
-        row, score = made.get(version), scored.get(version)  # version 0 is scored, but has no row
+    for row, score in _paired(results.versions, scored):
+        version = next(each.version for each in (row, score) if each is not None)
         found = {f"versions/{key}": getattr(row, key) for key in _PER_VERSION if row is not None}
         if score is not None:
             found |= {f"fleet/{key}": getattr(score, key) for key in _FLEET}
@@ -62,6 +62,20 @@ def points(results: RunResults) -> Iterator[Point]:
         moment = next(each.time_s for each in (row, score) if each is not None)
         scalars = {tag: float(value) for tag, value in found.items() if value is not None}
         yield Point(version, moment * results.summary.dilation, scalars)
+
+
+def _paired(
+    made: Iterable[VersionRow], scored: dict[int, MetricRow]
+) -> Iterator[tuple[VersionRow | None, MetricRow | None]]:
+    """Each version with its score, in order. Version 0 is scored, but has no row."""
+    left = sorted(scored, reverse=True)
+    for row in made:
+        while left and left[-1] < row.version:
+            yield None, scored[left.pop()]
+        score = scored[left.pop()] if left and left[-1] == row.version else None
+        yield row, score
+    for version in reversed(left):
+        yield None, scored[version]
 
 
 def _writers() -> tuple[Any, Any, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from testbed.analysis.round_metrics import RoundCounter
 from testbed.analysis.timeline import Span
 from testbed.analysis.totals import Totals, TotalsCounter
+from testbed.common.files.spool import RowSpool
 from testbed.history.event_pass import Checker, pass_events
 from testbed.history.trace import Event
 from testbed.runs.results.table_rows import RoundRow
@@ -18,7 +19,7 @@ class TraceScan:
     """What one pass over a trace counted."""
 
     total: Totals
-    rounds: list[RoundRow]
+    rounds: RowSpool[RoundRow]
 
 
 def scan(events: Iterable[Event], *checkers: Checker, listeners: Iterable[Callable[[Span], None]] = ()) -> TraceScan:

@@ -15,8 +15,6 @@ from typing import Any
 
 import tomli_w
 
-from testbed.fidelity.evidence import gather
-from testbed.fidelity.measurements import Evidence
 from testbed.history import trace
 
 ROOT = Path(__file__).parent.parent.parent
@@ -75,14 +73,10 @@ def start(
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """A finished run: its summary, and the evidence on timing in its trace."""
+    """A finished run: its summary, and its events."""
 
     summary: dict[str, Any]
     events: list[trace.Event]
-
-    @property
-    def evidence(self) -> Evidence:
-        return gather(self.events)
 
     @property
     def verdict(self) -> str:

@@ -6,14 +6,14 @@ never fill most of a column: drops are kept separately.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from testbed.analysis.timeline import STATES, Span
+from testbed.common.files.spool import Spool
 from testbed.history import trace
 from testbed.history.event_pass import Handlers
 
@@ -47,16 +47,18 @@ class Lanes:
 
 
 class TimelineBuilder:
-    """Collects the spans of all devices while the events of a trace pass; in arrays, for millions of spans.
+    """Collects the spans of all devices while the events of a trace pass; in files, for millions of spans.
 
     It is a checker, and ``add`` takes the spans of a :class:`testbed.analysis.timeline.Timeline`.
     """
 
     def __init__(self) -> None:
         self._devices: dict[str, int] = {}
-        """Device → its index in the arrays."""
-        self._who, self._states, self._starts, self._ends = array("l"), array("l"), array("d"), array("d")
-        self._lost: list[tuple[str, float]] = []
+        """Device → its number."""
+        self._spans = Spool(4)
+        """Number of the device, number of the state, start and end of each span."""
+        self._lost = Spool(2)
+        """Number of the device, and moment of each lost transfer."""
         self._scripted: list[trace.Scripted] = []
 
     def handlers(self) -> Handlers:
@@ -68,27 +70,28 @@ class TimelineBuilder:
 
     def _transferred(self, event: trace.TransferEvent) -> None:
         if event.dropped:  # not by spans: a transfer with an absence has several
-            self._lost.append((event.device, event.sent + event.obtained))
+            self._lost.add(self._number(event.device), event.sent + event.obtained)
 
     def add(self, span: Span) -> None:
-        self._who.append(self._devices.setdefault(span.device, len(self._devices)))
-        self._states.append(_NUMBERS[span.state])
-        self._starts.append(span.start)
-        self._ends.append(span.end)
+        self._spans.add(self._number(span.device), _NUMBERS[span.state], span.start, span.end)
+
+    def _number(self, device: str) -> int:
+        return self._devices.setdefault(device, len(self._devices))
 
     def lanes(self, devices: Sequence[str], seconds: float, columns: int = COLUMNS) -> Lanes:
         """The lanes of ``devices`` in a run of ``seconds``, after all events and spans have passed."""
         lane_of = {device: lane for lane, device in enumerate(devices)}
         filled = self._filled(lane_of, seconds, columns)
         filled[0] = 1.0 - filled.sum(axis=0)  # idle is the rest; negative where spans overlap
-        lost = sorted((lane_of[device], moment) for device, moment in self._lost if device in lane_of)
+        lane = np.array([lane_of.get(device, -1) for device in self._devices], dtype=int)
+        marks, dropped = _apart(self._lost, lane, len(devices), seconds)
         return Lanes(
             devices=tuple(devices),
             seconds=seconds,
             cells=filled.argmax(axis=0).astype(np.uint8),
             shares=np.maximum(filled, 0.0).mean(axis=2),
-            drops=_apart(lost, len(devices), seconds),
-            dropped=len(lost),
+            drops=marks,
+            dropped=dropped,
             scripted=tuple(event for event in self._scripted if event.device in lane_of),
         )
 
@@ -99,14 +102,12 @@ class TimelineBuilder:
         they begin and −1 where they end.
         """
         parts, whole = (np.zeros((len(LANE_STATES), len(lane_of), columns + 2)) for _ in range(2))
-        lane = np.array([lane_of.get(device, -1) for device in self._devices], dtype=int)[np.asarray(self._who)]
-        known = lane >= 0
-        if seconds > 0 and known.any():
-            lane, state = lane[known], np.asarray(self._states)[known]
-            start, end = (
-                np.clip(np.asarray(moments)[known] * columns / seconds, 0.0, columns)
-                for moments in (self._starts, self._ends)
-            )
+        lanes = np.array([lane_of.get(device, -1) for device in self._devices], dtype=int)
+        for block in self._spans.blocks() if seconds > 0 else ():
+            lane = lanes[block[:, 0].astype(int)]
+            known = lane >= 0
+            lane, state = lane[known], block[known, 1].astype(int)
+            start, end = (np.clip(block[known, column] * columns / seconds, 0.0, columns) for column in (2, 3))
             first, last = start.astype(int), end.astype(int)
             inside = first == last
             np.add.at(parts, (state, lane, first), np.where(inside, end, first + 1) - start)
@@ -117,11 +118,17 @@ class TimelineBuilder:
         return filled
 
 
-def _apart(lost: Iterable[tuple[int, float]], devices: int, seconds: float) -> tuple[tuple[int, float], ...]:
-    """At most one mark per lane and place; with many lanes there are fewer places."""
+def _apart(
+    lost: Spool, lanes: npt.NDArray[np.int64], devices: int, seconds: float
+) -> tuple[tuple[tuple[int, float], ...], int]:
+    """At most one mark per lane and place, the earliest; and how many there are. With many lanes, places are fewer."""
     places = max(20, min(COLUMNS // 3, _MOST_MARKS // max(1, devices)))
-    found: dict[tuple[int, int], tuple[int, float]] = {}
-    for lane, moment in lost:
-        if 0 < moment <= seconds:
-            found.setdefault((lane, int(moment / seconds * places)), (lane, moment))
-    return tuple(found.values())
+    found: dict[tuple[int, int], float] = {}
+    count = 0
+    for number, moment in lost:
+        lane = int(lanes[int(number)])
+        count += lane >= 0
+        if lane >= 0 and 0 < moment <= seconds:
+            place = lane, int(moment / seconds * places)
+            found[place] = min(moment, found.get(place, moment))
+    return tuple((lane, found[lane, place]) for lane, place in sorted(found)), count

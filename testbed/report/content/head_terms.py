@@ -92,6 +92,7 @@ class Clusters:
     def _arrived(self, event: trace.Arrived) -> None:
         if range_of(event.ticket) not in self._head_ranges:
             (self.by_heads if event.ticket in self._cluster_tickets else self.by_devices)[event.device] += 1
+            self._cluster_tickets.discard(event.ticket)  # it arrives once
 
     def _merge(self, event: trace.Merged) -> None:
         self.merged += len(event.tickets)

@@ -10,6 +10,7 @@ from aggregator.strategies import STRATEGIES
 from testbed.analysis import run_tables
 from testbed.analysis.totals import Totals
 from testbed.common import plugins
+from testbed.common.files.spool import RowSpool, Spool
 from testbed.history import trace
 from testbed.history.event_pass import Checker
 from testbed.host.rapl import HostEnergy
@@ -39,7 +40,7 @@ class RunData:
     summary: Summary
     """By the trace alone: without the certificates."""
     scores: list[MetricRow]
-    versions: list[VersionRow]
+    versions: RowSpool[VersionRow]
     devices: list[DeviceRow]
     wasted: dict[str, dict[str, float]]
     """Device with a power model → fate of tickets → joules."""
@@ -65,14 +66,14 @@ class RunData:
         return sorted(names, key=lambda name: (name != "accuracy", name != "loss"))
 
     @property
-    def staleness(self) -> list[tuple[float, int]]:
+    def staleness(self) -> Spool:
         """For each update in a version: when that was made, and the update's staleness."""
-        return [(made.t, staleness) for made in self.total.made for staleness in made.staleness]
+        return self.total.made.staleness
 
     @property
-    def losses(self) -> dict[str, list[tuple[float, float]]]:
-        """Device → for each update, when it arrived, and the mean loss of its local steps."""
-        return {name: device.losses for name, device in self.total.devices.items() if device.losses}
+    def losses(self) -> Spool:
+        """For each update: when it arrived, and the mean loss of its local steps."""
+        return self.total.losses
 
     @property
     def fates(self) -> list[str]:
@@ -124,12 +125,12 @@ def gather(run: StoredRun, collected: ReportCollector | None = None) -> RunData:
         paper=paper,
         summary=run.computed_summary,
         scores=run_tables.metric_rows(total),
-        versions=run_tables.version_rows(total),
+        versions=total.made.rows,
         devices=run_tables.device_rows(total),
         wasted={
-            name: dict(total.energy.wasted(name))
-            for name, device in total.energy.devices.items()
-            if device.watts is not None
+            name: wasted
+            for name, wasted in total.energy.all_wasted().items()
+            if total.energy.devices[name].watts is not None
         },
         lanes=collected.timeline.lanes(list(total.devices), total.seconds),
         clusters=collected.clusters,

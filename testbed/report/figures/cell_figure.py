@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from testbed.common.files.spool import Spool
 from testbed.report.content.report_data import RunData
 from testbed.report.content.wording import number, plural, share
 from testbed.report.figures.over_time import BAND, banded
@@ -21,12 +22,11 @@ _FIGURES = (
 
 def rounds(run: RunData) -> Iterator[ReportFigure]:
     """One figure for each measure; none if the strategy plans no rounds."""
-    rows = [row for row in run.versions if row.time_usage is not None]
-    if not rows:
+    last = max((row.version for row in run.versions if row.time_usage is not None), default=None)
+    if last is None:
         return
-    last = rows[-1].version
     for name, column, title, label, colour, unit in _FIGURES:
-        points = [(float(row.version), float(getattr(row, column))) for row in rows if getattr(row, column) is not None]
+        points = _points(run, column)
         if not points:
             continue
         figure, axes = axes_of()
@@ -37,15 +37,21 @@ def rounds(run: RunData) -> Iterator[ReportFigure]:
         else:
             banded(axes, points, float(last), colour)
         axes.set_ylim(bottom=0)
-        values = [value for _, value in points]
-        gist = f"{number(sum(values) / len(values))}{unit} on average, {number(max(values))}{unit} at most."
+        mean, most = sum(value for _, value in points) / len(points), max(value for _, value in points)
+        gist = f"{number(mean)}{unit} on average, {number(most)}{unit} at most."
         gist += f" {BAND}" if len(points) > _MOST_APART else ""
         yield ReportFigure(name=name, title=f"{title} by round", gist=gist, figure=figure)
     yield _usage(run, last)
 
 
+def _points(run: RunData, column: str) -> Spool:
+    """The number of each planned round, and its value in a column of versions.csv."""
+    planned = (row for row in run.versions if row.time_usage is not None and getattr(row, column) is not None)
+    return Spool(2, ((row.version, getattr(row, column)) for row in planned))
+
+
 def _usage(run: RunData, last: int) -> ReportFigure:
-    points = [(row.version, row.time_usage) for row in run.versions if row.time_usage is not None]
+    points = list(_points(run, "time_usage"))
     figure, axes = axes_of()
     axes.set(xlabel="round", ylabel="seconds so far ÷ T_max", xlim=(0, last))
     axes.grid(visible=True)

@@ -110,8 +110,8 @@ def _scripted(lanes: Lanes) -> list[tuple[int, float]]:
 
 def _versions(axes: Axes, run: RunData) -> list[Line2D]:
     """Draw a tick above the lanes for each version, unless there are too many."""
-    moments = [made.t for made in run.total.made]
-    if not 0 < len(moments) <= _MOST_TICKS:
+    moments = run.total.made.moments
+    if not 0 < len(run.versions) <= _MOST_TICKS:
         return []
     places = axes.get_xaxis_transform()
     return axes.plot(

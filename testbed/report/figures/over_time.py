@@ -5,14 +5,17 @@ A figure stays small for a run of any length: many values become a band.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from testbed.common.files.spool import Spool
 from testbed.report.content.binning import band
 from testbed.report.content.report_data import RunData
 from testbed.report.content.wording import number, plural, share
@@ -65,12 +68,12 @@ def staleness(run: RunData) -> Iterator[ReportFigure]:
     top = max(1.0, axes.get_ylim()[1])
     axes.set_ylim(-0.03 * top, top)  # keeps a line at 0 (synchronous strategies) off the axis
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    mean, most = run.summary.mean_staleness, max(value for _, value in points)
+    mean, most = run.summary.mean_staleness, int(max(value for _, value in points))
     gist = f"Of {plural(len(points), 'applied update')}: {number(mean)} on average, {most} at most. {BAND}"
     yield ReportFigure(name="staleness", title="Staleness over time", gist=gist, figure=figure)
 
     figure, axes = axes_of()
-    counts = Counter(value for _, value in points)
+    counts = Counter(int(value) for _, value in points)
     width = -(-(most + 1) // _MOST_BARS)
     bars: Counter[int] = Counter()
     for value, count in counts.items():  # by values, not by their range: that may have 10¹⁵ of them
@@ -83,18 +86,19 @@ def staleness(run: RunData) -> Iterator[ReportFigure]:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(visible=True, axis="y")
     fresh = counts[0] / len(points)
-    gist = f"{share(fresh)} of the updates were fresh (staleness 0); half of them had at most {_median(points)}."
+    gist = f"{share(fresh)} of the updates were fresh (staleness 0); half of them had at most {_median(counts)}."
     yield ReportFigure(name="staleness-distribution", title="Distribution of staleness", gist=gist, figure=figure)
 
 
 def local_loss(run: RunData) -> Iterator[ReportFigure]:
-    points = sorted(point for losses in run.losses.values() for point in losses)
+    points = run.losses
     if not points:
         return
     figure, axes = over_time(seconds=run.total.seconds, label="local loss")
     banded(axes, points, run.total.seconds, ORANGE)
     axes.set_ylim(bottom=min(0.0, min(loss for _, loss in points)))
-    first, last = (np.mean([losses[place][1] for losses in run.losses.values()]) for place in (0, -1))
+    devices = [device for device in run.total.devices.values() if device.first_loss is not None]
+    first, last = (np.mean([getattr(device, which) for device in devices]) for which in ("first_loss", "last_loss"))
     gist = (
         f"Mean loss in the local steps of {plural(len(points), 'update')}: {number(float(first))} in the first of each"
         f" device, {number(float(last))} in the last. {BAND}"
@@ -109,18 +113,17 @@ def versions(run: RunData) -> Iterator[ReportFigure]:
         ("updates-per-version", "new_updates", "New updates per version", "K_t (updates)", SKY),
         ("latency", "latency_s", "Latency of versions", "seconds since the version before", GREEN),
     ):
-        points = [(row.time_s, getattr(row, column)) for row in run.versions]
+        points = Spool(2, ((row.time_s, getattr(row, column)) for row in run.versions))
         figure, axes = over_time(seconds=run.total.seconds, label=label)
         banded(axes, points, run.total.seconds, colour)
         axes.set_ylim(bottom=0)
-        values = [value for _, value in points]
-        mean, unit = sum(values) / len(values), " s" if column == "latency_s" else ""
-        most = f"{number(max(values))}{unit} at most"
+        mean, unit = sum(value for _, value in points) / len(points), " s" if column == "latency_s" else ""
+        most = f"{number(max(value for _, value in points))}{unit} at most"
         gist = f"{number(mean)}{unit} on average over {plural(len(points), 'version')}, {most}. {BAND}"
         yield ReportFigure(name=name, title=title, gist=gist, figure=figure)
 
 
-def banded(axes: Axes, points: Sequence[tuple[float, float]], seconds: float, colour: str) -> None:
+def banded(axes: Axes, points: Spool, seconds: float, colour: str) -> None:
     """Draw the quantiles and, unless there are too many, each value."""
     found = band(points, seconds)
     if len(points) <= _MOST_DOTS:
@@ -129,8 +132,11 @@ def banded(axes: Axes, points: Sequence[tuple[float, float]], seconds: float, co
     axes.plot(found.time, found.middle, color=colour)
 
 
-def _median(points: Sequence[tuple[float, int]]) -> int:
-    return sorted(value for _, value in points)[(len(points) - 1) // 2]
+def _median(counts: Mapping[int, int]) -> int:
+    """The lower median of values that are counted."""
+    values = sorted(counts)
+    sums = list(itertools.accumulate(counts[value] for value in values))
+    return values[bisect.bisect_right(sums, (sums[-1] - 1) // 2)]
 
 
 def _name(metric: str, place: int) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 import msgspec
 
@@ -77,16 +77,21 @@ def _complete(cells: dict[str, str]) -> dict[str, str]:
     return {csv_cells.value(name): csv_cells.value(text) for name, text in cells.items()}
 
 
-def csv_text(kind: type[Row], rows: Sequence[Row]) -> str:
+def csv_text(kind: type[Row], rows: Iterable[Row]) -> str:
     """The rows as a CSV file; an unknown value is an empty cell."""
     text = io.StringIO(newline="")
-    writer = CsvWriter(text)
+    write_csv(text, kind, rows)
+    return text.getvalue()
+
+
+def write_csv(file: TextIO, kind: type[Row], rows: Iterable[Row]) -> None:
+    """Write the rows as a CSV file, one by one if their columns are known; an unknown value is an empty cell."""
+    writer = CsvWriter(file)
     if list(kind.__struct_fields__) == column_names(kind):
         writer.row(kind.__struct_fields__)
         writer.rows(map(msgspec.structs.astuple, rows))
-        return text.getvalue()
+        return
     cells = [as_cells(row) for row in rows]
     columns = list(dict.fromkeys([*column_names(kind), *(name for row in cells for name in row)]))
     writer.row(columns)
     writer.rows([row.get(name) for name in columns] for row in cells)
-    return text.getvalue()

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from devices.device import Device
 from testbed.fidelity.evidence import gather
 from testbed.fidelity.link_checks import causality
+from testbed.fidelity.link_evidence import LinkEvidence
 from testbed.history import trace
 from testbed.profile.schema import Direction
 from testbed.runs.results.certificate import Verdict
@@ -109,7 +110,10 @@ def check(events: Sequence[trace.Event], reason: str) -> None:
     back = of(trace.Joined, events)[-1].t
     assert len([event for event in of(trace.Aggregated, events) if event.t > back]) > 10
     assert of(trace.Resent, events) == []
-    found = causality(gather(events), SPECS)
+    links = LinkEvidence(list(SPECS.values()))
+    evidence = gather(events, links.note)
+    links.add_up()
+    found = causality(evidence, links)
     assert (found.verdict, found.figures) == (Verdict.PASS, {"early": 0, "out_of_order": 0})
 
 

@@ -310,7 +310,7 @@ def test_the_rows_of_versions_have_each_figure_right() -> None:
         "queue_s",
         "time_usage",
     )
-    assert [msgspec.structs.astuple(row) for row in run_tables.version_rows(totals(EVENTS))] == [
+    assert [msgspec.structs.astuple(row) for row in totals(EVENTS).made.rows] == [
         (1, 3.2, 3.2, 1, 1, 1.0, 0.0, 0, None, None, None),
         (2, 5.0, 1.8, 1, 1, 0.5, 1.0, 1, None, None, None),
         (3, 7.0, 2.0, 2, 1, 1.0, 0.0, 0, None, None, None),  # of two, one is new and has a staleness
@@ -343,7 +343,7 @@ def test_a_version_has_the_planned_seconds_of_its_round_and_the_time_usage() -> 
         histories.made(2, 6.0, 2),
         histories.stopped(6.0),
     ]
-    rows = run_tables.version_rows(totals(events))
+    rows = totals(events).made.rows
     assert [(row.latency_s, row.planned_s, row.queue_s, row.time_usage) for row in rows] == [
         (2.0, 1.5, 0.0, 0.25),
         (4.0, 2.5, 1.0, 0.75),
@@ -592,7 +592,7 @@ def test_a_ticket_that_is_used_again_contributes_again() -> None:
     ]
     assert shares(*events) == {"a": 0.75, "b": 0.25, "c": 0.0}
     total = totals([joined("a", 1), joined("b", 2), *events])
-    assert (total.applied, [made.weight for made in total.made]) == (2, [1.0, 1.0])
+    assert (total.applied, [row.weight for row in total.made.rows]) == (2, [1.0, 1.0])
     assert metrics.contribution(total) == ContributionFairness(jain=0.8, gini=0.25)
     assert [row.contribution for row in run_tables.device_rows(total)] == [0.75, 0.25]
 

@@ -12,6 +12,7 @@ import pytest
 
 from testbed.analysis import round_metrics
 from testbed.analysis.round_metrics import RoundCounter
+from testbed.common.files.spool import RowSpool
 from testbed.history.event_pass import pass_events
 from testbed.history.events.watts import Watts
 from testbed.history.trace import Event, Joined, Round, Scored
@@ -34,7 +35,7 @@ def ended(number: int, at: float, **seconds: float) -> Round:
 def rows_of(events: Iterable[Event]) -> list[RoundRow]:
     counter = RoundCounter()
     pass_events(events, counter)
-    return counter.rows
+    return list(counter.rows)
 
 
 FLEET = [joined("a", 2.0), joined("b", 3.0), joined("c", 8.0)]
@@ -109,13 +110,17 @@ def test_a_device_may_join_between_rounds() -> None:
 )
 def test_where_no_round_had_a_device_there_are_no_rows_and_no_summary(events: list[Event]) -> None:
     assert rows_of(events) == []
-    assert round_metrics.sums([]) is None
+    assert round_metrics.sums(RowSpool(RoundRow)) is None
 
 
 def test_the_summary_has_the_sums_of_the_last_row() -> None:
     found = rows_of([*FLEET, *ROUNDS])
-    assert round_metrics.sums(found) == RoundSums(count=3, cumulative_delay_s=3.5, energy_proxy_j=27.5)
-    assert round_metrics.sums(found[:1]) == RoundSums(count=1, cumulative_delay_s=2.0, energy_proxy_j=13.5)
+    assert round_metrics.sums(RowSpool(RoundRow, found)) == RoundSums(
+        count=3, cumulative_delay_s=3.5, energy_proxy_j=27.5
+    )
+    assert round_metrics.sums(RowSpool(RoundRow, found[:1])) == RoundSums(
+        count=1, cumulative_delay_s=2.0, energy_proxy_j=13.5
+    )
 
 
 # ---- in the run folder

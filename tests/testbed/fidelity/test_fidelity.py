@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from testbed.common.stats import quantile
 from testbed.emulation.faults import timetable
 from testbed.fidelity.certify import certify
-from testbed.fidelity.compute_checks import quantile_with_zeros
 from testbed.history import trace
 from testbed.history.trace import Event, Miss, Use
 from testbed.profile.fleet import DeviceSpec
@@ -220,19 +218,6 @@ def test_a_run_whose_aggregator_died_does_not_pass() -> None:
 @pytest.mark.parametrize("events", [[], [trained(asked=0.0, checks=0)]], ids=["nothing", "not throttled"])
 def test_step_time_is_not_measured_where_no_device_was_throttled(events: list[Event]) -> None:
     assert judged("step time", events).verdict == NOT_MEASURED
-
-
-@examples(100)
-@given(st.lists(st.floats(0.01, 10.0), max_size=30), st.integers(0, 300), st.sampled_from([0.5, 0.95, 0.99]))
-def test_a_quantile_with_many_zeros_is_that_of_the_whole(errors: list[float], zeros: int, q: float) -> None:
-    count = len(errors) + zeros
-    whole = quantile([*errors, *[0.0] * zeros], q) if count else 0.0
-    assert quantile_with_zeros(errors, count, q) == whole
-
-
-def test_a_quantile_with_zeros_is_exact_at_1400_deadlines() -> None:
-    errors = [float(n) for n in range(1, 30)]
-    assert quantile_with_zeros(errors, 1400, 0.99) == quantile([*errors, *[0.0] * 1371], 0.99) == 15.0
 
 
 # ---- stolen CPU

@@ -9,7 +9,17 @@ from testbed.analysis.totals import totals
 from testbed.fidelity.evidence import gather
 from testbed.history import trace
 from testbed.profile.schema import Direction
-from tests.testbed.fidelity.test_evidence import COMPUTE, DOWN, UP, arrived, dispatched, downloaded, trained, uploaded
+from tests.testbed.fidelity.test_evidence import (
+    COMPUTE,
+    DOWN,
+    UP,
+    arrived,
+    dispatched,
+    downloaded,
+    trained,
+    trips,
+    uploaded,
+)
 from tests.testbed.fidelity.test_fidelity import FAIL, NOT_MEASURED, PASS, judged, spec, window
 
 TRACED = spec(up=Direction(trace="rate.csv"))
@@ -50,7 +60,7 @@ def test_a_round_trip_counts_every_absence_once() -> None:
         uploaded(asked=UP + 30, obtained=UP + 30, absent=30.0),
         arrived(at=end),
     ]
-    assert gather(events).computed["a"].trips == [(end, end)]
+    assert trips(gather(events).computed["a"]) == (1, end, end)
     joined = trace.Joined(t=0.0, device="a", pid=1, cores=[0], samples=1)
     found = totals([joined, *events]).devices["a"]
     assert (found.download_s, found.upload_s, found.suspended_s, found.busy_s) == (DOWN, UP, 60.0, COMPUTE)

@@ -9,6 +9,7 @@ from statistics import fmean
 from msgspec.structs import replace
 
 from testbed.analysis.metrics import summary
+from testbed.common.files.spool import RowSpool
 from testbed.common.json_text import json_text
 from testbed.history import trace
 from testbed.papers.framework.chapter import Chapter, ChapterTable, ClaimRow, ClaimVerdict, PaperFigure
@@ -140,7 +141,7 @@ def leave_run(
     writer.write(_HEADER)
     writer.close()
     found = replace(
-        summary(scan([_HEADER]).total, scored=metrics, rounds=rounds),
+        summary(scan([_HEADER]).total, scored=metrics, rounds=RowSpool(RoundRow, rounds)),
         versions=len(versions),
         seconds=metrics[-1].time_s if seconds is None else seconds,
         fidelity=Certificate(verdict=verdict, invariants=()),

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
-from testbed.report.content.binning import STRETCHES, Band, band
+from testbed.common.files.spool import Spool
+from testbed.report.content import binning
+from testbed.report.content.binning import STRETCHES, Band
+
+
+def band(points: Sequence[tuple[float, float]], seconds: float) -> Band:
+    return binning.band(Spool(2, points), seconds)
 
 
 def test_few_values_are_one_stretch_with_their_quantiles() -> None:
@@ -48,3 +55,10 @@ def test_no_values_are_no_band(points: list[tuple[float, float]]) -> None:
 
 def test_a_run_of_no_seconds_has_a_band() -> None:
     assert band([(0.0, 1.0)], 0.0).middle == [1.0]
+
+
+def test_the_band_does_not_depend_on_how_many_values_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [((37 * i) % 1000 / 10, float((13 * i) % 101)) for i in range(20_000)]
+    whole = band(points, 100.0)
+    monkeypatch.setattr(binning, "_MOST_AT_ONCE", 500)
+    assert band(points, 100.0) == whole
