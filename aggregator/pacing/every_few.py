@@ -12,8 +12,7 @@ import numpy as np
 
 from aggregator.strategy import Decision, Server, Strategy
 from aggregator.strategy.vectors import add_scaled
-from testbed.common.limits import LONGEST, SHORTEST
-from testbed.common.parameters import ParameterError, param
+from testbed.common.parameters import LONGEST, SHORTEST, ParameterError, param
 from testbed.wire.messages import Update, Vector
 from testbed.wire.training_job import Job
 

@@ -14,8 +14,7 @@ from aggregator.pacing.sampling import fraction_of, sample
 from aggregator.pacing.spread import DelaySpread
 from aggregator.strategy import Decision, Server, Strategy
 from aggregator.strategy.vectors import add_scaled
-from testbed.common.limits import LONGEST, SHORTEST
-from testbed.common.parameters import param
+from testbed.common.parameters import LONGEST, SHORTEST, param
 from testbed.wire.messages import Update, Vector
 
 

@@ -14,16 +14,38 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from testbed.common.errors import ProfileError, nearest
-from testbed.common.limits import MOST_COUNT, MOST_FACTOR
 
 T = TypeVar("T")
 TomlTable: TypeAlias = dict[str, Any]
 """A table as TOML has it: key → value of any TOML type, until :func:`build` has checked it."""
 Named: TypeAlias = str | TomlTable
 """A task, split or strategy in a profile: its name, or a table with its name and its parameters."""
+# Limits of the numbers in profiles: what is beyond them is a slip of the pen, or a unit that was mistaken. They are far
+# outside of any experiment, and far inside of what clocks, system calls and floating point represent.
+
+LONGEST: Final = 1e9
+"""Seconds: 30 years."""
+SHORTEST: Final = 1e-3
+"""Seconds between things that repeat: the resolution of our timing."""
+SHORTEST_PERIOD: Final = 1e-6
+LONGEST_PERIOD: Final = 1e12
+"""Seconds of a recorded trace: it may contain an outage of years, of which a run sees only a part."""
+LEAST_DILATION: Final = 1e-6
+MOST_DILATION: Final = 1e6
+LEAST_MULTIPLE: Final = 1e-6
+MOST_MULTIPLE: Final = 1e6
+"""Of a speed or a rate."""
+LEAST_MBIT: Final = 1e-6
+MOST_MBIT: Final = 1e6
+"""From one bit to one terabit per second."""
+MOST_WATTS: Final = 1e6
+MOST_FACTOR: Final = 1e30
+"""Of a float whose meaning sets no limit: vectors have single precision, up to 3·10³⁸."""
+MOST_COUNT: Final = 1 << 53
+"""Of a whole number whose meaning sets no limit: exact in every reader of JSON, and in messages."""
 _META = "edgebed"
 _KIND = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 

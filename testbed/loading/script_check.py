@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.common.errors import ProfileError, nearest
-from testbed.common.limits import LEAST_MULTIPLE
+from testbed.common.parameters import LEAST_MULTIPLE
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, ScriptedEvent
 from testbed.profile.script import ALL_DEVICES, CHANGES, Events, Member, is_for
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import psutil
 
 from testbed.common.errors import HostTooSmall, ProfileError
-from testbed.common.limits import MOST_DILATION
+from testbed.common.parameters import MOST_DILATION
 from testbed.host.core_plan import CorePlan, CoreRoles
 from testbed.host.memory.memory_check import bytes_needed
 from testbed.host.survey import Survey

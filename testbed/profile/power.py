@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.common.limits import MOST_WATTS
-from testbed.common.parameters import param
+from testbed.common.parameters import MOST_WATTS, param
 from testbed.history.events.watts import Watts
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.common.limits import (
+from testbed.common.parameters import (
     LEAST_DILATION,
     LEAST_MBIT,
     LEAST_MULTIPLE,
@@ -17,8 +17,10 @@ from testbed.common.limits import (
     MOST_MBIT,
     MOST_MULTIPLE,
     SHORTEST,
+    Named,
+    TomlTable,
+    param,
 )
-from testbed.common.parameters import Named, TomlTable, param
 from testbed.profile.power import Power, Radio
 from testbed.profile.radio import Cell
 from testbed.wire.endpoints import Transport

@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from testbed.common.errors import UserError
-from testbed.common.limits import MOST_MBIT
+from testbed.common.parameters import MOST_MBIT
 from testbed.traces import value_table
 
 _COLUMN, _UNIT = "mbps", "seconds, Mbit/s"

@@ -15,7 +15,7 @@ from typing import TextIO
 
 from testbed.common.errors import UserError
 from testbed.common.files.text_lines import numbered_lines
-from testbed.common.limits import LONGEST_PERIOD, SHORTEST_PERIOD
+from testbed.common.parameters import LONGEST_PERIOD, SHORTEST_PERIOD
 
 TIME = "t_s"
 Table = tuple["array[float]", "array[float]", float]

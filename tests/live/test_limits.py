@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from testbed.common.limits import LEAST_MBIT, LONGEST, MOST_DILATION
+from testbed.common.parameters import LEAST_MBIT, LONGEST, MOST_DILATION
 from testbed.history import trace
 from tests.live.leftovers import nothing_left_over
 from tests.live.runs import complete, started, write_profile

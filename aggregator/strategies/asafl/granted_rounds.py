@@ -29,8 +29,7 @@ from aggregator.strategies.asafl.synchrony import (
     RoundProgress,
 )
 from aggregator.strategy import Decision, Server
-from testbed.common.limits import LONGEST, SHORTEST
-from testbed.common.parameters import ParameterError, param
+from testbed.common.parameters import LONGEST, SHORTEST, ParameterError, param
 from testbed.wire.messages import Update
 
 CONTROLS = ("lyapunov", "fixed", "ascending", "descending", "greedy", "myopic")

@@ -46,8 +46,7 @@ from aggregator.strategies.eafl.clustering import cluster, heads
 from aggregator.strategies.eafl.gradient_phase import GradientPhase
 from aggregator.strategies.eafl.two_stage import dsa, dsa_weights, quorum
 from aggregator.strategy import Decision, Server, Strategy
-from testbed.common.limits import LONGEST, SHORTEST
-from testbed.common.parameters import ParameterError, param
+from testbed.common.parameters import LONGEST, SHORTEST, ParameterError, param
 from testbed.wire.messages import Update
 
 _FOR_CLUSTERING = "it was for the clustering only"

@@ -47,7 +47,14 @@ class Pretended:
         if self._damaged:
             folder.trace.write_bytes(b"garbage\n" + folder.trace.read_bytes())
         if self._checkpoint:
-            notes = {"format": FORMAT, "t": "1.0", "version": "1", "trace_bytes": "0"}
+            notes = {
+                "format": FORMAT,
+                "t": "1.0",
+                "version": "1",
+                "trace_bytes": "0",
+                "trace_sha256": "",
+                "profile": "",
+            }
             statefile.draft({}, ()).write(folder.path / CHECKPOINT, notes)
         outcome.failure, outcome.signal = self._failure, self._signal
         if self._failure is not None:
