@@ -182,7 +182,7 @@ def aggregator(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[
             patch.setattr("aggregator.process.assembly.true_groups", lambda fleet, task: None)
             crowd = Crowd(time, rng, mutator, min(AT_ONCE, frames - fed.frames), fed)
             # without the limit, which would drop most messages unread
-            settings = ("stop.seconds=1.0", "stop.delivery=0.5", "transport.message_limit=1e15")
+            settings = ("stop.seconds=1.0", "stop.delivery=0.5", "transport.message_limit=1e9")
             process = prepare(crowd, run.path, patch, *settings, strategy=strategy())
             process.run()
         _check(run, list(process._peers.fleet.values()), fed)

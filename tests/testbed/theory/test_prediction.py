@@ -324,7 +324,7 @@ WRONG = {
     "not a number": (["--phi", "nan"], ["--phi is nan", "finite"]),
     "endless": (["--G", "inf"], ["--G is inf", "finite"]),
     "a word": (["--R", "far"], ["--R is 'far'", "a number, at least 0"]),
-    "too large": (["--R", "1e200"], ["the bounds are not finite", "nearer to 1"]),
+    "too large": (["--R", "1e200"], ["--R is 1e+200", "at most 1e+30"]),
 }
 
 
