@@ -172,6 +172,9 @@ def test_a_frozen_device_is_missed_after_the_timeout_and_its_update_after_the_th
     [lost] = outcome.of_kind(trace.Lost)
     assert lost.ticket not in {ticket for event in outcome.of_kind(trace.Aggregated) for ticket in event.tickets}
     assert outcome.summary["restarts"] == 0
+    assert outcome.summary["resent"] == 0  # although a Train may have waited in its queue
+    [causality] = [line for line in outcome.json("fidelity.json")["invariants"] if line["name"] == "causality"]
+    assert causality["figures"] == {"early": 0, "out_of_order": 0}
     assert accounts_balance(outcome)
 
 
