@@ -234,4 +234,7 @@ def main(owner: int) -> None:
     template.import_everything()
     with contextlib.suppress(ConnectionResetError):
         root.serve()
+    # A signal follows the end of the lease: from an owner that lives, or from the kernel for one that was killed. Only
+    # then is it known which: the kernel closes the files of a killed process before its children get another parent.
+    select.select([], [], [], _END_SECONDS)
     end()
