@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -24,13 +24,19 @@ class TerminalConsole(Console):
 
     def __init__(self, *, stderr: bool = False, **options: Any) -> None:
         """``options`` are those of rich's Console."""
-        stream = OutputStream(lambda: sys.stderr if stderr else sys.stdout)
-        super().__init__(**({"file": stream} | options))
+        super().__init__(**({"file": OutputStream(lambda: _standard_stream(stderr))} | options))
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render with control characters of texts as escapes. Those of rich itself are marked as ``control``."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=plain(segment.text))
+
+
+def _standard_stream(stderr: bool) -> TextIO | None:
+    """The stream itself: while rich shows something live, it replaces both by proxies that print on the console."""
+    stream = sys.stderr if stderr else sys.stdout
+    found: TextIO | None = getattr(stream, "rich_proxied_file", stream)
+    return found
 
 
 def say(console: Console, text: str) -> None:

@@ -96,7 +96,7 @@ def _base() -> Path:
 
 def _lock_name() -> str:
     try:
-        return f"lock-{_BOOT_ID.read_text(encoding='ascii').strip()}"
+        return f"lock-{_BOOT_ID.read_bytes().decode().strip()}"  # imports no codec: a signal handler may call this
     except OSError:
         return "lock"
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,24 @@ def test_the_end_of_the_terminal_does_not_end_a_run_under_nohup(tmp_path: Path) 
     finally:
         signal.signal(signal.SIGHUP, before)
     assert outcome.code == 130
+
+
+def test_a_run_shows_its_progress_on_a_terminal(tmp_path: Path) -> None:
+    """While rich shows something live, it replaces the standard streams by proxies that print on the console."""
+    profile = write_profile(tmp_path, stop={"seconds": 600.0, "versions": 3})
+    ours, theirs = os.openpty()
+    command = [sys.executable, PROGRAM, "run", profile, "--no-report"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        with os.fdopen(ours, "rb", buffering=0) as terminal:
+            shown = b"".join(iter(lambda: _read(terminal), b""))
+        assert process.wait(PATIENCE) == 0
+    assert b"\x1b[?25l" in shown  # the cursor was hidden: there was a live view
+    assert b"fidelity:" in shown
+
+
+def _read(terminal: FileIO) -> bytes:
+    try:
+        return terminal.read(1 << 16)
+    except OSError:  # the last process that had the other end has ended
+        return b""

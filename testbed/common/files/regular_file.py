@@ -37,7 +37,8 @@ def open_regular(path: Path) -> io.BufferedReader:
 def read_at_most(path: Path, most: int) -> bytes:
     """Return the content of a file. Raises OSError, and UserError if it is no regular file or has more bytes."""
     with open_regular(path) as file:
-        content = file.read(most + 1)
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(min(size, most) + 1)  # it allocates so much, whatever the file has
     if len(content) > most:
         raise UserError(f"{path}: has more than {most >> 20} MiB; it is not such a file: name another")
     return content
