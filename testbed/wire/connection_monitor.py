@@ -126,6 +126,7 @@ class ConnectionMonitor:
         elif event & _OTHER_FAILURES:
             self._why = self._failure  # ZeroMQ reports the end of this connection next
         elif self._limit is not None and event == _ACCEPTED:
+            self.senders.pop(value, None)  # if its first message was read before this event, the next proves it
             self._limit.accepted(value, now)
         elif self._limit is not None and event == _LISTENING:
             self._limit.listens(value)
