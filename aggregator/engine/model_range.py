@@ -21,7 +21,7 @@ _GROWTH = 1000.0
 
 class _Largest(NamedTuple):
     square: float = -1.0
-    """Of the norm of its delta."""
+    """The square of the norm of its delta."""
     device: str = ""
     version: int = 0
     """The first version that it can be part of."""

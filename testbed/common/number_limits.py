@@ -19,12 +19,12 @@ LEAST_DILATION: Final = 1e-6
 MOST_DILATION: Final = 1e6
 LEAST_MULTIPLE: Final = 1e-6
 MOST_MULTIPLE: Final = 1e6
-"""Of a speed or a rate."""
+"""The range of a factor of a speed or of a rate."""
 LEAST_MBIT: Final = 1e-6
 MOST_MBIT: Final = 1e6
 """From one bit to one terabit per second."""
 MOST_WATTS: Final = 1e6
 MOST_FACTOR: Final = 1e30
-"""Of a float whose meaning sets no limit: vectors have single precision, up to 3·10³⁸."""
+"""The largest float where its meaning sets no limit: vectors have single precision, up to 3·10³⁸."""
 MOST_COUNT: Final = 1 << 53
-"""Of a whole number whose meaning sets no limit: exact in every reader of JSON, and in messages."""
+"""The largest whole number where its meaning sets no limit: exact in every reader of JSON, and in messages."""

@@ -52,7 +52,7 @@ class RateCount:
 
     asked: float = 0.0
     obtained: float = 0.0
-    """Of the window that is not full yet."""
+    """The sums of the window that is not full yet."""
     worst: float | None = None
     """The largest relative error of a window; None if none was full."""
 

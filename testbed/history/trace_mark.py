@@ -18,7 +18,7 @@ _CHUNK = 1 << 20
 class TraceMark:
     bytes: int
     sha256: str
-    """Of the first ``bytes`` bytes, in hexadecimal digits."""
+    """The hash of the first ``bytes`` bytes, in hexadecimal digits."""
 
 
 def hash_of(path: Path, size: int) -> hashlib._Hash:

@@ -12,7 +12,7 @@ from testbed.common.files.regular_file import read_at_most
 from testbed.common.parameters import TomlTable, build
 
 MOST_BYTES = 16 << 20
-"""Of a profile: more than that of 10,000 device groups and 10,000 events."""
+"""The largest profile: larger than one with 10,000 device groups and 10,000 events."""
 SHIPPED = Path(__file__).parents[2] / "profiles"
 
 T = TypeVar("T")

@@ -38,7 +38,7 @@ RejectionCounts = Counter[tuple[str, str]]
 class ConnectionMonitor:
     """Follows the connections of one socket. Create it before the socket is bound.
 
-    ``names``: of the known peers. ``limit`` is told of each connection; None if strangers cannot reach the socket.
+    ``names`` are those of the known peers. ``limit`` counts connections; None if strangers cannot reach the socket.
     """
 
     def __init__(

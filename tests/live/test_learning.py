@@ -21,11 +21,11 @@ def test_the_quickstart_learns_with_every_strategy(strategy: str, tmp_path: Path
     extra: tuple[str, ...] = ("--set", "strategy.interval=1") if strategy in ("audg", "psurdg") else ()
     if STRATEGIES[strategy].grants:  # a cell as in the paper
         extra = ("--set", "cell.radius=500", "--set", "strategy.budget=300")
-    options = ("--strategy", strategy, *extra, "--seconds", "240", "--set", "stop.target_accuracy=0.7")
+    options = ("--strategy", strategy, *extra, "--seconds", "240", "--set", "stop.target_accuracy=0.8")
     outcome = complete(profile, *options)
     assert outcome.code == 0
     assert outcome.summary["devices"] == 8
-    assert outcome.summary["stopped"] == "accuracy 0.7 is reached"
+    assert outcome.summary["stopped"] == "accuracy 0.8 is reached"
     counted = outcome.recount()
     assert {end: outcome.summary[end] for end in counted} == counted
 

@@ -66,7 +66,8 @@ def identity(out: Path, name: str) -> tuple[str, int, int]:
 
 
 def test_a_sweep_that_was_killed_and_interrupted_continues_where_it_was(tmp_path: Path) -> None:
-    profile, out = write_profile(tmp_path, stop={"seconds": 2.0}), tmp_path / "out"
+    # long enough for a signal that a crowded host delivers late
+    profile, out = write_profile(tmp_path, stop={"seconds": 5.0}), tmp_path / "out"
     with started(profile, out) as process:  # kill -9 in the middle of the second run
         wait_for(lambda: at_work(out, CELLS[1]))
         family = psutil.Process(process.pid).children(recursive=True)  # the run, and the templates that all runs share

@@ -46,7 +46,7 @@ class UserModules:
         self._folders = tuple(places | dict.fromkeys(self._folders))
 
     def allow(self, module: str) -> None:
-        """Let a module that a profile names be imported, whoever asks for it."""
+        """Let a module that a profile names be imported by any code."""
         self._named.add(_top(module))
         if self not in sys.meta_path:
             sys.meta_path.append(self)  # after all others: a user's module cannot take the place of another

@@ -15,7 +15,7 @@ from testbed.common.files.compressed import opened
 _CHUNK = 1 << 20
 _LOOKAHEAD = 16
 _MOST_CHARACTERS = 64 << 20
-"""Of one entry: parsed, it needs about ten times as much memory."""
+"""The largest entry: when it is parsed, it needs about ten times as much memory."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
