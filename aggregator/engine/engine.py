@@ -88,7 +88,11 @@ class Engine(Actions):
 
     # ---- resuming from a checkpoint
 
+    def state(self) -> SavedState:
+        return super().state() | {"model_range": self.model_range.state()}
+
     def restore(self, state: SavedState) -> None:
+        self.model_range.restore(state.pop("model_range"))
         super().restore(state)
         self._started = True
 

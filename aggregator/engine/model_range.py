@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.strategy.vectors import sum_of_squares
+from testbed.common.files.statefile import SavedState, pick, put
 from testbed.history import trace
 from testbed.wire.messages import Update, Vector
 
@@ -36,6 +37,14 @@ class ModelRange:
         """The norm from which the model is reported next: each report of a run is of another order of magnitude."""
         self._largest = _Largest()
         self._checked = 0
+
+    def state(self) -> SavedState:
+        """Return what a checkpoint keeps: a resumed run does not repeat a report."""
+        return pick(self, ("_limit", "_checked"))
+
+    def restore(self, state: SavedState) -> None:
+        """Continue from what ``state`` returned."""
+        put(self, state)
 
     def note(self, update: Update, square: float, version: int) -> None:
         """Note an update that a strategy gets; ``square``: of the norm of its delta."""
@@ -61,7 +70,7 @@ class ModelRange:
         self._limit = norm * _GROWTH if math.isfinite(norm) else math.inf
         return trace.OutOfRange(
             t=now,
-            version=max(1, min(version, largest.version)),
+            version=min(version, largest.version) if largest.device else version,
             norm=norm if math.isfinite(norm) else None,
             start=self._start,
             device=largest.device,

@@ -94,7 +94,11 @@ class Screen(Quiet):
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._notice = Text("")
         self._live.start()
-        self._live.update(Text(_WARMING), refresh=True)
+        try:
+            self._live.update(Text(_WARMING), refresh=True)
+        except BaseException:
+            self._live.stop()  # or the standard streams stay redirected, and the cursor hidden
+            raise
 
     def starting(self, ready: int, total: int) -> None:
         self._live.update(Text(f"starting devices: {ready} of {total}"), refresh=True)

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from testbed.common.errors import UserError
-from testbed.common.files.compressed import opened
+from testbed.common.files.compressed import UNPACKING_ERRORS, opened_raw
 
 TRACE = "trace.jsonl"
 _CHUNK = 1 << 20
@@ -34,9 +34,11 @@ def unpacked(folder: Path) -> Path:
     if not trace.exists() and packed.exists():
         draft = folder / f"{TRACE}.part"
         try:
-            with opened(packed) as file, draft.open("wb") as plain:
+            with opened_raw(packed) as file, draft.open("wb") as plain:
                 shutil.copyfileobj(file, plain, _CHUNK)
             os.replace(draft, trace)
+        except (*UNPACKING_ERRORS, OSError) as error:
+            raise UserError(f"{packed}: cannot be unpacked: {error}") from None
         finally:
             draft.unlink(missing_ok=True)
         packed.unlink()

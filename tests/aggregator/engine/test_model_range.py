@@ -32,7 +32,7 @@ def test_a_model_that_grows_by_three_orders_of_magnitude_is_reported_once() -> N
     assert found.check(vector(4999.0, 0.0), 1, 1.0) is None
     event = found.check(vector(0.0, 6000.0), 2, 2.0)
     assert event is not None
-    assert (event.t, event.version, event.norm, event.start) == (2.0, 1, 6000.0, 5.0)
+    assert (event.t, event.version, event.norm, event.start) == (2.0, 2, 6000.0, 5.0)
     assert found.check(vector(0.0, 5_000_000.0), 3, 3.0) is None
     assert found.check(vector(0.0, 7_000_000.0), 4, 4.0) is not None
 
@@ -75,6 +75,14 @@ def test_a_norm_beyond_single_precision_is_finite() -> None:
     event = found.check(np.full(4, 1e30, np.float32), 1, 1.0)
     assert event is not None
     assert event.norm == pytest.approx(2e30)
+
+
+def test_a_resumed_run_does_not_repeat_a_report() -> None:
+    before, after = ModelRange(vector(1.0)), ModelRange(vector(1.0))
+    assert before.check(vector(2000.0), 7, 1.0) is not None
+    after.restore(before.state())
+    assert after.check(vector(2000.0), 8, 2.0) is None
+    assert after.check(vector(3e6), 9, 3.0) is not None
 
 
 def test_the_same_version_is_checked_once() -> None:
