@@ -15,6 +15,8 @@ Theory of operation (docs/adr/0024):
   instead, and it also ends when its lease is closed. A warm template ends the run templates of a run whose connection
   is closed. The root template, which never computes, keeps a copy of the connection to see that moment, too, and
   removes the private folder of a launcher that died as soon as nobody holds its lock (``host.private_folder``).
+- The signal that ends the root template is handled between two requests, never in the middle of one: a request brings
+  the lock of a private folder along, and a process that holds the lock itself cannot remove the folder.
 - Every process closes the descriptors of its parent: an end that is open somewhere else would never be seen as closed.
 """
 
@@ -85,12 +87,17 @@ class RootTemplate:
         """The one that was used last is the last."""
         self._left: dict[Path, int] = {}
         """Private folders of runs that have ended → how often we still try to remove them."""
+        self._signalled, self._on_signal = socket.socketpair()
+        """The first can be read after a signal that came while we served."""
+        self._on_signal.setblocking(False)
 
     def serve(self) -> None:
-        """Serve connections until the owner closes its end."""
+        """Serve connections until the owner closes its end, or the signal ``early.END`` comes."""
+        signal.set_wakeup_fd(self._on_signal.fileno())
+        signal.signal(early.END, lambda *_: None)
         while True:
             ready = self._wait()
-            if self._lease.fileno() in ready and not self._accept():
+            if self._signalled.fileno() in ready or (self._lease.fileno() in ready and not self._accept()):
                 return
             for warm in [each for each in self._warm if each.channel.fileno() in ready]:
                 self._hear(warm)
@@ -102,11 +109,24 @@ class RootTemplate:
             self._remove_left()
             self._end_idle()
 
+    def wait_for_signal(self) -> None:
+        """Wait for the signal that follows the end of the lease: it says whether the owner lives.
+
+        It comes from an owner that lives, or from the kernel for one that was killed. Only then is it known which: the
+        kernel closes the files of a killed process before its children get another parent.
+        """
+        readable([self._signalled.fileno()])
+
     def end(self) -> None:
         """End all templates, and remove the private folders of launchers that died."""
         for warm in self._warm:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 warm.end()
+        signal.set_wakeup_fd(-1)
+        for end in (self._signalled, self._on_signal, self._lease):
+            end.close()
+        for channel in self._new:  # requests that were not read hold locks, too
+            channel.close()
         self._left |= {run.private: _ATTEMPTS for run in self._runs}
         if os.getppid() == self._owner:  # it removes its own folder
             self._remove_left()
@@ -119,7 +139,7 @@ class RootTemplate:
     def _wait(self) -> set[int]:
         waiting = select.poll()
         new, warm = [each.fileno() for each in self._new], [each.channel.fileno() for each in self._warm]
-        for descriptor in (self._lease.fileno(), *new, *warm):
+        for descriptor in (self._lease.fileno(), self._signalled.fileno(), *new, *warm):
             waiting.register(descriptor, select.POLLIN)
         for run in self._runs:
             waiting.register(run.connection, 0)  # only its end: the warm template reads what comes
@@ -163,7 +183,10 @@ class RootTemplate:
 
     def _become_warm(self, parent: int, control: socket.socket, descriptors: Sequence[int]) -> None:
         signal.signal(early.END, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
         die_with_parent(parent)
+        self._signalled.close()
+        self._on_signal.close()
         close_all([run.connection for run in self._runs])
         for channel in self._new:
             channel.close()
@@ -234,7 +257,5 @@ def main(owner: int) -> None:
     template.import_everything()
     with contextlib.suppress(ConnectionResetError):
         root.serve()
-    # A signal follows the end of the lease: from an owner that lives, or from the kernel for one that was killed. Only
-    # then is it known which: the kernel closes the files of a killed process before its children get another parent.
-    select.select([], [], [], _END_SECONDS)
+    root.wait_for_signal()
     end()
