@@ -3,9 +3,12 @@
 The kernel reports at once when a process has ended. A device that the script has killed is the exception: on a network
 only its silence would show, so the aggregator waits for the timeout there too (ADR 12). A silent device may be in the
 middle of a local step that takes longer than the timeout. So a silent process is probed before its device is dropped:
-one that computes stays. And a device is not silent if the aggregator has not read what it sent: as long as there is
-always another message to read, no device is dropped for its silence (ADR 25). A strategy that waits for a device has
-nothing to read, so this holds up no run.
+one that computes stays.
+
+And a device is not silent as long as what it sent has not been read (ADR 25). On a full host the aggregator, and
+ZeroMQ's thread, wait for a core for seconds: messages are then in the queue of the aggregator, or still in its sockets.
+So silent devices are judged only while ZeroMQ's thread sleeps and, looked at after that, the queue is empty. A strategy
+that waits for a device has nothing to read, so this holds up no run.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from aggregator.connections.presence import PROBE_SECONDS, LivenessProbe, Presen
 from aggregator.connections.scripted_deaths import ScriptedDeaths
 from testbed.common.clock import WallClock
 from testbed.history.events.run_events import PROCESS_ENDED
-from testbed.host.kernel import ExitWatch, is_computing
+from testbed.host.kernel import ExitWatch, is_another_thread_runnable, is_computing
 
 _SILENT = "it was silent for too long"
 
@@ -30,8 +33,6 @@ class LostDevices:
         self._probe, self._exits = LivenessProbe(), ExitWatch()
         self._ended: set[str] = set()
         """Devices whose process is known to have ended."""
-        self._all_read = False
-        """Whether all messages had been read at some moment since the last search."""
 
     def watch(self, device: str, now: float) -> None:
         """Watch the process that has said hello for this device."""
@@ -44,10 +45,6 @@ class LostDevices:
         self._presence.note_message(device, now)
         self._probe.forget(device)
 
-    def note_all_read(self) -> None:
-        """Note that no message waits to be read."""
-        self._all_read = True
-
     def has_ended(self, device: str) -> bool:
         """Whether the process of a device has ended. Messages that it had sent may still arrive."""
         return device in self._ended
@@ -58,12 +55,15 @@ class LostDevices:
             if not self._deaths.has_killed(device, now):
                 self._ended.add(device)
                 yield device, PROCESS_ENDED
-        if not self._all_read:
+        if not self._presence.is_any_silent(now) or not self._has_read_everything():
             return
-        self._all_read = False
         for device in self._presence.silent(now):
             if not self._is_computing(device, now, clock):
                 yield device, _SILENT
+
+    def _has_read_everything(self) -> bool:
+        """Whether all that devices have sent is read."""
+        return not is_another_thread_runnable() and not self._peers.has_unread()
 
     def _is_computing(self, device: str, now: float, clock: WallClock) -> bool:
         """Whether a silent device is computing, or must be probed again before that is known."""

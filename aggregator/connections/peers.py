@@ -104,6 +104,10 @@ class Peers:
         """Return the next message and its peer, or None if none comes within ``timeout`` host seconds."""
         return self._hub.receive(timeout)
 
+    def has_unread(self) -> bool:
+        """Whether a message waits to be received."""
+        return self._hub.has_unread()
+
     def read(self, peer: str, frames: list[Buffer]) -> Message:
         """Return a message. Raises BadMessage if this peer may not send it."""
         if peer.startswith(IMPOSTOR):

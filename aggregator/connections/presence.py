@@ -36,6 +36,9 @@ class PresenceTracker:
         """Report a silent device once more after ``seconds``, unless it sends something first."""
         self._last[device] = now - self._timeout + seconds
 
+    def is_any_silent(self, now: float) -> bool:
+        return any(now - last > self._timeout for last in self._last.values())
+
     def silent(self, now: float) -> Iterator[str]:
         """Yield the devices that have been silent for longer than the timeout, each once."""
         for device in [name for name, last in self._last.items() if now - last > self._timeout]:

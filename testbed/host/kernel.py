@@ -6,6 +6,7 @@ import errno
 import os
 import platform
 import select
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,11 +88,20 @@ def is_runnable(pid: int) -> bool:
     both counters of a waiting process may stand still for seconds, and only this state shows that it is not asleep.
     A state that cannot be read counts as R.
     """
+    return _has_runnable_thread(pid)
+
+
+def is_another_thread_runnable() -> bool:
+    """Whether a thread of this process other than the calling one runs or waits for a core; likewise."""
+    return _has_runnable_thread(os.getpid(), apart_from=str(threading.get_native_id()))
+
+
+def _has_runnable_thread(pid: int, apart_from: str = "") -> bool:
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError as problem:
         return problem.errno not in _ENDED
-    return any(_thread_state(pid, thread) == b"R" for thread in threads)
+    return any(_thread_state(pid, thread) == b"R" for thread in threads if thread != apart_from)
 
 
 def _thread_state(pid: int, thread: str) -> bytes:

@@ -108,6 +108,10 @@ class Hub:
         except zmq.ZMQError as error:
             raise PeerUnreachable(f"{peer}: {error}") from None
 
+    def has_unread(self) -> bool:
+        """Whether a message has arrived and was not received."""
+        return bool(int(self.socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+
     def receive(self, timeout: float) -> Incoming | None:
         """The next message, or None if none arrives within ``timeout`` host seconds (resolution: 1 ms).
 

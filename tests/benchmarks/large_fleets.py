@@ -50,7 +50,8 @@ def _fleet(devices: int, folder: Path, on_seconds: float) -> Iterator[Figure]:
         yield Figure(row=row, column="ready", value=None, note=(errors.strip().splitlines() or ["it ended"])[-1])
         return
     time.sleep(on_seconds)
-    pids = [event.pid for event in trace.read(path) if isinstance(event, trace.Joined)]
+    # a device that was dropped for its silence joins a second time, as the same process
+    pids = sorted({event.pid for event in trace.read(path) if isinstance(event, trace.Joined)})
     unique, total = _memory(run, pids)
     watch = ExitWatch()
     for pid in pids:

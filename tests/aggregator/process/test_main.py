@@ -132,6 +132,9 @@ class World:
         self.time.now = limit
         return None
 
+    def has_unread(self) -> bool:
+        return bool(self._queue) and self._queue[0][0] <= self.time.now
+
     def rejected_connections(self) -> Counter[tuple[str, str]]:
         return Counter()
 
@@ -143,6 +146,8 @@ class World:
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     own = Time()
     monkeypatch.setattr("testbed.common.clock.time", own)
+    # a world has no transport: other threads are those of pytest
+    monkeypatch.setattr("aggregator.connections.lost_devices.is_another_thread_runnable", lambda: False)
     return own
 
 

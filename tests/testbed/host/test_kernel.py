@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -169,3 +170,11 @@ def test_without_a_free_descriptor_a_process_counts_as_alive_and_nothing_raises(
 def test_a_process_that_has_ended_is_neither_computing_nor_runnable() -> None:
     assert not kernel.is_computing(NO_PROCESS)
     assert not kernel.is_runnable(NO_PROCESS)
+
+
+@pytest.mark.parametrize("state", [b"S", b"R"])
+def test_the_calling_thread_does_not_count_as_another_one(state: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {str(threading.get_native_id()): b"R", "7": state}
+    monkeypatch.setattr(kernel.os, "listdir", lambda folder: [*states])
+    monkeypatch.setattr(kernel, "_thread_state", lambda pid, thread: states[thread])
+    assert kernel.is_another_thread_runnable() is (state == b"R")

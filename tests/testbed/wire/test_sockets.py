@@ -60,6 +60,17 @@ def test_a_peer_without_a_name_can_be_answered(hub: Hub) -> None:
         assert stranger.recv() == b"who are you?"
 
 
+def test_a_message_is_unread_from_its_arrival_until_it_is_received(hub: Hub, peer: Peer) -> None:
+    assert not hub.has_unread()
+    peer.send([b"head"], timeout=PATIENCE)
+    limit = time.monotonic() + PATIENCE
+    while not hub.has_unread():
+        assert time.monotonic() < limit
+        time.sleep(0.001)
+    received(hub)
+    assert not hub.has_unread()
+
+
 def test_nothing_is_received_if_nothing_was_sent(hub: Hub, peer: Peer) -> None:
     assert hub.receive(0.0) is None
     assert peer.receive(0.0) is None
