@@ -127,8 +127,7 @@ class Run:
         template: socket.socket | None = None,
     ) -> None:
         """``template`` is a connection to the templates of another process; without it, the run makes its own."""
-        options = options if report else ("--no-report", *options)  # a report takes seconds, and has its own tests
-        command = [sys.executable, str(program), "run", str(profile), "--out", str(out), *options]
+        command = [sys.executable, str(program), *_words(profile, out, options, report=report)]
         self._out = out
         inherited = {} if template is None else {early.SOCKET: template.fileno()}
         self.process = subprocess.Popen(
@@ -217,9 +216,7 @@ class Run:
     def finish(self) -> Outcome:
         """Wait for the end. The pipes close when the last process that could write to them has ended."""
         stdout, stderr = self.process.communicate(timeout=PATIENCE)
-        folders = list(self._out.iterdir()) if self._out.exists() else []
-        folder = folders[0] if folders else self._out
-        return Outcome(code=self.process.returncode, stdout=stdout, stderr=_without_survey(stderr), folder=folder)
+        return _outcome(self.process.returncode, stdout, stderr, self._out)
 
     def events(self) -> list[trace.Event]:
         """The events so far."""
@@ -229,6 +226,17 @@ class Run:
     def traced(self) -> str:
         files = list(self._out.glob("*/trace.jsonl"))
         return files[0].read_text(encoding="utf-8") if files else ""
+
+
+def _words(profile: Path, out: Path, options: tuple[str, ...], *, report: bool) -> list[str]:
+    """The command line of a run."""
+    # a report takes seconds, and has its own tests
+    return ["run", str(profile), "--out", str(out), *(() if report else ("--no-report",)), *options]
+
+
+def _outcome(code: int, stdout: str, stderr: str, out: Path) -> Outcome:
+    folders = list(out.iterdir()) if out.exists() else []
+    return Outcome(code=code, stdout=stdout, stderr=_without_survey(stderr), folder=folders[0] if folders else out)
 
 
 def _without_survey(errors: str) -> str:
@@ -270,6 +278,22 @@ def started(
 
 
 def complete(profile: Path, *options: str, report: bool = False) -> Outcome:
-    """Execute a run from start to end."""
+    """Execute a run from start to end: as one of a sweep, whose launcher is forked, too, and imports nothing again."""
+    with shared_templates.connected() as template:
+        if template is not None:
+            return _launched(profile, profile.parent / "runs", options, report=report, template=template)
     with started(profile, *options, report=report) as run:
         return run.finish()
+
+
+def _launched(profile: Path, out: Path, options: tuple[str, ...], *, report: bool, template: socket.socket) -> Outcome:
+    with contextlib.chdir(profile.parent):
+        run = shared_templates.launch(_words(profile, out, options, report=report), template)
+    template.close()  # the run has its own copy
+    limit = time.monotonic() + PATIENCE
+    while not run.wait(_LOOK_SECONDS):
+        if time.monotonic() > limit:
+            run.signal(signal.SIGKILL)
+            raise AssertionError(f"the run has not ended after {PATIENCE:g} s: {run.output} {run.errors}")
+    assert run.code is not None
+    return _outcome(run.code, run.output, run.errors, out)

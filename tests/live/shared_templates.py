@@ -1,7 +1,7 @@
-"""A root template for the runs of this pytest worker, so that each of them need not import torch again.
+"""The templates that the runs of this pytest worker share, so that each of them need not import everything again.
 
-Runs of a sweep share one in the same way. A test with other variables than those with which it was started, or one that
-looks at templates, has its own.
+Runs of a sweep share them in the same way: a root template for the processes of a run, and a launcher template for its
+launcher. A test with other variables than those with which they were started, or one that looks at them, has its own.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import contextlib
 import os
 import socket
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import psutil
 
 from testbed.processes.templates import early
+from testbed.sweeps import runner
+from testbed.sweeps.launcher_template import LaunchedRun, LauncherTemplate
 
 _TEST = "EDGEBED_TEST_"
 _MARK = f"{_TEST}TEMPLATES"
@@ -27,7 +29,15 @@ class _Shared:
         self.mark = uuid.uuid4().hex
         with _marked(self.mark):
             self.root = early._Root()  # not the one of ``early``: that belongs to the test
-        atexit.register(self.root.end)
+            self.launchers = LauncherTemplate(runner.PROGRAM)
+        atexit.register(self.end)
+
+    def is_alive(self) -> bool:
+        return early.is_alive(self.root.pid) and self.launchers.is_alive()
+
+    def end(self) -> None:
+        self.launchers.end()
+        self.root.end()
 
     def connect(self) -> socket.socket:
         self.root.is_connected = True
@@ -43,9 +53,15 @@ _shared: _Shared | None = None
 def connected() -> contextlib.AbstractContextManager[socket.socket | None]:
     """Yield a connection for one run; None if the test has set a variable that libraries may read when imported."""
     global _shared
-    if _shared is None or not early.is_alive(_shared.root.pid):
+    if _shared is None or not _shared.is_alive():
         _shared = _Shared()
     return _shared.connect() if _shared.variables == _variables() else contextlib.nullcontext()
+
+
+def launch(words: Sequence[str], connection: socket.socket) -> LaunchedRun:
+    """Start a run with this command line, in the current folder. ``connection``: as ``connected`` has returned it."""
+    assert _shared is not None
+    return _shared.launchers.launch(words, connection.fileno())
 
 
 def processes() -> list[psutil.Process]:
@@ -53,7 +69,8 @@ def processes() -> list[psutil.Process]:
     if _shared is None:
         return []
     marked = [process for process in psutil.process_iter() if has_variable(process, _MARK, _shared.mark)]
-    return [process for process in marked if _shared.root.pid not in (process.pid, process.ppid())]
+    templates = [_shared.root.pid, _shared.launchers.pid]
+    return [each for each in marked if each.pid not in templates and each.ppid() != _shared.root.pid]
 
 
 def has_variable(process: psutil.Process, name: str, value: str) -> bool:
