@@ -33,7 +33,7 @@ _MODULES = {"report": "reporting"}
 
 
 def main(words: list[str]) -> int:
-    from tests.benchmarks.options import options, parser
+    from tests.benchmarks.options import command_line, options, parser
 
     given = parser(BENCHMARKS).parse_args(words)
     wrong = [name for name in given.names if name not in BENCHMARKS]
@@ -43,9 +43,7 @@ def main(words: list[str]) -> int:
     os.environ.update(ONE_THREAD)  # before numpy is imported; the launcher does the same for its processes
     from tests.benchmarks.session import Session
 
-    session = Session(
-        options(given), command=" ".join(["python -m tests.benchmarks", *words]), keep=not given.no_history
-    )
+    session = Session(options(given), command=command_line(words), keep=not given.no_history)
     try:
         for name in given.names or BENCHMARKS:
             session.run(name, import_module(f"tests.benchmarks.{_MODULES.get(name, name)}"))

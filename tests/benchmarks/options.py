@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,3 +88,8 @@ def _checkout(text: str) -> Path:
     if not (folder / "run_testbed.py").is_file():
         raise argparse.ArgumentTypeError(f"{text} has no run_testbed.py; give the folder of a checkout")
     return folder
+
+
+def command_line(words: Sequence[str]) -> str:
+    """The command for the history, without the folder of another checkout: it means nothing on other machines."""
+    return re.sub(r"--checkout[= ]\S+", "--checkout DIR", " ".join(["python -m tests.benchmarks", *words]))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.__main__ import main
-from tests.benchmarks.options import Options, options, parser
+from tests.benchmarks.options import Options, command_line, options, parser
 from tests.benchmarks.records import history
 from tests.benchmarks.records.figure import Figure, at_most
 from tests.benchmarks.session import Session
@@ -97,3 +97,9 @@ def test_a_folder_without_the_program_is_no_checkout(tmp_path: Path, capsys: pyt
     with pytest.raises(SystemExit):
         main(["capacity", "--checkout", str(tmp_path)])
     assert "has no run_testbed.py" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [["--checkout", "/home/me/old"], ["--checkout=/home/me/old"]])
+def test_the_recorded_command_names_no_folder_of_this_machine(given: list[str]) -> None:
+    words = ["capacity", *given, "--quick"]
+    assert command_line(words) == "python -m tests.benchmarks capacity --checkout DIR --quick"
