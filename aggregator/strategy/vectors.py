@@ -22,6 +22,9 @@ Sum: TypeAlias = npt.NDArray[np.float64]
 _BLOCK = 65536
 """Numbers; 256 KB, which fits into a core's own cache."""
 
+_DOT_BLOCK = 16384
+"""Numbers whose products are added in single precision: the sum of so many is exact to about six digits."""
+
 
 @functools.lru_cache(maxsize=8)
 def _scratch(size: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -82,16 +85,26 @@ def mixed(model: Vector, alpha: float, base: Vector, delta: Vector) -> Vector:
     return result
 
 
+def _dot(a: Vector, b: Vector) -> float:
+    """a · b. The products of a block are added in single precision, the blocks in double.
+
+    In single precision alone, the norm of 9 million numbers was off by 4e-4. (``vdot`` is ``dot`` without numpy's
+    warning about an overflow.)
+    """
+    starts = range(0, a.size, _DOT_BLOCK)
+    return sum(float(np.vdot(a[start : start + _DOT_BLOCK], b[start : start + _DOT_BLOCK])) for start in starts)
+
+
 def norm(vector: Vector) -> float:
     """Euclidean norm."""
-    return math.sqrt(float(np.vdot(vector, vector)))
+    return math.sqrt(_dot(vector, vector))
 
 
 @np.errstate(over="ignore")
 def cosine(a: Vector, b: Vector) -> float:
     """Cosine of the angle between two vectors; 0 if one of them is zero or its norm is not finite."""
     lengths = norm(a) * norm(b)
-    return max(-1.0, min(1.0, float(a.dot(b)) / lengths)) if 0 < lengths < math.inf else 0.0
+    return max(-1.0, min(1.0, _dot(a, b) / lengths)) if 0 < lengths < math.inf else 0.0
 
 
 @np.errstate(over="ignore")
@@ -100,14 +113,13 @@ def distance(a: Vector, b: Vector) -> float:
     total = 0.0
     for difference, one, other in _blocks(a.dtype, a, b):
         np.subtract(one, other, out=difference)
-        total += float(np.vdot(difference, difference))
+        total += _dot(difference, difference)
     return math.sqrt(total)
 
 
 def sum_of_squares(vector: Vector) -> float:
     """The square of the norm, in one pass. It is not finite if one of the numbers is a NaN or an infinity.
 
-    Neither is it if it exceeds float32: such a delta is no usable update. (``vdot`` is ``dot`` without numpy's warning
-    about an overflow.)
+    Neither is it if that of a block exceeds float32: such a delta is no usable update.
     """
-    return float(np.vdot(vector, vector))
+    return _dot(vector, vector)

@@ -147,3 +147,12 @@ def test_the_cosine_is_that_of_the_angle_and_zero_for_a_zero_vector(
 
 def test_the_cosine_of_infinitely_long_vectors_is_zero() -> None:
     assert vectors.cosine(vector(2e19, 2e19), vector(2e19, 2e19)) == 0.0
+
+
+def test_sums_over_nine_million_numbers_are_exact_to_five_digits() -> None:
+    a = np.full(9_350_000, 0.1, np.float32)
+    expected = float(np.float32(0.1)) * 9_350_000**0.5
+    assert abs(vectors.norm(a) / expected - 1) < 1e-5
+    assert abs(vectors.cosine(a, a) - 1) < 1e-5
+    assert abs(vectors.sum_of_squares(a) / expected**2 - 1) < 1e-5
+    assert abs(vectors.distance(a, np.zeros_like(a)) / expected - 1) < 1e-5
