@@ -23,7 +23,11 @@ from testbed.wire.messages import Update, Vector
 class EveryRound(Strategy):
     """Synchronous: choose devices, wait for all of them or for the deadline, make a version, choose again.
 
-    The version is x + Σ share·Δ / Σ share. Only the sum is kept, so memory does not grow with the fleet.
+    The version is x + Σ share·Δ / Σ share. Only the sum is kept, so memory does not grow with the fleet. If the shares
+    add up to 0, the version is x.
+
+    A device that keeps its base (``on_lost_download = "old_base"``) may train on an older model than the round's. It
+    was chosen for this round and is waited for, so its Δ counts as any other; its staleness is recorded.
     """
 
     fraction: float = param(1.0, "C: share of the devices chosen for a round", above=0, at_most=1)
@@ -33,7 +37,7 @@ class EveryRound(Strategy):
 
     _awaited: set[str] = field(default_factory=set, init=False, repr=False)
     _opened: int | None = field(default=None, init=False, repr=False)
-    """Version that the devices of the open round train on; None if no device is present."""
+    """Version that was sent to the devices of the open round; None if no device is present."""
     _closes_at: float | None = field(default=None, init=False, repr=False)
     _sum: Vector | None = field(default=None, init=False, repr=False)
     _shares: dict[int, float] = field(default_factory=dict, init=False, repr=False)
@@ -62,7 +66,7 @@ class EveryRound(Strategy):
         return self._close_if_due(server)
 
     def on_update(self, update: Update, server: Server) -> Decision:
-        if update.device not in self._awaited or update.version != self._opened:
+        if update.device not in self._awaited:
             return replace(self._close_if_due(server), rejected={update.ticket: "its round had closed"})
         self._awaited.discard(update.device)
         self._spread.add(update)
@@ -85,9 +89,9 @@ class EveryRound(Strategy):
             return self._open(server, server.version)
         total = sum(self._shares.values())
         model, self._sum = self._sum, None
-        model *= np.float32(1.0 / total)
+        model *= np.float32(1.0 / total if total > 0 else 0.0)
         model += server.model
-        applied = {ticket: share / total for ticket, share in self._shares.items()}
+        applied = {ticket: share / total if total > 0 else 0.0 for ticket, share in self._shares.items()}
         self._shares.clear()
         ended = self._spread.close()
         return replace(
