@@ -1,6 +1,6 @@
 """AsyncFedED: staleness as a Euclidean distance sets the global learning rate and the local steps of each device.
 
-Wang, Yang, Wu, Zhang: AsyncFedED: Asynchronous Federated Learning with Euclidean Distance based Adaptive Weight
+Wang, Yang, He, Shi, Chen: AsyncFedED: Asynchronous Federated Learning with Euclidean Distance based Adaptive Weight
 Aggregation. 2022, Algorithm 1.
 
 Symbols
@@ -22,7 +22,7 @@ Departures
     K is at least 1 and at most ``k_max``: while γ stays below γ̄, (8) increases K without limit.
     The paper's GMIS keeps every past model; the engine keeps those that a device still trains on.
     ‖Δ‖ = 0 has no γ: the update is rejected, as is one with γ > Γ.
-    The paper's "epochs" are mini-batch steps (Algorithm 2): K counts steps.
+    The paper's "epochs" are mini-batch steps (Algorithm 2): K counts steps, and ``training.epochs`` is refused.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ from testbed.wire.training_job import Job
 @dataclass(kw_only=True)
 class AsyncFedED(EveryUpdate):
     """Global learning rate from Euclidean staleness, adaptive local steps (Wang et al., 2022)."""
+
+    sets_steps = True
 
     lam: float = param(1.0, "λ: numerator of the global learning rate", above=0)
     eps: float = param(1.0, "ε: offset of the staleness; λ/ε is the largest learning rate", at_least=1e-30)

@@ -16,7 +16,6 @@ Departures
     The paper's server draws another device when one has delivered; here the same device continues at once with the
     current model. So a fast device may be in the buffer twice.
     The weights are not normalised, as printed: a stale buffer makes a smaller step.
-    K is at most the number of devices, as in all strategies here; the paper has no limit.
     When fewer than K updates can still arrive, the buffer is used as it is, divided by the number of updates in it.
 """
 
@@ -37,6 +36,9 @@ class FedBuff(EveryK):
     """Buffered asynchronous aggregation (Nguyen et al., AISTATS 2022)."""
 
     eta: float = param(1.0, "η_s: server learning rate", above=0)
+
+    def check(self, devices: int) -> None:
+        """Any K fits any fleet: no device waits, so each may be in the buffer several times."""
 
     def device_waits(self, update: Update, server: Server) -> bool:
         return False

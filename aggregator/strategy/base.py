@@ -28,6 +28,9 @@ class Strategy(abc.ABC):
     keeps_old_base: ClassVar[bool] = True
     """Whether its devices may train on the model that they have if a download is lost."""
 
+    sets_steps: ClassVar[bool] = False
+    """Whether it sets the local steps of every job itself, so that ``training.epochs`` would have no effect."""
+
     @property
     def resumable(self) -> bool:
         """Whether a run can resume from a checkpoint, which contains no state of the devices."""

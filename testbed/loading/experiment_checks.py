@@ -38,6 +38,11 @@ def check_strategy(experiment: Experiment, source: str) -> None:
     if experiment.replay.mode == "strict" and strategy.unrepeatable:
         problem = f"is strict; {experiment.strategy_name} cannot be replayed strictly: {strategy.unrepeatable}"
         raise ProfileError(source, "replay.mode", f"{problem}: use replay.mode = 'schedule'")
+    if strategy.sets_steps and experiment.training.epochs:
+        problem = (
+            f"is {experiment.training.epochs:g}; {experiment.strategy_name} sets the local steps of each job itself"
+        )
+        raise ProfileError(source, "training.epochs", f"{problem}: use training.steps")
     bound = experiment.aggregator
     if bound.clip is not None and bound.on_clip == "scale" and strategy.last_applied("") is not None:
         problem = "is scale; devices upload differences to what the aggregator has, which must not be changed"

@@ -18,6 +18,8 @@ from tests.testbed.examples import write_profile
 
 DEVICES = 'devices = [{ profile = "rpi4", count = 2 }, { profile = "rpi5" }]'
 K_STRATEGIES = sorted(name for name, cls in STRATEGIES.items() if issubclass(cls, EveryK))
+WAITING = [name for name in K_STRATEGIES if name != "fedbuff"]
+"""Those whose devices wait for the version with their update, so that K devices are needed."""
 
 
 def load(folder: Path, strategy: str, *overrides: str) -> Experiment:
@@ -40,14 +42,14 @@ def test_the_strategies_that_wait_for_k_are_known() -> None:
     assert K_STRATEGIES == ["fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl"]
 
 
-@pytest.mark.parametrize("strategy", K_STRATEGIES)
+@pytest.mark.parametrize("strategy", WAITING)
 def test_k_may_not_exceed_the_fleet(tmp_path: Path, strategy: str) -> None:
     assert load(tmp_path, f'{{ name = "{strategy}", k = 3 }}').strategy_parameters["k"] == 3
     message = refusal(tmp_path, f'{{ name = "{strategy}", k = 4 }}')
     assert message.startswith(f"{tmp_path}/mine.toml: strategy.k is 4; it must be at most 3, the devices of the fleet")
 
 
-@pytest.mark.parametrize("strategy", K_STRATEGIES)
+@pytest.mark.parametrize("strategy", WAITING)
 def test_an_error_about_a_k_from_the_command_line_names_the_option(tmp_path: Path, strategy: str) -> None:
     message = refusal(tmp_path, f'{{ name = "{strategy}", k = 3 }}', "strategy.k=9")
     assert message.startswith("--set strategy.k=9: strategy.k is 9; it must be at most 3, the devices of the fleet")
@@ -60,8 +62,18 @@ def test_k_is_compared_with_the_fleet_after_all_overrides(tmp_path: Path) -> Non
 
 
 def test_a_default_k_that_is_larger_than_the_fleet_is_refused_too(tmp_path: Path) -> None:
-    message = refusal(tmp_path, '"fedbuff"', 'devices=[{profile="rpi4"}]')
+    message = refusal(tmp_path, '"safl"', 'devices=[{profile="rpi4"}]')
     assert "strategy.k is 2; it must be at most 1, the devices of the fleet" in message
+
+
+def test_k_of_a_buffer_that_no_device_waits_for_may_exceed_the_fleet(tmp_path: Path) -> None:
+    assert load(tmp_path, '{ name = "fedbuff", k = 10 }').strategy_parameters["k"] == 10
+
+
+def test_epochs_are_refused_for_a_strategy_that_sets_the_steps_itself(tmp_path: Path) -> None:
+    message = refusal(tmp_path, '"asyncfeded"', "training.epochs=2")
+    assert "training.epochs is 2; asyncfeded sets the local steps of each job itself: use training.steps" in message
+    assert load(tmp_path, '"fedasync"', "training.epochs=2").training.epochs == 2
 
 
 def test_clusters_may_not_exceed_the_devices(tmp_path: Path) -> None:
