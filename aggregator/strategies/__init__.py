@@ -1,22 +1,22 @@
 """The strategies. One small file each, to be read beside its paper."""
 
-from aggregator.strategies.afl import AFL
 from aggregator.strategies.asafl.asafl import ASAFL
-from aggregator.strategies.asyncfeded import AsyncFedED
-from aggregator.strategies.audg import AUDG
 from aggregator.strategies.eafl.eafl import EAFL
-from aggregator.strategies.fedasync import FedAsync
-from aggregator.strategies.fedavg import FedAvg
-from aggregator.strategies.fedbuff import FedBuff
-from aggregator.strategies.fedprox import FedProx
-from aggregator.strategies.gsgm import GSGM
-from aggregator.strategies.psurdg import PSURDG
-from aggregator.strategies.safl import SAFL
-from aggregator.strategies.safl_sc import SAFLSC
-from aggregator.strategies.safl_weighted import SAFLWeighted
-from aggregator.strategies.syncfl import SyncFL
-from aggregator.strategies.twafl import TWAFL
-from aggregator.strategies.wkafl import WKAFL
+from aggregator.strategies.per_k.fedbuff import FedBuff
+from aggregator.strategies.per_k.safl import SAFL
+from aggregator.strategies.per_k.safl_sc import SAFLSC
+from aggregator.strategies.per_k.safl_weighted import SAFLWeighted
+from aggregator.strategies.per_k.twafl import TWAFL
+from aggregator.strategies.per_k.wkafl import WKAFL
+from aggregator.strategies.per_round.fedavg import FedAvg
+from aggregator.strategies.per_round.fedprox import FedProx
+from aggregator.strategies.per_round.syncfl import SyncFL
+from aggregator.strategies.per_tick.audg import AUDG
+from aggregator.strategies.per_tick.psurdg import PSURDG
+from aggregator.strategies.per_update.afl import AFL
+from aggregator.strategies.per_update.asyncfeded import AsyncFedED
+from aggregator.strategies.per_update.fedasync import FedAsync
+from aggregator.strategies.per_update.gsgm import GSGM
 from aggregator.strategy import Strategy
 from testbed.common.plugins import Catalogue
 

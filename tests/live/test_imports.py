@@ -26,7 +26,7 @@ if __name__ == "__main__":
 """
 OWN = """
 from dataclasses import dataclass
-from aggregator.strategies.fedasync import FedAsync
+from aggregator.strategies.per_update.fedasync import FedAsync
 import own_neighbour
 
 @dataclass(kw_only=True)

@@ -10,7 +10,7 @@ import pytest
 from aggregator.engine.engine import Stalled
 from aggregator.engine.view import BadDecision
 from aggregator.pacing.round_ended import RoundEnded
-from aggregator.strategies.fedasync import FedAsync
+from aggregator.strategies.per_update.fedasync import FedAsync
 from aggregator.strategy import Decision, Server, Strategy
 from testbed.history import trace
 from testbed.wire.messages import Update, Vector

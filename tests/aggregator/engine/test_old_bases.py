@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aggregator.strategies.fedasync import FedAsync
+from aggregator.strategies.per_update.fedasync import FedAsync
 from aggregator.strategy import Decision, DeviceInfo, Server
 from testbed.history import trace
 from tests.aggregator.engine.test_engine import Scripted

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from aggregator.engine.engine import Engine
-from aggregator.strategies.audg import AUDG
-from aggregator.strategies.fedasync import FedAsync
-from aggregator.strategies.fedbuff import FedBuff
-from aggregator.strategies.psurdg import PSURDG
+from aggregator.strategies.per_k.fedbuff import FedBuff
+from aggregator.strategies.per_tick.audg import AUDG
+from aggregator.strategies.per_tick.psurdg import PSURDG
+from aggregator.strategies.per_update.fedasync import FedAsync
 from aggregator.strategy import Strategy
 from testbed.history import trace
 from testbed.profile.schema import UpdateBound

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from aggregator.pacing import EveryRound, EveryUpdate, KMixed
-from aggregator.strategies.safl_weighted import SAFLWeighted
-from aggregator.strategies.twafl import TWAFL
+from aggregator.strategies.per_k.safl_weighted import SAFLWeighted
+from aggregator.strategies.per_k.twafl import TWAFL
 from aggregator.strategy import Reject, Server
 from testbed.history import trace
 from testbed.wire.messages import Update

@@ -11,10 +11,10 @@ import pytest
 
 from aggregator.engine.engine import Engine
 from aggregator.engine.forecast import CellForecast
-from aggregator.strategies.audg import AUDG
-from aggregator.strategies.fedasync import FedAsync
-from aggregator.strategies.psurdg import PSURDG
-from aggregator.strategies.safl import SAFL
+from aggregator.strategies.per_k.safl import SAFL
+from aggregator.strategies.per_tick.audg import AUDG
+from aggregator.strategies.per_tick.psurdg import PSURDG
+from aggregator.strategies.per_update.fedasync import FedAsync
 from aggregator.strategy import DeviceInfo, Strategy
 from devices.device import Device
 from testbed.emulation.faults import timetable

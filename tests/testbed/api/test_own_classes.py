@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from aggregator.strategies import STRATEGIES
-from aggregator.strategies.fedbuff import FedBuff
+from aggregator.strategies.per_k.fedbuff import FedBuff
 from testbed.api.own_classes import as_named, check_not_in_a_run
 from testbed.common.plugins import IN_A_RUN
 from testbed.errors import UserError

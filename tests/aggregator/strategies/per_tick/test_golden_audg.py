@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.strategies.audg import AUDG
+from aggregator.strategies.per_tick.audg import AUDG
 from aggregator.strategy import DeviceInfo
 from testbed.history import trace
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation

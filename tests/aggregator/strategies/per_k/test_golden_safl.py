@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.strategies.safl import SAFL
+from aggregator.strategies.per_k.safl import SAFL
 from testbed.history import trace
 from tests.aggregator.strategies.by_hand import ByHand
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from aggregator.strategies.fedbuff import FedBuff
+from aggregator.strategies.per_k.fedbuff import FedBuff
 from testbed.history import trace
 from tests.aggregator.strategies.by_hand import ByHand
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.strategies.fedasync import FedAsync
+from aggregator.strategies.per_update.fedasync import FedAsync
 from testbed.history import trace
 from tests.aggregator.strategies.by_hand import ByHand
 

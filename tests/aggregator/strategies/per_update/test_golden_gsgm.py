@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.strategies.gsgm import GSGM
+from aggregator.strategies.per_update.gsgm import GSGM
 from testbed.history import trace
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.strategies.safl_weighted import SAFLWeighted
+from aggregator.strategies.per_k.safl_weighted import SAFLWeighted
 from testbed.history import trace
 from tests.aggregator.strategies.by_hand import ByHand
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.strategies.asyncfeded import AsyncFedED
+from aggregator.strategies.per_update.asyncfeded import AsyncFedED
 from testbed.history import trace
 from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand

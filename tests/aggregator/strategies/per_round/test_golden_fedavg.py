@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.strategies.fedavg import FedAvg
+from aggregator.strategies.per_round.fedavg import FedAvg
 from testbed.history import trace
 from tests.aggregator.strategies.by_hand import ByHand
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.strategies.twafl import TWAFL
+from aggregator.strategies.per_k.twafl import TWAFL
 from testbed.history import trace
 from tests.aggregator.strategies.by_hand import ByHand
 

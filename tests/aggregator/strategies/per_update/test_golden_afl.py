@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from aggregator.strategies.afl import AFL
+from aggregator.strategies.per_update.afl import AFL
 from testbed.history import trace
 from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand

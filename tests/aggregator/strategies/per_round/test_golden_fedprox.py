@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.strategies.fedavg import FedAvg
-from aggregator.strategies.fedprox import FedProx
+from aggregator.strategies.per_round.fedavg import FedAvg
+from aggregator.strategies.per_round.fedprox import FedProx
 from aggregator.strategy import Strategy
 from testbed.history import trace
 from testbed.wire.training_job import Job

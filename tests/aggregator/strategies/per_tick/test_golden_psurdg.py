@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.strategies.psurdg import PSURDG
+from aggregator.strategies.per_tick.psurdg import PSURDG
 from testbed.history import trace
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.strategies.safl_sc import SAFLSC
+from aggregator.strategies.per_k.safl_sc import SAFLSC
 from testbed.history import trace
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation
 

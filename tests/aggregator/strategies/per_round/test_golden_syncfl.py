@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.strategies.syncfl import SyncFL
+from aggregator.strategies.per_round.syncfl import SyncFL
 from testbed.history import trace
 from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand

@@ -1,0 +1,1 @@
+"""Semi-asynchronous strategies: a version per K updates."""

@@ -1,0 +1,1 @@
+"""Synchronous strategies: a version per round."""

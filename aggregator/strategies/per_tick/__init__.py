@@ -1,0 +1,1 @@
+"""Interval strategies: a version per tick of the clock."""

@@ -1,0 +1,1 @@
+"""Asynchronous strategies: a version per update."""
