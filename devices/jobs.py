@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TypeAlias
 
 from devices.baseline import Baseline
 from devices.compute.pace import Pace
-from devices.compute.trainer import Trainer
+from devices.compute.trainer import Trainer, mean_loss
 from devices.work import Work
 from testbed.emulation.faults import Timetable
 from testbed.history.trace import Abandoned, DeviceEvent, Trained
@@ -111,7 +110,7 @@ class Jobs:
             started=work.started,
             finished=moment,
             due=moment,
-            loss=work.losses / work.steps if math.isfinite(work.losses) else None,
+            loss=mean_loss(work.losses, work.steps),
         )
 
     def abandon(self, work: Work, now: float) -> None:

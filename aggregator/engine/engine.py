@@ -38,6 +38,7 @@ from aggregator.strategy.vectors import sum_of_squares
 from testbed.common.files.statefile import SavedState
 from testbed.history import trace
 from testbed.history.events.run_events import UNREACHABLE
+from testbed.history.events.ticket_events import UPLOAD_GIVEN_UP
 from testbed.profile.schema import UpdateBound
 from testbed.wire.messages import Ask, Base, Heartbeat, TrainsSent, Update, Vector
 from testbed.wire.training_job import Job
@@ -252,6 +253,9 @@ class Engine(Actions):
         if present is None:
             return
         finding, ticket = heartbeats.judge(present, heartbeat, now), present.ticket
+        if ticket is not None and ticket.number == heartbeat.ticket and self._strategy.uses_progress:
+            progress = heartbeat.progress
+            self._record(trace.Progressed(t=now, device=device, ticket=ticket.number, progress=progress))
         if ticket is None or finding is Finding.NOTHING:
             return
         if finding is Finding.TRAIN_MISSING:
@@ -265,7 +269,7 @@ class Engine(Actions):
             self._register.deliver(ticket, now)
         elif finding is Finding.UPLOAD_GIVEN_UP:
             present.ticket = None
-            self._register.lose(ticket, "its upload was given up", now)
+            self._register.lose(ticket, UPLOAD_GIVEN_UP, now)
             self._carry_out(self._strategy.on_ready(device, self), f"upload given up by {device}")
         self._drop_unreachable()
 

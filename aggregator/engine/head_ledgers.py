@@ -21,6 +21,8 @@ from testbed.wire.ticket_ranges import range_of
 _GONE = "its head has gone"
 _REPLACED = "its head was replaced"
 _NOT_USED = "the result of its head was not used"
+BY_THE_AGGREGATOR = frozenset((_GONE, _REPLACED, _NOT_USED))
+"""Why the aggregator, and no head, records a ticket of a head as lost."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,7 +104,7 @@ class HeadLedgers:
         ledger = next((ledger for ledger in self.ledgers.values() if ledger.number == number), None)
         if ledger is None:
             return
-        if any(range_of(event.ticket) != number or event.device not in ledger.members for event in events):
+        if not all(_belongs(event, ledger) for event in events):
             raise trace.TraceError("a HeadReport about tickets or devices of another cluster")
         _check(ledger, events)
         for event in events:
@@ -188,6 +190,17 @@ class HeadLedgers:
             case _:
                 pass
         self._write(event)
+
+
+def _belongs(event: trace.HeadEvent, ledger: HeadLedger) -> bool:
+    """Whether the head of this ledger may report an event about this device, ticket and range."""
+    match event:
+        case trace.Adopted():
+            return event.device == ledger.head
+        case trace.Regrouped():
+            return event.device == ledger.head and event.ticket_range == ledger.number
+        case _:
+            return range_of(event.ticket) == ledger.number and event.device in ledger.members
 
 
 def _check(ledger: HeadLedger, events: Sequence[trace.HeadEvent]) -> None:

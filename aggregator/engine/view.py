@@ -117,6 +117,11 @@ class ServerView:
         present = self._present.get(device)
         return present.ticket.number if present is not None and present.ticket is not None else 0
 
+    def trains_sent_to(self, device: str) -> int:
+        """Train messages that were sent to the present process of a device; 0 if it is not present."""
+        present = self._present.get(device)
+        return present.trains_sent if present is not None else 0
+
     def base_of(self, device: str) -> int | None:
         """The version that a device trains on; None if it is idle or not present."""
         present = self._present.get(device)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
+import numpy as np
+
 from aggregator.connections.peers import Peers
+from aggregator.engine.actions import Send
 from aggregator.engine.arrivals import Arrivals
+from aggregator.engine.engine import Engine
 from aggregator.engine.forecast import CellForecast
+from aggregator.engine.ticket_register import Record
 from aggregator.process.aggregator_config import AggregatorConfig
 from aggregator.process.ending import Ending
 from aggregator.process.recorded_order import RecordedOrder
@@ -37,13 +42,30 @@ def strategy_of(experiment: Experiment) -> Strategy:
     return strategy
 
 
-def forecast_of(config: AggregatorConfig, task: Task) -> CellForecast | None:
+def forecast_of(experiment: Experiment, devices: Iterable[DeviceSpec], task: Task) -> CellForecast | None:
     """Return the forecast for the radio cell of the experiment; None if it has none."""
-    cell, fleet = config.experiment.cell, {device.name: device for device in config.devices}
+    cell, fleet = experiment.cell, {device.name: device for device in devices}
     if cell is None:
         return None
     samples = {name: len(task.shards[device.index]) for name, device in fleet.items()}
-    return CellForecast(cell, config.experiment.seed, fleet, samples, 4 * task.size)
+    return CellForecast(cell, experiment.seed, fleet, samples, 4 * task.size)
+
+
+def engine_of(
+    experiment: Experiment, strategy: Strategy, devices: Collection[DeviceSpec], task: Task, send: Send, record: Record
+) -> Engine:
+    """Return the engine of an experiment, before any device has joined."""
+    return Engine(
+        strategy,
+        task.initial(),
+        job=experiment.training,
+        random=np.random.default_rng([experiment.seed, 3]),
+        send=send,
+        record=record,
+        forecast=forecast_of(experiment, devices, task),
+        truth=lambda: true_groups(devices, task),
+        bound=experiment.aggregator,
+    )
 
 
 def arrivals_of(config: AggregatorConfig) -> Arrivals | RecordedOrder:

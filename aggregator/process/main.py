@@ -10,10 +10,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
 from aggregator.connections.presence import PresenceTracker
-from aggregator.engine.engine import Engine
 from aggregator.engine.model_range import in_words
 from aggregator.process import assembly, checkpoint, status
 from aggregator.process.aggregator_config import AggregatorConfig
@@ -73,16 +70,8 @@ class AggregatorProcess:
         self._files = OutputFiles(folder)
         self._problems = status.Problems()
         self._strategy = assembly.strategy_of(experiment)
-        self._engine = Engine(
-            self._strategy,
-            task.initial(),
-            job=experiment.training,
-            random=np.random.default_rng([experiment.seed, 3]),
-            send=self._peers.send_to,
-            record=self._trace.write,
-            forecast=assembly.forecast_of(config, task),
-            truth=lambda: assembly.true_groups(self._peers.fleet.values(), task),
-            bound=experiment.aggregator,
+        self._engine = assembly.engine_of(
+            experiment, self._strategy, config.devices, task, self._peers.send_to, self._trace.write
         )
         self._evaluation = EvaluationQueue(experiment.evaluation.every)
         self._ending, arrivals = assembly.ending_of(config), assembly.arrivals_of(config)

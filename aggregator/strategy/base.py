@@ -36,6 +36,11 @@ class Strategy(abc.ABC):
         """Whether a run can resume from a checkpoint, which contains no state of the devices."""
         return True
 
+    @property
+    def uses_progress(self) -> bool:
+        """Whether it uses the progress that heartbeats report (``Server.remaining``), which is then recorded."""
+        return False
+
     @classmethod  # noqa: B027  most strategies need only numpy
     def preload(cls) -> None:
         """Import what takes seconds to import. Called once, in the template."""

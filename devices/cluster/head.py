@@ -14,7 +14,8 @@ Theory of operation (ADR 16)
     Accounts: what becomes of each ticket of the head's range is kept in ``unreported`` until the next *HeadReport*. The
     tickets in a result that never reaches the aggregator are reported as lost (``lose``); the aggregator records
     those in a result that it receives.
-    Only this file and ``head_engine.py`` import the aggregator's code.
+    This file has the endpoint and the moments; ``cluster_head.py`` has the engine. Only these two and
+    ``head_engine.py`` import the aggregator's code.
 """
 
 from __future__ import annotations
@@ -23,19 +24,14 @@ import math
 from collections.abc import Callable
 
 from aggregator.engine.arrivals import Arrivals
-from aggregator.strategies.eafl.head_strategy import HeadStrategy
-from aggregator.strategy import DeviceInfo
-from devices.cluster.head_engine import ClusterEngine, Merged
-from testbed.history import trace
+from devices.cluster.cluster_head import ClusterHead
 from testbed.profile.schema import UpdateBound
 from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
-from testbed.wire.messages import ForDevice, Heartbeat, JoinCluster, Train, Update, Vector
+from testbed.wire.messages import ForDevice, Heartbeat, JoinCluster, Train, Update
 from testbed.wire.sockets import Hub, PeerUnreachable
 
-_LEFT = "it is no longer a member"
 
-
-class Head:
+class Head(ClusterHead):
     """``give`` hands a job to the device itself; ``result`` gets the cluster's result for the model of a Train.
 
     ``bound``: of the norm of each update.
@@ -50,69 +46,23 @@ class Head:
         result: Callable[[Update, Train, float], None],
         bound: UpdateBound,
     ) -> None:
-        self._group, self._size, self._give, self._result, self._bound = group, size, give, result, bound
-        self._members: dict[str, int] = {}
-        """Name → samples."""
+        super().__init__(group, self._send, result, bound)
+        self._size, self._give = size, give
         self._heard: dict[str, int] = {}
         """Each member that has sent a message → Train messages that had reached it by then."""
-        self._engine: ClusterEngine | None = None
-        self._train: Train | None = None
-        """The last model for the cluster."""
-        self._since = 0.0
-        """When that model arrived."""
         self._arrivals = Arrivals()
         self._early: set[int] = set()
         """Tickets whose updates are here and not due."""
-        self._arrived: dict[int, trace.Arrived] = {}
-        """Updates that are in no result yet."""
-        self._merged: dict[int, str] = {}
-        """Ticket → device of each update in the last result."""
-        self.unreported: list[trace.HeadEvent] = []
-        """What became of tickets, for the next HeadReport."""
         self.hub = Hub(endpoint, max_bytes=largest_frame(size))
-        self.regroup(group, 0.0)
 
     def close(self) -> None:
         self.hub.close(linger=0)
 
     # ---- from the aggregator
 
-    def regroup(self, group: JoinCluster, now: float) -> None:
-        """Set the members and the quorum."""
-        self._group, self._members = group, {name: samples for name, samples, _ in group.members}
-        engine = self._engine
-        if engine is None:
-            return
-        for name in [name for name in engine.devices if name not in self._members]:
-            self._heard.pop(name, None)
-            engine.leave(name, _LEFT, max(now, engine.now))
-        engine.count_jobs({name: jobs for name, _, jobs in group.members})
-        engine.set_quorum(group.quorum, now)
-
-    def receive_model(self, train: Train, moment: float) -> None:
-        """Let the cluster work on a model whose download ended at ``moment``."""
-        self._train, self._since = train, moment
-        assert train.job is not None
-        if self._engine is not None:
-            self._engine.adopt(train.model, train.version, train.job, moment)
-            return
-        self._engine = ClusterEngine(
-            HeadStrategy(self._group.quorum, self._group.damped),
-            train.model,
-            version=train.version,
-            ticket_range=self._group.ticket_range,
-            jobs={name: jobs for name, _, jobs in self._group.members},
-            job=train.job,
-            up=self._pass_up,
-            send=self._send,
-            record=self._record,
-            bound=self._bound,
-        )
-        self._heard[self._group.head] = 0
-        for name, trains in self._heard.items():
-            if name in self._members:
-                self._engine.join(self._info(name), moment, trains)
-        self._engine.start(moment)
+    def begin(self, train: Train, moment: float) -> None:
+        """Let the cluster work on a model whose download ended at ``moment``. The head is the last to join."""
+        self.receive_model(train, moment, self._heard | {self._group.head: 0})
 
     # ---- from members
 
@@ -125,7 +75,7 @@ class Head:
 
     def take(self, update: Update, now: float) -> None:
         """Accept the update of a member, or of the head itself."""
-        engine = self._engine
+        engine = self.engine
         if update.ticket in self._early:
             return  # it is here already
         if engine is not None and update.ticket == engine.ticket_of(update.device):
@@ -136,12 +86,12 @@ class Head:
 
     def advance(self, now: float, awake_since: float) -> None:
         """Handle the updates that are due. One that was due in a suspension counts from the end of it."""
-        while self._engine is not None and (arrival := self._arrivals.pop(now, math.inf)) is not None:
+        while self.engine is not None and (arrival := self._arrivals.pop(now, math.inf)) is not None:
             update, received, counts_from = arrival
             assert isinstance(update, Update), "members ask for no rate"
             self._early.discard(update.ticket)
-            moment = max(counts_from, awake_since, self._engine.now)
-            self._engine.update(update, moment, received=received, handled=now)
+            moment = max(counts_from, awake_since, self.engine.now)
+            self.engine.update(update, moment, received=received, handled=now)
 
     @property
     def due(self) -> float:
@@ -153,27 +103,19 @@ class Head:
         if not isinstance(message, (Update, Heartbeat)) or message.device != peer or peer not in self._members:
             return
         self._heard[peer] = message.trains
-        engine = self._engine
+        engine = self.engine
         if engine is None:
             return
         moment = max(now, engine.now)
         if not engine.is_present(peer):
-            engine.join(self._info(peer), moment, message.trains)
+            self.join(peer, moment, message.trains)
         if isinstance(message, Update):
             self.take(message, now)
         elif engine.ticket_of(peer) not in self._early:
             # a heartbeat may show a state after ``now``: with the update not yet due, the upload would seem given up
             engine.heartbeat(message, moment)
 
-    def _info(self, name: str) -> DeviceInfo:
-        return DeviceInfo(name=name, samples=self._members[name])
-
-    # ---- to members and to the aggregator
-
-    def lose(self, result: Update, reason: str, moment: float) -> None:
-        """Report the updates in a result that will not reach the aggregator as lost."""
-        for ticket, _, _ in result.merged:
-            self._record(trace.Lost(t=moment, device=self._merged[ticket], ticket=ticket, reason=reason))
+    # ---- to members
 
     def _send(self, device: str, message: ForDevice) -> None:
         if device == self._group.head and isinstance(message, Train):
@@ -183,30 +125,3 @@ class Head:
             self.hub.send(device, encode(message))
         except PeerUnreachable as problem:
             raise ConnectionError(str(problem)) from None
-
-    def _record(self, event: trace.Event) -> None:
-        if isinstance(event, trace.Arrived):
-            self._arrived[event.ticket] = event
-        if isinstance(event, trace.HeadEvent):
-            self.unreported.append(event)
-
-    def _pass_up(self, delta: Vector, merged: Merged) -> None:
-        assert self._engine is not None
-        assert self._train is not None
-        arrived, moment = [self._arrived.pop(ticket) for ticket, _, _ in merged], self._engine.now
-        self._merged = {each.ticket: each.device for each in arrived}
-        losses = [each.loss for each in arrived if each.loss is not None]
-        update = Update(
-            device=self._group.head,
-            ticket=self._train.ticket,
-            version=self._train.version,
-            delta=delta,
-            samples=sum(self._engine.known[each.device].samples for each in arrived),
-            steps=len(merged),
-            started=self._since,
-            finished=moment,
-            due=moment,
-            loss=sum(losses) / len(losses) if losses else None,
-            merged=merged,
-        )
-        self._result(update, self._train, moment)

@@ -115,7 +115,7 @@ class Membership:
             self._head.listen(now, awake_since)
             model = self._link.take(now)
             if model is not None:
-                self._head.receive_model(model[0], max(model[1], awake_since))
+                self._head.begin(model[0], max(model[1], awake_since))
         self._link.advance(now)
 
     def due(self) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from devices.compute.trainer import Steps
 from testbed.learning.tasks.task import Task
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
@@ -41,6 +42,15 @@ def local_sgd(
         yield loss
     delta: Vector = np.subtract(model.vector.numpy(), base)
     return delta
+
+
+def steps_of_job(task: Task, seed: int, device: int, job: Job, base: Vector, number: int) -> Steps:
+    """The steps of job ``number`` of the device with this index.
+
+    Batches are drawn by the number of the job, so that a job that is repeated or recomputed has the same ones.
+    """
+    rng = np.random.default_rng([seed, 2, device, number])
+    return local_sgd(task, task.shards[device], job, base, rng, number)
 
 
 def _batches(shard: npt.NDArray[np.int64], size: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:

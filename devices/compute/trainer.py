@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from typing import Protocol, TypeAlias
 
@@ -28,6 +29,19 @@ class Computation(Protocol):
     def close(self) -> None:
         """Abandon the computation."""
         ...
+
+
+def mean_loss(losses: float, steps: int) -> float | None:
+    """The mean loss of the steps of a job, by the sum of their losses; None if it is not finite."""
+    return losses / steps if math.isfinite(losses) else None
+
+
+def complete(computing: Computation, steps: int) -> tuple[Vector, float | None]:
+    """Compute all steps of a job at once; return the delta and the mean loss."""
+    losses = 0.0
+    for _ in range(steps):
+        losses += computing.step()
+    return computing.result(), mean_loss(losses, steps)
 
 
 Trainer: TypeAlias = Callable[[Job, Vector, int], Computation]

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from devices.cluster.membership import Membership
 from devices.compute.freeze import freeze
-from devices.compute.local_sgd import local_sgd
+from devices.compute.local_sgd import steps_of_job
 from devices.compute.quota import SignalQuota
 from devices.compute.trainer import Computation, Steps, Stepwise
 from devices.compute.worker import Worker
@@ -103,9 +101,7 @@ def _timetable(config: DeviceConfig) -> Timetable:
 
 
 def _local_sgd(config: DeviceConfig, task: Task, job: Job, base: Vector, number: int) -> Steps:
-    # seeded by the number of the job, so that a replayed job has the same batches
-    rng = np.random.default_rng([config.seed, 2, config.spec.index, number])
-    return local_sgd(task, task.shards[config.spec.index], job, base, rng, number)
+    return steps_of_job(task, config.seed, config.spec.index, job, base, number)
 
 
 class DeviceProcess:

@@ -51,6 +51,7 @@ def summary(
         dilation=total.dilation,
         stopped=total.stopped.reason if total.stopped else "the aggregator ended early",
         versions=total.versions,
+        model_sha256=(total.stopped.model or None) if total.stopped else None,
         dispatched=total.dispatched,
         applied=total.applied,
         rejected=total.rejected,

@@ -90,6 +90,10 @@ class GrantedRounds(Collecting):
             allowed = f"at most {min(self.high, devices)}, the smaller of high and the fleet"
             raise ParameterError("low", f"is {self.low}; it must be {allowed}: lower it")
 
+    @property
+    def uses_progress(self) -> bool:
+        return self.estimate == "beats"
+
     def on_start(self, server: Server) -> Decision:
         self._opened = server.now
         return self._aggregate_if_due(server, list(server.devices))
@@ -170,9 +174,9 @@ class GrantedRounds(Collecting):
 
     def _candidates(self, server: Server, version: int, start: Sequence[str]) -> list[Candidate]:
         """Return all devices that compute or wait. Those in ``start`` are not yet busy for the engine."""
-        bits, forecast, by_heartbeats = 8 * server.model.nbytes, server.forecast, self.estimate == "beats"
+        bits, forecast = 8 * server.model.nbytes, server.forecast
         found = [
-            (device, server.remaining(device, by_heartbeats=by_heartbeats), version - base)
+            (device, server.remaining(device, by_heartbeats=self.uses_progress), version - base)
             for device, base in server.busy.items()
             if device not in start
         ]

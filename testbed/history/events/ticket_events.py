@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from testbed.common.fields import Count, Measure, Number, Seconds
-from testbed.history.events.event import TicketEvent
+from testbed.history.events.event import Event, TicketEvent
 
 
 class Dispatched(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,5 +79,25 @@ class Lost(TicketEvent, frozen=True, kw_only=True):
     reason: str
 
 
-HeadEvent: TypeAlias = Dispatched | Resent | Arrived | Ignored | Rejected | Lost | Superseded
-"""Events that cluster heads report about the tickets they give out."""
+class Progressed(TicketEvent, frozen=True, kw_only=True):
+    """A heartbeat reported the part of a job that is done. Recorded only for strategies that use it."""
+
+    progress: Measure
+
+
+class Adopted(TicketEvent, frozen=True, kw_only=True):
+    """The model of this ticket has reached the head of a cluster, which works on it from now on."""
+
+
+class Regrouped(Event, frozen=True, kw_only=True):
+    """A head has taken over the members and the quorum of the next *Grouped* event of its ticket range."""
+
+    device: str
+    ticket_range: Count
+
+
+HeadEvent: TypeAlias = Dispatched | Resent | Arrived | Ignored | Rejected | Lost | Superseded | Adopted | Regrouped
+"""Events that cluster heads report: about the tickets they give out, models that arrive, and changes of members."""
+
+UPLOAD_GIVEN_UP = "its upload was given up"
+"""The reason of a ticket that is lost because its device does not try again."""

@@ -117,6 +117,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     dilation: Annotated[float, doc("host seconds per emulated second")]
     stopped: Annotated[str, doc("why the run ended")]
     versions: Annotated[int, doc("that were made")]
+    model_sha256: Annotated[
+        str | None, doc("SHA-256 of the final model's numbers; null if the run did not end by itself")
+    ] = None
     dispatched: Annotated[int, doc("tickets = applied + rejected + lost + superseded + delivered + in_flight")]
     applied: Annotated[int, doc("updates that became part of a version")]
     rejected: Annotated[int, doc("updates that the strategy or the engine rejected")]

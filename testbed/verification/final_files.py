@@ -1,0 +1,102 @@
+"""Compares the recomputed models with those in the files of a run: final model, checkpoint and summary."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.process import checkpoint
+from aggregator.process.checkpoint import CHECKPOINT
+from aggregator.strategies import STRATEGIES
+from testbed.common.errors import UserError
+from testbed.common.files import statefile
+from testbed.common.files.statefile import StateError
+from testbed.profile.schema import Experiment
+from testbed.runs.stored_run import StoredRun
+from testbed.verification.verification_result import Departure, DepartureFound
+from testbed.wire.messages import Vector
+
+FINAL = "checkpoints/final.safetensors"
+
+
+def digest(model: Vector) -> str:
+    """SHA-256 of the numbers of a model, as the trace has it."""
+    return hashlib.sha256(model.tobytes()).hexdigest()
+
+
+@dataclass(slots=True)
+class FinalFiles:
+    """The models in the files of a run, and what could not be compared."""
+
+    run: StoredRun
+    experiment: Experiment
+    notes: list[str] = field(default_factory=list)
+
+    def checkpointed_version(self) -> int | None:
+        """The version in the last checkpoint; None if there is no checkpoint of this version of Edgebed."""
+        try:
+            notes = statefile.notes_of(self.run.path / CHECKPOINT)
+            return int(notes["version"]) if notes.get("format") == checkpoint.FORMAT else None
+        except (FileNotFoundError, StateError, KeyError, ValueError):
+            return None
+
+    def check_checkpoint(self, version: int, model: Vector) -> None:
+        """Raise DepartureFound unless the checkpoint has this model as its current one."""
+        path = self.run.path / CHECKPOINT
+        own = STRATEGIES.find(self.experiment.strategy_name, self.experiment.name, "strategy").__module__
+        try:
+            statefile.check(path)
+            state = checkpoint.read(path, own)
+            found: Vector = state["engine"]["register"]["past_models"].model
+        except (StateError, KeyError, TypeError, AttributeError) as problem:
+            raise _departs(CHECKPOINT, "a complete checkpoint", str(problem)) from None
+        if digest(found) != digest(model):
+            raise _departs(CHECKPOINT, f"version {version} with SHA-256 {digest(model)}", digest(found))
+
+    def check_summary(self, version: int, model: str) -> None:
+        """Raise DepartureFound unless summary.json has this number of versions and this hash."""
+        summary = self.run.stored_summary
+        if summary is None:
+            self.notes.append("there is no summary.json to compare")
+            return
+        if summary.versions != version:
+            raise _departs("summary.json", f"versions {version}", str(summary.versions))
+        if summary.model_sha256 is not None and summary.model_sha256 != model:
+            raise _departs("summary.json", f"model_sha256 {model}", summary.model_sha256)
+
+    def largest_difference(self, tensors: Mapping[str, npt.NDArray[Any]]) -> float | None:
+        """The largest difference between the final model and these tensors; None if there is no final model."""
+        try:
+            found = self.run.model()
+        except UserError:
+            if (self.run.path / FINAL).exists():
+                raise _departs(FINAL, "a file that can be read", "a damaged one") from None
+            self.notes.append(f"there is no {FINAL} to compare")
+            return None
+        if {name: tensor.shape for name, tensor in found.items()} != {name: t.shape for name, t in tensors.items()}:
+            raise _departs(FINAL, f"the tensors {', '.join(tensors)}", ", ".join(found))
+        return max((_difference(found[name], tensor) for name, tensor in tensors.items()), default=0.0)
+
+
+def _difference(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> float:
+    """The largest difference of two arrays; infinity if one has a number that is not finite and the other has not."""
+    if found.tobytes() == expected.tobytes():
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        largest = np.abs(found.astype(np.float64) - expected.astype(np.float64)).max()
+    return float(largest) if np.isfinite(largest) else float("inf")
+
+
+def check_equal(difference: float | None) -> None:
+    """Raise DepartureFound unless the final model is equal, bit by bit."""
+    if difference:
+        raise _departs(FINAL, "the recomputed model", f"one that differs by {difference:.3g}")
+
+
+def _departs(file: str, expected: str, found: str) -> DepartureFound:
+    return DepartureFound(Departure(event=file, expected=expected, found=found))

@@ -1,0 +1,32 @@
+"""Computes a job as its device does, as a whole and at once: the same samples, batches and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from devices.compute.local_sgd import steps_of_job
+from devices.compute.trainer import Stepwise, complete
+from testbed.learning.tasks.task import Task
+from testbed.wire.messages import Vector
+from testbed.wire.training_job import Job
+
+
+class JobComputer:
+    """Computes the jobs of a fleet one after another: all devices of this process share one network."""
+
+    def __init__(self, task: Task, seed: int, indices: Mapping[str, int]) -> None:
+        """``indices``: name of each device → its place in the fleet."""
+        self._task, self._seed, self._indices = task, seed, indices
+        self.computed = 0
+        """Jobs so far."""
+
+    def samples(self, device: str) -> int:
+        """Training samples of a device."""
+        return len(self._task.shards[self._indices[device]])
+
+    def compute(self, device: str, number: int, base: Vector, job: Job) -> tuple[Vector, float | None]:
+        """Return the delta and the mean loss of the device's job ``number`` on the model ``base``."""
+        self.computed += 1
+        index = self._indices[device]
+        steps = steps_of_job(self._task, self._seed, index, job, base, number)
+        return complete(Stepwise(steps), job.steps_over(len(self._task.shards[index])))

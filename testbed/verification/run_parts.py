@@ -1,0 +1,105 @@
+"""What a run was made of, built again from its folder: experiment, fleet, task and strategy."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+from pathlib import Path
+
+from aggregator.engine.actions import Send
+from aggregator.engine.engine import Engine
+from aggregator.engine.ticket_register import Record
+from aggregator.process import assembly
+from aggregator.strategy import Strategy
+from testbed.common.errors import UserError
+from testbed.common.finders import user_modules
+from testbed.history import trace
+from testbed.host import kernel
+from testbed.learning import setup
+from testbed.learning.tasks.task import Task
+from testbed.profile import fleet
+from testbed.profile.fleet import DeviceSpec
+from testbed.profile.schema import Experiment
+from testbed.runs import resuming
+from testbed.runs.results.run_meta import Meta
+from testbed.runs.stored_run import StoredRun
+
+_ARITHMETIC = ("torch", "numpy", "scikit-learn")
+"""Packages that compute models: another version may round differently."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """Everything but the trace."""
+
+    experiment: Experiment
+    devices: tuple[DeviceSpec, ...]
+    task: Task
+
+    def engine(self, send: Send, record: Record) -> tuple[Engine, Strategy]:
+        """A new engine, before any device has joined, and its strategy."""
+        strategy = assembly.strategy_of(self.experiment)
+        return assembly.engine_of(self.experiment, strategy, self.devices, self.task, send, record), strategy
+
+    @property
+    def keeps_base(self) -> frozenset[str]:
+        """Devices that train on the model that they have if a download is lost."""
+        return frozenset(spec.name for spec in self.devices if spec.on_lost_download == "old_base")
+
+
+def meta_of(run: StoredRun) -> Meta:
+    """The file meta.json of a run. Raises UserError if there is none."""
+    if run.folder is None:
+        raise UserError(f"{run.path}: is a trace alone, without the profile of its run; name the folder of the run")
+    if run.meta is None or run.meta.calibration is None:
+        raise UserError(f"{run.path}: has no complete meta.json; restore it from a copy, or run the experiment again")
+    return run.meta
+
+
+def assemble(run: StoredRun) -> RunParts:
+    """Build the parts of a run. Raises UserError if its profile, its data or its code is missing."""
+    meta, experiment = meta_of(run), run.profile
+    if experiment is None:
+        raise UserError(f"{run.path}: has no profile.toml; restore it from a copy, or run the experiment again")
+    user_modules.FINDER.search_in(Path.cwd(), resuming.source(run.path).parent)
+    assert meta.calibration is not None
+    task = setup.recipe(experiment.task_name, experiment.task_parameters, experiment.name)
+    with setup.as_profile_errors(experiment.name):
+        opened = task.open(setup.setting(experiment))
+    return RunParts(experiment=experiment, devices=tuple(fleet.concrete(experiment, meta.calibration)), task=opened)
+
+
+def expected_header(experiment: Experiment, found: trace.Header) -> trace.Header:
+    """The header that this experiment has; what only the host knows is as it was found."""
+    return trace.Header(
+        t=0.0,
+        schema=found.schema,
+        name=experiment.name,
+        strategy=experiment.strategy_name,
+        parameters=experiment.strategy_parameters,
+        seed=experiment.seed,
+        data_seed=experiment.data_seed,
+        model_seed=experiment.model_seed,
+        dilation=found.dilation,
+        demand=found.demand,
+        pressure=found.pressure,
+        survey_age=found.survey_age,
+        started=found.started,
+        host=found.host,
+        replay=experiment.replay.mode if experiment.replay.trace else "",
+        clip=experiment.aggregator.clip,
+        on_clip="" if experiment.aggregator.clip is None else experiment.aggregator.on_clip,
+    )
+
+
+def differences(meta: Meta) -> list[str]:
+    """What differs between the host and the packages of a run and those of this process, if that may change bits."""
+    here = kernel.processor()
+    found = [] if meta.host.processor == here else [f"processor {meta.host.processor!r} there, {here!r} here"]
+    recorded = {package: meta.packages[package] for package in _ARITHMETIC if package in meta.packages}
+    present = {package: importlib.metadata.version(package) for package in recorded}
+    return found + [
+        f"{package} {version} there, {present[package]} here"
+        for package, version in recorded.items()
+        if version != present[package]
+    ]
