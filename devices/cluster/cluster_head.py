@@ -70,7 +70,8 @@ class ClusterHead:
         """
         self._train, self._since = train, moment
         assert train.job is not None
-        self._record(trace.Adopted(t=moment, device=self._group.head, ticket=train.ticket))
+        begins = moment if self.engine is None else max(moment, self.engine.now)
+        self._record(trace.Adopted(t=begins, device=self._group.head, ticket=train.ticket, due=moment))
         if self.engine is not None:
             self.engine.adopt(train.model, train.version, train.job, moment)
             return

@@ -49,8 +49,10 @@ class _RecordedHead:
         """Repeat the call that recorded this event."""
         match event:
             case trace.Adopted():
+                if self.cluster.engine is not None:
+                    self.cluster.engine.now = event.t  # heartbeats without effect may have moved it
                 present = dict.fromkeys(self._joining(event, cursor), 0)
-                self.cluster.receive_model(self.models.pop(event.ticket), event.t, present)
+                self.cluster.receive_model(self.models.pop(event.ticket), event.due, present)
             case trace.Regrouped():
                 self.cluster.regroup(self.groups.popleft(), event.t)
             case _:

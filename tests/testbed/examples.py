@@ -104,7 +104,7 @@ EVENTS: tuple[trace.Event, ...] = (
     trace.Round(t=5.5, number=2, devices=["a", "b", "a"], seconds=[1.5, 2.25, 1.0]),
     trace.Clustered(t=5.5, version=3, clusters=[["a", "b"], ["c"]], purity=0.75),
     trace.Grouped(t=5.5, cluster=0, ticket_range=2, head="a", members=["a", "b"], quorum=1),
-    trace.Adopted(t=5.5, device="a", ticket=1),
+    trace.Adopted(t=5.5, device="a", ticket=1, due=5.25),
     trace.Regrouped(t=5.5, device="a", ticket_range=2),
     trace.Progressed(t=5.5, device="a", ticket=1, progress=0.25),
     trace.Merged(t=5.75, device="a", ticket=1, tickets=[7, 8], weights=[0.5, None], staleness=[0, 1]),

@@ -86,7 +86,12 @@ class Progressed(TicketEvent, frozen=True, kw_only=True):
 
 
 class Adopted(TicketEvent, frozen=True, kw_only=True):
-    """The model of this ticket has reached the head of a cluster, which works on it from now on."""
+    """The model of this ticket has reached the head of a cluster, which works on it from ``t`` on.
+
+    ``due``: when its download ended. ``t`` is later if the head had handled a later message before.
+    """
+
+    due: Seconds
 
 
 class Regrouped(Event, frozen=True, kw_only=True):
