@@ -10,6 +10,7 @@ from testbed.common.errors import UserError
 from testbed.execution import report_writing
 from testbed.report.content import report_data
 from testbed.runs.stored_run import StoredRun
+from testbed.verification.verification_result import Verification
 
 
 class Report:
@@ -45,7 +46,8 @@ class Run(StoredRun):
 
     Attributes are read when they are first used: ``header``, ``profile``, ``summary``, ``metrics``, ``versions``,
     ``devices``, ``rounds``, ``certificate``, ``replay_certificate``, ``meta``; ``events()`` yields the trace,
-    ``model()`` returns the final model. A bare trace, a packed one and a run that was killed can be opened, too.
+    ``model()`` returns the final model, ``verify()`` recomputes it. A bare trace, a packed one and a run that was killed
+    can be opened, too.
     """
 
     @classmethod
@@ -59,6 +61,16 @@ class Run(StoredRun):
         """Draw the page of the run. Raises UserError if the run cannot be read, or matplotlib or jinja2 is missing."""
         data = report_data.gather(self)
         return Report(report_writing.page(data), f"{data.header.name}: {data.header.strategy}")
+
+    def verify(self) -> Verification:
+        """Recompute the run without processes, and compare each event, score and model with what was recorded.
+
+        The result has a ``verdict``, and the first ``departure`` if there is one. The code that the profile names is
+        imported. Raises UserError if the run cannot be recomputed: it has not ended, or its data or code is missing.
+        """
+        from testbed.verification.verifying import verify  # imports torch
+
+        return verify(self)
 
     def _repr_html_(self) -> str:
         """A few figures, for a notebook."""

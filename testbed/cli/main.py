@@ -1,4 +1,4 @@
-"""The command line. Exit codes: 0 done, 1 the run failed, 2 wrong input, 130 Ctrl-C, 143 SIGTERM.
+"""The command line. Exit codes: 0 done, 1 the run failed or departs, 2 wrong input, 130 Ctrl-C, 143 SIGTERM.
 
 A command has two files. ``parsers/NAME_parser.py`` declares its options and imports next to nothing, so that
 ``--help`` and ``--version`` answer at once. ``NAME_command.py`` has its options as a dataclass and does the work; it is
@@ -25,6 +25,7 @@ from testbed.cli.parsers import (
     sweep_parser,
     theory_parser,
     trace_parser,
+    verify_parser,
 )
 from testbed.common.errors import UserError
 from testbed.common.terminal import output_stream, plain_text
@@ -45,6 +46,7 @@ _PARSERS = {
     "compare": compare_parser,
     "trace": trace_parser,
     "theory": theory_parser,
+    "verify": verify_parser,
 }
 """In the order of --help."""
 _WITHOUT_READER = ("run", "resume", "sweep")
@@ -66,9 +68,11 @@ examples:
   run_testbed.py report runs/RUN --figures paper/figures
   run_testbed.py compare runs/*
   run_testbed.py sweep quickstart.toml --strategy fedavg,fedasync --seeds 5 --out runs/my-sweep
+  run_testbed.py verify runs/RUN
   run_testbed.py theory runs/AUDG-RUN runs/PSURDG-RUN --L 1 --mu 0.1 --R 5 --G 2 --phi 0.5
 
-exit codes: 0 done, 1 the run failed or a strict replay differs, 2 wrong input, 130 Ctrl-C, 143 SIGTERM
+exit codes: 0 done, 1 the run failed, or a strict replay or verify found a difference, 2 wrong input, 130 Ctrl-C,
+143 SIGTERM
 """
 
 
@@ -132,6 +136,8 @@ def _command(name: str, given: argparse.Namespace) -> Command:
             from testbed.cli.trace_command import COMMANDS
 
             return COMMANDS[given.subcommand]
+        case "verify":
+            from testbed.cli.verify_command import COMMAND
         case _:
             from testbed.cli.theory_command import COMMAND
     return COMMAND

@@ -23,10 +23,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from aggregator.engine.engine import Stalled
-from aggregator.engine.engine_invariants import InvariantBroken
-from aggregator.engine.view import BadDecision
 from aggregator.strategy import DeviceInfo
+from testbed.common.errors import UserError
 from testbed.history import trace
 from testbed.history.events.ticket_events import UPLOAD_GIVEN_UP
 from testbed.verification.event_matching import EventMatching, departure
@@ -35,6 +33,7 @@ from testbed.verification.recorded_heads import RecordedHeads
 from testbed.verification.run_parts import RunParts
 from testbed.verification.trace_cursor import TraceCursor
 from testbed.verification.trace_outline import TraceOutline
+from testbed.verification.verification_result import DepartureFound
 from testbed.wire.messages import Ask, ForDevice, Heartbeat, JoinCluster, Train, Update
 
 _NO_DELTA = np.zeros(0, np.float32)
@@ -76,12 +75,14 @@ class RecordedAggregator:
 
     @contextlib.contextmanager
     def _as_departures(self, event: trace.Event, line: int) -> Iterator[None]:
-        """Convert errors of the engine and the strategy: the events that they themselves recorded lead to none."""
+        """Convert errors of the engine and of the strategy, which may be a user's: recorded events lead to none."""
         try:
             yield
         except NoJob as problem:
             raise departure(event, line, expected=str(problem), found="none") from None
-        except (BadDecision, Stalled, InvariantBroken, LookupError, ValueError, AssertionError) as problem:
+        except (DepartureFound, UserError):
+            raise
+        except Exception as problem:
             text = f"one that fails with {type(problem).__name__}: {problem}"
             raise departure(event, line, expected="an event that the engine accepts", found=text) from problem
 

@@ -58,7 +58,3 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """Between the numbers of the recomputed and the recorded final model; 0 if the run is verified."""
     notes: list[str] = []
     """What differs between that host and this one, and what could not be compared."""
-
-    @property
-    def is_good(self) -> bool:
-        return self.departure is None

@@ -56,7 +56,7 @@ class HeadWithMember:
             model=vector(0, 0),
             for_cluster=True,
         )
-        self.head.receive_model(train, moment)
+        self.head.begin(train, moment)
 
     @property
     def events(self) -> list[trace.HeadEvent]:
@@ -68,9 +68,8 @@ class HeadWithMember:
         return next(event.ticket for event in reversed(sent) if event.device == device)
 
     def fates(self) -> list[tuple[str, str]]:
-        return [
-            (type(event).__name__, event.device) for event in self.events if not isinstance(event, trace.Dispatched)
-        ]
+        sent = (trace.Dispatched, trace.Adopted)
+        return [(type(event).__name__, event.device) for event in self.events if not isinstance(event, sent)]
 
 
 def update(device: str, ticket: int, due: float) -> Update:

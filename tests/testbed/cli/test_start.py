@@ -15,7 +15,20 @@ from testbed.runs.results import result_schemas
 
 ROOT = Path(__file__).parents[3]
 MACHINERY = {"numpy", "rich", "torch", "msgspec", "psutil", "zmq", "matplotlib", "jinja2", "sklearn", "multiprocessing"}
-COMMANDS = ("run", "resume", "plan", "sweep", "list", "data", "doctor", "report", "compare", "trace", "theory")
+COMMANDS = (
+    "run",
+    "resume",
+    "plan",
+    "sweep",
+    "list",
+    "data",
+    "doctor",
+    "report",
+    "compare",
+    "trace",
+    "theory",
+    "verify",
+)
 
 
 def imported_by(*words: str) -> set[str]:
