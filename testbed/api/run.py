@@ -46,8 +46,8 @@ class Run(StoredRun):
 
     Attributes are read when they are first used: ``header``, ``profile``, ``summary``, ``metrics``, ``versions``,
     ``devices``, ``rounds``, ``certificate``, ``replay_certificate``, ``meta``; ``events()`` yields the trace,
-    ``model()`` returns the final model, ``verify()`` recomputes it. A bare trace, a packed one and a run that was killed
-    can be opened, too.
+    ``model()`` returns the final model, ``verify()`` recomputes it. A bare trace, a packed one and a run that was
+    killed can be opened, too.
     """
 
     @classmethod
