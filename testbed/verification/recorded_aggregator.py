@@ -66,8 +66,12 @@ class RecordedAggregator:
 
     def take(self, event: trace.Event) -> None:
         """Take the event in hand. Raises DepartureFound if it, or what follows from it, is not as recorded."""
-        self._explained = False
         line = self._cursor.line
+        if isinstance(event, trace.DeviceEvent):
+            with self._as_departures(event, line):
+                self._devices.note(event)
+            return
+        self._explained = False
         with self._as_departures(event, line):
             self._repeat(event)
         if not self._explained:

@@ -11,6 +11,7 @@ Theory of operation
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,19 +35,21 @@ class _DeviceMemory:
 
     trains: dict[int, Train] = field(default_factory=dict)
     """Ticket → the Train that was sent."""
+    sent: Counter[int] = field(default_factory=Counter)
+    """Ticket → how often its Train was sent."""
     dropped: set[int] = field(default_factory=set)
     """Tickets whose download was lost in its last attempt."""
     base: Train | Base | None = None
     """The last model, if the device trains it again when a download is lost."""
-    trained: dict[int, tuple[Train, Train | Base, int]] = field(default_factory=dict)
-    """Ticket of each finished job → its Train, the model that it began with, and its steps."""
+    trained: dict[int, tuple[Train, Train | Base]] = field(default_factory=dict)
+    """Ticket of the last finished job → its Train, and the model that it began with."""
     baseline: Baseline | None = None
     uploads: dict[int, _Uploaded] = field(default_factory=dict)
     """Ticket → what was uploaded, of a device with a baseline."""
 
 
 class NoJob(Exception):
-    """The trace does not show that a device has finished the job of an update; the text says what is missing."""
+    """The trace does not show that a device was sent, or has finished, a job; the text says what is missing."""
 
 
 class RecordedDevices:
@@ -66,12 +69,15 @@ class RecordedDevices:
         if isinstance(message, Base):
             memory.base = message
         elif isinstance(message, Train):
+            if message.ticket not in memory.trains:
+                memory.sent.clear()
             if message.baseline is None:  # the last Train replaces those before; their updates do not count any more
                 memory.trains.clear()
             memory.trains[message.ticket] = message
+            memory.sent[message.ticket] += 1
 
     def note(self, event: trace.Event) -> None:
-        """Take an event that a device reported."""
+        """Take an event that a device reported. Raises NoJob if the device was not sent what it reports."""
         match event:
             case trace.Downloaded():
                 self._note_download(event)
@@ -85,6 +91,8 @@ class RecordedDevices:
     def _note_download(self, event: trace.Downloaded) -> None:
         memory = self._of(event.device)
         train = memory.trains.get(event.ticket)
+        if event.ticket in memory.sent and event.attempt >= memory.sent[event.ticket]:
+            raise NoJob(f"resent of ticket {event.ticket} ({event.device}) before it")
         if event.dropped:
             memory.dropped.add(event.ticket)
             return
@@ -102,9 +110,11 @@ class RecordedDevices:
         train = memory.trains.get(event.ticket)
         if train is None:
             return  # its update does not count any more, or its head has reported it already
+        if train.job is None or event.steps != train.job.steps_over(self._computer.samples(event.device)):
+            raise NoJob(f"the steps of the job of ticket {event.ticket}")
         base = memory.base if event.ticket in memory.dropped and memory.base is not None else train
         memory.dropped.discard(event.ticket)
-        memory.trained = {event.ticket: (train, base, event.steps)}
+        memory.trained = {event.ticket: (train, base)}
         if train.baseline is not None and memory.baseline is not None:
             memory.trains = {ticket: each for ticket, each in memory.trains.items() if ticket > event.ticket}
             delta, loss = self._compute(event.device, train, base.model)
@@ -116,10 +126,7 @@ class RecordedDevices:
         memory = self._of(device)
         if ticket not in memory.trained:
             raise NoJob(f"trained of ticket {ticket} ({device}) before it")
-        train, base, steps = memory.trained.pop(ticket)
-        assert train.job is not None
-        if steps != train.job.steps_over(self._computer.samples(device)):
-            raise NoJob(f"trained of ticket {ticket} ({device}) with the steps of its job")
+        train, base = memory.trained.pop(ticket)
         found = memory.uploads.pop(ticket, None)
         if found is None:
             delta, loss = self._compute(device, train, base.model)

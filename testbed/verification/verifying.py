@@ -27,17 +27,8 @@ from testbed.verification.trace_outline import TraceOutline, outline
 from testbed.verification.verification_result import DepartureFound, Verification
 from testbed.wire.messages import Vector
 
-_FROM_DEVICES = (trace.Downloaded, trace.Trained, trace.Abandoned)
-_NOT_RECOMPUTED = (
-    trace.Refusal,
-    trace.Load,
-    trace.Canary,
-    trace.OutOfRange,
-    trace.Scripted,
-    trace.Suspended,
-    trace.Uploaded,
-)
-"""Measurements, and what devices report about their time: nothing follows from these."""
+_NOT_RECOMPUTED = (trace.Refusal, trace.Load, trace.Canary, trace.OutOfRange)
+"""Measurements, and what strangers sent: nothing follows from these."""
 
 Report = Callable[[int, int], None]
 """Receives how many updates are recomputed, of how many."""
@@ -94,9 +85,9 @@ class _Recomputation:
         self._files = FinalFiles(run, self._parts.experiment, differing)
         indices = {spec.name: spec.index for spec in self._parts.devices}
         self._computer = JobComputer(self._parts.task, self._parts.experiment.seed, indices)
-        self._devices = RecordedDevices(self._computer, self._parts.keeps_base)
         self._cursor = TraceCursor(trace.read(run.trace))
-        self._aggregator = RecordedAggregator(self._parts, self._cursor, found, self._devices, self._matching)
+        devices = RecordedDevices(self._computer, self._parts.keeps_base)
+        self._aggregator = RecordedAggregator(self._parts, self._cursor, found, devices, self._matching)
         self._checkpointed = self._files.checkpointed_version()
         self._kept: dict[int, Vector] = {}
         """Version → its model, of versions that will be compared."""
@@ -131,9 +122,7 @@ class _Recomputation:
         cursor, total = self._cursor, self._outline.arrivals
         self._keep_model()
         while (event := cursor.advance()) is not None:
-            if isinstance(event, _FROM_DEVICES):
-                self._devices.note(event)
-            elif isinstance(event, trace.Header):
+            if isinstance(event, trace.Header):
                 self._check_header(event)
             elif isinstance(event, trace.Scored):
                 self._check_score(event)
