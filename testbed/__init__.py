@@ -9,8 +9,8 @@ Foundation, which ``devices`` and ``aggregator`` import: ``common`` (tools), ``w
 
 Application, which may import ``devices`` and ``aggregator``: ``loading`` (profile files), ``planning`` (admission),
 ``processes`` (launcher, template), ``doctor``, ``analysis``, ``fidelity``, ``replay``, ``runs`` (run folders),
-``trace_tools``, ``report``, ``partition``, ``comparison``, ``sweeps``, ``theory``, ``papers``, ``execution`` (one run
-from profile to report), ``cli`` and ``api``.
+``verification``, ``trace_tools``, ``report``, ``partition``, ``comparison``, ``sweeps``, ``theory``, ``papers``,
+``execution`` (one run from profile to report), ``cli`` and ``api``.
 """
 
 from __future__ import annotations

@@ -98,6 +98,10 @@ MAY_IMPORT = {
     "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.common.files testbed.fidelity"
     " testbed.history testbed.host testbed.loading testbed.planning testbed.profile testbed.replay"
     " testbed.runs.results",
+    "testbed.verification": "aggregator.engine aggregator.process aggregator.strategies aggregator.strategy devices"
+    " devices.cluster devices.compute testbed.common testbed.common.files testbed.common.finders testbed.history"
+    " testbed.history.events testbed.host testbed.learning testbed.learning.tasks testbed.profile testbed.runs"
+    " testbed.runs.results testbed.wire",
     "testbed.trace_tools": "testbed.analysis testbed.common testbed.common.files testbed.common.terminal"
     " testbed.emulation testbed.history testbed.host"
     " testbed.loading testbed.replay testbed.runs testbed.traces testbed.traces.formats testbed.wire",
@@ -132,9 +136,10 @@ MAY_IMPORT = {
     "testbed.api": "aggregator.strategies aggregator.strategy testbed.common testbed.common.finders"
     " testbed.comparison testbed.execution"
     " testbed.learning.data testbed.learning.tasks testbed.loading testbed.planning testbed.processes.templates"
-    " testbed.profile testbed.report.content testbed.runs testbed.sweeps",
+    " testbed.profile testbed.report.content testbed.runs testbed.sweeps testbed.verification",
     "testbed.cli.parsers": "testbed.common testbed.learning.data testbed.theory testbed.trace_tools"
     " testbed.traces.formats",
+    "testbed.cli.programs": "testbed.cli testbed.common.finders testbed.sweeps",
     "testbed.cli": "aggregator.strategies testbed.analysis testbed.cli.parsers testbed.common"
     " testbed.common.finders"
     " testbed.common.terminal"
@@ -142,7 +147,7 @@ MAY_IMPORT = {
     " testbed.learning.data testbed.learning.splits"
     " testbed.learning.tasks testbed.loading testbed.partition testbed.planning testbed.profile testbed.report.content"
     " testbed.runs testbed.runs.results testbed.sweeps testbed.theory testbed.trace_tools testbed.traces.formats"
-    " testbed.wire",
+    " testbed.verification testbed.wire",
 }
 """Room → the other rooms that its modules may import."""
 
@@ -362,8 +367,10 @@ FIGURES = (
                 "testbed/learning/tasks/*",
                 "testbed/processes/templates/template.py",
                 "devices/compute/local_sgd.py",
+                "testbed/verification/one_thread.py",
             ],
         ),
+        ("threadpoolctl", ["testbed/verification/one_thread.py"]),
     ],
 )
 def test_a_module_stays_in_its_files(module: str, allowed: list[str]) -> None:

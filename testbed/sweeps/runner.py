@@ -15,7 +15,7 @@ from testbed.common.signals import handled_signals
 from testbed.processes.templates import early
 from testbed.sweeps.launcher_template import LauncherTemplate
 
-PROGRAM = Path(__file__).parents[1] / "cli" / "launchers.py"
+PROGRAM = Path(__file__).parents[1] / "cli" / "programs" / "launchers.py"
 """The program of the launcher template."""
 _LOOK_SECONDS = 0.2
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import threadpoolctl
-import torch
 from msgspec.structs import replace
 
 from testbed.common.errors import UserError
@@ -19,6 +16,7 @@ from testbed.verification import final_files, run_parts
 from testbed.verification.event_matching import EventMatching, departure
 from testbed.verification.final_files import FinalFiles
 from testbed.verification.job_computer import JobComputer
+from testbed.verification.one_thread import one_thread
 from testbed.verification.recorded_aggregator import RecordedAggregator
 from testbed.verification.recorded_devices import RecordedDevices
 from testbed.verification.run_parts import RunParts
@@ -45,7 +43,7 @@ def verify(place: str | Path | StoredRun, report: Report = lambda done, total: N
         found = outline(trace.read(run.trace))
         _check_complete(run, found)
         differing = run_parts.differences(run_parts.meta_of(run))
-        with _one_thread():
+        with one_thread():
             return _Recomputation(run, found, differing, report).result()
     except (TraceError, OSError) as error:
         raise UserError(f"{error}; restore the run from a copy, or run the experiment again") from None
@@ -61,18 +59,6 @@ def _check_complete(run: StoredRun, found: TraceOutline) -> None:
         raise UserError(
             f"{run.path}: an earlier version recorded this run, without {missing}; run the experiment again"
         )
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute with one thread, as all processes of a run do: with more, sums are added in another order."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpoolctl.threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class _Recomputation:

@@ -286,6 +286,21 @@ def complete(profile: Path, *options: str, report: bool = False) -> Outcome:
         return run.finish()
 
 
+def check_verified(outcome: Outcome) -> None:
+    """Recompute a run that has ended: its events, scores and models must be equal."""
+    from testbed.verification.verifying import verify  # imports torch, which few tests of a worker need
+
+    result = verify(outcome.folder)
+    assert (result.verdict, result.departure) == ("verified", None)
+
+
+def complete_and_verify(profile: Path, *options: str) -> Outcome:
+    """Execute a run from start to end, and recompute it."""
+    outcome = complete(profile, *options)
+    check_verified(outcome)
+    return outcome
+
+
 def _launched(profile: Path, out: Path, options: tuple[str, ...], *, report: bool, template: socket.socket) -> Outcome:
     with contextlib.chdir(profile.parent):
         run = shared_templates.launch(_words(profile, out, options, report=report), template)

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 
 from testbed.history import trace
 from tests.live.leftovers import nothing_left_over
-from tests.live.runs import Outcome, complete, write_profile
+from tests.live.runs import Outcome, complete_and_verify, write_profile
 
 pytestmark = pytest.mark.live
 
@@ -46,7 +46,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     def run(*options: str, devices: list[dict[str, Any]], versions: int, **strategy: Any) -> Outcome:
         folder = tmp_path_factory.mktemp("asafl")
         changes = {"strategy": STRATEGY | strategy, "devices": devices, "cell": CELL, "stop": {"versions": versions}}
-        return complete(write_profile(folder, **changes), *options)
+        return complete_and_verify(write_profile(folder, **changes), *options)
 
     all_devices: dict[str, Any] = {"control": "fixed", "degree": 4}  # then no version depends on the load of the host
     with nothing_left_over():
@@ -122,6 +122,6 @@ def test_a_replay_has_the_recorded_losses_and_its_own_rates(runs: Runs) -> None:
 
 
 def test_a_profile_without_a_cell_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    outcome = complete(write_profile(tmp_path, strategy="asafl"))
+    outcome = complete_and_verify(write_profile(tmp_path, strategy="asafl"))
     assert outcome.code != 0
     assert "cell is missing; asafl shares the band of a radio cell" in outcome.stderr

@@ -14,7 +14,7 @@ from aggregator.strategies.eafl.clustering import cluster, heads
 from testbed.history import trace
 from testbed.wire.ticket_ranges import range_of
 from tests.live.quotas import need_quotas
-from tests.live.runs import Outcome, Run, complete, started, write_profile
+from tests.live.runs import Outcome, Run, check_verified, complete_and_verify, started, write_profile
 
 pytestmark = pytest.mark.live
 
@@ -55,7 +55,7 @@ def live_head(run: Run) -> trace.Grouped:
 def test_devices_with_the_same_labels_are_clustered_and_only_heads_send_updates_to_the_aggregator(
     tmp_path: Path,
 ) -> None:
-    outcome = complete(profile(tmp_path, devices=20, clusters=4, stop={"versions": 8}))
+    outcome = complete_and_verify(profile(tmp_path, devices=20, clusters=4, stop={"versions": 8}))
     assert (outcome.code, outcome.stderr) == (0, "")
     found = outcome.of_kind(trace.Clustered)
     assert found[0].purity is not None
@@ -86,6 +86,7 @@ def test_killing_a_head_does_not_end_the_run_and_its_tickets_are_lost(tmp_path: 
         os.kill(run.members()[killed.head].pid, signal.SIGKILL)
         outcome = run.finish()
     assert outcome.code == 0
+    check_verified(outcome)
     assert f"{killed.head} (pid " in outcome.stderr
     [left] = outcome.of_kind(trace.Left)
     assert left.device == killed.head
@@ -106,7 +107,7 @@ def test_a_suspended_head_is_replaced_after_the_patience_although_it_sends_heart
     one_cluster = cluster({name: np.zeros(1, np.float32) for name in names}, 1, random)
     [head] = heads(one_cluster, random)  # with one cluster, the head is random
     patience, suspended_at = 1.5, 1.0
-    outcome = complete(
+    outcome = complete_and_verify(
         profile(
             tmp_path,
             devices=4,
@@ -154,6 +155,7 @@ def test_a_stopped_head_is_replaced_and_returns_as_a_member(patience: float, tim
         run.process.send_signal(signal.SIGINT)
         outcome = run.finish()
     assert (outcome.code, outcome.stderr) == (130, "")
+    check_verified(outcome)
     new = next(event for event in outcome.of_kind(trace.Grouped) if event.cluster == old.cluster and event != old)
     assert new.head in set(old.members) - {old.head}
     left = [(event.device, event.t) for event in outcome.of_kind(trace.Left)]
@@ -187,7 +189,7 @@ def test_heads_and_members_may_have_quotas(throttle: str, tmp_path: Path) -> Non
     if throttle == "cgroup":
         need_quotas()
     slowed = {"name": "d", "profile": {"throttle": throttle, "of_host": 0.1}, "link": "wifi", "count": 4}
-    outcome = complete(profile(tmp_path, fleet=[slowed], clusters=2, stop={"versions": 12}))
+    outcome = complete_and_verify(profile(tmp_path, fleet=[slowed], clusters=2, stop={"versions": 12}))
     assert (outcome.code, outcome.stderr) == (0, "")
     assert outcome.summary["stopped"] == "version 12 is reached"
     own = [event for event in outcome.of_kind(trace.Merged) if len(event.tickets) > 1]
@@ -199,7 +201,7 @@ def test_heads_and_members_may_have_quotas(throttle: str, tmp_path: Path) -> Non
 def test_heads_that_are_suspended_by_signal_continue_and_the_accounts_balance(tmp_path: Path) -> None:
     sleepy = {"suspend": 0.5, "suspend_max": 1.0, "suspend_by": "signal"}
     fleet = [{"profile": "rpi4", "link": "wifi", "count": 4, **sleepy}]
-    outcome = complete(
+    outcome = complete_and_verify(
         profile(tmp_path, fleet=fleet, clusters=2, stop={"versions": 12}, presence={"heartbeat": 0.25, "timeout": 60.0})
     )
     assert (outcome.code, outcome.stderr) == (0, "")
@@ -211,7 +213,7 @@ def test_heads_that_are_suspended_by_signal_continue_and_the_accounts_balance(tm
 
 
 def test_members_reach_their_head_with_any_transport_to_the_aggregator(tmp_path: Path) -> None:
-    outcome = complete(profile(tmp_path, clusters=2, stop={"versions": 8}, transport={"kind": "tcp"}))
+    outcome = complete_and_verify(profile(tmp_path, clusters=2, stop={"versions": 8}, transport={"kind": "tcp"}))
     assert (outcome.code, outcome.stderr) == (0, "")
     assert [len(event.tickets) for event in outcome.of_kind(trace.Aggregated)] == [2] * 8
     assert outcome.of_kind(trace.Merged)
@@ -220,7 +222,7 @@ def test_members_reach_their_head_with_any_transport_to_the_aggregator(tmp_path:
 
 @pytest.mark.parametrize("without", ["gdc", "saa", "dsa"])
 def test_each_part_of_the_strategy_can_be_left_out(without: str, tmp_path: Path) -> None:
-    outcome = complete(
+    outcome = complete_and_verify(
         profile(tmp_path, clusters=2, strategy={without: False, "every": 4, "phi": 1.0}, stop={"versions": 10})
     )
     assert (outcome.code, outcome.stderr) == (0, "")

@@ -11,7 +11,7 @@ import pytest
 
 from testbed.history import trace
 from tests.live.leftovers import nothing_left_over
-from tests.live.runs import Outcome, complete, write_profile
+from tests.live.runs import Outcome, complete_and_verify, write_profile
 
 pytestmark = pytest.mark.live
 
@@ -38,7 +38,7 @@ class Runs:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     def run(*options: str, **changes: Any) -> Outcome:
         folder = tmp_path_factory.mktemp("replay")
-        return complete(write_profile(folder, devices=GROUPS, stop={"seconds": 2.0}, **changes), *options)
+        return complete_and_verify(write_profile(folder, devices=GROUPS, stop={"seconds": 2.0}, **changes), *options)
 
     with nothing_left_over():
         recorded = run(events=[AWAY])
@@ -192,9 +192,9 @@ def test_a_strategy_with_ticks_that_broadcasts_its_final_model_is_replayed_stric
     changes: dict[str, Any] = {"devices": devices, "strategy": strategy, "stop": {"seconds": 2.0}}
     (tmp_path / "again").mkdir()
     with nothing_left_over():
-        recorded = complete(write_profile(tmp_path, **changes))
+        recorded = complete_and_verify(write_profile(tmp_path, **changes))
         options = ("--replay", str(recorded.folder), "--replay-mode", "strict")
-        again = complete(write_profile(tmp_path / "again", **changes), *options)
+        again = complete_and_verify(write_profile(tmp_path / "again", **changes), *options)
     assert (again.code, again.stderr) == (0, "")
     certificate = again.summary["replay"]
     assert [certificate[what] for what in ("same_arrivals", "same_staleness", "same_model")] == [True, True, True]
@@ -207,7 +207,7 @@ def test_updates_that_were_scaled_down_are_scaled_down_in_a_strict_replay(
 ) -> None:
     def run(*options: str) -> Outcome:
         folder, bound = tmp_path_factory.mktemp("clip"), {"clip": 0.2}
-        return complete(
+        return complete_and_verify(
             write_profile(folder, aggregator=bound, devices=GROUPS[:1], stop={"seconds": 2.0}), "--no-report", *options
         )
 

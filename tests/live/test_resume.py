@@ -15,7 +15,7 @@ import tomli_w
 from aggregator.process.checkpoint import CHECKPOINT
 from testbed.history import trace
 from tests.live.leftovers import nothing_left_over
-from tests.live.runs import Outcome, Run, command, complete, started, write_profile
+from tests.live.runs import Outcome, Run, check_verified, command, complete, started, write_profile
 
 pytestmark = pytest.mark.live
 
@@ -64,7 +64,11 @@ def killed(profile: Path, *options: str) -> Path:
 
 
 def check_accounts(outcome: Outcome) -> None:
-    """No version is missing or made twice, no ticket ends twice, and the summary agrees with the trace."""
+    """No version is missing or made twice, no ticket ends twice, and the summary agrees with the trace.
+
+    The run can be recomputed, over its interruption.
+    """
+    check_verified(outcome)
     versions = [event.version for event in outcome.of_kind(trace.Aggregated)]
     assert versions == list(range(1, len(versions) + 1))
     recount = outcome.recount()

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from testbed.history import trace
-from tests.live.runs import Outcome, complete, started, write_profile
+from tests.live.runs import Outcome, check_verified, complete, started, write_profile
 
 pytestmark = pytest.mark.live
 
@@ -51,6 +51,7 @@ def test_a_device_that_is_killed_and_rejoins_is_a_new_process_and_trains_again(
         run.wait_for(lambda: not first.is_running() or first.status() == psutil.STATUS_ZOMBIE, "its death")
         run.wait_for(lambda: [each for each in arrivals(run.events()) if each > 5.0], "an update after it rejoined")
         outcome = run.interrupt()
+    check_verified(outcome)
     assert (outcome.code, outcome.stderr) == (130, "")  # no warning about scripted events
     assert scripted(outcome) == [(VICTIM, "kill"), (VICTIM, "rejoin")]
     killed, rejoined = outcome.of_kind(trace.Scripted)
@@ -116,6 +117,7 @@ def test_busy_and_idle_devices_are_suspended_at_the_scripted_moment(tmp_path: Pa
         made = run.traced().count('{"kind":"arrived",')
         run.wait_until_traced("arrived", made + 1)
         outcome = run.interrupt()
+    check_verified(outcome)
     assert (outcome.code, outcome.stderr) == (130, "")
     assert sorted(scripted(outcome)) == [("fast-1", "suspend"), ("slow-1", "suspend")]
     assert {each.t for each in outcome.of_kind(trace.Scripted)} == {3.0}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from testbed.history import trace
-from tests.live.runs import ROOT, Outcome, complete, write_profile
+from tests.live.runs import ROOT, Outcome, complete_and_verify, write_profile
 
 pytestmark = pytest.mark.live
 
@@ -29,7 +29,7 @@ def test_safl_sc_stops_a_device_during_training_and_restarts_it_with_the_new_mod
         devices=[{"profile": "rpi4", "link": "wifi", "count": 2}, slow],
         stop={"versions": 12},
     )
-    outcome = complete(profile)
+    outcome = complete_and_verify(profile)
     assert outcome.code == 0
     base = {event.ticket: event.version for event in outcome.of_kind(trace.Dispatched)}
     restarted = [event for event in outcome.of_kind(trace.Superseded) if event.device == "slow-1"]
@@ -52,7 +52,7 @@ def test_uploads_are_tried_once_per_interval_and_all_devices_receive_the_final_m
     strategy: str, tmp_path: Path
 ) -> None:
     group = {"profile": "rpi4", "link": "wifi", "count": 4, "phi": 0.5, "drop": 0.4}
-    outcome = complete(
+    outcome = complete_and_verify(
         write_profile(
             tmp_path, strategy=TICKS | {"name": strategy}, training=ONE_STEP, devices=[group], stop={"seconds": 6}
         )
@@ -79,7 +79,9 @@ def test_uploads_are_tried_once_per_interval_and_all_devices_receive_the_final_m
 
 def test_a_device_whose_download_is_lost_continues_with_its_old_base(tmp_path: Path) -> None:
     group = {"profile": "rpi4", "link": "wifi", "count": 3, "phi": 0.9, "drop": 0.4, "on_lost_download": "old_base"}
-    outcome = complete(write_profile(tmp_path, strategy=TICKS, training=ONE_STEP, devices=[group], stop={"seconds": 8}))
+    outcome = complete_and_verify(
+        write_profile(tmp_path, strategy=TICKS, training=ONE_STEP, devices=[group], stop={"seconds": 8})
+    )
     assert outcome.code == 0
     sent = {event.ticket: event.version for event in outcome.of_kind(trace.Dispatched)}
     lost = {event.ticket for event in outcome.of_kind(trace.Downloaded) if event.dropped}
@@ -102,7 +104,7 @@ def test_theory_compares_two_runs(tmp_path: Path) -> None:
         profile = write_profile(
             folder, strategy=TICKS | {"name": strategy}, training=ONE_STEP, devices=[group], stop={"seconds": 6}
         )
-        runs.append(complete(profile))
+        runs.append(complete_and_verify(profile))
     constants = ["--L", "1", "--mu", "0.1", "--R", "5", "--G", "2", "--phi", "0.5"]
     output = _theory(runs, *constants, "--format", "json")
     table: dict[str, Any] = json.loads(output)
@@ -131,7 +133,7 @@ def test_afl_and_sync_fl_record_their_rounds(tmp_path: Path) -> None:
         profile = write_profile(
             folder, strategy={"name": strategy, "fraction": 0.5}, devices=groups, stop={"versions": 12}
         )
-        outcome = complete(profile)
+        outcome = complete_and_verify(profile)
         rounds = outcome.of_kind(trace.Round)
         rows = outcome.csv("rounds.csv")
         assert len(rows) == len(rounds) == (6 if strategy == "afl" else 12)

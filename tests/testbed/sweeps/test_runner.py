@@ -198,7 +198,7 @@ def test_a_launcher_template_that_died_between_two_runs_is_replaced(program: Pat
 def test_the_launcher_template_has_one_thread_and_neither_torch_nor_figures() -> None:
     """A process with more threads cannot be forked safely."""
     code = (
-        "import os, sys; from testbed.cli import launchers, main, run_command;"
+        "import os, sys; from testbed.cli import main, run_command; from testbed.cli.programs import launchers;"
         "from testbed.sweeps import launcher_template;"
         "sys.exit(len(os.listdir('/proc/self/task')) != 1 or 'torch' in sys.modules or 'matplotlib' in sys.modules)"
     )

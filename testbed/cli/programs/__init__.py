@@ -1,0 +1,1 @@
+"""Programs that the command line starts as processes of their own."""
