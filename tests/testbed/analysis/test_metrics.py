@@ -166,6 +166,7 @@ def test_the_summary_has_each_figure_right() -> None:
         "dilation": 2.5,
         "stopped": "8 seconds are over",
         "versions": 3,
+        "model_sha256": None,
         "dispatched": 8,
         "applied": 3,  # tickets 1, 2, 6
         "rejected": 1,  # 4
