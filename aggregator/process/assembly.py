@@ -20,6 +20,7 @@ from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
 from testbed.common.parameters import build
 from testbed.emulation.recorded import read_arrivals
+from testbed.history import trace
 from testbed.host.priority import Policy
 from testbed.learning.tasks.task import Task
 from testbed.profile.fleet import DeviceSpec
@@ -40,6 +41,38 @@ def strategy_of(experiment: Experiment) -> Strategy:
     cls = STRATEGIES.find(experiment.strategy_name, experiment.name, "strategy")
     strategy: Strategy = build(cls, experiment.strategy_parameters, experiment.name, "strategy")
     return strategy
+
+
+def header_of(
+    experiment: Experiment,
+    *,
+    dilation: float,
+    demand: float,
+    pressure: float | None,
+    survey_age: float | None,
+    host: str,
+    started: str,
+) -> trace.Header:
+    """Return the first event of a run: what the profile says, and what only its host knows."""
+    return trace.Header(
+        t=0.0,
+        schema=trace.SCHEMA,
+        name=experiment.name,
+        strategy=experiment.strategy_name,
+        parameters=experiment.strategy_parameters,
+        seed=experiment.seed,
+        data_seed=experiment.data_seed,
+        model_seed=experiment.model_seed,
+        dilation=dilation,
+        host=host,
+        replay=experiment.replay.mode if experiment.replay.trace else "",
+        demand=demand,
+        pressure=pressure,
+        survey_age=survey_age,
+        clip=experiment.aggregator.clip,
+        on_clip="" if experiment.aggregator.clip is None else experiment.aggregator.on_clip,
+        started=started,
+    )
 
 
 def forecast_of(experiment: Experiment, devices: Iterable[DeviceSpec], task: Task) -> CellForecast | None:

@@ -164,25 +164,15 @@ class AggregatorProcess:
         self._intake.resume(at)
 
     def _start(self, clock: WallClock) -> None:
-        experiment, config = self._experiment, self._config
+        config = self._config
         self._trace.write(
-            trace.Header(
-                t=0.0,
-                schema=trace.SCHEMA,
-                name=experiment.name,
-                strategy=experiment.strategy_name,
-                parameters=experiment.strategy_parameters,
-                seed=experiment.seed,
-                data_seed=experiment.data_seed,
-                model_seed=experiment.model_seed,
+            assembly.header_of(
+                self._experiment,
                 dilation=clock.dilation,
-                host=platform.platform(),
-                replay=experiment.replay.mode if experiment.replay.trace else "",
                 demand=config.demand,
                 pressure=config.pressure,
                 survey_age=config.survey_age,
-                clip=experiment.aggregator.clip,
-                on_clip="" if experiment.aggregator.clip is None else experiment.aggregator.on_clip,
+                host=platform.platform(),
                 started=_today(),
             )
         )

@@ -42,7 +42,7 @@ _RESULTS = (
     "replay.json",
     "report.html",
 )
-_PACKAGES = ("torch", "numpy", "pyzmq", "msgpack", "msgspec", "psutil", "rich", "safetensors")
+_PACKAGES = ("torch", "numpy", "scikit-learn", "pyzmq", "msgpack", "msgspec", "psutil", "rich", "safetensors")
 
 
 class RunFolder:

@@ -10,8 +10,8 @@ import msgspec
 from testbed.history.trace import Event
 from testbed.verification.verification_result import Departure, DepartureFound
 
-_CLOSE = 1e-3
-"""Relative difference of numbers that another processor or another BLAS may cause in a long run."""
+CLOSE = 1e-3
+"""The largest relative difference of numbers that another processor or another BLAS may cause."""
 _MOST_TEXT = 160
 
 
@@ -38,7 +38,9 @@ class EventMatching:
         if self.exact or computed == recorded:
             return computed == recorded
         if isinstance(computed, float) and isinstance(recorded, float | int):
-            return math.isclose(computed, recorded, rel_tol=_CLOSE, abs_tol=_CLOSE)
+            return math.isclose(computed, recorded, rel_tol=CLOSE, abs_tol=CLOSE)
+        if isinstance(computed, Mapping) and isinstance(recorded, Mapping):
+            return computed.keys() == recorded.keys() and all(self._equal(computed[k], recorded[k]) for k in computed)
         if isinstance(computed, str) or not isinstance(computed, Sequence) or not isinstance(recorded, Sequence):
             return False
         return len(computed) == len(recorded) and all(map(self._equal, computed, recorded))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +17,16 @@ from aggregator.strategies import STRATEGIES
 from testbed.common.errors import UserError
 from testbed.common.files import statefile
 from testbed.common.files.statefile import StateError
+from testbed.common.version import __version__
 from testbed.profile.schema import Experiment
 from testbed.runs.stored_run import StoredRun
+from testbed.verification.event_matching import CLOSE
 from testbed.verification.verification_result import Departure, DepartureFound
 from testbed.wire.messages import Vector
 
 FINAL = "checkpoints/final.safetensors"
+_NOT_BY_TRACE = frozenset(("schema", "model_sha256", "fidelity", "host_energy", "replay", "torn_line"))
+"""Fields of the summary that need more than the trace, or are compared by themselves."""
 
 
 def digest(model: Vector) -> str:
@@ -59,7 +64,7 @@ class FinalFiles:
             raise _departs(CHECKPOINT, f"version {version} with SHA-256 {digest(model)}", digest(found))
 
     def check_summary(self, version: int, model: str) -> None:
-        """Raise DepartureFound unless summary.json has this number of versions and this hash."""
+        """Raise DepartureFound unless summary.json follows from the trace, with this number of versions and hash."""
         summary = self.run.stored_summary
         if summary is None:
             self.notes.append("there is no summary.json to compare")
@@ -68,9 +73,20 @@ class FinalFiles:
             raise _departs("summary.json", f"versions {version}", str(summary.versions))
         if summary.model_sha256 is not None and summary.model_sha256 != model:
             raise _departs("summary.json", f"model_sha256 {model}", summary.model_sha256)
+        if self.run.meta is None or self.run.meta.edgebed != __version__:
+            self.notes.append("another version of Edgebed wrote summary.json: its other figures are not compared")
+            return
+        expected = self.run.computed_summary
+        for name in summary.__struct_fields__:
+            computed, stored = getattr(expected, name), getattr(summary, name)
+            if name not in _NOT_BY_TRACE and computed != stored:
+                raise _departs("summary.json", f"{name} {computed!r}", repr(stored))
 
-    def largest_difference(self, tensors: Mapping[str, npt.NDArray[Any]]) -> float | None:
-        """The largest difference between the final model and these tensors; None if there is no final model."""
+    def compare_model(self, tensors: Mapping[str, npt.NDArray[Any]], *, exact: bool) -> float | None:
+        """Return the largest difference between the final model and these tensors; None if there is no final model.
+
+        Raises DepartureFound if they are not equal bit by bit or, if that is not required, not close to each other.
+        """
         try:
             found = self.run.model()
         except UserError:
@@ -80,22 +96,20 @@ class FinalFiles:
             return None
         if {name: tensor.shape for name, tensor in found.items()} != {name: t.shape for name, t in tensors.items()}:
             raise _departs(FINAL, f"the tensors {', '.join(tensors)}", ", ".join(found))
-        return max((_difference(found[name], tensor) for name, tensor in tensors.items()), default=0.0)
+        if all(found[name].tobytes() == tensor.tobytes() for name, tensor in tensors.items()):
+            return 0.0
+        largest = max(_difference(found[name], tensor) for name, tensor in tensors.items())
+        scale = max(float(np.abs(tensor).max(initial=0.0)) for tensor in tensors.values())
+        if exact or not largest <= CLOSE * max(1.0, scale):
+            raise _departs(FINAL, "the recomputed model", f"one that differs by up to {largest:.3g}")
+        return largest
 
 
 def _difference(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> float:
-    """The largest difference of two arrays; infinity if one has a number that is not finite and the other has not."""
-    if found.tobytes() == expected.tobytes():
-        return 0.0
+    """The largest difference of two arrays; infinity if one of the numbers is not finite."""
     with np.errstate(invalid="ignore"):
-        largest = np.abs(found.astype(np.float64) - expected.astype(np.float64)).max()
-    return float(largest) if np.isfinite(largest) else float("inf")
-
-
-def check_equal(difference: float | None) -> None:
-    """Raise DepartureFound unless the final model is equal, bit by bit."""
-    if difference:
-        raise _departs(FINAL, "the recomputed model", f"one that differs by {difference:.3g}")
+        largest = np.abs(found.astype(np.float64) - expected.astype(np.float64)).max(initial=0.0)
+    return float(largest) if np.isfinite(largest) else math.inf
 
 
 def _departs(file: str, expected: str, found: str) -> DepartureFound:

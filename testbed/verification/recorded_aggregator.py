@@ -16,11 +16,9 @@ Theory of operation
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 from collections.abc import Callable, Iterator
 
-import numpy as np
 from msgspec.structs import replace
 
 from aggregator.strategy import DeviceInfo
@@ -28,16 +26,15 @@ from testbed.common.errors import UserError
 from testbed.history import trace
 from testbed.history.events.ticket_events import UPLOAD_GIVEN_UP
 from testbed.verification.event_matching import EventMatching, departure
+from testbed.verification.final_files import digest
 from testbed.verification.recorded_devices import NoJob, RecordedDevices
 from testbed.verification.recorded_heads import RecordedHeads
+from testbed.verification.repeated_messages import heartbeat, ignored_update
 from testbed.verification.run_parts import RunParts
 from testbed.verification.trace_cursor import TraceCursor
 from testbed.verification.trace_outline import TraceOutline
 from testbed.verification.verification_result import DepartureFound
-from testbed.wire.messages import Ask, ForDevice, Heartbeat, JoinCluster, Train, Update
-
-_NO_DELTA = np.zeros(0, np.float32)
-"""For an update that the engine ignores."""
+from testbed.wire.messages import Ask, ForDevice, JoinCluster, Train
 
 
 class RecordedAggregator:
@@ -198,7 +195,7 @@ class RecordedAggregator:
             version=engine.version,
             in_flight=engine.in_flight + engine.head_ledgers.in_flight,
             wakes=engine.wakes,
-            model=hashlib.sha256(engine.model.tobytes()).hexdigest() if self._matching.exact else event.model,
+            model=digest(engine.model) if self._matching.exact else event.model,
         )
         self._matching.check(expected, event, self._cursor.line)
 
@@ -223,7 +220,9 @@ class RecordedAggregator:
             case trace.Left():
                 self.engine.leave(event.device, event.reason, event.t)
             case trace.Ignored() if self.engine.ticket_of(event.device) != event.ticket:
-                self.engine.update(self._ignored(event), event.t)
+                # of the result of a head, it matters what was merged in it
+                update = self._heads.result(event.device, event.ticket) or ignored_update(event)
+                self.engine.update(update, event.t)
             case trace.Rejected() if self.engine.ticket_of(event.device) == event.ticket:
                 update = self._heads.result(event.device, event.ticket) or self._devices.update(
                     event.device, event.ticket, started=0.0, finished=0.0, due=event.t
@@ -244,30 +243,9 @@ class RecordedAggregator:
         self, event: trace.TicketEvent, *, ticket: int = 0, finished: int = 0, progress: float = 0.0
     ) -> None:
         """Repeat the heartbeat that led to an event, by what it must have said."""
-        heartbeat = Heartbeat(
-            device=event.device,
-            state="",
-            ticket=ticket,
-            finished=finished,
-            trains=self.engine.trains_sent_to(event.device),
-            progress=progress,
-        )
-        self.engine.heartbeat(heartbeat, event.t)
-
-    def _ignored(self, event: trace.Ignored) -> Update:
-        """The update or request that was ignored. Of the result of a head, only what it merged matters."""
-        return self._heads.result(event.device, event.ticket) or Update(
-            device=event.device,
-            ticket=event.ticket,
-            version=0,
-            delta=_NO_DELTA,
-            samples=1,
-            steps=0,
-            started=0.0,
-            finished=0.0,
-            due=event.t,
-            loss=None,
-        )
+        trains = self.engine.trains_sent_to(event.device)
+        message = heartbeat(event, trains, ticket=ticket, finished=finished, progress=progress)
+        self.engine.heartbeat(message, event.t)
 
     def _is_broadcast(self, event: trace.Event) -> bool:
         """Whether the final model is sent to all devices here. A busy device's ticket is superseded first."""

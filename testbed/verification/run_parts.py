@@ -71,24 +71,14 @@ def assemble(run: StoredRun) -> RunParts:
 
 def expected_header(experiment: Experiment, found: trace.Header) -> trace.Header:
     """The header that this experiment has; what only the host knows is as it was found."""
-    return trace.Header(
-        t=0.0,
-        schema=found.schema,
-        name=experiment.name,
-        strategy=experiment.strategy_name,
-        parameters=experiment.strategy_parameters,
-        seed=experiment.seed,
-        data_seed=experiment.data_seed,
-        model_seed=experiment.model_seed,
+    return assembly.header_of(
+        experiment,
         dilation=found.dilation,
         demand=found.demand,
         pressure=found.pressure,
         survey_age=found.survey_age,
-        started=found.started,
         host=found.host,
-        replay=experiment.replay.mode if experiment.replay.trace else "",
-        clip=experiment.aggregator.clip,
-        on_clip="" if experiment.aggregator.clip is None else experiment.aggregator.on_clip,
+        started=found.started,
     )
 
 

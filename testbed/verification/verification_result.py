@@ -47,7 +47,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """``close``: made on another processor or with other packages, and equal except for rounding."""
     strategy: str
     events: int
-    """Lines of the trace that were compared with the engine, or used as its input."""
+    """Lines of the trace up to its end, or to the departure."""
     updates: int
     """Jobs whose local training was computed again."""
     versions: int

@@ -95,7 +95,7 @@ class _Recomputation:
             run=str(self._run.path),
             verdict="departs" if found is not None else "verified" if is_equal else "close",
             strategy=self._outline.header.strategy,
-            events=self._cursor.line,
+            events=self._cursor.line - (self._cursor.event is None),
             updates=self._computer.computed,
             versions=engine.version,
             model=model,
@@ -124,7 +124,7 @@ class _Recomputation:
             self._kept[engine.version] = engine.model
 
     def _check_header(self, event: trace.Header) -> None:
-        if event is not self._outline.header and event != self._outline.header:
+        if event != self._outline.header:
             raise departure(event, self._cursor.line, expected="one header only")
         expected = run_parts.expected_header(self._parts.experiment, event)
         self._matching.check(expected, event, self._cursor.line)
@@ -141,11 +141,9 @@ class _Recomputation:
     def _compare_files(self) -> float | None:
         """Compare the other files. Return the largest difference of the final model; None if it is not there."""
         engine, files = self._aggregator.engine, self._files
-        difference = files.largest_difference(self._parts.task.tensors(engine.model))
         assert self._outline.stopped is not None
+        difference = files.compare_model(self._parts.task.tensors(engine.model), exact=self._matching.exact)
         files.check_summary(engine.version, self._outline.stopped.model)
-        if self._matching.exact:
-            final_files.check_equal(difference)
-            if self._checkpointed is not None and self._checkpointed in self._kept:
-                files.check_checkpoint(self._checkpointed, self._kept[self._checkpointed])
+        if self._matching.exact and self._checkpointed is not None and self._checkpointed in self._kept:
+            files.check_checkpoint(self._checkpointed, self._kept[self._checkpointed])
         return difference

@@ -74,24 +74,8 @@ class OneProcess:
         self._begin()
 
     def _begin(self) -> None:
-        experiment = self.experiment
-        self.events.append(
-            trace.Header(
-                t=0.0,
-                schema=trace.SCHEMA,
-                name=experiment.name,
-                strategy=experiment.strategy_name,
-                parameters=experiment.strategy_parameters,
-                seed=experiment.seed,
-                dilation=1.0,
-                demand=0.1,
-                pressure=None,
-                started="",
-                host="",
-                clip=experiment.aggregator.clip,
-                on_clip="" if experiment.aggregator.clip is None else experiment.aggregator.on_clip,
-            )
-        )
+        host = {"dilation": 1.0, "demand": 0.1, "pressure": None, "survey_age": None, "host": "", "started": ""}
+        self.events.append(assembly.header_of(self.experiment, **host))
         for name in self._specs:
             self.join(name)
         self.engine.start(0.0)

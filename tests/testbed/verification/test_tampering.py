@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -163,6 +164,11 @@ def test_a_repeated_event_is_found(folder: Path) -> None:
     assert found(folder).event == "aggregated"
 
 
+def test_a_removed_score_is_found_in_the_summary(folder: Path) -> None:
+    change(folder, lambda events: events.pop(places(events, trace.Scored)[0]))
+    assert found(folder).event == "summary.json"
+
+
 def test_a_changed_score_is_found(folder: Path) -> None:
     change(folder, changed(trace.Scored, 0, metrics={"accuracy": 0.99, "loss": 0.01}))
     assert found(folder).event == "scored"
@@ -181,12 +187,13 @@ def test_a_changed_profile_is_found(folder: Path, old: str, new: str) -> None:
     assert departure.event in ("header", "dispatched", "arrived")
 
 
-def test_a_flipped_bit_of_the_final_model_is_found(folder: Path) -> None:
+@pytest.mark.parametrize("bit", [0, 31])
+def test_a_flipped_bit_of_the_final_model_is_found(folder: Path, bit: int) -> None:
     path = folder / "checkpoints" / "final.safetensors"
     tensors = load_file(path)
     name = min(tensors)
     flipped = bytearray(tensors[name].tobytes())
-    flipped[0] ^= 1
+    flipped[bit // 8] ^= 1 << bit % 8
     tensors[name] = type(tensors[name])(tensors[name].shape, tensors[name].dtype, bytes(flipped))
     save_file(tensors, path)
     assert found(folder).event == "checkpoints/final.safetensors"
@@ -202,13 +209,13 @@ def test_a_changed_hash_of_the_final_model_is_found(folder: Path) -> None:
     assert found(folder).event == "stopped"
 
 
-@pytest.mark.parametrize("name", ["versions", "model_sha256"])
-def test_a_changed_summary_is_found(folder: Path, name: str) -> None:
-    import json
-
+@pytest.mark.parametrize(
+    ("name", "value"), [("versions", 1), ("model_sha256", "0" * 64), ("final_accuracy", 0.99), ("bytes_up", 7)]
+)
+def test_a_changed_summary_is_found(folder: Path, name: str, value: object) -> None:
     path = folder / "summary.json"
     table = json.loads(path.read_text(encoding="utf-8"))
-    table[name] = 1 if name == "versions" else "0" * 64
+    table[name] = value
     path.write_text(json.dumps(table), encoding="utf-8")
     departure = found(folder)
     assert (departure.line, departure.event) == (None, "summary.json")
