@@ -85,6 +85,30 @@ def test_the_events_of_a_head_report_are_recorded_and_its_jobs_are_counted() -> 
     )
 
 
+def test_models_and_changes_of_members_are_recorded_and_change_no_account() -> None:
+    heads = Kept()
+    adopted = trace.Adopted(t=1.0, device="h", ticket=3, due=1.0)
+    regrouped = trace.Regrouped(t=1.0, device="h", ticket_range=heads.ticket_range)
+    heads.report(adopted, regrouped)
+    assert heads.events == [adopted, regrouped]
+    assert (heads.jobs, heads.head_ledgers.in_flight, heads.head_ledgers.tally.dispatched) == ([], 0, 0)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        trace.Adopted(t=1.0, device="m", ticket=3, due=1.0),
+        trace.Regrouped(t=1.0, device="m", ticket_range=1),
+        trace.Regrouped(t=1.0, device="h", ticket_range=7),
+    ],
+)
+def test_only_the_head_itself_reports_its_models_and_members(forged: trace.HeadEvent) -> None:
+    heads = Kept()
+    with pytest.raises(trace.TraceError, match="another cluster"):
+        heads.report(forged)
+    assert heads.events == []
+
+
 def test_an_arrival_may_be_reported_with_its_job_or_later() -> None:
     kept = Kept()
     kept.report(sent(kept.first), came(kept.first), sent(kept.first + 1))

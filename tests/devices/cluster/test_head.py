@@ -158,3 +158,20 @@ def test_a_head_bounds_the_updates_of_its_members(tmp_path: Path) -> None:
     assert float(np.linalg.norm(result.delta)) == pytest.approx(0.5)
     assert [event.clipped for event in cluster.events if isinstance(event, trace.Arrived)] == [pytest.approx(2**0.5)]
     cluster.close()
+
+
+def test_a_head_reports_models_and_changes_of_members_in_the_order_in_which_its_engine_gets_them(
+    cluster: HeadWithMember,
+) -> None:
+    """``verify`` repeats the calls of its engine: all of them must be in the trace."""
+    cluster.send(idle(trains=1), 3.0)  # moves the engine to this moment, and causes no event
+    cluster.receive_model(6, 1, 2.5)
+    group = JoinCluster(ticket_range=1, head="a", quorum=1, members=(("a", 10, 1),))
+    cluster.head.regroup(group, 4.0)
+    reported = [event for event in cluster.events if isinstance(event, trace.Adopted | trace.Regrouped)]
+    assert reported == [
+        trace.Adopted(t=0.0, device="a", ticket=5, due=0.0),
+        trace.Adopted(t=3.0, device="a", ticket=6, due=2.5),
+        trace.Regrouped(t=4.0, device="a", ticket_range=1),
+    ]
+    assert isinstance(cluster.events[-1], trace.Lost)  # of the member that has gone
