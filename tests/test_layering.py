@@ -99,7 +99,8 @@ MAY_IMPORT = {
     " testbed.history testbed.host testbed.loading testbed.planning testbed.profile testbed.replay"
     " testbed.runs.results",
     "testbed.verification": "aggregator.engine aggregator.process aggregator.strategies aggregator.strategy devices"
-    " devices.cluster devices.compute testbed.common testbed.common.files testbed.common.finders testbed.history"
+    " devices.cluster devices.compute testbed.analysis testbed.common testbed.common.files testbed.common.finders"
+    " testbed.history"
     " testbed.history.events testbed.host testbed.learning testbed.learning.tasks testbed.profile testbed.runs"
     " testbed.runs.results testbed.wire",
     "testbed.trace_tools": "testbed.analysis testbed.common testbed.common.files testbed.common.terminal"

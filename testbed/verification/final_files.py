@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from aggregator.process import checkpoint
 from aggregator.process.checkpoint import CHECKPOINT
 from aggregator.strategies import STRATEGIES
+from testbed.analysis import run_tables
 from testbed.common.errors import UserError
 from testbed.common.files import statefile
 from testbed.common.files.statefile import StateError
@@ -64,7 +66,10 @@ class FinalFiles:
             raise _departs(CHECKPOINT, f"version {version} with SHA-256 {digest(model)}", digest(found))
 
     def check_summary(self, version: int, model: str) -> None:
-        """Raise DepartureFound unless summary.json follows from the trace, with this number of versions and hash."""
+        """Raise DepartureFound unless summary.json and the tables follow from the trace.
+
+        ``version`` and ``model``: the number of versions, and the hash of the final model.
+        """
         summary = self.run.stored_summary
         if summary is None:
             self.notes.append("there is no summary.json to compare")
@@ -81,6 +86,20 @@ class FinalFiles:
             computed, stored = getattr(expected, name), getattr(summary, name)
             if name not in _NOT_BY_TRACE and computed != stored:
                 raise _departs("summary.json", f"{name} {computed!r}", repr(stored))
+        self._check_tables()
+
+    def _check_tables(self) -> None:
+        """Raise DepartureFound unless the tables follow from the trace. A table that is not there is not compared."""
+        run, totals = self.run, self.run.totals
+        tables: dict[str, tuple[Iterable[object], Iterable[object]]] = {
+            "metrics.csv": (run.metrics.rows, run_tables.metric_rows(totals)),
+            "versions.csv": (run.versions.rows, totals.made.rows),
+            "devices.csv": (run.devices.rows, run_tables.device_rows(totals)),
+        }
+        for name, (stored, computed) in tables.items():
+            for number, (row, expected) in enumerate(itertools.zip_longest(stored, computed), 1):
+                if row != expected:
+                    raise _departs(f"{name}, row {number}", str(expected), str(row))
 
     def compare_model(self, tensors: Mapping[str, npt.NDArray[Any]], *, exact: bool) -> float | None:
         """Return the largest difference between the final model and these tensors; None if there is no final model.

@@ -219,3 +219,13 @@ def test_a_changed_summary_is_found(folder: Path, name: str, value: object) -> N
     path.write_text(json.dumps(table), encoding="utf-8")
     departure = found(folder)
     assert (departure.line, departure.event) == (None, "summary.json")
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "versions.csv", "devices.csv"])
+def test_a_changed_table_is_found(folder: Path, name: str) -> None:
+    path = folder / name
+    rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(rows[:-1]), encoding="utf-8")
+    departure = found(folder)
+    assert departure.event == f"{name}, row {len(rows) - 1}"
+    assert departure.found == "None"
