@@ -37,7 +37,7 @@ class FedBuff(EveryK):
 
     eta: float = param(1.0, "η_s: server learning rate", above=0)
 
-    def check(self, devices: int) -> None:
+    def check_k(self, devices: int) -> None:
         """Any K fits any fleet: no device waits, so each may be in the buffer several times."""
 
     def device_waits(self, update: Update, server: Server) -> bool:

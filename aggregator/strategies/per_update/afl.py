@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from aggregator.pacing import DelaySpread, EveryUpdate, Executions, fraction_of, sample
+from aggregator.pacing import DelaySpread, EveryUpdate, Executions, FractionInFlight, sample
 from aggregator.strategy import Reject, Server
 from aggregator.strategy.vectors import Sum, add_scaled, plus_scaled, scaled, zero_sum
 from testbed.common.parameters import param
@@ -48,7 +48,7 @@ from testbed.wire.training_job import Job
 
 
 @dataclass(kw_only=True)
-class AFL(EveryUpdate):
+class AFL(EveryUpdate, FractionInFlight):
     """Mean of every device's latest model, a fraction in flight (Forootani and Iervolino, 2025)."""
 
     fraction: float = param(0.5, "C: share of the devices in flight", above=0, at_most=1)
@@ -74,12 +74,14 @@ class AFL(EveryUpdate):
 
     def ended_round(self, update: Update, server: Server) -> Executions | None:
         self._spread.add(update)
-        ends = len(self._spread) >= fraction_of(self.fraction, len(server.devices))
+        ends = len(self._spread) >= self.places(len(server.devices))
         return self._spread.close() if ends else None
 
-    def choose(self, free: Iterable[str], server: Server) -> Iterable[str]:
+    def choose(self, idle: Iterable[str], server: Server) -> Iterable[str]:
+        if self.draws:
+            return self.starts(idle, server)
         devices, busy = server.devices, server.busy
-        missing = fraction_of(self.fraction, len(devices)) - len(busy)
+        missing = self.places(len(devices)) - len(busy)
         return sample(devices.keys() - busy.keys(), missing, server.random)
 
     def job(self, device: str, server: Server) -> Job:
