@@ -10,7 +10,6 @@ from aggregator.pacing.every_round import EveryRound
 from aggregator.pacing.every_tick import EveryTick
 from aggregator.pacing.every_update import EveryUpdate
 from aggregator.pacing.participants import FractionInFlight
-from aggregator.pacing.sampling import sample
 from aggregator.pacing.spread import DelaySpread, Executions
 
 __all__ = [
@@ -24,5 +23,4 @@ __all__ = [
     "KMixed",
     "idle_devices",
     "normalised",
-    "sample",
 ]

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from aggregator.pacing.participants import FractionInFlight
 from aggregator.pacing.round_ended import RoundEnded
-from aggregator.pacing.sampling import sample
 from aggregator.pacing.spread import DelaySpread
 from aggregator.strategy import Decision, Server
 from aggregator.strategy.vectors import add_scaled
@@ -49,10 +48,7 @@ class EveryRound(FractionInFlight):
 
     def choose(self, server: Server) -> Iterable[str]:
         """Return the devices of the next round, chosen from the present ones: by default max(⌊C·N⌋, 1) at random."""
-        size = self.places(len(server.devices))
-        if not self.draws:
-            return sample(server.devices, size, server.random)
-        chosen = self.pool.draw(size, server.random)
+        chosen = self.pool.draw(self.places(len(server.devices)), server.random)
         self.enter(chosen, server)
         return chosen
 

@@ -1,8 +1,8 @@
 """Pools of idle devices from which the next device is drawn: uniformly, by samples, or in turn.
 
 What is drawn depends on the names in a pool and on the random generator, and not on the order in which devices entered
-it: so a run with the same seed draws the same devices on any host. Each operation takes O(log n) steps; only a device
-that was never seen before makes a ``WeightedPool`` sort its names again.
+it: so a run with the same seed draws the same devices on any host. To add, remove or draw a device takes O(log n)
+steps; only a device that was never seen before makes a ``WeightedPool`` sort its names again.
 """
 
 from __future__ import annotations
@@ -62,24 +62,29 @@ class WeightedPool:
 
     def draw(self, count: int, random: np.random.Generator) -> list[str]:
         if count >= len(self._weights):
-            drawn = sorted(self._weights)
-            for device in drawn:
-                self.discard(device)
-            return drawn
+            return self._draw_all()
+        drawn: list[str] = []
+        for _ in range(count):
+            drawn.append(self._at(int(random.integers(self._total))))
+            self.discard(drawn[-1])
+        return drawn
+
+    def _draw_all(self) -> list[str]:
+        drawn = sorted(self._weights)
+        self._weights.clear()
+        self._total, self._is_sorted = 0, False  # to set all sums to 0 one by one would take longer
+        return drawn
+
+    def _at(self, point: int) -> str:
+        """Return the device at a point of all weights in a row, in the order of the names."""
         if not self._is_sorted:
             self._sort()
-        return [self._draw_one(random) for _ in range(count)]
-
-    def _draw_one(self, random: np.random.Generator) -> str:
-        """Return the device at a random point of all weights in a row, in the order of the names."""
-        point, rank, step = int(random.integers(self._total)), 0, 1 << len(self._names).bit_length()
+        rank, step = 0, 1 << len(self._names).bit_length()
         while step := step >> 1:
             if rank + step <= len(self._names) and self._tree[rank + step] <= point:
                 rank += step
                 point -= self._tree[rank]
-        device = self._names[rank]
-        self.discard(device)
-        return device
+        return self._names[rank]
 
     def _change(self, device: str, weight: int) -> None:
         """Add a device with this weight, or remove it by the opposite of its weight."""
@@ -105,6 +110,25 @@ class WeightedPool:
             if parent < len(self._tree):
                 self._tree[parent] += self._tree[place]
         self._is_sorted = True
+
+
+class PermutedPool(WeightedPool):
+    """Draws the first devices of a random permutation of all.
+
+    The distribution is that of a uniform draw, but a permutation takes O(n) steps. Strategies with a ``fraction`` draw
+    in this way, even if no place is free, so that a seed means the same as in earlier versions.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(by_samples=False)
+
+    def draw(self, count: int, random: np.random.Generator) -> list[str]:
+        if count >= len(self):
+            return self._draw_all()
+        drawn = [self._at(place) for place in random.permutation(len(self))[:count].tolist()]
+        for device in drawn:
+            self.discard(device)
+        return drawn
 
 
 class RoundRobinPool:

@@ -9,15 +9,16 @@ Theory of operation
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from aggregator.pacing.idle_pools import IdlePool, RoundRobinPool, WeightedPool
-from aggregator.pacing.sampling import fraction_of
+from aggregator.pacing.idle_pools import IdlePool, PermutedPool, RoundRobinPool, WeightedPool
 from aggregator.strategy import Server, Strategy
 from testbed.common.parameters import ParameterError, param, parameter_of
 
 SAMPLINGS = ("uniform", "round-robin", "by_samples")
+_ROUNDING = 1e-9  # 0.29 · 100 is 28.999… in binary
 
 
 @dataclass(kw_only=True)
@@ -83,9 +84,14 @@ class Participants(Strategy):
     def pool(self) -> IdlePool:
         """The idle devices that may be drawn."""
         if self._pool is None:
-            in_turn, by_samples = self.sampling == "round-robin", self.sampling == "by_samples"
-            self._pool = RoundRobinPool() if in_turn else WeightedPool(by_samples=by_samples)
+            self._pool = self.new_pool()
         return self._pool
+
+    def new_pool(self) -> IdlePool:
+        """Return an empty pool for ``sampling``."""
+        if self.sampling == "round-robin":
+            return RoundRobinPool()
+        return WeightedPool(by_samples=self.sampling == "by_samples")
 
 
 @dataclass(kw_only=True)
@@ -96,8 +102,12 @@ class FractionInFlight(Participants):
 
     @property
     def draws(self) -> bool:
-        """Whether devices are drawn from a pool. With ``fraction`` alone they are drawn by ``sample``."""
-        return self.in_flight is not None or self.sampling is not None
+        """Devices are drawn from a pool, whatever the fraction."""
+        return True
+
+    def new_pool(self) -> IdlePool:
+        """Return an empty pool for ``sampling``. With ``fraction`` alone, a permutation is drawn."""
+        return PermutedPool() if self.in_flight is None and self.sampling is None else super().new_pool()
 
     def places(self, devices: int) -> int:
         """Return how many of so many devices may be in flight: max(⌊C·N⌋, 1), unless ``in_flight`` is set."""
@@ -108,3 +118,8 @@ class FractionInFlight(Participants):
         if self.in_flight is not None and self.fraction != parameter_of(type(self), "fraction").default:
             problem = f"is {self.fraction:g}, but in_flight is {self.in_flight:g}: leave one of them out"
             raise ParameterError("fraction", problem)
+
+
+def fraction_of(fraction: float, devices: int) -> int:
+    """max(⌊C·N⌋, 1)."""
+    return max(math.floor(fraction * devices + _ROUNDING), 1)

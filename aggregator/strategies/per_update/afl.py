@@ -36,10 +36,9 @@ Departures
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from aggregator.pacing import DelaySpread, EveryUpdate, Executions, FractionInFlight, sample
+from aggregator.pacing import DelaySpread, EveryUpdate, Executions, FractionInFlight
 from aggregator.strategy import Reject, Server
 from aggregator.strategy.vectors import Sum, add_scaled, plus_scaled, scaled, zero_sum
 from testbed.common.parameters import param
@@ -76,13 +75,6 @@ class AFL(EveryUpdate, FractionInFlight):
         self._spread.add(update)
         ends = len(self._spread) >= self.places(len(server.devices))
         return self._spread.close() if ends else None
-
-    def choose(self, idle: Iterable[str], server: Server) -> Iterable[str]:
-        if self.draws:
-            return self.starts(idle, server)
-        devices, busy = server.devices, server.busy
-        missing = self.places(len(devices)) - len(busy)
-        return sample(devices.keys() - busy.keys(), missing, server.random)
 
     def job(self, device: str, server: Server) -> Job:
         return self._spread.slowed(server.job, self.alpha)
