@@ -54,7 +54,7 @@ class Participants(Strategy):
             if self.sampling is not None and self.places(devices) >= devices:
                 raise ParameterError("sampling", f"is {self.sampling}, but all devices are in flight: set in_flight")
             return
-        if wanted > 1 and not wanted.is_integer():
+        if wanted > 1 and wanted % 1:
             raise ParameterError("in_flight", f"is {wanted:g}; it must be a whole number, or a fraction below 1")
         if wanted > devices:
             allowed = f"at most {devices}, the devices of the fleet"

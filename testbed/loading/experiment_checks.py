@@ -30,6 +30,10 @@ def check_name(name: str, source: str, key: str) -> None:
 def check_strategy(experiment: Experiment, source: str) -> None:
     """Refuse a strategy that does not fit the fleet: one that waits for more updates than there are devices, say."""
     cls = STRATEGIES.find(experiment.strategy_name, source, "strategy")
+    for key in ("in_flight", "sampling"):
+        if cls.own_selection and key in experiment.strategy_parameters:
+            problem = f"is {experiment.strategy_parameters[key]}; {experiment.strategy_name} {cls.own_selection}"
+            raise ProfileError(source, f"strategy.{key}", f"{problem}: leave it out")
     strategy = build(cls, experiment.strategy_parameters, source, "strategy")
     try:
         strategy.check(sum(group.count for group in experiment.devices))

@@ -50,6 +50,7 @@ class GrantedRounds(Collecting):
     """
 
     grants: ClassVar[bool] = True
+    own_selection: ClassVar[str] = "selects the devices of each round itself"
     unrepeatable: ClassVar[str] = (
         "its rounds depend on when devices ask for a grant, but a strict replay fixes only the order of updates"
     )

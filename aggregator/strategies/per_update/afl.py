@@ -24,7 +24,8 @@ Departures
     The printed learning rate is γ0/√(t + 1·(1 + α·τ_t)), everything under one root; the authors' program has the form
     above.
     The paper draws all devices of a round together. Here one is drawn whenever a place is free, among those that are
-    not in flight, so a fast device may take part twice in a round.
+    not in flight, so a fast device may take part twice in a round. ``in_flight`` sets C·N as a number, and ``sampling``
+    another way to draw.
     The paper's text averages over the clients; the authors' program halves the distance to each arriving model
     instead, (x + x_c)/2. This is the text. Their τ_t begins at 2, ours at 0.
     Assumption 6 only assumes the bound; here an update that exceeds it is rejected.
