@@ -11,9 +11,9 @@ from pathlib import Path
 
 from aggregator.strategies import STRATEGIES
 from testbed.common.errors import ProfileError
-from testbed.common.parameters import ParameterError, as_table, build
+from testbed.common.parameters import Named, ParameterError, as_table, build
 from testbed.loading.profile_files import exists
-from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, Replay
+from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, Replay, name_and_parameters
 
 
 def check_name(name: str, source: str, key: str) -> None:
@@ -27,13 +27,18 @@ def check_name(name: str, source: str, key: str) -> None:
         )
 
 
+def check_selection(strategy: Named, source: str) -> None:
+    """Refuse to limit the devices in flight of a strategy that selects devices itself: these keys are unknown to it."""
+    name, parameters = name_and_parameters(strategy)
+    given = next((key for key in ("in_flight", "sampling") if key in parameters), None)
+    own = STRATEGIES.find(name, source, "strategy").own_selection
+    if given and own:
+        raise ProfileError(source, f"strategy.{given}", f"is {parameters[given]}; {name} {own}: leave it out")
+
+
 def check_strategy(experiment: Experiment, source: str) -> None:
     """Refuse a strategy that does not fit the fleet: one that waits for more updates than there are devices, say."""
     cls = STRATEGIES.find(experiment.strategy_name, source, "strategy")
-    for key in ("in_flight", "sampling"):
-        if cls.own_selection and key in experiment.strategy_parameters:
-            problem = f"is {experiment.strategy_parameters[key]}; {experiment.strategy_name} {cls.own_selection}"
-            raise ProfileError(source, f"strategy.{key}", f"{problem}: leave it out")
     strategy = build(cls, experiment.strategy_parameters, source, "strategy")
     try:
         strategy.check(sum(group.count for group in experiment.devices))

@@ -13,9 +13,9 @@ Rule
     x_{t+1} = x_t + η_s · (1/K) Σ_{i∈buffer} s(τ_i) Δ_i
 
 Departures
-    The paper's server keeps a number of devices at work, and draws another one when one has delivered: so does this with
-    ``in_flight``. Without it, all devices are at work, and a device that has delivered continues at once with the
-    current model. In both cases a fast device may be in the buffer twice.
+    The paper's server keeps a number of devices at work, and draws another one when one has delivered. ``in_flight``
+    does the same. Without it, all devices are at work, and one that has delivered continues at once with the current
+    model. In both cases a device may be in the buffer twice.
     The weights are not normalised, as printed: a stale buffer makes a smaller step.
     When fewer than K updates can still arrive, the buffer is used as it is, divided by the number of updates in it.
 """
