@@ -17,6 +17,9 @@ from types import MappingProxyType
 from aggregator.engine.tickets import PresentDevice, Ticket
 from aggregator.strategy import DeviceInfo
 
+_FEW = 10
+"""If less than one device in so many is busy, to sort the busy ones takes less time than to look at all devices."""
+
 
 class PresentDevices(Mapping[str, PresentDevice]):
     """Name → present device, in the order in which they joined."""
@@ -25,6 +28,7 @@ class PresentDevices(Mapping[str, PresentDevice]):
         self._devices: dict[str, PresentDevice] = {}
         self._infos: dict[str, DeviceInfo] = {}
         self._order: dict[str, int] = {}
+        """Device → the number of its join. The devices are in this order, too."""
         self._joins = 0
         self._tickets: dict[str, Ticket] = {}
         self._without_grant: set[str] = set()
@@ -109,6 +113,8 @@ class _BusyDevices(Mapping[str, int]):
         return self._tickets[name].base
 
     def __iter__(self) -> Iterator[str]:
+        if len(self._order) < _FEW * len(self._tickets):
+            return iter([name for name in self._order if name in self._tickets])
         return iter(sorted(self._tickets, key=self._order.__getitem__))
 
     def __len__(self) -> int:

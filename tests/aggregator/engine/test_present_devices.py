@@ -31,6 +31,13 @@ def test_busy_devices_are_in_the_order_in_which_they_joined_and_not_in_that_of_t
     assert list(hand.engine.busy.items()) == [("c", 1), ("a", 2), ("b", 0)]
 
 
+def test_a_few_busy_devices_are_in_the_order_in_which_they_joined() -> None:
+    hand = ByHand(FedAsync(in_flight=3, sampling="round-robin"))
+    hand.start(**{f"n{number:02}": 1 for number in reversed(range(40))})
+    hand.update("n00", 1.0)  # which joined last, and n03 is started
+    assert list(hand.engine.busy) == ["n03", "n02", "n01"]
+
+
 def test_a_view_that_is_kept_shows_later_changes() -> None:
     hand = ByHand(SAFL(k=2))
     hand.start(a=1, b=1)
