@@ -71,8 +71,12 @@ class WeightedPool:
 
     def _draw_all(self) -> list[str]:
         drawn = sorted(self._weights)
-        self._weights.clear()
-        self._total, self._is_sorted = 0, False  # to set all sums to 0 one by one would take longer
+        if 2 * len(drawn) > len(self._names):  # to make the tree again takes less time than to empty it
+            self._weights.clear()
+            self._total, self._is_sorted = 0, False
+        else:
+            for device in drawn:
+                self.discard(device)
         return drawn
 
     def _at(self, point: int) -> str:

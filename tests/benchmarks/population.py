@@ -1,8 +1,8 @@
 """The cost of an engine's event in a large population: 10 devices are in flight, of 100 or of 10,000 devices.
 
-A real engine with a real strategy and a model of 10 numbers; the device that was started first delivers next. Measured is
-the CPU time of ``Engine.update`` and of the wakes that are due. An idle device should cost nothing, so the ratio should be
-near 1; a draw takes O(log n) steps, and 10,000 devices do not fit into the cache. Takes 20 s.
+A real engine with a real strategy and a model of 10 numbers; the device that was started first delivers next. Measured
+is the CPU time of ``Engine.update`` and of the wakes that are due. An idle device should cost nothing, so the ratio
+should be near 1; a draw takes O(log n) steps, and 10,000 devices do not fit into the cache. Takes 20 s.
 """
 
 from __future__ import annotations
