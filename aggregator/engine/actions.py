@@ -68,6 +68,7 @@ class Actions(ServerView):
             raise BadDecision(f"{self._name} granted a rate to {device}, which does not wait for one")
         present.heartbeats_waiting = 0
         ticket.granted = Grant(ticket=ticket.number, rate=rate, sent=self.now)
+        self._present.note_grant(present)
         self._record(trace.Granted(t=self.now, device=device, ticket=ticket.number, rate=rate, share=share))
         self._transmit(device, ticket.granted)
 
@@ -87,7 +88,7 @@ class Actions(ServerView):
             present = self._present[name]
             if present.ticket is not None and not (present.ticket.train.for_cluster and name == head):
                 # from now on the device works for its head; the result of its present job is not awaited
-                self._register.supersede(present, self.now)
+                self._supersede(present)
             self._transmit(name, replace(message, members=details) if name == head else message)
 
     def pass_up(self, delta: Vector, weights: Mapping[int, float]) -> None:
@@ -104,18 +105,25 @@ class Actions(ServerView):
         steps = 0 if job is None else job.steps_over(present.info.samples)
         if job is not None and (steps < 1 or job.batch < 0):
             raise BadDecision(f"{self._name} dispatched a job of {steps} steps of {job.batch} samples to {device}")
-        self._register.supersede(present, self.now)
-        train = self._register.issue(
-            present,
+        self._supersede(present)
+        ticket = self._register.issue(
+            present.info,
             job,
             self.now,
             for_cluster=for_cluster,
             grant=job is not None and self._strategy.grants,
             baseline=None if job is None else self._strategy.last_applied(device),
         )
+        self._present.assign(present, ticket)
         present.trains_sent += 1
         present.heartbeats_behind = 0
-        self._transmit(device, train)
+        self._transmit(device, ticket.train)
+
+    def _supersede(self, present: PresentDevice) -> None:
+        """End the ticket of a device, if it has one."""
+        if present.ticket is not None:
+            self._register.supersede(present.ticket, self.now)
+            self._present.release(present)
 
     def _resend(self, present: PresentDevice, ticket: Ticket) -> None:
         """Send the Train of an open ticket again: the same job with the same batches and faults."""

@@ -77,8 +77,6 @@ class Engine(Actions):
         self.model_range, self._bound = ModelRange(model), bound
         self._started = self._over = False
         self._dropping = False
-        self._at_work: PresentDevice | None = None
-        """The device at work that was found last. A search from the first one each time would grow with the fleet."""
         self._trains_sent: dict[str, int] = {}
         """Device that has left → Trains that were sent to its process. No checkpoint has it: all processes are new."""
 
@@ -119,9 +117,10 @@ class Engine(Actions):
         """Remove all devices, then report each to the strategy. Nothing is dispatched in its answers: a device that
         the strategy still believes to be present has gone as well.
         """
-        gone, self._present, self.now = self._present, {}, now
-        for device, present in gone.items():
-            self._clear(device, present, reason)
+        self.now = now
+        gone = list(self._present)
+        for device in gone:
+            self._clear(device, self._present.remove(device), reason)
         for device in gone:
             decision = self._strategy.on_leave(device, self)
             self._carry_out(replace(decision, train={}, orders=()), f"leave of {device}")
@@ -144,7 +143,7 @@ class Engine(Actions):
         self.now = now
         self.known[info.name] = info
         sent = self._trains_sent.pop(info.name, 0)
-        self._present[info.name] = PresentDevice(info=info, trains_sent=0 if trains is None else max(trains, sent))
+        self._present.add(PresentDevice(info=info, trains_sent=0 if trains is None else max(trains, sent)))
         if trains is not None and trains < sent:  # they arrive before this number, or never
             self._transmit(info.name, TrainsSent(trains=sent))
         if self._started:
@@ -156,7 +155,7 @@ class Engine(Actions):
     def leave(self, device: str, reason: str, now: float) -> None:
         """Remove a device. Its ticket is lost."""
         self.now = now
-        self._clear(device, self._present.pop(device), reason)
+        self._clear(device, self._present.remove(device), reason)
         if self._started:
             self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
 
@@ -180,7 +179,7 @@ class Engine(Actions):
             self._record(trace.Ignored(t=now, device=update.device, ticket=update.ticket))
             self.head_ledgers.lose_merged(update, now)
             return
-        present.ticket = None
+        self._present.release(present)
         if ticket.train.for_cluster:
             self.head_ledgers.bring(update)
         if update.version == present.base_version != ticket.base:
@@ -229,10 +228,12 @@ class Engine(Actions):
         self.now = now
         present = self._present.get(ask.device)
         ticket = present.ticket if present is not None else None
-        if ticket is None or ticket.number != ask.ticket or not ticket.train.grant or ticket.asked:
+        wanted = ticket is not None and ticket.number == ask.ticket and ticket.train.grant and not ticket.asked
+        if present is None or ticket is None or not wanted:
             self._record(trace.Ignored(t=now, device=ask.device, ticket=ask.ticket))
             return
         ticket.asked = True
+        self._present.note_grant(present)
         self._record(
             trace.Asked(
                 t=now,
@@ -261,10 +262,10 @@ class Engine(Actions):
         elif finding is Finding.GRANT_LOST and ticket.granted is not None:
             self._transmit(device, ticket.granted)
         elif finding is Finding.FINAL_MODEL_ARRIVED:
-            present.ticket = None
+            self._present.release(present)
             self._register.deliver(ticket, now)
         elif finding is Finding.UPLOAD_GIVEN_UP:
-            present.ticket = None
+            self._present.release(present)
             self._register.lose(ticket, "its upload was given up", now)
             self._carry_out(self._strategy.on_ready(device, self), f"upload given up by {device}")
         self._drop_unreachable()
@@ -285,7 +286,7 @@ class Engine(Actions):
     @property
     def pending_final(self) -> int:
         """Number of present devices that do not have the final model yet."""
-        return sum(present.ticket is not None for present in self._present.values())
+        return len(self._present.busy)
 
     # ---- carrying out a decision
 
@@ -306,18 +307,10 @@ class Engine(Actions):
             order.after_dispatch(self)
         if decision.wake_at is not None:
             self.wake_at = decision.wake_at
-        if self.wake_at is None and not self._someone_is_at_work():
+        if self.wake_at is None and self._present and not self._present.at_work:
             raise Stalled(self._name, event)
         if self._unreachable:
             self._drop_unreachable()
-
-    def _someone_is_at_work(self) -> bool:
-        """Whether a present device is at work, or none is present. The device found last is looked at first."""
-        found = self._at_work
-        if found is not None and found.at_work and self._present.get(found.info.name) is found:
-            return True
-        self._at_work = next((present for present in self._present.values() if present.at_work), None)
-        return self._at_work is not None or not self._present
 
     def _drop_unreachable(self) -> None:
         """Remove the devices that could not be reached. The strategy's answers may lead to more of them."""

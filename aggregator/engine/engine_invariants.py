@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from aggregator.engine.head_ledgers import HeadLedger, HeadLedgers
 from aggregator.engine.past_models import PastModels
+from aggregator.engine.present_devices import PresentDevices
 from aggregator.engine.ticket_register import TicketRegister
 from aggregator.engine.tickets import PresentDevice, Tally, Ticket
 from testbed.wire.ticket_ranges import range_of
@@ -19,12 +20,13 @@ class InvariantBroken(AssertionError):
     """The accounts of an engine contradict each other: a programming error, not one of a strategy or a device."""
 
 
-def check(register: TicketRegister, present: Mapping[str, PresentDevice]) -> None:
+def check(register: TicketRegister, present: PresentDevices) -> None:
     """Raises InvariantBroken, which names everything that is wrong."""
     problems = [
         *_tally("tickets", register.tally, len(register.open)),
         *_open_tickets(register.open, present),
         *_present_devices(register.open, present),
+        *present.problems(),
         *_past_models(register.past_models, _bases(register.open, present)),
         *_tally("tickets of heads", register.head_ledgers.tally, register.head_ledgers.in_flight),
         *_head_ledgers(register.head_ledgers, present),

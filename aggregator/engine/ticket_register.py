@@ -13,6 +13,7 @@ from collections.abc import Callable
 from aggregator.engine.head_ledgers import HeadLedgers
 from aggregator.engine.past_models import PastModels
 from aggregator.engine.tickets import PresentDevice, Tally, Ticket
+from aggregator.strategy import DeviceInfo
 from testbed.common.files.statefile import SavedState, pick, put
 from testbed.history import trace
 from testbed.wire.messages import Train, Vector
@@ -50,16 +51,16 @@ class TicketRegister:
 
     def issue(
         self,
-        present: PresentDevice,
+        info: DeviceInfo,
         job: Job | None,
         now: float,
         *,
         for_cluster: bool = False,
         grant: bool = False,
         baseline: int | None = None,
-    ) -> Train:
-        """Open a ticket for an idle device, based on the current model. Return the Train message to send."""
-        device, version = present.info.name, self.past_models.version
+    ) -> Ticket:
+        """Open a ticket for an idle device, based on the current model. Return it; ``train`` is the message to send."""
+        device, version = info.name, self.past_models.version
         self._last = number = self._last + 1
         train = Train(
             ticket=number,
@@ -72,15 +73,15 @@ class TicketRegister:
             grant=grant,
             baseline=baseline,
         )
-        present.ticket = self.open[number] = Ticket(number=number, device=device, train=train, base=version)
+        self.open[number] = ticket = Ticket(number=number, device=device, train=train, base=version)
         (self._cluster_jobs if for_cluster else self.jobs)[device] += job is not None
         self.past_models.hold(version)
         self.tally.dispatched += 1
-        steps = 0 if job is None else job.steps_over(present.info.samples)
+        steps = 0 if job is None else job.steps_over(info.samples)
         self._record(
             trace.Dispatched(t=now, device=device, ticket=number, version=version, steps=steps, for_cluster=for_cluster)
         )
-        return train
+        return ticket
 
     def begin_range(self, now: float) -> None:
         """End all clusters. The next tickets are larger than those of any head."""
@@ -109,13 +110,11 @@ class TicketRegister:
         self._record(trace.Delivered(t=now, device=ticket.device, ticket=ticket.number))
         self._settle(ticket, now)
 
-    def supersede(self, present: PresentDevice, now: float) -> None:
-        """End the ticket of a device, if it has one: its result is no longer wanted."""
-        if present.ticket is not None:
-            self.tally.superseded += 1
-            self._record(trace.Superseded(t=now, device=present.info.name, ticket=present.ticket.number))
-            self._settle(present.ticket, now)
-            present.ticket = None
+    def supersede(self, ticket: Ticket, now: float) -> None:
+        """End a ticket whose result is no longer wanted."""
+        self.tally.superseded += 1
+        self._record(trace.Superseded(t=now, device=ticket.device, ticket=ticket.number))
+        self._settle(ticket, now)
 
     def rebase(self, ticket: Ticket, version: int) -> None:
         """Note that the download was lost and the device trained on the older ``version`` that it had."""

@@ -61,8 +61,3 @@ class PresentDevice:
     """Heartbeats since the last Train that report fewer Train messages than were sent."""
     heartbeats_waiting: int = 0
     """Heartbeats in a row that report waiting for a grant that was sent."""
-
-    @property
-    def at_work(self) -> bool:
-        """Whether the device can send a result without a further decision."""
-        return self.ticket is not None and not self.ticket.waits_for_grant

@@ -9,8 +9,9 @@ import numpy as np
 
 from aggregator.engine.forecast import NoForecast
 from aggregator.engine.head_ledgers import HeadLedgers
+from aggregator.engine.present_devices import PresentDevices
 from aggregator.engine.ticket_register import TicketRegister
-from aggregator.engine.tickets import PresentDevice, Tally
+from aggregator.engine.tickets import Tally
 from aggregator.strategy import DeviceInfo, Forecast, Strategy
 from testbed.common.files.statefile import SavedState, pick, put
 from testbed.wire.messages import Update, Vector
@@ -37,7 +38,7 @@ class ServerView:
     ) -> None:
         self._strategy, self._register, self.job, self.random = strategy, register, job, random
         self.forecast: Forecast = NoForecast() if forecast is None else forecast
-        self._present: dict[str, PresentDevice] = {}
+        self._present = PresentDevices()
         self.known: dict[str, DeviceInfo] = {}
         self.now = 0.0
         self.made = 0.0
@@ -61,11 +62,11 @@ class ServerView:
 
     @property
     def devices(self) -> Mapping[str, DeviceInfo]:
-        return {name: present.info for name, present in self._present.items()}
+        return self._present.infos
 
     @property
     def busy(self) -> Mapping[str, int]:
-        return {name: present.ticket.base for name, present in self._present.items() if present.ticket is not None}
+        return self._present.busy
 
     def model_at(self, version: int) -> Vector:
         return self._register.past_models.models[version]
@@ -128,15 +129,17 @@ class ServerView:
 
     # ---- checkpoints
 
-    _KEPT: ClassVar[tuple[str, ...]] = ("_present", "known", "random", "now", "made", "wake_at", "wakes")
+    _KEPT: ClassVar[tuple[str, ...]] = ("known", "random", "now", "made", "wake_at", "wakes")
 
     def state(self) -> SavedState:
         """Return what a checkpoint keeps, the strategy's own state included (``testbed.common.files.statefile``)."""
         own = pick(self, self._KEPT)
-        return own | {"register": self._register.state(), "strategy": dict(vars(self._strategy))}
+        parts = {"register": self._register.state(), "strategy": dict(vars(self._strategy))}
+        return own | parts | {"present": list(self._present.values())}
 
     def restore(self, state: SavedState) -> None:
         """Continue from what ``state`` returned. ``Engine.resume`` then sends the open tickets again."""
         put(self._strategy, state.pop("strategy"))
         self._register.restore(state.pop("register"))
+        self._present = PresentDevices(state.pop("present"))
         put(self, state)

@@ -4,10 +4,12 @@ A strategy must never wait for more updates than can still arrive, or the run st
 one private method ``_…_if_due`` decides, and *every* handler calls it.
 """
 
-from aggregator.pacing.every_few import EveryK, EveryTick, KMixed, idle_devices, normalised
+from aggregator.pacing.collecting import idle_devices, normalised
+from aggregator.pacing.every_k import EveryK, KMixed
 from aggregator.pacing.every_round import EveryRound
+from aggregator.pacing.every_tick import EveryTick
 from aggregator.pacing.every_update import EveryUpdate
-from aggregator.pacing.sampling import fraction_of, sample
+from aggregator.pacing.participants import FractionInFlight
 from aggregator.pacing.spread import DelaySpread, Executions
 
 __all__ = [
@@ -17,9 +19,8 @@ __all__ = [
     "EveryTick",
     "EveryUpdate",
     "Executions",
+    "FractionInFlight",
     "KMixed",
-    "fraction_of",
     "idle_devices",
     "normalised",
-    "sample",
 ]

@@ -28,6 +28,8 @@ class Strategy(abc.ABC):
     keeps_old_base: ClassVar[bool] = True
     """Whether its devices may train on the model that they have if a download is lost."""
 
+    own_selection: ClassVar[str] = ""
+    """How it selects devices itself, so that ``in_flight`` and ``sampling`` are refused; empty: as its pace does."""
     sets_steps: ClassVar[bool] = False
     """Whether it sets the local steps of every job itself, so that ``training.epochs`` would have no effect."""
 

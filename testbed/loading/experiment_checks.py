@@ -11,9 +11,9 @@ from pathlib import Path
 
 from aggregator.strategies import STRATEGIES
 from testbed.common.errors import ProfileError
-from testbed.common.parameters import ParameterError, as_table, build
+from testbed.common.parameters import Named, ParameterError, as_table, build
 from testbed.loading.profile_files import exists
-from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, Replay
+from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, Replay, name_and_parameters
 
 
 def check_name(name: str, source: str, key: str) -> None:
@@ -25,6 +25,15 @@ def check_name(name: str, source: str, key: str) -> None:
             key,
             f"is {name!r}; it is used for file names: at most 100 bytes, without / and without . at the start",
         )
+
+
+def check_selection(strategy: Named, source: str) -> None:
+    """Refuse to limit the devices in flight of a strategy that selects devices itself: these keys are unknown to it."""
+    name, parameters = name_and_parameters(strategy)
+    given = next((key for key in ("in_flight", "sampling") if key in parameters), None)
+    own = STRATEGIES.find(name, source, "strategy").own_selection
+    if given and own:
+        raise ProfileError(source, f"strategy.{given}", f"is {parameters[given]}; {name} {own}: leave it out")
 
 
 def check_strategy(experiment: Experiment, source: str) -> None:

@@ -1,11 +1,13 @@
 """The demand of a run on the cores of its host, as shares of a core.
 
 The demand of a process is the share of a core that it needs while it computes: the host seconds of a step, divided by
-the seconds that the step may take. It is a peak, with all devices computing at once: that is when deadlines are missed.
+the seconds that the step may take. It is a peak, with all devices that may be in flight computing at once: that is when
+deadlines are missed.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from dataclasses import dataclass
 
@@ -60,6 +62,10 @@ class FleetDemand:
     """One for each throttled device."""
     shares: tuple[float | None, ...]
     """The share of a core for each device in fleet order; None: not throttled, it uses what is left."""
+    at_once: int
+    """How many devices may compute at the same time."""
+    idle_share: float
+    """The share of a core that a device needs while it is idle: for heartbeats."""
     aggregator: float
     evaluator: float
     """If it scores as often as the profile says; it runs only when its core is idle."""
@@ -76,7 +82,9 @@ def fleet_demand(experiment: Experiment, survey: Survey, dilation: float) -> Fle
         for device in devices
         if device.seconds_per_sample is not None
     }
-    rate = sum(1.0 / _cycle(device, experiment, survey) for device in devices if device.name in steps)
+    at_once = _at_once(experiment, len(devices))
+    cycles = [_cycle(device, experiment, survey) for device in devices if device.name in steps]
+    rate = sum(1.0 / cycle for cycle in heapq.nsmallest(at_once, cycles))
     service = _service_seconds(experiment, survey)
     evaluations = 1.0 / max(survey.evaluation_seconds, experiment.evaluation.every * dilation, 1e-3)
     return FleetDemand(
@@ -88,11 +96,25 @@ def fleet_demand(experiment: Experiment, survey: Survey, dilation: float) -> Fle
             else None
             for device in devices
         ),
+        at_once=at_once,
+        idle_share=_heartbeats(experiment, dilation),
         aggregator=rate / dilation * service + _heartbeats(experiment, dilation) * len(devices),
         evaluator=survey.evaluation_seconds * evaluations,
         updates_per_second=rate,
         service_seconds=service,
     )
+
+
+def _at_once(experiment: Experiment, devices: int) -> int:
+    """Return how many devices may compute at the same time: ``in_flight`` of the strategy, else all.
+
+    Devices that are late for the deadline of a round still compute when the next round begins: then all may.
+    """
+    given = experiment.strategy_parameters
+    if "in_flight" not in given or "deadline" in given:
+        return devices
+    in_flight = float(given["in_flight"])
+    return min(devices, math.ceil(in_flight * devices if in_flight < 1 else in_flight))
 
 
 def _service_seconds(experiment: Experiment, survey: Survey) -> float:

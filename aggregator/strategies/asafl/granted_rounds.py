@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import msgspec
 
-from aggregator.pacing.every_few import Collecting, idle_devices
+from aggregator.pacing.collecting import Collecting, idle_devices
 from aggregator.strategies.asafl.bandwidth import Allocate, Upload, equal, optimal, rate
 from aggregator.strategies.asafl.grant_orders import GrantRates
 from aggregator.strategies.asafl.synchrony import (
@@ -50,6 +50,7 @@ class GrantedRounds(Collecting):
     """
 
     grants: ClassVar[bool] = True
+    own_selection: ClassVar[str] = "selects the devices of each round itself"
     unrepeatable: ClassVar[str] = (
         "its rounds depend on when devices ask for a grant, but a strict replay fixes only the order of updates"
     )
@@ -101,9 +102,7 @@ class GrantedRounds(Collecting):
 
     def on_join(self, device: str, server: Server) -> Decision:
         kept = self.keeps_update_after_rejoin
-        discarded = [] if kept else [each for each in self._collected if each.device == device]
-        if discarded:
-            self._collected = [each for each in self._collected if each.device != device]
+        discarded = [] if kept else self._discard_updates(device)
         decision = super().on_join(device, server)
         rejected = {each.ticket: "its device rejoined and starts over" for each in discarded}
         return msgspec.structs.replace(decision, rejected={**decision.rejected, **rejected})
@@ -125,8 +124,8 @@ class GrantedRounds(Collecting):
         decision = self._aggregate_if_due(server, [])
         return msgspec.structs.replace(decision, rejected={**decision.rejected, **replaced})
 
-    def _aggregate_if_due(self, server: Server, start: list[str]) -> Decision:
-        decision, version, plan = Decision(), server.version, None
+    def _aggregate_if_due(self, server: Server, idle: list[str]) -> Decision:
+        decision, version, start, plan = Decision(), server.version, idle, None
         if not self._awaited:
             if self._collected:
                 decision, contributors = self._aggregate(server)

@@ -60,6 +60,7 @@ class EAFL(Strategy):
 
     unrepeatable = "it has cluster heads, and a strict replay does not order the arrivals at them"
     keeps_old_base = False
+    own_selection = "lets the heads of clusters select devices"
 
     clusters: int = param(2, "N: clusters (the paper has 5 and 15)", at_least=1)
     every: int = param(100, "R: iterations from one clustering to the next", at_least=1)

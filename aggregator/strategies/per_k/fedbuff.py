@@ -13,8 +13,9 @@ Rule
     x_{t+1} = x_t + η_s · (1/K) Σ_{i∈buffer} s(τ_i) Δ_i
 
 Departures
-    The paper's server draws another device when one has delivered; here the same device continues at once with the
-    current model. So a fast device may be in the buffer twice.
+    The paper's server keeps a number of devices at work, and draws another one when one has delivered. ``in_flight``
+    does the same. Without it, all devices are at work, and one that has delivered continues at once with the current
+    model. In both cases a device may be in the buffer twice.
     The weights are not normalised, as printed: a stale buffer makes a smaller step.
     When fewer than K updates can still arrive, the buffer is used as it is, divided by the number of updates in it.
 """
@@ -37,7 +38,7 @@ class FedBuff(EveryK):
 
     eta: float = param(1.0, "η_s: server learning rate", above=0)
 
-    def check(self, devices: int) -> None:
+    def check_k(self, devices: int) -> None:
         """Any K fits any fleet: no device waits, so each may be in the buffer several times."""
 
     def device_waits(self, update: Update, server: Server) -> bool:

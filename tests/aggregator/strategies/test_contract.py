@@ -105,6 +105,21 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "eafl, little patience": lambda: EAFL(clusters=2, every=2, patience=1.2, dsa=False),
     "every k": lambda: MeanOfK(k=3),
     "every tick": lambda: MeanOfTick(interval=0.5),
+    "fedasync, two in flight, uniform": lambda: FedAsync(in_flight=2, sampling="uniform"),
+    "fedasync, two in flight, in turn": lambda: FedAsync(in_flight=2, sampling="round-robin"),
+    "fedasync, one in flight, by samples": lambda: FedAsync(in_flight=1, sampling="by_samples"),
+    "afl, three in flight, in turn": lambda: AFL(in_flight=3, sampling="round-robin"),
+    "safl, two in flight, uniform": lambda: SAFL(k=2, in_flight=2, sampling="uniform"),
+    "safl, three in flight, in turn": lambda: SAFL(k=2, in_flight=3, sampling="round-robin"),
+    "safl-sc, two in flight, by samples": lambda: SAFLSC(k=2, tau_0=0, in_flight=2, sampling="by_samples"),
+    "fedbuff, two in flight, uniform": lambda: FedBuff(k=3, in_flight=2),
+    "audg, two in flight, uniform": lambda: AUDG(interval=0.5, in_flight=2, sampling="uniform"),
+    "audg, three in flight, in turn": lambda: AUDG(interval=0.5, in_flight=3, sampling="round-robin"),
+    "psurdg, two in flight, by samples": lambda: PSURDG(interval=1.5, in_flight=2, sampling="by_samples"),
+    "fedavg, two in flight, uniform": lambda: FedAvg(in_flight=2, sampling="uniform"),
+    "fedavg, one in flight, in turn": lambda: FedAvg(in_flight=1, sampling="round-robin"),
+    "fedavg, two in flight, by samples, deadline": lambda: FedAvg(in_flight=2, sampling="by_samples", deadline=1.5),
+    "every k, half of the devices": lambda: MeanOfK(k=2, in_flight=0.5),
 }
 every_strategy = pytest.mark.parametrize("make", CONTRACT_ROWS.values(), ids=CONTRACT_ROWS.keys())
 

@@ -70,6 +70,47 @@ def test_k_of_a_buffer_that_no_device_waits_for_may_exceed_the_fleet(tmp_path: P
     assert load(tmp_path, '{ name = "fedbuff", k = 10 }').strategy_parameters["k"] == 10
 
 
+# ---- devices in flight
+
+
+@pytest.mark.parametrize("strategy", ["asyncfeded", "fedbuff", "fedavg", "afl", "safl"])
+def test_the_devices_in_flight_may_be_a_number_or_a_fraction_up_to_the_fleet(tmp_path: Path, strategy: str) -> None:
+    most = load(tmp_path, f'{{ name = "{strategy}", in_flight = 3, sampling = "round-robin" }}')
+    assert most.strategy_parameters["in_flight"] == 3
+    assert load(tmp_path, f'{{ name = "{strategy}", in_flight = 0.7 }}').strategy_parameters["in_flight"] == 0.7
+    message = refusal(tmp_path, f'{{ name = "{strategy}", in_flight = 4 }}')
+    assert "strategy.in_flight is 4; it must be at most 3, the devices of the fleet: lower it, or add devi" in message
+
+
+@pytest.mark.parametrize("strategy", WAITING)
+def test_k_may_not_exceed_the_devices_in_flight(tmp_path: Path, strategy: str) -> None:
+    message = refusal(tmp_path, f'{{ name = "{strategy}", k = 3, in_flight = 2 }}')
+    assert "strategy.k is 3; it must be at most 2, the devices in flight: lower it, or raise in_flight" in message
+
+
+def test_k_of_a_buffer_that_no_device_waits_for_may_exceed_the_devices_in_flight(tmp_path: Path) -> None:
+    assert load(tmp_path, '{ name = "fedbuff", k = 10, in_flight = 2 }').strategy_parameters["k"] == 10
+
+
+def test_a_sampling_without_a_number_in_flight_is_refused(tmp_path: Path) -> None:
+    message = refusal(tmp_path, '{ name = "fedasync", sampling = "by_samples" }')
+    assert "strategy.sampling is by_samples, but all devices are in flight: set in_flight" in message
+
+
+@pytest.mark.parametrize(
+    ("strategy", "why"),
+    [
+        ("asafl", "asafl selects the devices of each round itself: leave it out"),
+        ("eafl", "eafl lets the heads of clusters select devices: leave it out"),
+        ("gsgm", "gsgm waits in turn for every device: leave it out"),
+    ],
+)
+def test_a_strategy_with_a_selection_of_its_own_refuses_the_key(tmp_path: Path, strategy: str, why: str) -> None:
+    assert f"strategy.in_flight is 2; {why}" in refusal(tmp_path, f'{{ name = "{strategy}", in_flight = 2 }}')
+    message = refusal(tmp_path, f'{{ name = "{strategy}", sampling = "uniform" }}')
+    assert f"strategy.sampling is uniform; {why}" in message
+
+
 def test_epochs_are_refused_for_a_strategy_that_sets_the_steps_itself(tmp_path: Path) -> None:
     message = refusal(tmp_path, '"asyncfeded"', "training.epochs=2")
     assert "training.epochs is 2; asyncfeded sets the local steps of each job itself: use training.steps" in message
@@ -136,6 +177,11 @@ def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
         ("gsgm", "beta", "1", "at least 0 and below 1"),
         ("gsgm", "s", "0", "at least 1"),
         ("gsgm", "eta", "0", "above 0"),
+        ("fedasync", "in_flight", "0", "above 0"),
+        ("fedbuff", "in_flight", "-0.5", "above 0"),
+        ("fedavg", "in_flight", "'all'", "a number"),
+        ("audg", "sampling", "'random'", "known: by_samples, round-robin, uniform"),
+        ("safl", "sampling", "'by-samples'", "did you mean 'by_samples'?"),
     ],
 )
 def test_a_parameter_out_of_range_is_refused(tmp_path: Path, strategy: str, key: str, value: str, allowed: str) -> None:
@@ -152,12 +198,12 @@ def test_a_parameter_out_of_range_is_refused(tmp_path: Path, strategy: str, key:
     ("strategy", "key", "hint"),
     [
         ("afl", "fractoin", "did you mean 'fraction'?"),
-        ("safl", "tau_0", "known: k"),
-        ("fedbuff", "K", "known: eta, k"),
+        ("safl", "tau_0", "known: in_flight, k, sampling"),
+        ("fedbuff", "K", "known: eta, in_flight, k, sampling"),
         ("gsgm", "betta", "did you mean 'beta'?"),
         ("wkafl", "thetha", "did you mean 'theta'?"),
         ("audg", "intervall", "did you mean 'interval'?"),
-        ("psurdg", "_sum", "known: interval, weighting"),  # state of a strategy is not a parameter
+        ("psurdg", "_sum", "known: in_flight, interval, sampling, weighting"),  # state of a strategy is not a parameter
     ],
 )
 def test_an_unknown_parameter_is_refused_with_the_known_ones(

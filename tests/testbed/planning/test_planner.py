@@ -78,6 +78,26 @@ def test_the_demand_of_two_devices_on_one_core_is_as_computed_by_hand() -> None:
 
 
 @pytest.mark.usefixtures("round_costs")
+@pytest.mark.parametrize("in_flight", [1, 0.5])
+def test_an_idle_device_needs_only_its_heartbeats(in_flight: float) -> None:
+    experiment = fleet_of(0.01, 0.02, strategy={"name": "fedasync", "in_flight": in_flight})
+    plan = planner.plan(experiment, SURVEY, OWN_CORE, 1.0)
+    shared, own = plan.cores
+    # one device computes, at most the faster one, with a step of 32 in 0.32 s and a job in 3.2 s; both send heartbeats
+    assert own.computing == pytest.approx((0.1 + 0.01 + 0.1125) + 0.01)
+    assert shared.aggregator == pytest.approx(0.3125 * 0.2 + 2 * 0.01)
+    assert plan.updates_per_second == pytest.approx(0.3125)
+
+
+def test_more_devices_than_a_round_has_may_compute_after_its_deadline() -> None:
+    limited = {"name": "fedavg", "in_flight": 1}
+    few = planner.plan(fleet_of(0.01, 0.01, strategy=limited), SURVEY, OWN_CORE, 1.0)
+    late = planner.plan(fleet_of(0.01, 0.01, strategy={**limited, "deadline": 5.0}), SURVEY, OWN_CORE, 1.0)
+    everyone = planner.plan(fleet_of(0.01, 0.01), SURVEY, OWN_CORE, 1.0)
+    assert few.demand < late.demand == everyone.demand
+
+
+@pytest.mark.usefixtures("round_costs")
 def test_the_demand_on_a_shared_core_includes_all_but_the_evaluator() -> None:
     plan = planner.plan(fleet_of(0.01, 0.01), SURVEY, ONE_CORE, 1.0)
     (core,) = plan.cores
