@@ -58,7 +58,7 @@ MAY_IMPORT = {
     "aggregator.strategies.asafl": "aggregator.pacing aggregator.strategy testbed.common testbed.history.events"
     " testbed.wire",
     "aggregator.strategies.eafl": "aggregator.strategy testbed.common testbed.history.events testbed.wire",
-    "aggregator.engine": "aggregator.strategy testbed.common.files testbed.emulation testbed.history"
+    "aggregator.engine": "aggregator.strategy testbed.common testbed.common.files testbed.emulation testbed.history"
     " testbed.history.events testbed.profile testbed.wire",
     "aggregator.connections": "testbed.common testbed.history testbed.history.events testbed.host testbed.profile"
     " testbed.wire",

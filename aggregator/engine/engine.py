@@ -20,19 +20,20 @@ Theory of operation
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 import numpy as np
 from msgspec.structs import replace
 
 from aggregator.engine import engine_invariants, heartbeats
 from aggregator.engine.actions import Actions, Send, Truth
+from aggregator.engine.failures import BadDecision, ModelNotFinite, Stalled
 from aggregator.engine.heartbeats import Finding
 from aggregator.engine.model_range import ModelRange
 from aggregator.engine.ticket_register import Record, TicketRegister
 from aggregator.engine.tickets import PresentDevice, Ticket
 from aggregator.engine.update_checks import NOT_FINITE, excess, problem_of, scaled_down
-from aggregator.engine.view import BadDecision
 from aggregator.strategy import Decision, DeviceInfo, Forecast, Strategy
 from aggregator.strategy.vectors import sum_of_squares
 from testbed.common.files.statefile import SavedState
@@ -45,13 +46,6 @@ from testbed.wire.training_job import Job
 _FLOAT32 = np.dtype(np.float32)
 NO_BOUND = UpdateBound()
 _OUT_OF_RANGE = f"{NOT_FINITE}: the model that it was trained on is out of range"
-
-
-class Stalled(RuntimeError):
-    """A strategy waits for an event that cannot come: no device is busy and no wake is set."""
-
-    def __init__(self, strategy: str, event: str) -> None:
-        super().__init__(f"{strategy} stalled after {event}: devices are present, none is busy, no wake is set")
 
 
 class Engine(Actions):
@@ -336,6 +330,9 @@ class Engine(Actions):
             raise BadDecision(f"{self._name} made a model of {model.dtype}{list(model.shape)}")
         # a strategy may use an update again whose ticket has ended, but none that has not arrived
         fresh = [self._awaiting(number, "applied") for number in applied if number in register.open]
+        self.model_range.measure(model)
+        if not self.model_range.is_finite:
+            self._give_up_model(model, applied, fresh)
         self._record(
             trace.Aggregated(
                 t=self.now,
@@ -349,6 +346,14 @@ class Engine(Actions):
         self.made = self.now
         for ticket in fresh:
             register.apply(ticket, self.now)
+
+    def _give_up_model(self, model: Vector, applied: Mapping[int, float], fresh: Sequence[Ticket]) -> NoReturn:
+        """End the run. The version is not made: what was recorded, and the model before it, are kept."""
+        version, devices = self.version + 1, {ticket.number: ticket.device for ticket in fresh}
+        found = self.model_range.check(version, self.now)
+        if found is not None:
+            self._record(found)
+        raise ModelNotFinite(self._name, version, model, {number: devices.get(number, "") for number in applied})
 
     def _awaiting(self, number: int, verdict: str) -> Ticket:
         """Return an open ticket whose update has arrived. Raises BadDecision if there is none of this number."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from aggregator.connections.presence import PresenceTracker
 from aggregator.engine.engine import Engine
+from aggregator.engine.failures import first_bad_number
 from aggregator.engine.model_range import in_words
 from aggregator.process import assembly, checkpoint, status
 from aggregator.process.aggregator_config import AggregatorConfig
@@ -38,7 +39,6 @@ from testbed.wire.messages import EVALUATOR, Welcome
 _HOUSEKEEPING_SECONDS = 0.1
 _STATUS_SECONDS = 0.25
 _FLEET_SECONDS = 300.0
-_RANGE_SECONDS = 1.0
 _CHORE_SECONDS = 0.005
 """Replacing the status file takes one millisecond, sometimes three."""
 _LONGEST_CHORE_WAIT_SECONDS = 0.5
@@ -84,6 +84,7 @@ class AggregatorProcess:
             truth=lambda: assembly.true_groups(self._peers.fleet.values(), task),
             bound=experiment.aggregator,
         )
+        self._check_first_model()
         self._evaluation = EvaluationQueue(experiment.evaluation.every)
         self._ending, arrivals = assembly.ending_of(config), assembly.arrivals_of(config)
         self._intake = Intake(
@@ -96,8 +97,15 @@ class AggregatorProcess:
             arrivals,
             message_limit=experiment.transport.message_limit,
         )
-        self._next_range_check = 0.0
         self._checkpoints = self._restored_checkpoints(folder)
+
+    def _check_first_model(self) -> None:
+        """Raise UserError if no device could train on the first model."""
+        if not self._engine.model_range.is_finite:
+            bad = first_bad_number(self._engine.model)
+            raise UserError(
+                f"task {self._experiment.task_name}: its first model is not finite: {bad}; correct its network"
+            )
 
     def _restored_checkpoints(self, folder: Path) -> Checkpoints:
         """Return the writer of checkpoints. If the run resumes, restore the state from its last one first."""
@@ -230,8 +238,7 @@ class AggregatorProcess:
         engine, intake = self._engine, self._intake
         intake.drop_missing(now)
         intake.record_refusals(now)
-        if now >= self._next_range_check or engine.model_range.is_suspect():
-            self._check_range(now)
+        self._check_range(now)
         snapshot = self._evaluation.next(engine.version, engine.made, engine.model, now)
         if snapshot is not None:
             self._peers.send(EVALUATOR, snapshot)
@@ -246,9 +253,8 @@ class AggregatorProcess:
             self._checkpoints.take(now, engine.version, self._trace.mark, intake.state())
 
     def _check_range(self, now: float) -> None:
-        """Warn if the model has left its range; not in each housekeeping, since a large model takes milliseconds."""
-        self._next_range_check = now + _RANGE_SECONDS / self._intake.clock.dilation
-        found = self._engine.model_range.check(self._engine.model, self._engine.version, now)
+        """Warn if the model has left its range."""
+        found = self._engine.model_range.check(self._engine.version, now)
         if found is not None:
             self._trace.write(found)
             self._problems.warn(in_words(found))

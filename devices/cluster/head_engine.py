@@ -2,7 +2,8 @@
 
 Models come from the aggregator (``adopt``), and the results of the members go to it (``pass_up``). The aggregator also
 decides which devices are members, and replaces a head that is too slow. So the strategy of a head may wait forever: it
-asks for a wake at infinity.
+asks for a wake at infinity. A head makes no model, so it does not measure any: the aggregator ends the run before it
+sends one that is not finite, and rejects a result that is not.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from aggregator.engine.engine import Stalled
-from aggregator.engine.view import BadDecision
+from aggregator.engine.failures import BadDecision, Stalled
 from aggregator.pacing.round_ended import RoundEnded
 from aggregator.strategies.per_update.fedasync import FedAsync
 from aggregator.strategy import Decision, Server, Strategy
