@@ -68,7 +68,8 @@ MAY_IMPORT = {
     # one device; a cluster head is a small aggregator
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.host.quotas testbed.profile"
     " testbed.traces testbed.wire",
-    "devices.compute": "testbed.history testbed.host testbed.learning.tasks testbed.profile testbed.wire",
+    "devices.compute": "testbed.common testbed.common.finders testbed.history testbed.host testbed.learning.tasks"
+    " testbed.profile testbed.wire",
     "devices.cluster": "aggregator.engine aggregator.strategies.eafl aggregator.strategy devices testbed.emulation"
     " testbed.history testbed.profile testbed.wire",
     "devices.process": "devices devices.cluster devices.compute testbed.common testbed.emulation testbed.history"

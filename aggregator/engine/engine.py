@@ -20,7 +20,7 @@ Theory of operation
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -117,15 +117,16 @@ class Engine(Actions):
         for device, present in gone.items():
             self._clear(device, present, reason)
         for device in gone:
-            decision = self._strategy.on_leave(device, self)
-            self._carry_out(replace(decision, train={}, orders=()), f"leave of {device}")
+            event = f"leave of {device}"
+            decision = self._ask_strategy(event, self._strategy.on_leave, device)
+            self._carry_out(replace(decision, train={}, orders=()), event)
 
     # ---- events
 
     def start(self, now: float) -> None:
         """Begin the run with the devices that have joined."""
         self.now, self._started = now, True
-        self._carry_out(self._strategy.on_start(self), "start")
+        self._consult("start", self._strategy.on_start)
 
     def join(self, info: DeviceInfo, now: float, trains: int | None = None) -> None:
         """Add a device: a new process (``trains`` is None), or one that was dropped, and has received so many Trains.
@@ -142,7 +143,7 @@ class Engine(Actions):
         if trains is not None and trains < sent:  # they arrive before this number, or never
             self._transmit(info.name, TrainsSent(trains=sent))
         if self._started:
-            self._carry_out(self._strategy.on_join(info.name, self), f"join of {info.name}")
+            self._consult(f"join of {info.name}", self._strategy.on_join, info.name)
         elif self._over:
             self.dispatch(info.name, None)
             self._drop_unreachable()
@@ -152,7 +153,7 @@ class Engine(Actions):
         self.now = now
         self._clear(device, self._present.pop(device), reason)
         if self._started:
-            self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
+            self._consult(f"leave of {device}", self._strategy.on_leave, device)
 
     def _clear(self, device: str, present: PresentDevice, reason: str) -> None:
         self._record(trace.Left(t=self.now, device=device, reason=reason))
@@ -185,7 +186,7 @@ class Engine(Actions):
             if problem == NOT_FINITE and self.model_range.is_out(self.model_at(ticket.base)):
                 problem = _OUT_OF_RANGE
             self._register.reject(ticket, problem, now)
-            self._carry_out(self._strategy.on_ready(update.device, self), f"unfit update of {update.device}")
+            self._consult(f"unfit update of {update.device}", self._strategy.on_ready, update.device)
             return
         ticket.arrived = True
         clipped = excess(square, self._bound)
@@ -197,7 +198,7 @@ class Engine(Actions):
             self._register.keep(present, ticket.base)
         handled = now if handled is None else handled
         self._record_arrival(update, now if received is None else received, handled, clipped)
-        self._carry_out(self._strategy.on_update(update, self), f"update of {update.device}")
+        self._consult(f"update of {update.device}", self._strategy.on_update, update)
 
     def _record_arrival(self, update: Update, received: float, handled: float, clipped: float | None) -> None:
         self._record(
@@ -237,7 +238,7 @@ class Engine(Actions):
                 handled=now if handled is None else handled,
             )
         )
-        self._carry_out(self._strategy.on_ask(ask.device, self), f"request of {ask.device}")
+        self._consult(f"request of {ask.device}", self._strategy.on_ask, ask.device)
 
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> None:
         """Resend what was lost on the way to a device, and end a ticket that the device reports as finished."""
@@ -260,14 +261,14 @@ class Engine(Actions):
         elif finding is Finding.UPLOAD_GIVEN_UP:
             present.ticket = None
             self._register.lose(ticket, "its upload was given up", now)
-            self._carry_out(self._strategy.on_ready(device, self), f"upload given up by {device}")
+            self._consult(f"upload given up by {device}", self._strategy.on_ready, device)
         self._drop_unreachable()
 
     def wake(self, now: float) -> None:
         """Call the strategy at the moment that it asked for."""
         self.now = now
         self.wake_at, self.wakes = None, self.wakes + 1
-        self._carry_out(self._strategy.on_wake(self), "wake")
+        self._consult("wake", self._strategy.on_wake)
 
     def broadcast_final(self, now: float) -> None:
         """Send the last version to every device. The strategy is not called any more."""
@@ -282,6 +283,22 @@ class Engine(Actions):
         return sum(present.ticket is not None for present in self._present.values())
 
     # ---- carrying out a decision
+
+    def _consult(self, event: str, handler: Callable[..., Decision], *about: str | Update) -> None:
+        """Call a handler of the strategy and carry out its decision."""
+        self._carry_out(self._ask_strategy(event, handler, *about), event)
+
+    def _ask_strategy(self, event: str, handler: Callable[..., Decision], *about: str | Update) -> Decision:
+        """Return the decision of a handler. An exception gets a note that says what it was called for."""
+        try:
+            decision = handler(*about, self)
+        except Exception as error:
+            error.add_note(f"{event}, version {self.version}")
+            raise
+        if not isinstance(decision, Decision):
+            answer = f"{self._name}.{handler.__name__} returned {decision!r:.80}"
+            raise BadDecision(f"{answer} and no Decision, after {event}")
+        return decision
 
     def _carry_out(self, decision: Decision, event: str) -> None:
         if decision.model is not None:

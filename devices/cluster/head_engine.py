@@ -60,7 +60,7 @@ class ClusterEngine(Engine):
         self.now, self.job = max(now, self.now), job
         if version != self.version:
             self._register.past_models.append(model, version)
-        self._carry_out(self.strategy.on_model(self), "a model from above")
+        self._consult("a model from above", self.strategy.on_model)
 
     def count_jobs(self, jobs: Mapping[str, int]) -> None:
         """Continue the job numbers from the aggregator's counts if those are larger."""
@@ -71,7 +71,7 @@ class ClusterEngine(Engine):
     def set_quorum(self, quorum: int, now: float) -> None:
         """Wait for ``quorum`` updates from now on."""
         self.now, self.strategy.quorum = max(now, self.now), quorum
-        self._carry_out(self.strategy.on_wake(self), "a change of members")
+        self._consult("a change of members", self.strategy.on_wake)
 
     def pass_up(self, delta: Vector, weights: Mapping[int, float]) -> None:
         """End the tickets of a result as applied, and pass the result to ``up``."""

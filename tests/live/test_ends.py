@@ -156,8 +156,10 @@ def test_the_exception_of_a_strategy_is_reported_and_the_trace_is_kept(tmp_path:
     (tmp_path / "my_strategy.py").write_text(BROKEN_STRATEGY, encoding="utf-8")
     outcome = complete(write_profile(tmp_path, strategy="my_strategy:Broken"))
     assert outcome.code == 1
-    assert "ValueError: my own bug" in outcome.stderr
-    assert "Traceback" not in outcome.stderr
+    [line] = outcome.stderr.splitlines()
+    assert "ended with exit code 1: my_strategy.py:9, in weight: ValueError: my own bug (update of rpi4-" in line
+    assert ", version 4) (see " in line
+    assert "Traceback" in (outcome.folder / "logs" / "aggregator.log").read_text(encoding="utf-8")
     # the update that caused it is the last one in the trace, and the model before it was saved
     assert (outcome.summary["versions"], len(outcome.of_kind(trace.Arrived))) == (4, 5)
     assert (outcome.folder / "checkpoints" / "final.safetensors").is_file()

@@ -51,6 +51,10 @@ class UserModules:
         if self not in sys.meta_path:
             sys.meta_path.append(self)  # after all others: a user's module cannot take the place of another
 
+    def has_found(self, module: str) -> bool:
+        """Whether a profile names this module or its package, or it was found for one of those."""
+        return _top(module) in self._named | self._found
+
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
