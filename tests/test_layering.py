@@ -63,8 +63,8 @@ MAY_IMPORT = {
     "aggregator.connections": "testbed.common testbed.history testbed.history.events testbed.host testbed.profile"
     " testbed.wire",
     "aggregator.process": "aggregator aggregator.connections aggregator.engine aggregator.strategies"
-    " aggregator.strategy testbed.common testbed.common.files testbed.emulation testbed.history testbed.history.events"
-    " testbed.host testbed.learning.tasks testbed.profile testbed.wire",
+    " aggregator.strategy testbed.common testbed.common.files testbed.common.finders testbed.emulation"
+    " testbed.history testbed.history.events testbed.host testbed.learning.tasks testbed.profile testbed.wire",
     # one device; a cluster head is a small aggregator
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.host.quotas testbed.profile"
     " testbed.traces testbed.wire",

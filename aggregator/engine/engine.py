@@ -43,6 +43,8 @@ from testbed.profile.schema import UpdateBound
 from testbed.wire.messages import Ask, Base, Heartbeat, TrainsSent, Update, Vector
 from testbed.wire.training_job import Job
 
+NoteCall = Callable[[str], None]
+"""Called with the event before each call of the strategy, and with an empty text after it."""
 _FLOAT32 = np.dtype(np.float32)
 NO_BOUND = UpdateBound()
 _OUT_OF_RANGE = f"{NOT_FINITE}: the model that it was trained on is out of range"
@@ -65,10 +67,11 @@ class Engine(Actions):
         ticket_range: int = 0,
         truth: Truth = lambda: None,
         bound: UpdateBound = NO_BOUND,
+        note_call: NoteCall = lambda event: None,
     ) -> None:
         register = TicketRegister(_frozen(model), record, version=version, ticket_range=ticket_range)
         super().__init__(strategy, register, job, random, forecast, send=send, record=record, truth=truth)
-        self.model_range, self._bound = ModelRange(model), bound
+        self.model_range, self._bound, self._note_call = ModelRange(model), bound, note_call
         self._started = self._over = False
         self._dropping = False
         self._at_work: PresentDevice | None = None
@@ -288,13 +291,17 @@ class Engine(Actions):
         """Call a handler of the strategy and carry out its decision."""
         self._carry_out(self._ask_strategy(event, handler, *about), event)
 
-    def _ask_strategy(self, event: str, handler: Callable[..., Decision], *about: str | Update) -> Decision:
+    def _ask_strategy(self, event: str, handler: Callable[..., object], *about: str | Update) -> Decision:
         """Return the decision of a handler. An exception gets a note that says what it was called for."""
+        occasion = f"{event}, version {self.version}"
+        self._note_call(occasion)
         try:
             decision = handler(*about, self)
-        except Exception as error:
-            error.add_note(f"{event}, version {self.version}")
+        except BaseException as error:
+            error.add_note(occasion)
             raise
+        finally:
+            self._note_call("")
         if not isinstance(decision, Decision):
             answer = f"{self._name}.{handler.__name__} returned {decision!r:.80}"
             raise BadDecision(f"{answer} and no Decision, after {event}")

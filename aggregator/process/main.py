@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import faulthandler
 import hashlib
 import math
 import platform
@@ -24,9 +25,11 @@ from aggregator.process.evaluation import EvaluationQueue
 from aggregator.process.farewell import Farewell
 from aggregator.process.intake import Intake
 from aggregator.process.output_files import OutputFiles
+from aggregator.process.strategy_call import GIVE_UP, CallPage, StrategyHangs, page_beside
 from testbed.common.clock import WallClock
-from testbed.common.errors import UserError
+from testbed.common.errors import RunFailed, UserError
 from testbed.common.files.statefile import StateError
+from testbed.common.finders.user_code import in_one_line
 from testbed.history import trace
 from testbed.history.rollback import roll_back
 from testbed.host import open_files
@@ -52,6 +55,9 @@ def main(config: AggregatorConfig, task: Task, ready: Callable[[str], None]) -> 
     open_files.raise_limit()  # connections of strangers use descriptors, too (ADR 18)
     process = AggregatorProcess(config, task, before_the_end=take_precedence)
     signal.signal(signal.SIGTERM, lambda *_: process.stop(INTERRUPTED))
+    signal.signal(GIVE_UP, lambda *_: process.give_up())
+    # its stack goes to the log even if a library does not return to Python, where the handler above would be called
+    faulthandler.register(GIVE_UP, all_threads=False, chain=True)
     ready(process.endpoint)
     process.run()
 
@@ -73,6 +79,7 @@ class AggregatorProcess:
         self._files = OutputFiles(folder)
         self._problems = status.Problems()
         self._strategy = assembly.strategy_of(experiment)
+        self._call_page = CallPage(page_beside(Path(config.status_file)))
         self._engine = Engine(
             self._strategy,
             task.initial(),
@@ -83,6 +90,7 @@ class AggregatorProcess:
             forecast=assembly.forecast_of(config, task),
             truth=lambda: assembly.true_groups(self._peers.fleet.values(), task),
             bound=experiment.aggregator,
+            note_call=self._call_page.note,
         )
         self._check_first_model()
         self._evaluation = EvaluationQueue(experiment.evaluation.every)
@@ -126,8 +134,15 @@ class AggregatorProcess:
         """End the run at the next opportunity; the first reason counts."""
         self._ending.interrupt(reason)
 
+    def give_up(self) -> None:
+        """Interrupt the strategy, which has not returned for too long."""
+        if self._call_page.in_call:
+            self._trace.flush()  # the strategy may catch this, and the process is killed then
+            since = f"since {self._engine.now:.3f} s of the run"
+            raise StrategyHangs(f"{type(self._strategy).__name__} has not returned {since}")
+
     def run(self) -> None:
-        """Run to the end. Raises Unwritten if a file could not be written."""
+        """Run to the end. Raises Unwritten if a file could not be written, RunFailed if the strategy fails."""
         try:
             self._gather_fleet()
             if self._ending.reason is None:
@@ -138,6 +153,9 @@ class AggregatorProcess:
                 if self._strategy.broadcasts_final_model:
                     self._broadcast_final()
             self._finish()
+        except StrategyHangs as hang:
+            problem = in_one_line(hang, with_type=False)
+            raise RunFailed(f"{problem}; correct the strategy, or raise aggregator.patience") from hang
         finally:  # a strategy may fail: the trace and the model up to then are kept
             self._checkpoints.wait()
             self._trace.close()

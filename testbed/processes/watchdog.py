@@ -10,12 +10,15 @@ from typing import Protocol
 
 from aggregator.process import status
 from aggregator.process.status import Status
+from aggregator.process.strategy_call import GIVE_UP, page_beside
 from devices.device_config import DeviceConfig, Rejoining
 from testbed.common.clock import WallClock
 from testbed.common.errors import RunFailed
 from testbed.host import rapl
+from testbed.host.own_time import OwnTimeMeter
 from testbed.processes.pool import AGGREGATOR, POLL_SECONDS, Processes
 from testbed.processes.restarts import MOST_EVALUATORS, EvaluatorRestarts, Restarts, Schedule
+from testbed.processes.strategy_watch import Reaction, StrategyWatch
 from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.processes.templates.run_process import RunProcess
 from testbed.profile.schema import Experiment
@@ -81,6 +84,7 @@ class Watchdog:
         """Whether devices were asked to stop."""
         self._clock: WallClock | None = None
         """The clock of the run; None before it has begun."""
+        self._strategy, self._patience = experiment.strategy_name, experiment.aggregator.patience
         self._status_time, self._scored, self._problems = 0.0, -1, 0
         self._rapl: rapl.RaplMeter | None = None
 
@@ -91,8 +95,11 @@ class Watchdog:
     def wait(self) -> None:
         """Block until the aggregator process exits. Raises RunFailed if the run fails."""
         self._alive = {name: self._processes[name] for name in self._processes}
+        meter = OwnTimeMeter(self._processes[AGGREGATOR].pid)
+        watch = StrategyWatch(page_beside(self._status_file), meter, self._strategy, self._patience)
         while AGGREGATOR in self._alive:
             self._processes.wait_for_exits(self._seconds_to_next_action())
+            self._watch_strategy(watch)
             self._show_status()
             self._meter_host()
             ended = {name: process for name, process in self._alive.items() if process.exitcode is not None}
@@ -118,6 +125,17 @@ class Watchdog:
             self._processes[AGGREGATOR].terminate()  # it ends the run and saves the results
         else:
             self._processes[AGGREGATOR].kill()
+
+    def _watch_strategy(self, watch: StrategyWatch) -> None:
+        """Warn of a strategy that does not return, then end it. Raises RunFailed if the aggregator had to be killed."""
+        reaction = watch.look(time.monotonic(), stopping=self._signals_passed_on > 0)
+        if reaction is Reaction.SLOW:
+            self._view.note(watch.text)
+        elif reaction is Reaction.STUCK:
+            self._processes[AGGREGATOR].signal(GIVE_UP)
+        elif reaction is Reaction.DEAF and self._processes[AGGREGATOR].exitcode is None:
+            self._processes.kill(AGGREGATOR)
+            raise RunFailed(f"{watch.text} (see {self._processes.log(AGGREGATOR)})")
 
     def _show_status(self) -> None:
         try:
