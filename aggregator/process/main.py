@@ -25,7 +25,7 @@ from aggregator.process.evaluation import EvaluationQueue
 from aggregator.process.farewell import Farewell
 from aggregator.process.intake import Intake
 from aggregator.process.output_files import OutputFiles
-from aggregator.process.strategy_call import GIVE_UP, CallPage, StrategyHangs, page_beside
+from aggregator.process.strategy_call import GIVE_UP, CallFile, StrategyHangs, file_beside
 from testbed.common.clock import WallClock
 from testbed.common.errors import RunFailed, UserError
 from testbed.common.files.statefile import StateError
@@ -79,7 +79,7 @@ class AggregatorProcess:
         self._files = OutputFiles(folder)
         self._problems = status.Problems()
         self._strategy = assembly.strategy_of(experiment)
-        self._call_page = CallPage(page_beside(Path(config.status_file)))
+        self._call_file = CallFile(file_beside(Path(config.status_file)))
         self._engine = Engine(
             self._strategy,
             task.initial(),
@@ -90,7 +90,7 @@ class AggregatorProcess:
             forecast=assembly.forecast_of(config, task),
             truth=lambda: assembly.true_groups(self._peers.fleet.values(), task),
             bound=experiment.aggregator,
-            note_call=self._call_page.note,
+            note_call=self._call_file.note,
         )
         self._check_first_model()
         self._evaluation = EvaluationQueue(experiment.evaluation.every)
@@ -136,7 +136,7 @@ class AggregatorProcess:
 
     def give_up(self) -> None:
         """Interrupt the strategy, which has not returned for too long."""
-        if self._call_page.in_call:
+        if self._call_file.in_call:
             self._trace.flush()  # the strategy may catch this, and the process is killed then
             since = f"since {self._engine.now:.3f} s of the run"
             raise StrategyHangs(f"{type(self._strategy).__name__} has not returned {since}")
@@ -161,6 +161,7 @@ class AggregatorProcess:
             self._trace.close()
             self._files.save_model(self._engine, self._task)
             self._peers.close()
+            self._call_file.close()
         if self._trace.lost:
             problem = f"{self._trace.problem}; {self._trace.lost} events are missing"
             self._files.replace_reason("trace.jsonl", problem)

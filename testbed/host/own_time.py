@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from testbed.host.kernel import Usage, UsageMeter, first_thread_state
+from testbed.host.kernel import Usage, first_thread_state
 
 _MOST_ASLEEP_SECONDS = 1.0
 """Counted at once. In a longer pause between two looks, this process stood still, and perhaps the whole host."""
@@ -18,12 +18,10 @@ class OwnTimeMeter:
     """Counts the own time of the first thread of a process."""
 
     def __init__(
-        self,
-        pid: int,
-        usage: Callable[[], Usage | None] | None = None,
-        state: Callable[[int], bytes] = first_thread_state,
+        self, pid: int, usage: Callable[[], Usage | None], state: Callable[[int], bytes] = first_thread_state
     ) -> None:
-        self._pid, self._usage, self._state = pid, usage or UsageMeter(pid), state
+        """``usage`` reads how long the thread has run and waited, as a ``UsageMeter`` does."""
+        self._pid, self._usage, self._state = pid, usage, state
         self._before: tuple[float, Usage | None] | None = None
 
     def seconds(self, now: float) -> float:

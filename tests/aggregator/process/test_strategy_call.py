@@ -1,4 +1,4 @@
-"""The page that shows which call the strategy is in, and the end of a call that is given up."""
+"""The file that shows which call the strategy is in, and the end of a call that is given up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.process import strategy_call
-from aggregator.process.strategy_call import CallPage, StrategyCall
+from aggregator.process.strategy_call import CallFile, StrategyCall
 from aggregator.strategy import Decision, Server
 from testbed.common.errors import RunFailed
 from testbed.history import trace
@@ -20,29 +20,29 @@ __all__ = ["folder", "time"]  # fixtures
 
 
 def test_a_reader_sees_the_call_while_it_lasts(tmp_path: Path) -> None:
-    path = tmp_path / "page"
+    path = tmp_path / "call"
     assert strategy_call.read(path) is None
-    page = CallPage(path)
+    file = CallFile(path)
     assert strategy_call.read(path) is None
-    page.note("start, version 0")
-    assert (strategy_call.read(path), page.in_call) == (StrategyCall(1, "start, version 0"), True)
-    page.note("")
-    assert (strategy_call.read(path), page.in_call) == (None, False)
-    page.note("leave of ö")
+    file.note("start, version 0")
+    assert (strategy_call.read(path), file.in_call) == (StrategyCall(1, "start, version 0"), True)
+    file.note("")
+    assert (strategy_call.read(path), file.in_call) == (None, False)
+    file.note("leave of ö")
     assert strategy_call.read(path) == StrategyCall(2, "leave of ö")
 
 
 def test_a_text_that_is_too_long_is_cut_off(tmp_path: Path) -> None:
-    page = CallPage(tmp_path / "page")
-    page.note("x" * 5000)
-    found = strategy_call.read(tmp_path / "page")
+    file = CallFile(tmp_path / "call")
+    file.note("x" * 5000)
+    found = strategy_call.read(tmp_path / "call")
     assert found is not None
     assert 100 < len(found.event) < 512
 
 
-def test_an_incomplete_page_shows_no_call(tmp_path: Path) -> None:
-    (tmp_path / "page").write_bytes(b"\x01")
-    assert strategy_call.read(tmp_path / "page") is None
+def test_an_incomplete_file_shows_no_call(tmp_path: Path) -> None:
+    (tmp_path / "call").write_bytes(b"\x01")
+    assert strategy_call.read(tmp_path / "call") is None
 
 
 def test_a_call_that_is_given_up_fails_the_run_and_keeps_the_trace(
