@@ -58,17 +58,18 @@ MAY_IMPORT = {
     "aggregator.strategies.asafl": "aggregator.pacing aggregator.strategy testbed.common testbed.history.events"
     " testbed.wire",
     "aggregator.strategies.eafl": "aggregator.strategy testbed.common testbed.history.events testbed.wire",
-    "aggregator.engine": "aggregator.strategy testbed.common.files testbed.emulation testbed.history"
+    "aggregator.engine": "aggregator.strategy testbed.common testbed.common.files testbed.emulation testbed.history"
     " testbed.history.events testbed.profile testbed.wire",
     "aggregator.connections": "testbed.common testbed.history testbed.history.events testbed.host testbed.profile"
     " testbed.wire",
     "aggregator.process": "aggregator aggregator.connections aggregator.engine aggregator.strategies"
-    " aggregator.strategy testbed.common testbed.common.files testbed.emulation testbed.history testbed.history.events"
-    " testbed.host testbed.learning.tasks testbed.profile testbed.wire",
+    " aggregator.strategy testbed.common testbed.common.files testbed.common.finders testbed.emulation"
+    " testbed.history testbed.history.events testbed.host testbed.learning.tasks testbed.profile testbed.wire",
     # one device; a cluster head is a small aggregator
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.host.quotas testbed.profile"
     " testbed.traces testbed.wire",
-    "devices.compute": "testbed.history testbed.host testbed.learning.tasks testbed.profile testbed.wire",
+    "devices.compute": "testbed.common testbed.common.finders testbed.history testbed.host testbed.learning.tasks"
+    " testbed.profile testbed.wire",
     "devices.cluster": "aggregator.engine aggregator.strategies.eafl aggregator.strategy devices testbed.emulation"
     " testbed.history testbed.profile testbed.wire",
     "devices.process": "devices devices.cluster devices.compute testbed.common testbed.emulation testbed.history"

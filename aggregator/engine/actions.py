@@ -12,9 +12,10 @@ from typing import ClassVar
 import numpy as np
 from msgspec.structs import replace
 
+from aggregator.engine.failures import BadDecision
 from aggregator.engine.ticket_register import Record, TicketRegister
 from aggregator.engine.tickets import PresentDevice, Ticket
-from aggregator.engine.view import BadDecision, ServerView
+from aggregator.engine.view import ServerView
 from aggregator.strategy import Forecast, Strategy
 from testbed.history import trace
 from testbed.wire.messages import ForDevice, Grant, JoinCluster, Vector

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from aggregator.engine.failures import BadDecision
 from aggregator.engine.forecast import NoForecast
 from aggregator.engine.head_ledgers import HeadLedgers
 from aggregator.engine.present_devices import PresentDevices
@@ -19,10 +20,6 @@ from testbed.wire.training_job import Job
 
 _LEAST_REMAINING = 1e-6
 """Seconds. A device that has not asked for a grant is not ready, even if its time is over."""
-
-
-class BadDecision(RuntimeError):
-    """A strategy decided, or asked for, something impossible."""
 
 
 class ServerView:

@@ -2,7 +2,8 @@
 
 Models come from the aggregator (``adopt``), and the results of the members go to it (``pass_up``). The aggregator also
 decides which devices are members, and replaces a head that is too slow. So the strategy of a head may wait forever: it
-asks for a wake at infinity.
+asks for a wake at infinity. A head makes no model, so it does not measure any: the aggregator ends the run before it
+sends one that is not finite, and rejects a result that is not.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class ClusterEngine(Engine):
         self.now, self.job = max(now, self.now), job
         if version != self.version:
             self._register.past_models.append(model, version)
-        self._carry_out(self.strategy.on_model(self), "a model from above")
+        self._consult("a model from above", self.strategy.on_model)
 
     def count_jobs(self, jobs: Mapping[str, int]) -> None:
         """Continue the job numbers from the aggregator's counts if those are larger."""
@@ -70,7 +71,7 @@ class ClusterEngine(Engine):
     def set_quorum(self, quorum: int, now: float) -> None:
         """Wait for ``quorum`` updates from now on."""
         self.now, self.strategy.quorum = max(now, self.now), quorum
-        self._carry_out(self.strategy.on_wake(self), "a change of members")
+        self._consult("a change of members", self.strategy.on_wake)
 
     def pass_up(self, delta: Vector, weights: Mapping[int, float]) -> None:
         """End the tickets of a result as applied, and pass the result to ``up``."""

@@ -225,6 +225,19 @@ class UpdateBound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AggregatorSettings(UpdateBound):
+    """The bound on updates, and the patience with the strategy."""
+
+    patience: float = param(
+        120.0,
+        "host seconds that one call of the strategy may take, without those in which it waits for a core; then the run"
+        " fails",
+        above=0,
+        at_most=LONGEST,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """How often models are scored."""
 
@@ -342,7 +355,9 @@ class Experiment:
     devices: tuple[DeviceGroup, ...] = param(meaning="the fleet: a list of device groups")
     cell: Cell | None = param(None, "radio cell whose band the uplinks share, for strategies that grant rates (asafl)")
     transport: Transport = param(Transport(), "connections between processes")
-    aggregator: UpdateBound = param(UpdateBound(), "a bound on updates")
+    aggregator: AggregatorSettings = param(
+        AggregatorSettings(), "a bound on updates, and the patience with the strategy"
+    )
     evaluation: Evaluation = param(Evaluation(), "how often models are scored")
     presence: Presence = param(Presence(), "heartbeats")
     checkpoint: Checkpoint = param(Checkpoint(), "how often the state of the run is saved")

@@ -25,8 +25,11 @@ from testbed.profile.schema import Experiment
 from testbed.runs.results.result_files import read_struct
 
 _MOMENT = 1e-3
-_CHANGEABLE = ("stop.seconds", "dilation")
-"""Keys that options of ``resume`` set; in the run folder's profile, they may differ from those of the checkpoint."""
+_CHANGEABLE = ("stop.seconds", "dilation", "aggregator.patience")
+"""Keys in the run folder's profile that may differ from those of the checkpoint.
+
+Options of ``resume`` set the first two, and no decision depends on the last one.
+"""
 _MOST_STOPPED = 4 << 20
 """Bytes of the last event, which names devices that did not answer."""
 

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import pytest
 
-from aggregator.engine.engine import Stalled
+from aggregator.engine.failures import BadDecision, Stalled
 from aggregator.engine.forecast import CellForecast, NoForecast
-from aggregator.engine.view import BadDecision
 from aggregator.strategies.asafl.grant_orders import GrantRates
 from aggregator.strategy import Decision, Server, Strategy
 from testbed.history import trace

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.engine.engine import Stalled
+from aggregator.engine.failures import Stalled
 from aggregator.strategy import Decision, Server, Strategy
 from testbed.wire.messages import Train, Update
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, check_memory
