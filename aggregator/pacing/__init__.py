@@ -4,13 +4,15 @@ A strategy must never wait for more updates than can still arrive, or the run st
 one private method ``_…_if_due`` decides, and *every* handler calls it.
 """
 
-from aggregator.pacing.every_few import EveryK, EveryTick, KMixed, idle_devices, normalised
+from aggregator.pacing.every_few import EveryK, EveryTick, KMixed, idle_devices, normalised, weighed, weighted_sum
 from aggregator.pacing.every_round import EveryRound
 from aggregator.pacing.every_update import EveryUpdate
 from aggregator.pacing.sampling import fraction_of, sample
+from aggregator.pacing.server_optimiser import OPTIMIZERS, ServerOptimiser
 from aggregator.pacing.spread import DelaySpread, Executions
 
 __all__ = [
+    "OPTIMIZERS",
     "DelaySpread",
     "EveryK",
     "EveryRound",
@@ -18,8 +20,11 @@ __all__ = [
     "EveryUpdate",
     "Executions",
     "KMixed",
+    "ServerOptimiser",
     "fraction_of",
     "idle_devices",
     "normalised",
     "sample",
+    "weighed",
+    "weighted_sum",
 ]

@@ -195,6 +195,14 @@ def weighed(updates: Sequence[Update], weights: Sequence[float]) -> dict[int, fl
     return {update.ticket: weight for update, weight in zip(updates, weights, strict=True)}
 
 
+def weighted_sum(updates: Sequence[Update], weights: Sequence[float]) -> Vector:
+    """Σ weight·Δ, as a new vector. There must be an update."""
+    total = np.zeros_like(updates[0].delta)
+    for update, weight in zip(updates, weights, strict=True):
+        add_scaled(total, weight, update.delta)
+    return total
+
+
 def normalised(shares: Sequence[float]) -> list[float]:
     """Return the shares scaled to the sum 1; equal shares if their sum is 0."""
     total = sum(shares)

@@ -9,6 +9,7 @@ from aggregator.strategies.per_k.safl_weighted import SAFLWeighted
 from aggregator.strategies.per_k.twafl import TWAFL
 from aggregator.strategies.per_k.wkafl import WKAFL
 from aggregator.strategies.per_round.fedavg import FedAvg
+from aggregator.strategies.per_round.fedopt import FedOpt
 from aggregator.strategies.per_round.fedprox import FedProx
 from aggregator.strategies.per_round.syncfl import SyncFL
 from aggregator.strategies.per_tick.audg import AUDG
@@ -31,6 +32,7 @@ STRATEGIES: Catalogue[Strategy] = Catalogue(
         "fedasync": FedAsync,
         "fedavg": FedAvg,
         "fedbuff": FedBuff,
+        "fedopt": FedOpt,
         "fedprox": FedProx,
         "gsgm": GSGM,
         "psurdg": PSURDG,

@@ -6,13 +6,16 @@ AISTATS 2022, Algorithm 1.
 Symbols
     K       updates in the buffer when it is used
     τ_i     staleness in versions; a fresh update has τ = 0
-    η_s     server learning rate
+    η_s     server learning rate: ``eta``
 
 Rule
     s(τ) = 1/√(1 + τ)
     x_{t+1} = x_t + η_s · (1/K) Σ_{i∈buffer} s(τ_i) Δ_i
 
 Departures
+    With ``optimizer``, the server takes a step of FedOpt along Δ_t = (1/K) Σ s(τ_i) Δ_i: momentum, adam, yogi or
+    adagrad (``aggregator/pacing/server_optimiser.py``). The weights in the trace are then those of the updates in Δ_t,
+    and ``tau`` is FedOpt's τ, which has nothing to do with staleness.
     The paper's server draws another device when one has delivered; here the same device continues at once with the
     current model. So a fast device may be in the buffer twice.
     The weights are not normalised, as printed: a stale buffer makes a smaller step.
@@ -25,17 +28,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aggregator.pacing import EveryK
+from aggregator.pacing import EveryK, ServerOptimiser, weighed, weighted_sum
 from aggregator.strategy import Server
-from testbed.common.parameters import param
-from testbed.wire.messages import Update
+from testbed.wire.messages import Update, Vector
 
 
 @dataclass(kw_only=True)
-class FedBuff(EveryK):
+class FedBuff(ServerOptimiser, EveryK):
     """Buffered asynchronous aggregation (Nguyen et al., AISTATS 2022)."""
-
-    eta: float = param(1.0, "η_s: server learning rate", above=0)
 
     def check(self, devices: int) -> None:
         """Any K fits any fleet: no device waits, so each may be in the buffer several times."""
@@ -44,5 +44,11 @@ class FedBuff(EveryK):
         return False
 
     def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
-        scale = self.eta / len(updates)
+        scale = (self.server_rate if self.optimizer == "sgd" else 1.0) / len(updates)
         return [scale / math.sqrt(1 + server.staleness(update)) for update in updates]
+
+    def new_model(self, updates: Sequence[Update], server: Server) -> tuple[Vector, dict[int, float]]:
+        if self.optimizer == "sgd":
+            return super().new_model(updates, server)
+        weights = self.weights(updates, server)
+        return self.step(weighted_sum(updates, weights), server), weighed(updates, weights)

@@ -20,6 +20,7 @@ from aggregator.strategies.per_k.safl_weighted import SAFLWeighted
 from aggregator.strategies.per_k.twafl import TWAFL
 from aggregator.strategies.per_k.wkafl import WKAFL
 from aggregator.strategies.per_round.fedavg import FedAvg
+from aggregator.strategies.per_round.fedopt import FedOpt
 from aggregator.strategies.per_round.fedprox import FedProx
 from aggregator.strategies.per_round.syncfl import SyncFL
 from aggregator.strategies.per_tick.audg import AUDG
@@ -56,6 +57,10 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "fedavg, half of the devices": lambda: FedAvg(fraction=0.5),
     "fedavg, deadline": lambda: FedAvg(deadline=1.5),
     "fedavg, half of the devices, deadline": lambda: FedAvg(fraction=0.5, deadline=1.5),
+    "fedavg, momentum": lambda: FedAvg(optimizer="momentum", beta1=0.5),
+    "fedopt, adam": lambda: FedOpt(eta=0.5),
+    "fedopt, yogi": lambda: FedOpt(optimizer="yogi", eta=0.5, beta1=0.5),
+    "fedopt, adagrad": lambda: FedOpt(optimizer="adagrad", eta=2.0),
     "fedasync, constant": lambda: FedAsync(damping="constant"),
     "fedasync, polynomial": lambda: FedAsync(damping="polynomial"),
     "fedasync, hinge": lambda: FedAsync(damping="hinge", b=1.0),
@@ -86,6 +91,8 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "sync-fl, half of the devices": lambda: SyncFL(fraction=0.5),
     "fedprox": lambda: FedProx(mu=0.5),
     "fedbuff": lambda: FedBuff(k=3),
+    "fedbuff, momentum": lambda: FedBuff(k=3, optimizer="momentum"),
+    "fedbuff, adam": lambda: FedBuff(k=3, optimizer="adam", eta=0.3),
     "audg": lambda: AUDG(interval=0.5),
     "audg, equal": lambda: AUDG(interval=1.5, weighting="equal"),
     "psurdg": lambda: PSURDG(interval=1.5),
