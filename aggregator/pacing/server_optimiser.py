@@ -23,14 +23,15 @@ Rule (all operations number by number)
 Departures
     None. There is no bias correction, as printed. The paper asks for v_{−1} ≥ τ²; here both are equal. m is used with
     adagrad, too, as Algorithm 2 prints it; ``beta1 = 0`` is Adagrad without momentum.
-    The paper tunes η for each task. Unset, it is 1 with sgd, and 1 − β1 with momentum, so that the steps which one Δ
-    causes add up to Δ.
+    The paper tunes η for each task. If it is unset, it is 1 with sgd and momentum. A strategy with stale updates may
+    choose 1 − β1 with momentum, so that the steps which one Δ causes add up to Δ (``momentum_adds_up``).
     v is in double precision, because that of adagrad and yogi adds up during the whole run.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,17 +41,20 @@ from testbed.common.parameters import param
 from testbed.wire.messages import Vector
 
 OPTIMIZERS = ("sgd", "momentum", "adam", "yogi", "adagrad")
-ADAPTIVE_RATE = 0.02
-"""η of adam, yogi and adagrad if it is unset."""
+ADAPTIVE_RATES = {"adam": 0.02, "yogi": 0.02, "adagrad": 0.1}
+"""η of the adaptive optimisers if it is unset. Steps of adagrad become smaller with time: its η is larger."""
 
 
 @dataclass(kw_only=True)
 class ServerOptimiser:
     """Parameters, state and step of a server optimiser. Inherit it before the pace."""
 
+    momentum_adds_up: ClassVar[bool] = False
+    """Whether η of momentum is 1 − β1 if it is unset, instead of 1."""
+
     optimizer: str = param("sgd", "server optimiser; see fedopt", choices=OPTIMIZERS)
     eta: float | None = param(
-        None, f"η: server learning rate; unset: 1, momentum: 1 − β1, adaptive ones: {ADAPTIVE_RATE}", above=0
+        None, "η: server learning rate; unset: 1 (fedbuff, momentum: 1 − β1), adam, yogi: 0.02, adagrad: 0.1", above=0
     )
     beta1: float = param(0.9, "β1: decay of the momentum; not used by sgd", at_least=0, below=1)
     beta2: float = param(0.99, "β2: decay of the second moment of adam and yogi", at_least=0, below=1)
@@ -64,7 +68,9 @@ class ServerOptimiser:
         """η, or its default for this optimiser."""
         if self.eta is not None:
             return self.eta
-        return {"sgd": 1.0, "momentum": 1 - self.beta1}.get(self.optimizer, ADAPTIVE_RATE)
+        if self.optimizer == "momentum" and self.momentum_adds_up:
+            return 1 - self.beta1
+        return ADAPTIVE_RATES.get(self.optimizer, 1.0)
 
     def step(self, mean: Vector, server: Server) -> Vector:
         """Return the next model, given Δ_t. It may be made in the memory of ``mean``."""

@@ -27,6 +27,7 @@ _KEPT = {
     "asyncfeded": 0,
     "fedasync": 0,
     "fedbuff": 4,
+    "fedopt": 4,
     "psurdg": _DEVICES + 2,
     "gsgm": 3 + 1 + _DEVICES,
 }

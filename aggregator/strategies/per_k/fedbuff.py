@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from aggregator.pacing import EveryK, ServerOptimiser, weighed, weighted_sum
 from aggregator.strategy import Server
@@ -36,6 +37,8 @@ from testbed.wire.messages import Update, Vector
 @dataclass(kw_only=True)
 class FedBuff(ServerOptimiser, EveryK):
     """Buffered asynchronous aggregation (Nguyen et al., AISTATS 2022)."""
+
+    momentum_adds_up: ClassVar[bool] = True  # with 1, it diverges: updates are stale
 
     def check(self, devices: int) -> None:
         """Any K fits any fleet: no device waits, so each may be in the buffer several times."""

@@ -57,7 +57,7 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "fedavg, half of the devices": lambda: FedAvg(fraction=0.5),
     "fedavg, deadline": lambda: FedAvg(deadline=1.5),
     "fedavg, half of the devices, deadline": lambda: FedAvg(fraction=0.5, deadline=1.5),
-    "fedavg, momentum": lambda: FedAvg(optimizer="momentum", beta1=0.5),
+    "fedavg, momentum": lambda: FedAvg(optimizer="momentum", eta=0.5, beta1=0.5),
     "fedopt, adam": lambda: FedOpt(eta=0.5),
     "fedopt, yogi": lambda: FedOpt(optimizer="yogi", eta=0.5, beta1=0.5),
     "fedopt, adagrad": lambda: FedOpt(optimizer="adagrad", eta=2.0),

@@ -18,7 +18,8 @@ from tests.testbed.examples import write_profile
 
 DEVICES = 'devices = [{ profile = "rpi4", count = 2 }, { profile = "rpi5" }]'
 K_STRATEGIES = sorted(name for name, cls in STRATEGIES.items() if issubclass(cls, EveryK))
-WAITING = [name for name in K_STRATEGIES if name != "fedbuff"]
+BUFFERED = ["fedbuff"]
+WAITING = [name for name in K_STRATEGIES if name not in BUFFERED]
 """Those whose devices wait for the version with their update, so that K devices are needed."""
 
 
@@ -66,8 +67,9 @@ def test_a_default_k_that_is_larger_than_the_fleet_is_refused_too(tmp_path: Path
     assert "strategy.k is 2; it must be at most 1, the devices of the fleet" in message
 
 
-def test_k_of_a_buffer_that_no_device_waits_for_may_exceed_the_fleet(tmp_path: Path) -> None:
-    assert load(tmp_path, '{ name = "fedbuff", k = 10 }').strategy_parameters["k"] == 10
+@pytest.mark.parametrize("strategy", BUFFERED)
+def test_k_of_a_buffer_that_no_device_waits_for_may_exceed_the_fleet(tmp_path: Path, strategy: str) -> None:
+    assert load(tmp_path, f'{{ name = "{strategy}", k = 10 }}').strategy_parameters["k"] == 10
 
 
 def test_epochs_are_refused_for_a_strategy_that_sets_the_steps_itself(tmp_path: Path) -> None:

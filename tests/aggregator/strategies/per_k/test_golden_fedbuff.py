@@ -110,3 +110,13 @@ def test_two_buffers_by_hand_with_momentum_on_the_server() -> None:
     hand.update("a", 1.0)
     hand.update("a", 1.0)
     assert hand.model == [5.5]  # m_1 = ½·3 + 1 = 2.5
+
+
+def test_without_a_rate_the_momentum_steps_of_one_update_add_up_to_it() -> None:
+    hand = ByHand(FedBuff(k=1, optimizer="momentum", beta1=0.5))
+    hand.start(a=1)
+    hand.update("a", 4.0)
+    assert hand.model == [2.0]  # η = 1 − ½
+    for _ in range(40):
+        hand.update("a", 0.0)
+    assert hand.model == [pytest.approx(4.0)]  # 2 + 1 + ½ + …
