@@ -2,6 +2,7 @@
 
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
+from aggregator.strategies.per_k.ca2fl import CA2FL
 from aggregator.strategies.per_k.fedbuff import FedBuff
 from aggregator.strategies.per_k.safl import SAFL
 from aggregator.strategies.per_k.safl_sc import SAFLSC
@@ -28,6 +29,7 @@ STRATEGIES: Catalogue[Strategy] = Catalogue(
         "asafl": ASAFL,
         "asyncfeded": AsyncFedED,
         "audg": AUDG,
+        "ca2fl": CA2FL,
         "eafl": EAFL,
         "fedasync": FedAsync,
         "fedavg": FedAvg,

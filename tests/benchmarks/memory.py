@@ -25,6 +25,7 @@ _KEPT = {
     "afl": _DEVICES + 2,
     "asafl": _DEVICES + 2,
     "asyncfeded": 0,
+    "ca2fl": _DEVICES + 4 + 2,
     "fedasync": 0,
     "fedbuff": 4,
     "fedopt": 4,
