@@ -3,6 +3,7 @@
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
 from aggregator.strategies.per_k.ca2fl import CA2FL
+from aggregator.strategies.per_k.fadas import FADAS
 from aggregator.strategies.per_k.fedbuff import FedBuff
 from aggregator.strategies.per_k.safl import SAFL
 from aggregator.strategies.per_k.safl_sc import SAFLSC
@@ -31,6 +32,7 @@ STRATEGIES: Catalogue[Strategy] = Catalogue(
         "audg": AUDG,
         "ca2fl": CA2FL,
         "eafl": EAFL,
+        "fadas": FADAS,
         "fedasync": FedAsync,
         "fedavg": FedAvg,
         "fedbuff": FedBuff,

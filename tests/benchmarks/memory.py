@@ -26,6 +26,7 @@ _KEPT = {
     "asafl": _DEVICES + 2,
     "asyncfeded": 0,
     "ca2fl": _DEVICES + 4 + 2,
+    "fadas": 4 + 5,
     "fedasync": 0,
     "fedbuff": 4,
     "fedopt": 4,

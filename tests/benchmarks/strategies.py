@@ -32,7 +32,7 @@ TURNS = 3
 _TARGET = 3.0
 PARAMETERS: dict[str, dict[str, Any]] = {
     **{name: {"interval": 1.0} for name in ("audg", "psurdg")},
-    **{name: {"k": 4} for name in ("ca2fl", "fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl")},
+    **{name: {"k": 4} for name in ("ca2fl", "fadas", "fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl")},
     "afl": {"fraction": 1.0},
     "asafl": {"control": "fixed", "degree": 4},
 }
@@ -40,6 +40,7 @@ NEEDS_MORE = {
     "afl": "the device's last model, in double precision",
     "asafl": "the device's last gradient, in double precision, and Algorithm 2",
     "ca2fl": "the device's last update, in double precision",
+    "fadas": "momentum, and second moments in double precision",
     "gsgm": "window and momentum",
     "psurdg": "the device's last gradient, in double precision",
     "safl-weighted": "K base models",

@@ -14,6 +14,7 @@ from aggregator.strategies import STRATEGIES
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
 from aggregator.strategies.per_k.ca2fl import CA2FL
+from aggregator.strategies.per_k.fadas import FADAS
 from aggregator.strategies.per_k.fedbuff import FedBuff
 from aggregator.strategies.per_k.safl import SAFL
 from aggregator.strategies.per_k.safl_sc import SAFLSC
@@ -95,6 +96,8 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "fedbuff, momentum": lambda: FedBuff(k=3, optimizer="momentum"),
     "fedbuff, adam": lambda: FedBuff(k=3, optimizer="adam", eta=0.3),
     "ca2fl": lambda: CA2FL(k=3),
+    "fadas": lambda: FADAS(k=3, eta=0.3),
+    "fadas, scaled": lambda: FADAS(k=2, eta=0.5, tau_c=1, slower="scaled"),
     "audg": lambda: AUDG(interval=0.5),
     "audg, equal": lambda: AUDG(interval=1.5, weighting="equal"),
     "psurdg": lambda: PSURDG(interval=1.5),

@@ -18,7 +18,7 @@ from tests.testbed.examples import write_profile
 
 DEVICES = 'devices = [{ profile = "rpi4", count = 2 }, { profile = "rpi5" }]'
 K_STRATEGIES = sorted(name for name, cls in STRATEGIES.items() if issubclass(cls, EveryK))
-BUFFERED = ["ca2fl", "fedbuff"]
+BUFFERED = ["ca2fl", "fadas", "fedbuff"]
 WAITING = [name for name in K_STRATEGIES if name not in BUFFERED]
 """Those whose devices wait for the version with their update, so that K devices are needed."""
 
@@ -40,7 +40,7 @@ def refusal(folder: Path, strategy: str, *overrides: str) -> str:
 
 
 def test_the_strategies_that_wait_for_k_are_known() -> None:
-    assert K_STRATEGIES == ["ca2fl", "fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl"]
+    assert K_STRATEGIES == ["ca2fl", "fadas", "fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl"]
 
 
 @pytest.mark.parametrize("strategy", WAITING)
@@ -105,6 +105,9 @@ def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
     ("strategy", "key", "value", "allowed"),
     [
         ("ca2fl", "eta", "0", "above 0"),
+        ("fadas", "tau_c", "0", "at least 1"),
+        ("fadas", "slower", "'scale'", "did you mean 'scaled'?"),
+        ("fadas", "epsilon", "0", "above 0"),
         ("afl", "fraction", "0", "above 0 and at most 1"),
         ("afl", "fraction", "1.5", "above 0 and at most 1"),
         ("afl", "tau_max", "-1", "at least 0"),
