@@ -16,6 +16,8 @@ from aggregator.strategies.per_round.fedprox import FedProx
 from aggregator.strategies.per_round.syncfl import SyncFL
 from aggregator.strategies.per_tick.audg import AUDG
 from aggregator.strategies.per_tick.psurdg import PSURDG
+from aggregator.strategies.per_update.ace import ACE
+from aggregator.strategies.per_update.aced import ACED
 from aggregator.strategies.per_update.afl import AFL
 from aggregator.strategies.per_update.asyncfeded import AsyncFedED
 from aggregator.strategies.per_update.fedasync import FedAsync
@@ -26,6 +28,8 @@ from testbed.common.plugins import Catalogue
 STRATEGIES: Catalogue[Strategy] = Catalogue(
     Strategy,
     {
+        "ace": ACE,
+        "aced": ACED,
         "afl": AFL,
         "asafl": ASAFL,
         "asyncfeded": AsyncFedED,

@@ -22,6 +22,8 @@ from tests.benchmarks.strategies import PARAMETERS, Drive
 
 _SIZE, _DEVICES, _DELIVERIES = 9_354_378, 50, 2
 _KEPT = {
+    "ace": _DEVICES + 2,
+    "aced": _DEVICES + 2,
     "afl": _DEVICES + 2,
     "asafl": _DEVICES + 2,
     "asyncfeded": 0,

@@ -37,6 +37,8 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "asafl": {"control": "fixed", "degree": 4},
 }
 NEEDS_MORE = {
+    "ace": "the device's last gradient, in double precision",
+    "aced": "the device's last gradient, in double precision",
     "afl": "the device's last model, in double precision",
     "asafl": "the device's last gradient, in double precision, and Algorithm 2",
     "ca2fl": "the device's last update, in double precision",

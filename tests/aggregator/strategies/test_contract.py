@@ -27,6 +27,8 @@ from aggregator.strategies.per_round.fedprox import FedProx
 from aggregator.strategies.per_round.syncfl import SyncFL
 from aggregator.strategies.per_tick.audg import AUDG
 from aggregator.strategies.per_tick.psurdg import PSURDG
+from aggregator.strategies.per_update.ace import ACE
+from aggregator.strategies.per_update.aced import ACED
 from aggregator.strategies.per_update.afl import AFL
 from aggregator.strategies.per_update.asyncfeded import AsyncFedED
 from aggregator.strategies.per_update.fedasync import FedAsync
@@ -68,6 +70,9 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "fedasync, hinge": lambda: FedAsync(damping="hinge", b=1.0),
     "asyncfeded": AsyncFedED,
     "asyncfeded, bounded": lambda: AsyncFedED(gamma_max=2.0),
+    "ace": ACE,
+    "aced": ACED,
+    "aced, only the latest": lambda: ACED(tau_algo=0),
     "afl, half in flight": AFL,
     "afl, all in flight": lambda: AFL(fraction=1.0, alpha=0.0),
     "afl, one in flight": lambda: AFL(fraction=0.1),

@@ -104,6 +104,8 @@ def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("strategy", "key", "value", "allowed"),
     [
+        ("ace", "eta", "0", "above 0"),
+        ("aced", "tau_algo", "-1", "at least 0"),
         ("ca2fl", "eta", "0", "above 0"),
         ("fadas", "tau_c", "0", "at least 1"),
         ("fadas", "slower", "'scale'", "did you mean 'scaled'?"),
