@@ -1,4 +1,4 @@
-"""Server optimisers (FedOpt): the mean Δ of a version is a pseudo-gradient, and the server takes a step along it.
+"""Server optimisers (FedOpt): the server takes the mean Δ of a version as a negative gradient, and optimises with it.
 
 Reddi, Charles, Zaheer, Garrett, Rush, Konečný, Kumar, McMahan: Adaptive Federated Optimization. ICLR 2021, arXiv
 2003.00295, Algorithms 1 and 2. Momentum is FedAvgM (Hsu, Qi, Brown: Measuring the Effects of Non-Identical Data
@@ -12,7 +12,8 @@ Symbols
     β1, β2  decay of m and v
     τ       degree of adaptivity: the smaller, the more parameters with small updates catch up
 
-Rule (all operations number by number)
+Rule
+    number by number:
     sgd         x_{t+1} = x_t + η Δ_t
     momentum    m_t = β1 m_{t−1} + Δ_t,   x_{t+1} = x_t + η m_t                         FedAvgM
     adam        v_t = β2 v_{t−1} + (1 − β2) Δ_t²                                        FedAdam
@@ -21,8 +22,8 @@ Rule (all operations number by number)
     the last three: m_t = β1 m_{t−1} + (1 − β1) Δ_t,   x_{t+1} = x_t + η m_t/(√v_t + τ)
 
 Departures
-    None. There is no bias correction, as printed. The paper asks for v_{−1} ≥ τ²; here both are equal. m is used with
-    adagrad, too, as Algorithm 2 prints it; ``beta1 = 0`` is Adagrad without momentum.
+    There is no bias correction, as in the paper. It asks for v_{−1} ≥ τ²; here both are equal. adagrad has the momentum
+    of Algorithm 2, too; the paper's experiments with FedAdagrad have ``beta1 = 0``.
     The paper tunes η for each task. If it is unset, it is 1 with sgd and momentum. A strategy with stale updates may
     choose 1 − β1 with momentum, so that the steps which one Δ causes add up to Δ (``momentum_adds_up``).
     v is in double precision, because that of adagrad and yogi adds up during the whole run.

@@ -16,6 +16,7 @@ Rule
     h_{t+1}^i = Δ_i for the devices of the buffer, h_t^i for all others
 
 Departures
+    The rule is as described in public programs that name Algorithm 2 as their source; they agree with each other.
     The paper's server draws another device when one has delivered; here the same device continues at once with the
     current model, as with FedBuff. A device may be in the buffer twice: both its updates are calibrated by the same
     h_t^i, and the later one is cached.

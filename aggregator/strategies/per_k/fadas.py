@@ -18,9 +18,10 @@ Rule
     x_{t+1} = x_t + η_t m_t/(√v̂_t + ε)
 
 Departures
-    The printed η_t is below η only if η > 1/τ_max, which is rare with a usual η. The authors' program has η/τ_max
-    instead: ``slower = "scaled"``. Without ``tau_c``, η_t = η: the paper's FADAS without delay adaptation.
-    The authors' program also corrects the bias of m and v as Adam does; this is the printed form.
+    The rule is as described in summaries of the paper. Its η_t is below η only if η > 1/τ_max, so with a usual η and
+    moderate delays it changes nothing. The authors' program has η/τ_max instead (``slower = "scaled"``), and corrects
+    the bias of m and v as Adam does, which is not done here.
+    Without ``tau_c``, η_t = η: the paper's FADAS without delay adaptation.
     The paper's server draws another device when one has delivered; here the same device continues at once with the
     current model. So a fast device may be in the buffer twice.
     When fewer than K updates can still arrive, the buffer is used as it is, divided by the number of updates in it.
@@ -49,9 +50,9 @@ class FADAS(EveryK):
     beta1: float = param(0.9, "β1: decay of the momentum", at_least=0, below=1)
     beta2: float = param(0.99, "β2: decay of the second moment", at_least=0, below=1)
     epsilon: float = param(1e-8, "ε: keeps the divisor above 0", above=0)
-    tau_c: int | None = param(10, "τ_c: a larger staleness lowers η; unset: none does", at_least=1)
+    tau_c: int | None = param(1, "τ_c: a larger staleness lowers η; unset: none does", at_least=1)
     slower: str = param(
-        "printed", "η beyond τ_c: min(η, 1/τ_max) as printed, or scaled, η/τ_max", choices=("printed", "scaled")
+        "capped", "η_t beyond τ_c: capped, min(η, 1/τ_max), or scaled, η/τ_max", choices=("capped", "scaled")
     )
 
     _m: Vector | None = field(default=None, init=False, repr=False)

@@ -9,13 +9,15 @@ Symbols
     η       server learning rate, as a multiple of ``training.lr``: ``eta``
 
 Rule
-    as described in the paper and done by the authors' program, on each arrival of a new g_j:
+    on each arrival of a new g_j:
     u = (1/N) Σ_{i=1}^N g_i
     w ← w − η u
 
 Departures
+    The rule is as described in the abstract, in reviews, and in the public program xchang1121/AsyncFL, which has it
+    under the earlier name AC-AFL. The paper's own listing was not available for a comparison.
     The paper takes one gradient step per job; here ``training.steps`` sets their number, and Δ_i is their sum.
-    The paper's server first collects the gradient of every device on the first model. Here a device that has not sent
+    That program first collects the gradient of every device on the first model. Here a device that has not sent
     one yet counts as 0, so that a device that never answers cannot stop the run.
     The default of η is 1/N. A gradient is applied at every arrival until its device sends the next one, about N times:
     with 1/N it is applied about once in sum. With a learning rate that does not fall with N a large fleet diverges.

@@ -12,18 +12,20 @@ Symbols
     η           server learning rate, as a multiple of ``training.lr``: ``eta``
 
 Rule
-    as described in the paper and done by the authors' program, on each arrival of a new g_j:
+    on each arrival of a new g_j:
     u = (1/n_t) Σ_{i∈A(t)} g_i
     w ← w − η u
 
 Departures
-    The device of the arriving gradient is always in A(t), however old the model was that it was computed on: the
-    authors' program sets t_j^start before it selects A(t). A gradient that has left A(t) is dropped; its device counts
-    again when it sends the next one. The model is never kept as it is, which the paper does if A(t) is empty.
+    The rule is as described in the abstract, in reviews, and in the public program xchang1121/AsyncFL, which has it
+    under the earlier name AC-AFL-BDA. The paper's own listing was not available for a comparison.
+    As in that program, t_j^start is set before A(t) is selected: the device of the arriving gradient is always in A(t),
+    however old the model was that it was computed on, and so A(t) is never empty. A gradient that has left A(t) is
+    dropped; its device counts again when it sends the next one.
     The paper takes one gradient step per job; here ``training.steps`` sets their number, and Δ_i is their sum.
-    The paper's server first collects the gradient of every device on the first model; here A(t) begins with the first
-    device that sends one.
-    The default of η is 1/n_t, for the reason that is given in ``ace``. That of τ_algo is the authors' for 100 devices.
+    That program first collects the gradient of every device on the first model; here A(t) begins with the first device
+    that sends one.
+    The default of η is 1/n_t, for the reason that is given in ``ace``. That of τ_algo is the program's for 100 devices.
     Σ Δ_i is updated at each arrival, and kept in double precision: see ``LatestUpdates``.
     The weight in the trace is that of the arriving update. Those of the other devices in A(t) have the same.
 """

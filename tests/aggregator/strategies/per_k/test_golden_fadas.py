@@ -37,10 +37,10 @@ def test_three_buffers_by_hand() -> None:
 @pytest.mark.parametrize(
     ("tau_c", "slower", "rate"),
     [
-        (3, "printed", 3.0),  # τ_max ≤ τ_c
-        (2, "printed", 1 / 3),  # min(η, 1/τ_max)
+        (3, "capped", 3.0),  # τ_max ≤ τ_c
+        (2, "capped", 1 / 3),  # min(η, 1/τ_max)
         (2, "scaled", 1.0),  # η/τ_max
-        (None, "printed", 3.0),
+        (None, "capped", 3.0),
         (None, "scaled", 3.0),
     ],
 )
@@ -55,7 +55,7 @@ def test_a_stale_buffer_has_a_lower_rate(tau_c: int | None, slower: str, rate: f
     assert hand.model == [pytest.approx(rate * 2 / 3)]
 
 
-def test_as_printed_a_rate_below_one_over_the_delay_is_not_changed() -> None:
+def test_a_capped_rate_changes_only_if_it_is_above_one_over_the_delay() -> None:
     strategy = FADAS(eta=0.1, tau_c=2)
     assert [strategy.rate(tau_max) for tau_max in (2, 3, 10, 20)] == [0.1, 0.1, 0.1, 0.05]
 
