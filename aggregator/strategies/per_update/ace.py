@@ -5,8 +5,8 @@ Asynchronous Federated Learning. 2025, arXiv 2511.19066.
 
 Symbols
     N       devices; the paper's n
-    g_i     −Δ_i/η, the latest gradient of device i, summed over its local steps; 0 before its first
-    η       server learning rate, as a multiple of ``training.lr``: ``eta``
+    g_i     −Δ_i/``training.lr``, the latest gradient of device i, summed over its local steps; 0 before its first
+    η       server learning rate; ``eta`` is η/``training.lr``
 
 Rule
     on each arrival of a new g_j:
@@ -19,8 +19,9 @@ Departures
     The paper takes one gradient step per job; here ``training.steps`` sets their number, and Δ_i is their sum.
     That program first collects the gradient of every device on the first model. Here a device that has not sent
     one yet counts as 0, so that a device that never answers cannot stop the run.
-    The default of η is 1/N. A gradient is applied at every arrival until its device sends the next one, about N times:
-    with 1/N it is applied about once in sum. With a learning rate that does not fall with N a large fleet diverges.
+    The default of ``eta`` is 1/N. A gradient is applied at every arrival until its device sends the next one, about N
+    times: with 1/N it is applied about once in sum. With a learning rate that does not fall with N a large fleet
+    diverges.
     Σ Δ_i is updated at each arrival, and kept in double precision: see ``LatestUpdates``.
     N counts every device that has been present so far. The latest gradient of a device that has left still counts.
     The weight in the trace is that of the arriving update. Those of the other devices have the same.

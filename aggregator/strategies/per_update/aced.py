@@ -5,11 +5,11 @@ Asynchronous Federated Learning. 2025, arXiv 2511.19066.
 
 Symbols
     t           versions made so far
-    g_i         −Δ_i/η, the latest gradient of device i, summed over its local steps
+    g_i         −Δ_i/``training.lr``, the latest gradient of device i, summed over its local steps
     t_i^start   version that was sent to device i when g_i had arrived
     τ_algo      largest delay of a gradient that is used
     A(t)        devices with t − t_i^start ≤ τ_algo; n_t is their number
-    η           server learning rate, as a multiple of ``training.lr``: ``eta``
+    η           server learning rate; ``eta`` is η/``training.lr``
 
 Rule
     on each arrival of a new g_j:
@@ -25,7 +25,7 @@ Departures
     The paper takes one gradient step per job; here ``training.steps`` sets their number, and Δ_i is their sum.
     That program first collects the gradient of every device on the first model; here A(t) begins with the first device
     that sends one.
-    The default of η is 1/n_t, for the reason that is given in ``ace``. That of τ_algo is the program's for 100 devices.
+    The default of ``eta`` is 1/n_t, for the reason given in ``ace``. That of τ_algo is the program's for 100 devices.
     Σ Δ_i is updated at each arrival, and kept in double precision: see ``LatestUpdates``.
     The weight in the trace is that of the arriving update. Those of the other devices in A(t) have the same.
 """
