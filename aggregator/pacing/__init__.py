@@ -4,15 +4,18 @@ A strategy must never wait for more updates than can still arrive, or the run st
 one private method ``_…_if_due`` decides, and *every* handler calls it.
 """
 
-from aggregator.pacing.collecting import idle_devices, normalised
-from aggregator.pacing.every_k import EveryK, KMixed
+from aggregator.pacing.collecting import idle_devices, normalised, weighed, weighted_sum
+from aggregator.pacing.every_k import Buffered, EveryK, KMixed
 from aggregator.pacing.every_round import EveryRound
 from aggregator.pacing.every_tick import EveryTick
 from aggregator.pacing.every_update import EveryUpdate
 from aggregator.pacing.participants import FractionInFlight
+from aggregator.pacing.server_optimiser import OPTIMIZERS, ServerOptimiser
 from aggregator.pacing.spread import DelaySpread, Executions
 
 __all__ = [
+    "OPTIMIZERS",
+    "Buffered",
     "DelaySpread",
     "EveryK",
     "EveryRound",
@@ -21,6 +24,9 @@ __all__ = [
     "Executions",
     "FractionInFlight",
     "KMixed",
+    "ServerOptimiser",
     "idle_devices",
     "normalised",
+    "weighed",
+    "weighted_sum",
 ]

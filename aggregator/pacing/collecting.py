@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from aggregator.strategy import Decision, Server, Strategy
 from aggregator.strategy.vectors import add_scaled
 from testbed.wire.messages import Update, Vector
@@ -89,6 +91,14 @@ def idle_devices(contributors: Iterable[str], server: Server) -> list[str]:
 def weighed(updates: Sequence[Update], weights: Sequence[float]) -> dict[int, float]:
     """Ticket → weight."""
     return {update.ticket: weight for update, weight in zip(updates, weights, strict=True)}
+
+
+def weighted_sum(updates: Sequence[Update], weights: Sequence[float]) -> Vector:
+    """Σ weight·Δ, as a new vector. There must be an update."""
+    total = np.zeros_like(updates[0].delta)
+    for update, weight in zip(updates, weights, strict=True):
+        add_scaled(total, weight, update.delta)
+    return total
 
 
 def normalised(shares: Sequence[float]) -> list[float]:

@@ -82,6 +82,17 @@ class EveryK(Participants, Collecting):
 
 
 @dataclass(kw_only=True)
+class Buffered(EveryK):
+    """Buffered: K updates make a version, but no device waits for it, so each may be in the buffer several times."""
+
+    def check_k(self, devices: int) -> None:
+        """Any K fits any fleet."""
+
+    def device_waits(self, update: Update, server: Server) -> bool:
+        return False
+
+
+@dataclass(kw_only=True)
 class KMixed(EveryK):
     """Mixes K local models x_i: x ← (1 − α)·x + α·Σ ρ_i x_i, with ρ_i ∝ n_i·s(τ_i) and Σρ = 1."""
 

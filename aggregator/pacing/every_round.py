@@ -23,8 +23,8 @@ from testbed.wire.messages import Update, Vector
 class EveryRound(FractionInFlight):
     """Synchronous: choose devices, wait for all of them or for the deadline, make a version, choose again.
 
-    The version is x + Σ share·Δ / Σ share. Only the sum is kept, so memory does not grow with the fleet. If the shares
-    add up to 0, the version is x.
+    The version is x + Σ share·Δ / Σ share, unless :meth:`step` is overridden. Only the sum is kept, so memory does not
+    grow with the fleet. If the shares add up to 0, the version is x.
 
     A device that keeps its base (``on_lost_download = "old_base"``) may train on an older model than the round's. It
     was chosen for this round and is waited for, so its Δ counts as any other; its staleness is recorded.
@@ -55,6 +55,11 @@ class EveryRound(FractionInFlight):
     @abc.abstractmethod
     def share(self, update: Update, server: Server) -> float:
         """Return the weight of an update relative to the others of its round."""
+
+    def step(self, mean: Vector, server: Server) -> Vector:
+        """Return the next model, given Σ share·Δ / Σ share. It may be made in the memory of ``mean``."""
+        mean += server.model
+        return mean
 
     def on_start(self, server: Server) -> Decision:
         self.enter(server.devices, server)
@@ -96,9 +101,9 @@ class EveryRound(FractionInFlight):
         if self._sum is None:
             return self._open(server, server.version)
         total = sum(self._shares.values())
-        model, self._sum = self._sum, None
-        model *= np.float32(1.0 / total if total > 0 else 0.0)
-        model += server.model
+        mean, self._sum = self._sum, None
+        mean *= np.float32(1.0 / total if total > 0 else 0.0)
+        model = self.step(mean, server)
         applied = {ticket: share / total if total > 0 else 0.0 for ticket, share in self._shares.items()}
         self._shares.clear()
         ended = self._spread.close()

@@ -123,3 +123,33 @@ def sum_of_squares(vector: Vector) -> float:
     Neither is it if that of a block exceeds float32: such a delta is no usable update.
     """
     return _dot(vector, vector)
+
+
+def add_squares(target: Sum, scale: float, source: Vector) -> None:
+    """target += scale · source², number by number, in place."""
+    for square, total, part in _blocks(target.dtype, target, source):
+        np.multiply(part, part, out=square, dtype=target.dtype)
+        np.multiply(square, scale, out=square)
+        np.add(total, square, out=total)
+
+
+def approach_squares(target: Sum, scale: float, source: Vector) -> None:
+    """target −= scale · source² · sign(target − source²), number by number, in place."""
+    for square, total, part in _blocks(target.dtype, target, source):
+        np.multiply(part, part, out=square, dtype=target.dtype)
+        direction = np.sign(total - square)
+        np.multiply(square, scale, out=square)
+        np.multiply(square, direction, out=square)
+        np.subtract(total, square, out=total)
+
+
+def plus_ratio(base: Vector, scale: float, above: Vector, below: Sum, floor: float) -> Vector:
+    """base + scale · above / (√below + floor), number by number, as a new vector."""
+    result = np.empty_like(base)
+    for ratio, total, old, numerator, squares in _blocks(below.dtype, result, base, above, below):
+        np.sqrt(squares, out=ratio)
+        np.add(ratio, floor, out=ratio)
+        np.divide(numerator, ratio, out=ratio)
+        np.multiply(ratio, scale, out=ratio)
+        np.add(old, ratio, out=total, casting="same_kind")
+    return result

@@ -22,11 +22,16 @@ from tests.benchmarks.strategies import PARAMETERS, Drive
 
 _SIZE, _DEVICES, _DELIVERIES = 9_354_378, 50, 2
 _KEPT = {
+    "ace": _DEVICES + 2,
+    "aced": _DEVICES + 2,
     "afl": _DEVICES + 2,
     "asafl": _DEVICES + 2,
     "asyncfeded": 0,
+    "ca2fl": _DEVICES + 4 + 2,
+    "fadas": 4 + 5,
     "fedasync": 0,
     "fedbuff": 4,
+    "fedopt": 4,
     "psurdg": _DEVICES + 2,
     "gsgm": 3 + 1 + _DEVICES,
 }

@@ -37,9 +37,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from aggregator.strategies.asafl.gradient_memory import Differences, Latest, Mismatch
+from aggregator.strategies.asafl.gradient_memory import Differences, Mismatch
 from aggregator.strategies.asafl.granted_rounds import GrantedRounds
 from aggregator.strategy import Server
+from aggregator.strategy.latest_updates import LatestUpdates
 from aggregator.strategy.vectors import Sum, plus_scaled
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update, Vector
@@ -58,7 +59,7 @@ class ASAFL(GrantedRounds):
         choices=("full", "light"),
     )
 
-    _latest: Latest | None = field(default=None, init=False, repr=False)
+    _latest: LatestUpdates | None = field(default=None, init=False, repr=False)
     _differences: Differences | None = field(default=None, init=False, repr=False)
     _applied: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     """Device → the ticket of its latest gradient."""
@@ -88,7 +89,7 @@ class ASAFL(GrantedRounds):
         return model, dict.fromkeys(self._applied.values(), share)
 
     def _replace(self, updates: Sequence[Update], server: Server) -> Sum:
-        latest = self._latest = self._latest or Latest(server.model)
+        latest = self._latest = self._latest or LatestUpdates(server.model)
         for update in updates:
             latest.replace(update.device, update.delta)  # (5)
             self._applied[update.device] = update.ticket

@@ -13,6 +13,8 @@ from aggregator.pacing import EveryK, EveryTick
 from aggregator.strategies import STRATEGIES
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
+from aggregator.strategies.per_k.ca2fl import CA2FL
+from aggregator.strategies.per_k.fadas import FADAS
 from aggregator.strategies.per_k.fedbuff import FedBuff
 from aggregator.strategies.per_k.safl import SAFL
 from aggregator.strategies.per_k.safl_sc import SAFLSC
@@ -20,10 +22,13 @@ from aggregator.strategies.per_k.safl_weighted import SAFLWeighted
 from aggregator.strategies.per_k.twafl import TWAFL
 from aggregator.strategies.per_k.wkafl import WKAFL
 from aggregator.strategies.per_round.fedavg import FedAvg
+from aggregator.strategies.per_round.fedopt import FedOpt
 from aggregator.strategies.per_round.fedprox import FedProx
 from aggregator.strategies.per_round.syncfl import SyncFL
 from aggregator.strategies.per_tick.audg import AUDG
 from aggregator.strategies.per_tick.psurdg import PSURDG
+from aggregator.strategies.per_update.ace import ACE
+from aggregator.strategies.per_update.aced import ACED
 from aggregator.strategies.per_update.afl import AFL
 from aggregator.strategies.per_update.asyncfeded import AsyncFedED
 from aggregator.strategies.per_update.fedasync import FedAsync
@@ -56,11 +61,18 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "fedavg, half of the devices": lambda: FedAvg(fraction=0.5),
     "fedavg, deadline": lambda: FedAvg(deadline=1.5),
     "fedavg, half of the devices, deadline": lambda: FedAvg(fraction=0.5, deadline=1.5),
+    "fedavg, momentum": lambda: FedAvg(optimizer="momentum", eta=0.5, beta1=0.5),
+    "fedopt, adam": lambda: FedOpt(eta=0.5),
+    "fedopt, yogi": lambda: FedOpt(optimizer="yogi", eta=0.5, beta1=0.5),
+    "fedopt, adagrad": lambda: FedOpt(optimizer="adagrad", eta=2.0),
     "fedasync, constant": lambda: FedAsync(damping="constant"),
     "fedasync, polynomial": lambda: FedAsync(damping="polynomial"),
     "fedasync, hinge": lambda: FedAsync(damping="hinge", b=1.0),
     "asyncfeded": AsyncFedED,
     "asyncfeded, bounded": lambda: AsyncFedED(gamma_max=2.0),
+    "ace": ACE,
+    "aced": ACED,
+    "aced, only the latest": lambda: ACED(tau_algo=0),
     "afl, half in flight": AFL,
     "afl, all in flight": lambda: AFL(fraction=1.0, alpha=0.0),
     "afl, one in flight": lambda: AFL(fraction=0.1),
@@ -86,6 +98,11 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "sync-fl, half of the devices": lambda: SyncFL(fraction=0.5),
     "fedprox": lambda: FedProx(mu=0.5),
     "fedbuff": lambda: FedBuff(k=3),
+    "fedbuff, momentum": lambda: FedBuff(k=3, optimizer="momentum"),
+    "fedbuff, adam": lambda: FedBuff(k=3, optimizer="adam", eta=0.3),
+    "ca2fl": lambda: CA2FL(k=3),
+    "fadas": lambda: FADAS(k=3, eta=0.3),
+    "fadas, scaled": lambda: FADAS(k=2, eta=0.5, tau_c=1, slower="scaled"),
     "audg": lambda: AUDG(interval=0.5),
     "audg, equal": lambda: AUDG(interval=1.5, weighting="equal"),
     "psurdg": lambda: PSURDG(interval=1.5),

@@ -18,7 +18,8 @@ from tests.testbed.examples import write_profile
 
 DEVICES = 'devices = [{ profile = "rpi4", count = 2 }, { profile = "rpi5" }]'
 K_STRATEGIES = sorted(name for name, cls in STRATEGIES.items() if issubclass(cls, EveryK))
-WAITING = [name for name in K_STRATEGIES if name != "fedbuff"]
+BUFFERED = ["ca2fl", "fadas", "fedbuff"]
+WAITING = [name for name in K_STRATEGIES if name not in BUFFERED]
 """Those whose devices wait for the version with their update, so that K devices are needed."""
 
 
@@ -39,7 +40,7 @@ def refusal(folder: Path, strategy: str, *overrides: str) -> str:
 
 
 def test_the_strategies_that_wait_for_k_are_known() -> None:
-    assert K_STRATEGIES == ["fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl"]
+    assert K_STRATEGIES == ["ca2fl", "fadas", "fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl"]
 
 
 @pytest.mark.parametrize("strategy", WAITING)
@@ -66,8 +67,9 @@ def test_a_default_k_that_is_larger_than_the_fleet_is_refused_too(tmp_path: Path
     assert "strategy.k is 2; it must be at most 1, the devices of the fleet" in message
 
 
-def test_k_of_a_buffer_that_no_device_waits_for_may_exceed_the_fleet(tmp_path: Path) -> None:
-    assert load(tmp_path, '{ name = "fedbuff", k = 10 }').strategy_parameters["k"] == 10
+@pytest.mark.parametrize("strategy", BUFFERED)
+def test_k_of_a_buffer_that_no_device_waits_for_may_exceed_the_fleet(tmp_path: Path, strategy: str) -> None:
+    assert load(tmp_path, f'{{ name = "{strategy}", k = 10 }}').strategy_parameters["k"] == 10
 
 
 # ---- devices in flight
@@ -143,6 +145,12 @@ def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("strategy", "key", "value", "allowed"),
     [
+        ("ace", "eta", "0", "above 0"),
+        ("aced", "tau_algo", "-1", "at least 0"),
+        ("ca2fl", "eta", "0", "above 0"),
+        ("fadas", "tau_c", "0", "at least 1"),
+        ("fadas", "slower", "'scale'", "did you mean 'scaled'?"),
+        ("fadas", "epsilon", "0", "above 0"),
         ("afl", "fraction", "0", "above 0 and at most 1"),
         ("afl", "fraction", "1.5", "above 0 and at most 1"),
         ("afl", "tau_max", "-1", "at least 0"),
@@ -154,6 +162,10 @@ def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
         ("fedbuff", "k", "0", "at least 1"),
         ("fedbuff", "k", "1.5", "a whole number"),
         ("fedbuff", "eta", "0", "above 0"),
+        ("fedbuff", "optimizer", "'adm'", "did you mean 'adam'?"),
+        ("fedbuff", "tau", "0", "above 0"),
+        ("fedopt", "beta1", "1", "at least 0 and below 1"),
+        ("fedopt", "beta2", "-0.5", "at least 0 and below 1"),
         ("audg", "interval", "0", "at least 0.001"),
         ("audg", "interval", "'soon'", "a number"),
         ("audg", "weighting", "'size'", "known: equal, samples"),
@@ -199,7 +211,7 @@ def test_a_parameter_out_of_range_is_refused(tmp_path: Path, strategy: str, key:
     [
         ("afl", "fractoin", "did you mean 'fraction'?"),
         ("safl", "tau_0", "known: in_flight, k, sampling"),
-        ("fedbuff", "K", "known: eta, in_flight, k, sampling"),
+        ("fedbuff", "K", "known: beta1, beta2, eta, in_flight, k, optimizer, sampling, tau"),
         ("gsgm", "betta", "did you mean 'beta'?"),
         ("wkafl", "thetha", "did you mean 'theta'?"),
         ("audg", "intervall", "did you mean 'interval'?"),
