@@ -46,7 +46,7 @@ from testbed.wire.messages import Update, Vector
 class FADAS(Buffered):
     """Buffered updates, applied by AMSGrad with a delay-adaptive learning rate (Wang et al., ICML 2024)."""
 
-    eta: float = param(0.02, "η: server learning rate", above=0)
+    eta: float = param(0.01, "η: server learning rate", above=0)
     beta1: float = param(0.9, "β1: decay of the momentum", at_least=0, below=1)
     beta2: float = param(0.99, "β2: decay of the second moment", at_least=0, below=1)
     epsilon: float = param(1e-8, "ε: keeps the divisor above 0", above=0)
