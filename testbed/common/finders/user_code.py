@@ -39,11 +39,13 @@ def place_of(error: BaseException) -> str:
 
 
 def _is_users(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    if own_packages.has_file(file):  # a profile may name a class of ours as module:Class, too
+        return False
     if user_modules.FINDER.has_found(str(frame.f_globals.get("__name__", ""))):
         return True  # also one that is installed as a library
-    file = frame.f_code.co_filename
     is_library = file.startswith(_LIBRARIES) or any(folder in file for folder in _INSTALLED)
-    return not is_library and not file.startswith("<") and not own_packages.has_file(file)
+    return not is_library and not file.startswith("<")
 
 
 def _short(file: str) -> str:

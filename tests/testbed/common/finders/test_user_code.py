@@ -73,7 +73,13 @@ def test_an_exception_without_text_or_with_several_lines_is_one_line(mine: Modul
     assert in_one_line(long.value, with_type=False) == "edgebed_mine.py:14, in fail: one two"
 
 
-def test_an_exception_of_our_own_code_has_no_place() -> None:
+def test_an_exception_of_our_own_code_has_no_place_even_if_a_profile_names_our_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    finder = UserModules()
+    monkeypatch.setattr(user_modules, "FINDER", finder)
+    monkeypatch.setattr(sys, "meta_path", sys.meta_path.copy())
+    finder.allow("testbed.common.stats")
     with pytest.raises(Exception) as caught:
         quantile([], 0.5)
     error, steps = caught.value, caught.value.__traceback__
