@@ -7,6 +7,7 @@ one private method ``_…_if_due`` decides, and *every* handler calls it.
 from aggregator.pacing.every_few import EveryK, EveryTick, KMixed, idle_devices, normalised
 from aggregator.pacing.every_round import EveryRound
 from aggregator.pacing.every_update import EveryUpdate
+from aggregator.pacing.k_trimmed import KTrimmed
 from aggregator.pacing.sampling import fraction_of, sample
 from aggregator.pacing.spread import DelaySpread, Executions
 
@@ -18,6 +19,7 @@ __all__ = [
     "EveryUpdate",
     "Executions",
     "KMixed",
+    "KTrimmed",
     "fraction_of",
     "idle_devices",
     "normalised",

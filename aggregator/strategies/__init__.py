@@ -3,9 +3,12 @@
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
 from aggregator.strategies.per_k.fedbuff import FedBuff
+from aggregator.strategies.per_k.krum import Krum
+from aggregator.strategies.per_k.median import Median
 from aggregator.strategies.per_k.safl import SAFL
 from aggregator.strategies.per_k.safl_sc import SAFLSC
 from aggregator.strategies.per_k.safl_weighted import SAFLWeighted
+from aggregator.strategies.per_k.trimmed_mean import TrimmedMean
 from aggregator.strategies.per_k.twafl import TWAFL
 from aggregator.strategies.per_k.wkafl import WKAFL
 from aggregator.strategies.per_round.fedavg import FedAvg
@@ -33,11 +36,14 @@ STRATEGIES: Catalogue[Strategy] = Catalogue(
         "fedbuff": FedBuff,
         "fedprox": FedProx,
         "gsgm": GSGM,
+        "krum": Krum,
+        "median": Median,
         "psurdg": PSURDG,
         "safl": SAFL,
         "safl-sc": SAFLSC,
         "safl-weighted": SAFLWeighted,
         "sync-fl": SyncFL,
+        "trimmed-mean": TrimmedMean,
         "twafl": TWAFL,
         "wkafl": WKAFL,
     },

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,9 @@ Sum: TypeAlias = npt.NDArray[np.float64]
 
 _BLOCK = 65536
 """Numbers; 256 KB, which fits into a core's own cache."""
+
+_SORT_BLOCK = 16384
+"""Numbers of each vector that are sorted at once."""
 
 _DOT_BLOCK = 16384
 """Numbers whose products are added in single precision: the sum of so many is exact to about six digits."""
@@ -123,3 +127,19 @@ def sum_of_squares(vector: Vector) -> float:
     Neither is it if that of a block exceeds float32: such a delta is no usable update.
     """
     return _dot(vector, vector)
+
+
+def trimmed_mean(vectors: Sequence[Vector], cut: int) -> tuple[Vector, list[float]]:
+    """Return, in each coordinate, the mean without the ``cut`` smallest and the ``cut`` largest values.
+
+    Also return, for each vector, the number of its values that were kept; of equal values, all count as kept.
+    """
+    result, last = np.empty_like(vectors[0]), len(vectors) - 1 - cut
+    kept = [0.0 for _ in vectors]
+    for start in range(0, result.size, _SORT_BLOCK):
+        parts = [vector[start : start + _SORT_BLOCK] for vector in vectors]
+        ordered = np.sort(parts, axis=0)
+        np.mean(ordered[cut : last + 1], axis=0, out=result[start : start + _SORT_BLOCK])
+        for i, part in enumerate(parts):
+            kept[i] += np.count_nonzero((ordered[cut] <= part) & (part <= ordered[last]))
+    return result, kept

@@ -14,9 +14,12 @@ from aggregator.strategies import STRATEGIES
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
 from aggregator.strategies.per_k.fedbuff import FedBuff
+from aggregator.strategies.per_k.krum import Krum
+from aggregator.strategies.per_k.median import Median
 from aggregator.strategies.per_k.safl import SAFL
 from aggregator.strategies.per_k.safl_sc import SAFLSC
 from aggregator.strategies.per_k.safl_weighted import SAFLWeighted
+from aggregator.strategies.per_k.trimmed_mean import TrimmedMean
 from aggregator.strategies.per_k.twafl import TWAFL
 from aggregator.strategies.per_k.wkafl import WKAFL
 from aggregator.strategies.per_round.fedavg import FedAvg
@@ -90,6 +93,12 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "audg, equal": lambda: AUDG(interval=1.5, weighting="equal"),
     "psurdg": lambda: PSURDG(interval=1.5),
     "psurdg, equal": lambda: PSURDG(interval=2.5, weighting="equal"),
+    "median": lambda: Median(k=3),
+    "median, an even number": lambda: Median(k=4),
+    "trimmed-mean": lambda: TrimmedMean(k=4),
+    "trimmed-mean, nothing removed": lambda: TrimmedMean(k=3, beta=0.0),
+    "krum": lambda: Krum(k=3),
+    "krum, the mean of two": lambda: Krum(k=4, m=2),
     "safl": lambda: SAFL(k=3),
     "safl-sc": lambda: SAFLSC(k=2, tau_0=1),
     "safl-sc, no patience": lambda: SAFLSC(k=2, tau_0=0),

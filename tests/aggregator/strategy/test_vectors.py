@@ -156,3 +156,15 @@ def test_sums_over_nine_million_numbers_are_exact_to_five_digits() -> None:
     assert abs(vectors.cosine(a, a) - 1) < 1e-5
     assert abs(vectors.sum_of_squares(a) / expected**2 - 1) < 1e-5
     assert abs(vectors.distance(a, np.zeros_like(a)) / expected - 1) < 1e-5
+
+
+@every_size
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_trimmed_mean_leaves_the_smallest_and_largest_values_out(size: int, cut: int) -> None:
+    drawn_ones = [drawn(size, seed) for seed in range(5)]
+    for each in drawn_ones:
+        each.flags.writeable = False
+    result, kept = vectors.trimmed_mean(drawn_ones, cut)
+    ordered = np.sort([exact(each) for each in drawn_ones], axis=0)
+    np.testing.assert_allclose(result, ordered[cut : 5 - cut].mean(axis=0), rtol=1e-5, atol=1e-6)
+    assert (result.dtype, sum(kept)) == (np.float32, (5 - 2 * cut) * size)

@@ -39,7 +39,17 @@ def refusal(folder: Path, strategy: str, *overrides: str) -> str:
 
 
 def test_the_strategies_that_wait_for_k_are_known() -> None:
-    assert K_STRATEGIES == ["fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl"]
+    assert K_STRATEGIES == [
+        "fedbuff",
+        "krum",
+        "median",
+        "safl",
+        "safl-sc",
+        "safl-weighted",
+        "trimmed-mean",
+        "twafl",
+        "wkafl",
+    ]
 
 
 @pytest.mark.parametrize("strategy", WAITING)
@@ -68,6 +78,14 @@ def test_a_default_k_that_is_larger_than_the_fleet_is_refused_too(tmp_path: Path
 
 def test_k_of_a_buffer_that_no_device_waits_for_may_exceed_the_fleet(tmp_path: Path) -> None:
     assert load(tmp_path, '{ name = "fedbuff", k = 10 }').strategy_parameters["k"] == 10
+
+
+def test_krum_needs_more_updates_than_its_byzantine_devices_allow_for(tmp_path: Path) -> None:
+    assert load(tmp_path, '{ name = "krum", k = 3, f = 0, m = 3 }').strategy_parameters["f"] == 0
+    message = refusal(tmp_path, '{ name = "krum", k = 3, f = 1 }')
+    assert "strategy.f is 1; 2f + 2 must be below k, which is 3: lower f, or raise k" in message
+    message = refusal(tmp_path, '{ name = "krum", k = 3, m = 4 }')
+    assert "strategy.m is 4; it must be at most k, which is 3: lower m, or raise k" in message
 
 
 def test_epochs_are_refused_for_a_strategy_that_sets_the_steps_itself(tmp_path: Path) -> None:
@@ -134,6 +152,11 @@ def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
         ("eafl", "phi", "1.5", "above 0 and at most 1"),
         ("eafl", "patience", "0", "at least 0.001"),
         ("gsgm", "beta", "1", "at least 0 and below 1"),
+        ("trimmed-mean", "beta", "0.5", "at least 0 and below 0.5"),
+        ("trimmed-mean", "beta", "-0.1", "at least 0 and below 0.5"),
+        ("median", "k", "0", "at least 1"),
+        ("krum", "f", "-1", "at least 0"),
+        ("krum", "m", "0", "at least 1"),
         ("gsgm", "s", "0", "at least 1"),
         ("gsgm", "eta", "0", "above 0"),
     ],
@@ -183,7 +206,7 @@ def test_a_stored_profile_with_all_its_parameters_loads_to_the_same_experiment(t
     cls = STRATEGIES[strategy]
     interval = ["strategy.interval=2.5", "devices[1].phi=0.5"] if issubclass(cls, EveryTick) else []
     cell = ["cell.radius=250", "strategy.degree=3"] if cls.grants else []
-    experiment = load(tmp_path, f'"{strategy}"', *interval, *cell)
+    experiment = load(tmp_path, f'"{strategy}"', "devices[0].count=5", *interval, *cell)
     unset = {name for name, each in inspect.signature(cls).parameters.items() if each.default is None}
     assert experiment.strategy_parameters.keys() == inspect.signature(cls).parameters.keys() - unset
     folder = RunFolder.new(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))
