@@ -49,8 +49,9 @@ MAY_IMPORT = {
     "aggregator.strategy": "testbed.history.events testbed.wire",
     "aggregator.pacing": "aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategies": "aggregator.strategy aggregator.strategies.asafl aggregator.strategies.eafl"
-    " aggregator.strategies.per_k aggregator.strategies.per_round aggregator.strategies.per_tick"
-    " aggregator.strategies.per_update testbed.common",
+    " aggregator.strategies.grouped aggregator.strategies.per_k aggregator.strategies.per_round"
+    " aggregator.strategies.per_tick aggregator.strategies.per_update testbed.common",
+    "aggregator.strategies.grouped": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategies.per_k": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategies.per_round": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategies.per_tick": "aggregator.pacing aggregator.strategy testbed.wire",

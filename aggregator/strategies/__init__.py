@@ -2,6 +2,7 @@
 
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
+from aggregator.strategies.grouped.fedat import FedAT
 from aggregator.strategies.per_k.fedbuff import FedBuff
 from aggregator.strategies.per_k.krum import Krum
 from aggregator.strategies.per_k.median import Median
@@ -32,6 +33,7 @@ STRATEGIES: Catalogue[Strategy] = Catalogue(
         "audg": AUDG,
         "eafl": EAFL,
         "fedasync": FedAsync,
+        "fedat": FedAT,
         "fedavg": FedAvg,
         "fedbuff": FedBuff,
         "fedprox": FedProx,

@@ -40,6 +40,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 NEEDS_MORE = {
     "afl": "the device's last model, in double precision",
     "asafl": "the device's last gradient, in double precision, and Algorithm 2",
+    "fedat": "the models of all tiers",
     "gsgm": "window and momentum",
     "krum": "every pair of K updates",
     "median": "sorts every coordinate",

@@ -13,6 +13,7 @@ from aggregator.pacing import EveryK, EveryTick
 from aggregator.strategies import STRATEGIES
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
+from aggregator.strategies.grouped.fedat import FedAT
 from aggregator.strategies.per_k.fedbuff import FedBuff
 from aggregator.strategies.per_k.krum import Krum
 from aggregator.strategies.per_k.median import Median
@@ -88,6 +89,10 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "sync-fl": SyncFL,
     "sync-fl, half of the devices": lambda: SyncFL(fraction=0.5),
     "fedprox": lambda: FedProx(mu=0.5),
+    "fedat": lambda: FedAT(tiers=2),
+    "fedat, a tier for each device": lambda: FedAT(tiers=9, mu=0.0),
+    "fedat, one device of each tier": lambda: FedAT(tiers=2, fraction=0.5),
+    "fedat, one tier": lambda: FedAT(tiers=1),
     "fedbuff": lambda: FedBuff(k=3),
     "audg": lambda: AUDG(interval=0.5),
     "audg, equal": lambda: AUDG(interval=1.5, weighting="equal"),

@@ -88,6 +88,12 @@ def test_krum_needs_more_updates_than_its_byzantine_devices_allow_for(tmp_path: 
     assert "strategy.m is 4; it must be at most k, which is 3: lower m, or raise k" in message
 
 
+def test_there_may_be_no_more_tiers_than_devices(tmp_path: Path) -> None:
+    assert load(tmp_path, '"fedat"').strategy_parameters["tiers"] == 3
+    message = refusal(tmp_path, '{ name = "fedat", tiers = 4 }')
+    assert "strategy.tiers is 4; it must be at most 3, the devices of the fleet: lower it" in message
+
+
 def test_epochs_are_refused_for_a_strategy_that_sets_the_steps_itself(tmp_path: Path) -> None:
     message = refusal(tmp_path, '"asyncfeded"', "training.epochs=2")
     assert "training.epochs is 2; asyncfeded sets the local steps of each job itself: use training.steps" in message
@@ -152,6 +158,9 @@ def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
         ("eafl", "phi", "1.5", "above 0 and at most 1"),
         ("eafl", "patience", "0", "at least 0.001"),
         ("gsgm", "beta", "1", "at least 0 and below 1"),
+        ("fedat", "tiers", "0", "at least 1"),
+        ("fedat", "mu", "-1", "at least 0"),
+        ("fedat", "fraction", "0", "above 0 and at most 1"),
         ("trimmed-mean", "beta", "0.5", "at least 0 and below 0.5"),
         ("trimmed-mean", "beta", "-0.1", "at least 0 and below 0.5"),
         ("median", "k", "0", "at least 1"),
