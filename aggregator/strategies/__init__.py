@@ -3,6 +3,7 @@
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
 from aggregator.strategies.grouped.fedat import FedAT
+from aggregator.strategies.grouped.fedcompass import FedCompass
 from aggregator.strategies.per_k.fedbuff import FedBuff
 from aggregator.strategies.per_k.krum import Krum
 from aggregator.strategies.per_k.median import Median
@@ -36,6 +37,7 @@ STRATEGIES: Catalogue[Strategy] = Catalogue(
         "fedat": FedAT,
         "fedavg": FedAvg,
         "fedbuff": FedBuff,
+        "fedcompass": FedCompass,
         "fedprox": FedProx,
         "gsgm": GSGM,
         "krum": Krum,

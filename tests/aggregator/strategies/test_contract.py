@@ -14,6 +14,7 @@ from aggregator.strategies import STRATEGIES
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
 from aggregator.strategies.grouped.fedat import FedAT
+from aggregator.strategies.grouped.fedcompass import FedCompass
 from aggregator.strategies.per_k.fedbuff import FedBuff
 from aggregator.strategies.per_k.krum import Krum
 from aggregator.strategies.per_k.median import Median
@@ -98,6 +99,9 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "audg, equal": lambda: AUDG(interval=1.5, weighting="equal"),
     "psurdg": lambda: PSURDG(interval=1.5),
     "psurdg, equal": lambda: PSURDG(interval=2.5, weighting="equal"),
+    "fedcompass": FedCompass,
+    "fedcompass, few steps": lambda: FedCompass(q_min=1, q_max=6, mu=0.5),
+    "fedcompass, no latency": lambda: FedCompass(q_min=5, q_max=10, lam=1.0),
     "median": lambda: Median(k=3),
     "median, an even number": lambda: Median(k=4),
     "trimmed-mean": lambda: TrimmedMean(k=4),

@@ -94,9 +94,15 @@ def test_there_may_be_no_more_tiers_than_devices(tmp_path: Path) -> None:
     assert "strategy.tiers is 4; it must be at most 3, the devices of the fleet: lower it" in message
 
 
-def test_epochs_are_refused_for_a_strategy_that_sets_the_steps_itself(tmp_path: Path) -> None:
-    message = refusal(tmp_path, '"asyncfeded"', "training.epochs=2")
-    assert "training.epochs is 2; asyncfeded sets the local steps of each job itself: use training.steps" in message
+def test_the_most_steps_of_fedcompass_may_not_be_below_the_fewest(tmp_path: Path) -> None:
+    message = refusal(tmp_path, '{ name = "fedcompass", q_min = 30 }')
+    assert "strategy.q_max is 25; it must be at least q_min, which is 30: raise it" in message
+
+
+@pytest.mark.parametrize("strategy", ["asyncfeded", "fedcompass"])
+def test_epochs_are_refused_for_a_strategy_that_sets_the_steps_itself(tmp_path: Path, strategy: str) -> None:
+    message = refusal(tmp_path, f'"{strategy}"', "training.epochs=2")
+    assert f"training.epochs is 2; {strategy} sets the local steps of each job itself: use training.steps" in message
     assert load(tmp_path, '"fedasync"', "training.epochs=2").training.epochs == 2
 
 
@@ -161,6 +167,10 @@ def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
         ("fedat", "tiers", "0", "at least 1"),
         ("fedat", "mu", "-1", "at least 0"),
         ("fedat", "fraction", "0", "above 0 and at most 1"),
+        ("fedcompass", "q_min", "0", "at least 1"),
+        ("fedcompass", "lam", "0.9", "at least 1"),
+        ("fedcompass", "mu", "0", "above 0 and at most 1"),
+        ("fedcompass", "alpha", "0", "above 0"),
         ("trimmed-mean", "beta", "0.5", "at least 0 and below 0.5"),
         ("trimmed-mean", "beta", "-0.1", "at least 0 and below 0.5"),
         ("median", "k", "0", "at least 1"),
