@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "testbed.traces": "testbed.common testbed.common.files",
     "testbed.traces.formats": "testbed.common testbed.common.files testbed.traces",
     "testbed.profile": "testbed.common testbed.history.events testbed.host testbed.traces testbed.wire",
-    "testbed.emulation": "testbed.common testbed.profile",
+    "testbed.emulation": "testbed.common testbed.profile testbed.wire",
     "testbed.history": "testbed.common testbed.common.files testbed.history.events",
     "testbed.learning": "testbed.common testbed.learning.data testbed.learning.tasks testbed.profile",
     "testbed.learning.data": "testbed.common testbed.common.files testbed.learning.data.readers",

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from testbed.history import trace
-from tests.live.runs import Outcome, complete, started, write_profile
+from tests.live.runs import ROOT, Outcome, complete, started, write_profile
 
 pytestmark = pytest.mark.live
 
@@ -125,3 +125,31 @@ def test_busy_and_idle_devices_are_suspended_at_the_scripted_moment(tmp_path: Pa
     assert not [each for each in outcome.of_kind(trace.Arrived) if 3.0 < each.due < 5.0]
     assert [each for each in outcome.of_kind(trace.Arrived) if each.t > 5.0]
     assert accounts_balance(outcome)
+
+
+BYZANTINE = ROOT / "profiles" / "experiments" / "byzantine.toml"
+
+
+def byzantine(folder: Path, *options: str) -> Outcome:
+    profile = folder / "byzantine.toml"
+    profile.write_text(BYZANTINE.read_text(encoding="utf-8"), encoding="utf-8")
+    outcome = complete(profile, *options)
+    assert outcome.code == 0
+    poisoned = {row["device"] for row in outcome.csv("devices.csv") if int(row["poisoned"])}
+    assert poisoned == {"byzantine-1", "byzantine-2"}
+    assert scripted(outcome) == [("byzantine-1", "poison"), ("byzantine-2", "poison")]
+    return outcome
+
+
+def test_a_plain_mean_does_not_learn_beside_poisoned_devices(tmp_path: Path) -> None:
+    outcome = byzantine(tmp_path, "--set", "stop.versions=8", "--seconds", "240")
+    assert outcome.summary["best_accuracy"] < 0.5
+
+
+@pytest.mark.parametrize("strategy", ["median", "trimmed-mean", "krum"])
+def test_a_robust_mean_learns_beside_poisoned_devices(tmp_path: Path, strategy: str) -> None:
+    robust = ("--strategy", strategy, "--set", "strategy.k=8")
+    share = ("--set", "strategy.beta=0.25") if strategy == "trimmed-mean" else ()
+    enough = ("--set", "stop.target_accuracy=0.8", "--set", "stop.versions=1000", "--seconds", "240")
+    outcome = byzantine(tmp_path, *robust, *share, *enough)
+    assert outcome.summary["stopped"] == "accuracy 0.8 is reached"
