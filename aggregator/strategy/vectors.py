@@ -138,8 +138,23 @@ def trimmed_mean(vectors: Sequence[Vector], cut: int) -> tuple[Vector, list[floa
     kept = [0.0 for _ in vectors]
     for start in range(0, result.size, _SORT_BLOCK):
         parts = [vector[start : start + _SORT_BLOCK] for vector in vectors]
-        ordered = np.sort(parts, axis=0)
-        np.mean(ordered[cut : last + 1], axis=0, out=result[start : start + _SORT_BLOCK])
+        rows = _in_order(parts)
+        np.mean(rows[cut : last + 1], axis=0, out=result[start : start + _SORT_BLOCK])
         for i, part in enumerate(parts):
-            kept[i] += np.count_nonzero((ordered[cut] <= part) & (part <= ordered[last]))
+            kept[i] += np.count_nonzero((rows[cut] <= part) & (part <= rows[last]))
     return result, kept
+
+
+def _in_order(parts: Sequence[Vector]) -> npt.NDArray[np.float32]:
+    """Return the rows with each column sorted, by odd-even transposition.
+
+    It compares whole rows, which takes a small part of the time that numpy needs to sort many short columns.
+    """
+    rows = np.array(parts, np.float32)
+    smaller = np.empty_like(rows[0])
+    for turn in range(len(rows)):
+        for i in range(turn % 2, len(rows) - 1, 2):
+            np.minimum(rows[i], rows[i + 1], out=smaller)
+            np.maximum(rows[i], rows[i + 1], out=rows[i + 1])
+            rows[i] = smaller
+    return rows

@@ -137,7 +137,7 @@ def byzantine(folder: Path, *options: str) -> Outcome:
     assert outcome.code == 0
     poisoned = {row["device"] for row in outcome.csv("devices.csv") if int(row["poisoned"])}
     assert poisoned == {"byzantine-1", "byzantine-2"}
-    assert scripted(outcome) == [("byzantine-1", "poison"), ("byzantine-2", "poison")]
+    assert sorted(scripted(outcome)) == [("byzantine-1", "poison"), ("byzantine-2", "poison")]
     return outcome
 
 
