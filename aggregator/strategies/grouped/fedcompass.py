@@ -11,17 +11,17 @@ Symbols
     p_i             n_i/Σn, the share of device i in the samples of all devices
     s(τ)            (1 + τ)^−a
 
-Rule, when a device must be given a job
+Rule
+    a device needs a job:
     join    the group with the most steps Q = ⌊(T_a − now)/S_i⌋ of those with Q_min ≤ Q ≤ Q_max; else
     create  a group with the most steps Q = ⌊(T_max' + Q_max·S' − now)/S_i⌋ ≤ Q_max, where T_max' is the latest arrival
             time of another group and S' its smallest S, but at least Q_min; with Q_max if no group gives such a Q.
             T_a = now + Q·S_i,  T_max = now + λ·Q·S_i
-Rule, when an update arrives
-    S_i ← (1 − μ)·S_i + μ·(seconds per step of this job)
-    first job of a device       x ← x + α·s(τ_i)·p_i·Δ_i
-    in time for its group       wait for all of the group, or T_max:  x ← x + α Σ s(τ_i)·p_i·Δ_i over those that
-                                arrived and the general buffer; the fastest device gets its next job first
-    late                        into the general buffer; its device gets the next job at once, with the present model
+    an update arrives:  S_i ← (1 − μ)·S_i + μ·(seconds per step of this job)
+    first   job of a device: x ← x + α·s(τ_i)·p_i·Δ_i
+    in time for its group: wait for all of the group, or T_max. Then x ← x + α Σ s(τ_i)·p_i·Δ_i over those that arrived
+            and the general buffer; the fastest device gets its next job first
+    late    it goes into the general buffer; its device gets the next job at once, with the present model
 
 Readings
     The scheduler follows the authors' program (APPFL), which names α, a and μ. There p_i is 1/N by default.
@@ -73,7 +73,7 @@ class FedCompass(Strategy):
 
     q_min: int = param(5, "Q_min: fewest local steps of a job", at_least=1, below=1 << 31)
     q_max: int = param(25, "Q_max: most local steps of a job", at_least=1, below=1 << 31)
-    lam: float = param(1.5, "λ: latency factor, latest through expected seconds of a group", at_least=1, at_most=1e6)
+    lam: float = param(1.5, "λ: latency factor: latest seconds of a group ÷ expected seconds", at_least=1, at_most=1e6)
     mu: float = param(0.9, "μ: weight of the last job in the speed of a device", above=0, at_most=1)
     alpha: float = param(0.9, "α: server learning rate", above=0)
     a: float = param(0.5, "a: exponent of the damping (1 + τ)^−a", at_least=0)
