@@ -143,7 +143,14 @@ class Device:
                 self._die(event.at)
             else:  # its effect on links, computing and the device was known beforehand
                 self._events.append(
-                    Scripted(t=event.at, device=self.spec.name, do=event.do, seconds=event.seconds, value=event.value)
+                    Scripted(
+                        t=event.at,
+                        device=self.spec.name,
+                        do=event.do,
+                        seconds=event.seconds,
+                        value=event.value,
+                        how=event.how,
+                    )
                 )
 
     def _die(self, moment: float) -> None:

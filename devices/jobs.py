@@ -11,7 +11,8 @@ from devices.compute.pace import Pace
 from devices.compute.trainer import Trainer
 from devices.work import Work
 from testbed.emulation.faults import Timetable
-from testbed.history.trace import Abandoned, DeviceEvent, Trained
+from testbed.emulation.poison import poison_at, poisoned
+from testbed.history.trace import Abandoned, DeviceEvent, Poisoned, Trained
 from testbed.host.kernel import Usage
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.speed import SteppedCurve
@@ -99,7 +100,7 @@ class Jobs:
                 use=pace.use(),
             )
         )
-        delta, since = self._to_upload(work.train, work.computing.result())
+        delta, since = self._to_upload(work.train, self._falsified(work, moment, max(now, moment)))
         work.update = Update(
             device=self._spec.name,
             ticket=ticket,
@@ -149,6 +150,16 @@ class Jobs:
             assert work.train.baseline is not None or not work.update.since, f"ticket {ticket}: a needless difference"
         if self._baseline is not None:
             self._baseline.validate()
+
+    def _falsified(self, work: Work, moment: float, now: float) -> Vector:
+        """Return the result of a job that ended at ``moment``; the poisoned one if the script or recording says so."""
+        delta, number = work.computing.result(), work.number
+        poison = self._timetable.poison(number) or poison_at(self._spec.script, moment)
+        if poison is None:
+            return delta
+        event = Poisoned(t=now, device=self._spec.name, ticket=work.train.ticket, how=poison.how, factor=poison.factor)
+        self._note(event)
+        return poisoned(delta, poison, self._timetable.poison_noise(number))
 
     def _to_upload(self, train: Train, delta: Vector) -> tuple[Vector, int]:
         """Return the update and 0; or its difference to the baseline, and the last ticket of the baseline.

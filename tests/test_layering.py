@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "testbed.traces": "testbed.common testbed.common.files",
     "testbed.traces.formats": "testbed.common testbed.common.files testbed.traces",
     "testbed.profile": "testbed.common testbed.history.events testbed.host testbed.traces testbed.wire",
-    "testbed.emulation": "testbed.common testbed.profile",
+    "testbed.emulation": "testbed.common testbed.profile testbed.wire",
     "testbed.history": "testbed.common testbed.common.files testbed.history.events",
     "testbed.learning": "testbed.common testbed.learning.data testbed.learning.tasks testbed.profile",
     "testbed.learning.data": "testbed.common testbed.common.files testbed.learning.data.readers",
@@ -49,8 +49,9 @@ MAY_IMPORT = {
     "aggregator.strategy": "testbed.history.events testbed.wire",
     "aggregator.pacing": "aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategies": "aggregator.strategy aggregator.strategies.asafl aggregator.strategies.eafl"
-    " aggregator.strategies.per_k aggregator.strategies.per_round aggregator.strategies.per_tick"
-    " aggregator.strategies.per_update testbed.common",
+    " aggregator.strategies.grouped aggregator.strategies.per_k aggregator.strategies.per_round"
+    " aggregator.strategies.per_tick aggregator.strategies.per_update testbed.common",
+    "aggregator.strategies.grouped": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategies.per_k": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategies.per_round": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategies.per_tick": "aggregator.pacing aggregator.strategy testbed.wire",

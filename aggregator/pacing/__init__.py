@@ -9,7 +9,9 @@ from aggregator.pacing.every_k import Buffered, EveryK, KMixed
 from aggregator.pacing.every_round import EveryRound
 from aggregator.pacing.every_tick import EveryTick
 from aggregator.pacing.every_update import EveryUpdate
-from aggregator.pacing.participants import FractionInFlight
+from aggregator.pacing.idle_pools import PermutedPool
+from aggregator.pacing.k_trimmed import KTrimmed
+from aggregator.pacing.participants import FractionInFlight, fraction_of
 from aggregator.pacing.server_optimiser import OPTIMIZERS, ServerOptimiser
 from aggregator.pacing.spread import DelaySpread, Executions
 
@@ -24,7 +26,10 @@ __all__ = [
     "Executions",
     "FractionInFlight",
     "KMixed",
+    "KTrimmed",
+    "PermutedPool",
     "ServerOptimiser",
+    "fraction_of",
     "idle_devices",
     "normalised",
     "weighed",

@@ -2,12 +2,17 @@
 
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
+from aggregator.strategies.grouped.fedat import FedAT
+from aggregator.strategies.grouped.fedcompass import FedCompass
 from aggregator.strategies.per_k.ca2fl import CA2FL
 from aggregator.strategies.per_k.fadas import FADAS
 from aggregator.strategies.per_k.fedbuff import FedBuff
+from aggregator.strategies.per_k.krum import Krum
+from aggregator.strategies.per_k.median import Median
 from aggregator.strategies.per_k.safl import SAFL
 from aggregator.strategies.per_k.safl_sc import SAFLSC
 from aggregator.strategies.per_k.safl_weighted import SAFLWeighted
+from aggregator.strategies.per_k.trimmed_mean import TrimmedMean
 from aggregator.strategies.per_k.twafl import TWAFL
 from aggregator.strategies.per_k.wkafl import WKAFL
 from aggregator.strategies.per_round.fedavg import FedAvg
@@ -38,16 +43,21 @@ STRATEGIES: Catalogue[Strategy] = Catalogue(
         "eafl": EAFL,
         "fadas": FADAS,
         "fedasync": FedAsync,
+        "fedat": FedAT,
         "fedavg": FedAvg,
         "fedbuff": FedBuff,
         "fedopt": FedOpt,
+        "fedcompass": FedCompass,
         "fedprox": FedProx,
         "gsgm": GSGM,
+        "krum": Krum,
+        "median": Median,
         "psurdg": PSURDG,
         "safl": SAFL,
         "safl-sc": SAFLSC,
         "safl-weighted": SAFLWeighted,
         "sync-fl": SyncFL,
+        "trimmed-mean": TrimmedMean,
         "twafl": TWAFL,
         "wkafl": WKAFL,
     },

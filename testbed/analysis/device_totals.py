@@ -27,6 +27,8 @@ class DeviceTotals:
     rejected: int = 0
     lost: int = 0
     superseded: int = 0
+    poisoned: int = 0
+    """Updates that it falsified before it sent them."""
     drops: int = 0
     bytes_up: int = 0
     bytes_down: int = 0

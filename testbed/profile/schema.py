@@ -276,8 +276,8 @@ class ScriptedEvent:
     device: str = param(meaning="name of a device, name of a group for all its devices, or * for the whole fleet")
     do: str = param(
         meaning="suspend: the device is suspended; kill: its process is killed; rejoin: it is started again;"
-        " rate, speed, drop: the value changes",
-        choices=("suspend", "kill", "rejoin", "rate", "speed", "drop"),
+        " rate, speed, drop: the value changes; poison: it falsifies the updates that it sends",
+        choices=("suspend", "kill", "rejoin", "rate", "speed", "drop", "poison"),
     )
     seconds: float | None = param(
         None,
@@ -287,9 +287,15 @@ class ScriptedEvent:
     )
     value: float | None = param(
         None,
-        "rate, speed: multiple of the value in the profile; drop: probability, in both directions",
+        "rate, speed: multiple of the value in the profile; drop: probability, in both directions; poison: factor",
         at_least=0,
         at_most=MOST_MULTIPLE,
+    )
+    how: str | None = param(
+        None,
+        "only for poison. sign-flip: the update times −factor; scaled: the update times the factor; noise: normal noise"
+        " is added, whose standard deviation is the factor times the root mean square of the update",
+        choices=("sign-flip", "noise", "scaled"),
     )
 
 

@@ -13,6 +13,7 @@ from devices.compute.trainer import Steps, Stepwise, Trainer
 from devices.device import Device
 from devices.jobs import Meter
 from testbed.emulation.faults import PlannedSuspension, Timetable, TransferFate
+from testbed.emulation.poison import Poison
 from testbed.history.trace import DeviceEvent, Event
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Direction
@@ -51,6 +52,7 @@ class FixedTimetable:
     downloads: Mapping[tuple[int, int], TransferFate] = field(default_factory=dict)
     uploads: Mapping[tuple[int, int], TransferFate] = field(default_factory=dict)
     suspensions: Mapping[int, PlannedSuspension] = field(default_factory=dict)
+    poisons: Mapping[int, Poison] = field(default_factory=dict)
 
     def download(self, job: int, attempt: int) -> TransferFate:
         return self.downloads.get((job, attempt), SMOOTH)
@@ -63,6 +65,12 @@ class FixedTimetable:
 
     def step_seconds(self, job: int) -> float | None:
         return None
+
+    def poison(self, job: int) -> Poison | None:
+        return self.poisons.get(job)
+
+    def poison_noise(self, job: int) -> np.random.Generator:
+        return np.random.default_rng(job)
 
 
 class FakeTraining:

@@ -76,6 +76,7 @@ EVENTS: tuple[trace.Event, ...] = (
     ),
     trace.Suspended(t=2.0, device="a", ticket=1, steps=4, asked=0.25, obtained=0.26),
     trace.Scripted(t=2.5, device="a", do="rate", seconds=4.0, value=0.5),
+    trace.Poisoned(t=3.0, device="a", ticket=1, how="sign-flip", factor=2.0),
     trace.Trained(
         t=3.0,
         device="a",

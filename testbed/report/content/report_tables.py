@@ -215,7 +215,7 @@ def _ms(value: float) -> str:
 
 # ---- devices
 
-_COUNTS = ("samples", "jobs", "applied", "rejected", "lost", "superseded", "drops", "missed")
+_COUNTS = ("samples", "jobs", "applied", "rejected", "lost", "superseded", "poisoned", "drops", "missed")
 _TIMES = {
     "busy_s": "computing",
     "download_s": "download",

@@ -13,12 +13,17 @@ from aggregator.pacing import EveryK, EveryTick
 from aggregator.strategies import STRATEGIES
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
+from aggregator.strategies.grouped.fedat import FedAT
+from aggregator.strategies.grouped.fedcompass import FedCompass
 from aggregator.strategies.per_k.ca2fl import CA2FL
 from aggregator.strategies.per_k.fadas import FADAS
 from aggregator.strategies.per_k.fedbuff import FedBuff
+from aggregator.strategies.per_k.krum import Krum
+from aggregator.strategies.per_k.median import Median
 from aggregator.strategies.per_k.safl import SAFL
 from aggregator.strategies.per_k.safl_sc import SAFLSC
 from aggregator.strategies.per_k.safl_weighted import SAFLWeighted
+from aggregator.strategies.per_k.trimmed_mean import TrimmedMean
 from aggregator.strategies.per_k.twafl import TWAFL
 from aggregator.strategies.per_k.wkafl import WKAFL
 from aggregator.strategies.per_round.fedavg import FedAvg
@@ -97,6 +102,10 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "sync-fl": SyncFL,
     "sync-fl, half of the devices": lambda: SyncFL(fraction=0.5),
     "fedprox": lambda: FedProx(mu=0.5),
+    "fedat": lambda: FedAT(tiers=2),
+    "fedat, a tier for each device": lambda: FedAT(tiers=9, mu=0.0),
+    "fedat, one device of each tier": lambda: FedAT(tiers=2, fraction=0.5),
+    "fedat, one tier": lambda: FedAT(tiers=1),
     "fedbuff": lambda: FedBuff(k=3),
     "fedbuff, momentum": lambda: FedBuff(k=3, optimizer="momentum"),
     "fedbuff, adam": lambda: FedBuff(k=3, optimizer="adam", eta=0.3),
@@ -107,6 +116,15 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "audg, equal": lambda: AUDG(interval=1.5, weighting="equal"),
     "psurdg": lambda: PSURDG(interval=1.5),
     "psurdg, equal": lambda: PSURDG(interval=2.5, weighting="equal"),
+    "fedcompass": FedCompass,
+    "fedcompass, few steps": lambda: FedCompass(q_min=1, q_max=6, mu=0.5),
+    "fedcompass, no latency": lambda: FedCompass(q_min=5, q_max=10, lam=1.0),
+    "median": lambda: Median(k=3),
+    "median, an even number": lambda: Median(k=4),
+    "trimmed-mean": lambda: TrimmedMean(k=4),
+    "trimmed-mean, nothing removed": lambda: TrimmedMean(k=3, beta=0.0),
+    "krum": lambda: Krum(k=3),
+    "krum, the mean of two": lambda: Krum(k=4, m=2),
     "safl": lambda: SAFL(k=3),
     "safl-sc": lambda: SAFLSC(k=2, tau_0=1),
     "safl-sc, no patience": lambda: SAFLSC(k=2, tau_0=0),

@@ -190,3 +190,15 @@ def test_squares_of_large_numbers_do_not_overflow() -> None:
     target = np.zeros(1)
     vectors.add_squares(target, 1.0, vector(1e30))
     assert target[0] == pytest.approx(1e60)
+
+
+@every_size
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_trimmed_mean_leaves_the_smallest_and_largest_values_out(size: int, cut: int) -> None:
+    drawn_ones = [drawn(size, seed) for seed in range(5)]
+    for each in drawn_ones:
+        each.flags.writeable = False
+    result, kept = vectors.trimmed_mean(drawn_ones, cut)
+    ordered = np.sort([exact(each) for each in drawn_ones], axis=0)
+    np.testing.assert_allclose(result, ordered[cut : 5 - cut].mean(axis=0), rtol=1e-5, atol=1e-6)
+    assert (result.dtype, sum(kept)) == (np.float32, (5 - 2 * cut) * size)

@@ -40,7 +40,19 @@ def refusal(folder: Path, strategy: str, *overrides: str) -> str:
 
 
 def test_the_strategies_that_wait_for_k_are_known() -> None:
-    assert K_STRATEGIES == ["ca2fl", "fadas", "fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl"]
+    assert K_STRATEGIES == [
+        "ca2fl",
+        "fadas",
+        "fedbuff",
+        "krum",
+        "median",
+        "safl",
+        "safl-sc",
+        "safl-weighted",
+        "trimmed-mean",
+        "twafl",
+        "wkafl",
+    ]
 
 
 @pytest.mark.parametrize("strategy", WAITING)
@@ -104,6 +116,8 @@ def test_a_sampling_without_a_number_in_flight_is_refused(tmp_path: Path) -> Non
     [
         ("asafl", "asafl selects the devices of each round itself: leave it out"),
         ("eafl", "eafl lets the heads of clusters select devices: leave it out"),
+        ("fedat", "fedat chooses the devices of each tier itself: leave it out"),
+        ("fedcompass", "fedcompass gives every device a place in a group: leave it out"),
         ("gsgm", "gsgm waits in turn for every device: leave it out"),
     ],
 )
@@ -113,9 +127,29 @@ def test_a_strategy_with_a_selection_of_its_own_refuses_the_key(tmp_path: Path, 
     assert f"strategy.sampling is uniform; {why}" in message
 
 
-def test_epochs_are_refused_for_a_strategy_that_sets_the_steps_itself(tmp_path: Path) -> None:
-    message = refusal(tmp_path, '"asyncfeded"', "training.epochs=2")
-    assert "training.epochs is 2; asyncfeded sets the local steps of each job itself: use training.steps" in message
+def test_krum_needs_more_updates_than_its_byzantine_devices_allow_for(tmp_path: Path) -> None:
+    assert load(tmp_path, '{ name = "krum", k = 3, f = 0, m = 3 }').strategy_parameters["f"] == 0
+    message = refusal(tmp_path, '{ name = "krum", k = 3, f = 1 }')
+    assert "strategy.f is 1; 2f + 2 must be below k, which is 3: lower f, or raise k" in message
+    message = refusal(tmp_path, '{ name = "krum", k = 3, m = 4 }')
+    assert "strategy.m is 4; it must be at most k, which is 3: lower m, or raise k" in message
+
+
+def test_there_may_be_no_more_tiers_than_devices(tmp_path: Path) -> None:
+    assert load(tmp_path, '"fedat"').strategy_parameters["tiers"] == 3
+    message = refusal(tmp_path, '{ name = "fedat", tiers = 4 }')
+    assert "strategy.tiers is 4; it must be at most 3, the devices of the fleet: lower it" in message
+
+
+def test_the_most_steps_of_fedcompass_may_not_be_below_the_fewest(tmp_path: Path) -> None:
+    message = refusal(tmp_path, '{ name = "fedcompass", q_min = 30 }')
+    assert "strategy.q_max is 25; it must be at least q_min, which is 30: raise it" in message
+
+
+@pytest.mark.parametrize("strategy", ["asyncfeded", "fedcompass"])
+def test_epochs_are_refused_for_a_strategy_that_sets_the_steps_itself(tmp_path: Path, strategy: str) -> None:
+    message = refusal(tmp_path, f'"{strategy}"', "training.epochs=2")
+    assert f"training.epochs is 2; {strategy} sets the local steps of each job itself: use training.steps" in message
     assert load(tmp_path, '"fedasync"', "training.epochs=2").training.epochs == 2
 
 
@@ -187,6 +221,18 @@ def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
         ("eafl", "phi", "1.5", "above 0 and at most 1"),
         ("eafl", "patience", "0", "at least 0.001"),
         ("gsgm", "beta", "1", "at least 0 and below 1"),
+        ("fedat", "tiers", "0", "at least 1"),
+        ("fedat", "mu", "-1", "at least 0"),
+        ("fedat", "fraction", "0", "above 0 and at most 1"),
+        ("fedcompass", "q_min", "0", "at least 1"),
+        ("fedcompass", "lam", "0.9", "at least 1"),
+        ("fedcompass", "mu", "0", "above 0 and at most 1"),
+        ("fedcompass", "alpha", "0", "above 0"),
+        ("trimmed-mean", "beta", "0.5", "at least 0 and below 0.5"),
+        ("trimmed-mean", "beta", "-0.1", "at least 0 and below 0.5"),
+        ("median", "k", "0", "at least 1"),
+        ("krum", "f", "-1", "at least 0"),
+        ("krum", "m", "0", "at least 1"),
         ("gsgm", "s", "0", "at least 1"),
         ("gsgm", "eta", "0", "above 0"),
         ("fedasync", "in_flight", "0", "above 0"),
@@ -241,7 +287,7 @@ def test_a_stored_profile_with_all_its_parameters_loads_to_the_same_experiment(t
     cls = STRATEGIES[strategy]
     interval = ["strategy.interval=2.5", "devices[1].phi=0.5"] if issubclass(cls, EveryTick) else []
     cell = ["cell.radius=250", "strategy.degree=3"] if cls.grants else []
-    experiment = load(tmp_path, f'"{strategy}"', *interval, *cell)
+    experiment = load(tmp_path, f'"{strategy}"', "devices[0].count=5", *interval, *cell)
     unset = {name for name, each in inspect.signature(cls).parameters.items() if each.default is None}
     assert experiment.strategy_parameters.keys() == inspect.signature(cls).parameters.keys() - unset
     folder = RunFolder.new(tmp_path, experiment.name, datetime(2024, 1, 2, 3, 4, 5))
