@@ -194,6 +194,7 @@ class Engine(Actions):
             self._carry_out(self._strategy.on_ready(update.device, self), f"unfit update of {update.device}")
             return
         ticket.arrived = True
+        self._register.arrived[update.device] = ticket.number
         clipped = excess(square, self._bound)
         if clipped is not None and self._bound.clip is not None:
             update, square = scaled_down(update, clipped, self._bound.clip), self._bound.clip**2
@@ -215,7 +216,7 @@ class Engine(Actions):
                 staleness=self.staleness(update),
                 loss=update.loss,
                 due=update.due,
-                bytes=update.delta.nbytes,
+                bytes=update.nbytes,
                 received=received,
                 handled=handled,
                 started=update.started,

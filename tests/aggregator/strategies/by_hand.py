@@ -73,6 +73,9 @@ class PlainForecast:
     def snr(self, device: str, version: int) -> float:
         return self.snrs.get(device, 1.0)  # log2(1 + 1) = 1: a bit per second and hertz
 
+    def upload_bits(self, device: str, size: int) -> int:
+        return 32 * size
+
     def seconds(self, device: str, job: Job) -> float:
         return self.computing.get(device, 1.0)
 

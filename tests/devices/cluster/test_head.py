@@ -30,7 +30,7 @@ class HeadWithMember:
         group = JoinCluster(ticket_range=1, head="a", quorum=quorum, members=(("a", 10, 0), ("b", 30, 0)))
         self.given: list[Train] = []
         self.results: list[Update] = []
-        self.head = Head(group, endpoint, SIZE, self.given.append, self._result, UpdateBound(clip=clip))
+        self.head = Head(group, endpoint, SIZE, self.given.append, self._result, UpdateBound(clip=clip), "none")
         self.member = Peer(endpoint, "b", max_bytes=largest_frame(SIZE))
 
     def _result(self, update: Update, train: Train, moment: float) -> None:
