@@ -97,8 +97,8 @@ def check(folder: Path, experiment: Experiment, of: Saved) -> None:
     """
     if experiment.replay.trace is not None and experiment.replay.mode == "strict" and experiment.compresses_updates:
         raise UserError(
-            f"{folder}: is a strict replay with compress_updates; its devices have lost their residuals, so it could not"
-            " repeat the recorded run: start the replay again"
+            f"{folder}: is a strict replay with compress_updates; its devices have lost their residuals, so it could"
+            " not repeat the recorded run: start the replay again"
         )
     seconds, reason = experiment.stop.seconds, _ended(folder, of)
     if reason is None or not reason.endswith(TIME_IS_OVER):
