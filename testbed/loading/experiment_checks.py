@@ -60,7 +60,7 @@ def _check_compression(experiment: Experiment, source: str, *, differences: bool
     given = {f"devices[{i}].compress_updates": group.compress_updates for i, group in enumerate(experiment.devices)}
     for key, text in {"compress_updates": experiment.compress_updates, **given}.items():
         try:
-            method = method_of(text or NONE)
+            method = method_of(NONE if text is None else text)
         except ValueError as error:
             raise ProfileError(source, key, f"is {text!r}; {error}") from None
         if method.name != NONE and differences:

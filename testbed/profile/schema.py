@@ -362,7 +362,7 @@ class Experiment:
 
     def compression_of(self, group: DeviceGroup) -> str:
         """How the devices of a group compress their updates."""
-        return group.compress_updates or self.compress_updates
+        return self.compress_updates if group.compress_updates is None else group.compress_updates
 
     @property
     def compresses_updates(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,10 +90,13 @@ def test_a_device_that_was_only_silent_learns_what_arrived_before() -> None:
     assert hand.train("a").arrived == first.ticket
 
 
-def test_what_has_arrived_is_part_of_a_checkpoint() -> None:
+def test_a_checkpoint_has_a_compressed_update_and_what_has_arrived(tmp_path: Path) -> None:
     hand = started(FedBuff(k=2))
     first = hand.train("a")
     hand.engine.update(received(first, 1.0, 2.0, 3.0, 4.0), 1.0)
-    draft = statefile.draft(hand.engine.state(), (*MODULES, __name__))  # the buffer of FedBuff has the update
-    assert draft is not None
-    assert hand.engine.state()["register"]["arrived"] == {"a": first.ticket}
+    statefile.draft(hand.engine.state(), MODULES).write(tmp_path / "state", {})
+    state = statefile.read(tmp_path / "state", MODULES)
+    assert state["register"]["arrived"] == {"a": first.ticket}
+    [update] = state["strategy"]["_collected"]
+    assert update.nbytes == 8
+    assert update.delta.tolist() == [0.0, 0.0, 0.0, 4.0]
