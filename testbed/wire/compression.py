@@ -72,7 +72,10 @@ def compress(text: str, vector: _Vector) -> Compressed:
 
 
 def decompress(text: str, data: bytes | memoryview, size: int) -> _Vector:
-    """Return the vector of ``size`` numbers, read-only. Raises BadPayload; allocates no more than the vector needs."""
+    """Return the vector of ``size`` numbers, read-only. Raises BadPayload.
+
+    The memory that it takes depends on ``size`` alone, whatever a peer has sent.
+    """
     method = _known(text)
     if len(data) != method.nbytes(size):
         raise BadPayload(f"{text}: {len(data)} bytes, but {size} numbers have {method.nbytes(size)}")

@@ -41,11 +41,9 @@ def sent(device: Bench) -> list[list[float]]:
     return [update.delta.tolist() for _, update in device.delivered]
 
 
-@pytest.mark.parametrize(
-    ("method", "size", "nbytes"), [("none", 4, 16), ("float16", 4, 8), ("int8", 4, 8), ("topk:0.25", 4, 8)]
-)
-def test_bytes_and_seconds_of_an_upload_are_those_of_the_compressed_size(method: str, size: int, nbytes: int) -> None:
-    device = bench([1.0] * size, compress_updates=method, up=Direction(mbit=8e-6, delay=0.5))  # one byte a second
+@pytest.mark.parametrize(("method", "nbytes"), [("none", 16), ("float16", 8), ("int8", 8), ("topk:0.25", 8)])
+def test_bytes_and_seconds_of_an_upload_are_those_of_the_compressed_size(method: str, nbytes: int) -> None:
+    device = bench(FIRST, compress_updates=method, up=Direction(mbit=8e-6, delay=0.5))  # one byte a second
     device.train(1)
     device.run_until(30.0)
     [uploaded], [downloaded] = device.of_kind("uploaded"), device.of_kind("downloaded")
