@@ -425,7 +425,7 @@ class Device:
         assert work is not None
         moment = work.pace.ended(work.done)
         self._finished = work.train.ticket
-        self._jobs.finish(work, moment, now)
+        self._jobs.finish(work, moment, now, over_link=not self._route.is_own(work.train))
         if work.waits:  # ``retry_at`` is infinite until a grant comes
             self.outbox.append(Ask(device=self.spec.name, ticket=work.train.ticket, due=moment, trains=self._trains))
         else:

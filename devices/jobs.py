@@ -16,6 +16,7 @@ from testbed.history.trace import Abandoned, DeviceEvent, Poisoned, Trained
 from testbed.host.kernel import Usage
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.speed import SteppedCurve
+from testbed.wire.error_feedback import ErrorFeedback
 from testbed.wire.messages import Grant, Train, Update, Vector
 from testbed.wire.training_job import Job
 
@@ -47,6 +48,7 @@ class Jobs:
         self._lead, self._ahead, self._grain, self._last = lead, ahead, grain, last
         self._note = note
         self._curve = spec.curve
+        self._feedback = ErrorFeedback(spec.compress_updates)
         self._baseline: Baseline | None = None
         """What the aggregator has of this device, if the device uploads differences to it."""
         self.meter = meter
@@ -55,6 +57,7 @@ class Jobs:
 
     def begin(self, train: Train, job: Job, number: int, moment: float, grant: Grant | None) -> Work:
         """Begin job ``number`` at ``moment``. ``grant``: the last one, which may be for another ticket."""
+        self._feedback.begin(train.ticket, train.arrived)
         steps = job.steps_over(self._samples)
         seconds_per_sample, curve = self._spec.seconds_per_sample, self._curve
         recorded = self._timetable.step_seconds(number)
@@ -84,8 +87,8 @@ class Jobs:
             granted=grant if grant is not None and grant.ticket == train.ticket else None,
         )
 
-    def finish(self, work: Work, moment: float, now: float) -> None:
-        """Make the update of a job whose last step ended at ``moment``."""
+    def finish(self, work: Work, moment: float, now: float, *, over_link: bool = True) -> None:
+        """Make the update of a job whose last step ended at ``moment``; it is compressed if it goes over a link."""
         ticket, pace = work.train.ticket, work.pace
         self._note(
             Trained(
@@ -101,12 +104,14 @@ class Jobs:
             )
         )
         delta, since = self._to_upload(work.train, self._falsified(work, moment, max(now, moment)))
+        delta, payload = self._feedback.compress(ticket, delta) if over_link else (delta, None)
         work.update = Update(
             device=self._spec.name,
             ticket=ticket,
             version=work.train.version,
             delta=delta,
             since=since,
+            payload=payload,
             samples=self._samples,
             steps=work.steps,
             started=work.started,

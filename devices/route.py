@@ -50,7 +50,7 @@ class Route:
         if granted is not None:  # the recorded seconds come from the rate that was granted in the recorded run
             link = replace(link, mbit=granted.rate / 1e6, spread=0.0, trace=None)
             fate = replace(fate, seconds=None)
-        return transfer(link, update.delta.nbytes, fate, moment, self._spec.absences, self._rates)
+        return transfer(link, update.nbytes, fate, moment, self._spec.absences, self._rates)
 
 
 def _at_once(moment: float) -> Transfer:

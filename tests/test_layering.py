@@ -79,7 +79,7 @@ MAY_IMPORT = {
     "testbed.loading": "aggregator.strategies testbed.common testbed.common.files testbed.learning"
     " testbed.learning.splits"
     " testbed.learning.tasks testbed.profile testbed.wire",
-    "testbed.planning": "testbed.common testbed.host testbed.host.memory testbed.profile testbed.traces",
+    "testbed.planning": "testbed.common testbed.host testbed.host.memory testbed.profile testbed.traces testbed.wire",
     "testbed.runs.results": "testbed.common testbed.common.files testbed.host",
     "testbed.analysis": "testbed.common testbed.common.files testbed.history testbed.history.events"
     " testbed.runs.results testbed.wire",

@@ -191,6 +191,7 @@ class Engine(Actions):
             self._consult(f"unfit update of {update.device}", self._strategy.on_ready, update.device)
             return
         ticket.arrived = True
+        self._register.arrived[update.device] = ticket.number
         clipped = excess(square, self._bound)
         if clipped is not None and self._bound.clip is not None:
             update, square = scaled_down(update, clipped, self._bound.clip), self._bound.clip**2
@@ -212,7 +213,7 @@ class Engine(Actions):
                 staleness=self.staleness(update),
                 loss=update.loss,
                 due=update.due,
-                bytes=update.delta.nbytes,
+                bytes=update.nbytes,
                 received=received,
                 handled=handled,
                 started=update.started,

@@ -26,7 +26,7 @@ Record = Callable[[trace.Event], None]
 class TicketRegister:
     """The accounts of all tickets that one engine gave out. The first ticket is the first one of ``ticket_range``."""
 
-    _KEPT = ("past_models", "open", "tally", "jobs", "_cluster_jobs", "_last")
+    _KEPT = ("past_models", "open", "tally", "jobs", "arrived", "_cluster_jobs", "_last")
 
     def __init__(self, model: Vector, record: Record, *, version: int = 0, ticket_range: int = 0) -> None:
         self._record = record
@@ -35,6 +35,8 @@ class TicketRegister:
         self.tally = Tally()
         self.jobs: Counter[str] = Counter()
         """Device → jobs that it has been sent in this run, restarts included."""
+        self.arrived: dict[str, int] = {}
+        """Device → its last ticket whose update reached the strategy. Its next Train carries it."""
         self._cluster_jobs: Counter[str] = Counter()
         self._last = first_ticket(ticket_range)
         self.head_ledgers = HeadLedgers(record, self._count_job)
@@ -72,6 +74,7 @@ class TicketRegister:
             for_cluster=for_cluster,
             grant=grant,
             baseline=baseline,
+            arrived=self.arrived.get(device, 0),
         )
         self.open[number] = ticket = Ticket(number=number, device=device, train=train, base=version)
         (self._cluster_jobs if for_cluster else self.jobs)[device] += job is not None

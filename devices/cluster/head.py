@@ -29,6 +29,7 @@ from devices.cluster.head_engine import ClusterEngine, Merged
 from testbed.history import trace
 from testbed.profile.schema import UpdateBound
 from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
+from testbed.wire.error_feedback import ErrorFeedback
 from testbed.wire.messages import ForDevice, Heartbeat, JoinCluster, Train, Update, Vector
 from testbed.wire.sockets import Hub, PeerUnreachable
 
@@ -38,7 +39,8 @@ _LEFT = "it is no longer a member"
 class Head:
     """``give`` hands a job to the device itself; ``result`` gets the cluster's result for the model of a Train.
 
-    ``bound``: of the norm of each update.
+    ``bound``: of the norm of each update. ``compression``: of the results, as in a profile; their residual is kept for
+    as long as the device is head, apart from that of its own updates.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class Head:
         give: Callable[[Train], None],
         result: Callable[[Update, Train, float], None],
         bound: UpdateBound,
+        compression: str,
     ) -> None:
         self._group, self._size, self._give, self._result, self._bound = group, size, give, result, bound
+        self._feedback = ErrorFeedback(compression)
         self._members: dict[str, int] = {}
         """Name → samples."""
         self._heard: dict[str, int] = {}
@@ -92,6 +96,7 @@ class Head:
     def receive_model(self, train: Train, moment: float) -> None:
         """Let the cluster work on a model whose download ended at ``moment``."""
         self._train, self._since = train, moment
+        self._feedback.begin(train.ticket, train.arrived)
         assert train.job is not None
         if self._engine is not None:
             self._engine.adopt(train.model, train.version, train.job, moment)
@@ -196,11 +201,13 @@ class Head:
         arrived, moment = [self._arrived.pop(ticket) for ticket, _, _ in merged], self._engine.now
         self._merged = {each.ticket: each.device for each in arrived}
         losses = [each.loss for each in arrived if each.loss is not None]
+        delta, payload = self._feedback.compress(self._train.ticket, delta)
         update = Update(
             device=self._group.head,
             ticket=self._train.ticket,
             version=self._train.version,
             delta=delta,
+            payload=payload,
             samples=sum(self._engine.known[each.device].samples for each in arrived),
             steps=len(merged),
             started=self._since,

@@ -74,7 +74,8 @@ class Membership:
         self._head_ranges.add(group.ticket_range)
         endpoint, name = f"ipc://{self._config.heads}/head-{group.ticket_range}", self._config.spec.name
         if group.head == name:
-            self._head = Head(group, endpoint, self._size, self._give, self._link.send, self._config.bound)
+            bound, compression = self._config.bound, self._config.spec.compress_updates
+            self._head = Head(group, endpoint, self._size, self._give, self._link.send, bound, compression)
             self._device.own_range = group.ticket_range
         else:
             self._peer = Peer(endpoint, name, max_bytes=largest_frame(self._size))

@@ -20,6 +20,7 @@ class DeviceTotals:
     pid: int = 0
     core: int | None = None
     samples: int = 0
+    compress_updates: str = "none"
     jobs: int = 0
     to_aggregator: int = 0
     """Updates that reached the aggregator itself, not the head of a cluster."""

@@ -14,6 +14,7 @@ from testbed.common.errors import ProfileError
 from testbed.common.parameters import Named, ParameterError, as_table, build
 from testbed.loading.profile_files import exists
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, Replay, name_and_parameters
+from testbed.wire.compression_method import NONE, method_of
 
 
 def check_name(name: str, source: str, key: str) -> None:
@@ -56,10 +57,27 @@ def check_strategy(experiment: Experiment, source: str) -> None:
     if bound.clip is not None and bound.on_clip == "scale" and strategy.last_applied("") is not None:
         problem = "is scale; devices upload differences to what the aggregator has, which must not be changed"
         raise ProfileError(source, "aggregator.on_clip", f"{problem}: use refuse, or another strategy.memory")
+    _check_compression(experiment, source, differences=strategy.last_applied("") is not None)
     for i, group in enumerate(experiment.devices):
         if group.on_lost_download == "old_base" and not strategy.keeps_old_base:
             problem = f"is old_base; with {experiment.strategy_name}, a device waits until a lost model is sent again"
             raise ProfileError(source, f"devices[{i}].on_lost_download", f"{problem}: use wait")
+
+
+def _check_compression(experiment: Experiment, source: str, *, differences: bool) -> None:
+    """Refuse an unknown method of compression, and any if devices upload ``differences`` to what they sent before."""
+    given = {f"devices[{i}].compress_updates": group.compress_updates for i, group in enumerate(experiment.devices)}
+    for key, text in {"compress_updates": experiment.compress_updates, **given}.items():
+        try:
+            method = method_of(NONE if text is None else text)
+        except ValueError as error:
+            raise ProfileError(source, key, f"is {text!r}; {error}") from None
+        if method.name != NONE and differences:
+            problem = (
+                f"is {text}; devices upload differences to what the aggregator has, which contain what was not sent"
+                " before: the residual would count it twice"
+            )
+            raise ProfileError(source, key, f"{problem}: use none, or another strategy.memory")
 
 
 def check_ticks(group: DeviceGroup, experiment: Experiment, source: str, key: str) -> None:

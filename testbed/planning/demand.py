@@ -16,6 +16,7 @@ from testbed.profile import fleet
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment
 from testbed.traces import rate as rates
+from testbed.wire.compression_method import NONE, method_of
 
 _JOB_SECONDS = 1.5e-3
 _HEARTBEAT_SECONDS = 2.5e-4
@@ -23,6 +24,8 @@ _UPDATE_SECONDS = 6e-4
 _SECONDS_PER_BYTE = 2e-9
 """CPU seconds beside the training, on a core of 2020: of a device for a job, of a heartbeat (both ends together), of
 the aggregator for an update, and of moving and adding a byte of a vector. `make bench` compares them with real runs."""
+_SECONDS_PER_COMPRESSED_NUMBER = 1e-8
+"""CPU seconds of a device to compress one number of an update: measured at most 1e-8 (topk), 4e-9 for int8."""
 _SERVICE_MARGIN = 1.5
 """The mean of a run is less than the aggregator needs when many updates are due at once."""
 _MEAN_JITTER = math.sqrt(2 / math.pi)
@@ -133,6 +136,8 @@ def _heartbeats(experiment: Experiment, dilation: float) -> float:
 def _beside_training(device: DeviceSpec, experiment: Experiment, survey: Survey, dilation: float) -> float:
     """The share of a core that a device needs for heartbeats and for moving models."""
     job = _JOB_SECONDS + survey.model_bytes * _SECONDS_PER_BYTE
+    if device.compress_updates != NONE:
+        job += survey.parameters * _SECONDS_PER_COMPRESSED_NUMBER
     return _heartbeats(experiment, dilation) + job / (_cycle(device, experiment, survey) * dilation)
 
 
@@ -156,11 +161,12 @@ def _cycle(device: DeviceSpec, experiment: Experiment, survey: Survey) -> float:
     assert device.seconds_per_sample is not None
     computing = device.seconds_per_sample * job.samples_after(steps, samples)
     links = 0.0
-    for side in (device.up, device.down):
+    upload_bytes = method_of(device.compress_updates).nbytes(survey.parameters)
+    for side, nbytes in ((device.up, upload_bytes), (device.down, survey.model_bytes)):
         once = side.delay + side.jitter * _MEAN_JITTER
         if side.mbit is not None:
-            once += survey.model_bytes * 8 / (side.mbit * 1e6)
+            once += nbytes * 8 / (side.mbit * 1e6)
         elif side.trace is not None:
-            once += survey.model_bytes * 8 / rates.load(side.trace).mean
+            once += nbytes * 8 / rates.load(side.trace).mean
         links += once / (1.0 - side.drop)
     return max(1e-6, computing + links + device.suspend * device.suspend_max / 2)

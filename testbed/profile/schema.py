@@ -21,6 +21,7 @@ from testbed.common.number_limits import (
 from testbed.common.parameters import Named, TomlTable, param
 from testbed.profile.power import Power, Radio
 from testbed.profile.radio import Cell
+from testbed.wire.compression_method import FORMS, NONE
 from testbed.wire.endpoints import Transport
 from testbed.wire.training_job import Job
 
@@ -171,6 +172,9 @@ class DeviceGroup(Speed):
         "hold",
         "hold: computing pauses, heartbeats continue; signal: the process is stopped by SIGSTOP",
         choices=("hold", "signal"),
+    )
+    compress_updates: str | None = param(
+        None, f"how these devices compress their updates: {FORMS}; unset: as compress_updates of the experiment says"
     )
     distance: float | None = param(
         None, "metres to the server in a [cell]; unset: random for each device", above=0, at_most=1e6
@@ -357,6 +361,10 @@ class Experiment:
         choices=("auto", "shared", "apart"),
     )
     training: Job = param(Job(), "local training")
+    compress_updates: str = param(
+        NONE,
+        f"how devices compress the updates that they send: {FORMS}; what is not sent is added to the next update",
+    )
     stop: StopWhen = param(StopWhen(seconds=60.0), "when the run ends")
     devices: tuple[DeviceGroup, ...] = param(meaning="the fleet: a list of device groups")
     cell: Cell | None = param(None, "radio cell whose band the uplinks share, for strategies that grant rates (asafl)")
@@ -372,6 +380,15 @@ class Experiment:
         (), "events that happen to devices at fixed moments, identical under every strategy"
     )
     compress: bool = param(False, "compress trace.jsonl (gzip) after the run, when its results are written")
+
+    def compression_of(self, group: DeviceGroup) -> str:
+        """How the devices of a group compress their updates."""
+        return self.compress_updates if group.compress_updates is None else group.compress_updates
+
+    @property
+    def compresses_updates(self) -> bool:
+        """Whether any device compresses its updates."""
+        return any(self.compression_of(group) != NONE for group in self.devices)
 
     @property
     def task_name(self) -> str:

@@ -24,14 +24,27 @@ class VectorShape(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     size: Count
 
 
+class PayloadShape(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Stands for a compressed delta in the header of an Update; its bytes take the place of the vector's frame."""
+
+    method: Text
+    """As ``compress_updates`` in a profile."""
+    nbytes: Count
+
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from testbed.wire.compression import Compressed
+
     Vector: TypeAlias = npt.NDArray[np.float32]
     """A model, a delta or a gradient: one flat float32 array."""
+    Payload: TypeAlias = Compressed | PayloadShape
+    """A compressed delta. Its receiver has only its method and size, for the vector takes its place."""
 else:
     Vector = VectorShape  # what msgspec decodes; the codec puts the array in its place
+    Payload = PayloadShape
 
 MOST_EVENTS = 1000
 """Events of one message. Those beyond the limit go with the next message."""
@@ -85,6 +98,9 @@ class Train(Message, frozen=True, kw_only=True):
     baseline: Count | None = None
     """Upload the difference to the device's baseline, whose last ticket is this one (0: the baseline is empty). None:
     upload the update itself."""
+    arrived: Count = 0
+    """The last ticket of this device, from the same giver, whose update reached the strategy; 0: none. A device that
+    compresses its updates needs it (``error_feedback``)."""
     for_cluster: bool = False
     """Whether the model is for the cluster whose head the device is. The head answers with its members' result."""
 
@@ -109,7 +125,8 @@ class Base(Message, frozen=True, kw_only=True):
 class Update(Message, frozen=True, kw_only=True):
     """Device → aggregator: the result of one job. ``delta`` = local model − model of ``version``.
 
-    It is sent a little before ``due``, the end of the emulated upload, and the aggregator keeps it until then.
+    With compression, ``delta`` is what the receiver makes of ``payload``, on both sides. The update is sent a little
+    before ``due``, the end of the emulated upload, and the aggregator keeps it until then.
     """
 
     device: Text
@@ -125,11 +142,18 @@ class Update(Message, frozen=True, kw_only=True):
     """Mean over the steps; None if it is not finite, as on a device that diverges."""
     since: Count = 0
     """If ``delta`` is a difference to a baseline: the last ticket of that baseline."""
+    payload: Payload | None = None
+    """How a compressed delta travels; None: as it is."""
     trains: Count = 0
     """As in Heartbeat."""
     merged: tuple[tuple[Count, Number, Count], ...] = ()
     """From a cluster head: ticket, weight and staleness of each aggregated update."""
     events: DeviceEvents = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the emulated link transfers: of the delta, compressed if it is, without the header."""
+        return self.delta.nbytes if self.payload is None else self.payload.nbytes
 
 
 class Ask(Message, frozen=True, kw_only=True):

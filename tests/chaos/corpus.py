@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from testbed.history import trace
 from testbed.wire import messages
 from testbed.wire.codec import encode
+from testbed.wire.error_feedback import outgoing
 from testbed.wire.messages import Message
 from testbed.wire.training_job import Job
 from tests.testbed.examples import EVENTS
@@ -22,6 +23,22 @@ def real_messages(size: int, device: str) -> list[Message]:
     vector = np.linspace(-1.0, 1.0, size, dtype=np.float32)
     events = tuple(replace(event, device=device) for event in EVENTS if isinstance(event, trace.DeviceEvent))
     head_events = tuple(event for event in EVENTS if isinstance(event, trace.HeadEvent))
+    update = messages.Update(
+        device=device,
+        ticket=7,
+        version=2,
+        delta=vector,
+        samples=120,
+        steps=4,
+        started=1.5,
+        finished=2.75,
+        due=3.5,
+        loss=0.125,
+        since=3,
+        trains=8,
+        merged=((6, 0.5, 1), (5, 0.25, 0)),
+        events=events,
+    )
     return [
         messages.Hello(device=device, pid=4711, cores=(1, 3), samples=120),
         messages.Welcome(origin=12.5),
@@ -33,22 +50,8 @@ def real_messages(size: int, device: str) -> list[Message]:
         messages.Train(ticket=10, version=3, sent=1.75, job=None, model=vector),
         messages.Train(ticket=10, version=3, sent=1.75, job=None, model=vector, for_cluster=True),
         messages.TrainsSent(trains=8),
-        messages.Update(
-            device=device,
-            ticket=7,
-            version=2,
-            delta=vector,
-            samples=120,
-            steps=4,
-            started=1.5,
-            finished=2.75,
-            due=3.5,
-            loss=0.125,
-            since=3,
-            trains=8,
-            merged=((6, 0.5, 1), (5, 0.25, 0)),
-            events=events,
-        ),
+        update,
+        *(_compressed(update, method) for method in ("float16", "int8", "topk:0.5")),
         messages.Ask(device=device, ticket=8, due=2.75, trains=3, events=events[:1]),
         messages.Grant(ticket=8, rate=1.5e6, sent=2.5),
         *(messages.Heartbeat(device=device, state="training", ticket=7, trains=3, events=(event,)) for event in events),
@@ -65,6 +68,11 @@ def real_messages(size: int, device: str) -> list[Message]:
         messages.Refused(reason="unknown device"),
         messages.Stop(reason="40 seconds are over"),
     ]
+
+
+def _compressed(update: messages.Update, method: str) -> messages.Update:
+    sent = outgoing(method, update.delta, None)
+    return replace(update, delta=sent.delta, payload=sent.payload, since=0, merged=())
 
 
 def real_frames(size: int, device: str) -> list[Frames]:

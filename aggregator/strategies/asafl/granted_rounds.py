@@ -169,7 +169,7 @@ class GrantedRounds(Collecting):
 
     def _candidates(self, server: Server, version: int, start: Sequence[str]) -> list[Candidate]:
         """Return all devices that compute or wait. Those in ``start`` are not yet busy for the engine."""
-        bits, forecast, by_heartbeats = 8 * server.model.nbytes, server.forecast, self.estimate == "beats"
+        size, forecast, by_heartbeats = server.model.size, server.forecast, self.estimate == "beats"
         found = [
             (device, server.remaining(device, by_heartbeats=by_heartbeats), version - base)
             for device, base in server.busy.items()
@@ -180,7 +180,9 @@ class GrantedRounds(Collecting):
             Candidate(
                 device=device,
                 staleness=staleness,
-                upload=Upload(bits=bits, snr=forecast.snr(device, version), remaining=remaining),
+                upload=Upload(
+                    bits=forecast.upload_bits(device, size), snr=forecast.snr(device, version), remaining=remaining
+                ),
             )
             for device, remaining, staleness in found
         ]

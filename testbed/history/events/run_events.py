@@ -49,6 +49,8 @@ class Joined(Event, frozen=True, kw_only=True):
     cores: list[Count]
     samples: Count
     watts: Watts | None = None
+    compress_updates: str = "none"
+    """How it compresses its updates, as in a profile. The residual of a process with another pid begins with 0."""
 
 
 PROCESS_ENDED, UNREACHABLE = "its process has ended", "it cannot be reached"

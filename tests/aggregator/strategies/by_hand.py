@@ -69,9 +69,14 @@ class PlainForecast:
     bandwidth: float = 64.0
     snrs: Mapping[str, float] = field(default_factory=dict)
     computing: Mapping[str, float] = field(default_factory=dict)
+    bits: Mapping[str, int] = field(default_factory=dict)
+    """Of the compressed updates of a device; others are not compressed."""
 
     def snr(self, device: str, version: int) -> float:
         return self.snrs.get(device, 1.0)  # log2(1 + 1) = 1: a bit per second and hertz
+
+    def upload_bits(self, device: str, size: int) -> int:
+        return self.bits.get(device, 32 * size)
 
     def seconds(self, device: str, job: Job) -> float:
         return self.computing.get(device, 1.0)

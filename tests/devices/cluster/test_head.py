@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from devices.cluster.head import Head
 from testbed.history import trace
 from testbed.profile.schema import UpdateBound
 from testbed.wire.codec import encode, largest_frame
+from testbed.wire.error_feedback import outgoing
 from testbed.wire.messages import Heartbeat, JoinCluster, Train, Update
 from testbed.wire.sockets import Peer, wait_for_any
 from testbed.wire.ticket_ranges import CLUSTER_JOBS
@@ -25,12 +28,12 @@ PATIENCE = 120.0
 class HeadWithMember:
     """A cluster of head a and member b; the test plays b."""
 
-    def __init__(self, folder: Path, quorum: int, clip: float | None = None) -> None:
+    def __init__(self, folder: Path, quorum: int, clip: float | None = None, compression: str = "none") -> None:
         endpoint = f"ipc://{folder}/head"
         group = JoinCluster(ticket_range=1, head="a", quorum=quorum, members=(("a", 10, 0), ("b", 30, 0)))
         self.given: list[Train] = []
         self.results: list[Update] = []
-        self.head = Head(group, endpoint, SIZE, self.given.append, self._result, UpdateBound(clip=clip))
+        self.head = Head(group, endpoint, SIZE, self.given.append, self._result, UpdateBound(clip=clip), compression)
         self.member = Peer(endpoint, "b", max_bytes=largest_frame(SIZE))
 
     def _result(self, update: Update, train: Train, moment: float) -> None:
@@ -46,7 +49,7 @@ class HeadWithMember:
         wait_for_any(PATIENCE, [self.head.hub])
         self.head.listen(now, 0.0)
 
-    def receive_model(self, ticket: int, version: int, moment: float) -> None:
+    def receive_model(self, ticket: int, version: int, moment: float, arrived: int = 0) -> None:
         train = Train(
             ticket=ticket,
             number=CLUSTER_JOBS,
@@ -55,6 +58,7 @@ class HeadWithMember:
             job=Job(steps=1),
             model=vector(0, 0),
             for_cluster=True,
+            arrived=arrived,
         )
         self.head.receive_model(train, moment)
 
@@ -73,12 +77,12 @@ class HeadWithMember:
         ]
 
 
-def update(device: str, ticket: int, due: float) -> Update:
+def update(device: str, ticket: int, due: float, delta: tuple[float, float] = (1, 1)) -> Update:
     return Update(
         device=device,
         ticket=ticket,
         version=0,
-        delta=vector(1, 1),
+        delta=vector(*delta),
         samples=10,
         steps=1,
         started=0.1,
@@ -159,3 +163,27 @@ def test_a_head_bounds_the_updates_of_its_members(tmp_path: Path) -> None:
     assert float(np.linalg.norm(result.delta)) == pytest.approx(0.5)
     assert [event.clipped for event in cluster.events if isinstance(event, trace.Arrived)] == [pytest.approx(2**0.5)]
     cluster.close()
+
+
+@pytest.mark.parametrize(("arrived", "second"), [(5, [0.0, 3.5]), (0, [3.0, 0.0])])
+def test_a_head_compresses_its_results_and_keeps_what_it_did_not_send(
+    tmp_path: Path, arrived: int, second: list[float]
+) -> None:
+    with contextlib.closing(HeadWithMember(tmp_path, quorum=1, compression="topk:0.5")) as cluster:
+        cluster.send(idle(), 0.0)
+        cluster.receive_model(5, 0, 0.0)
+        cluster.head.take(update("a", cluster.ticket_of("a"), 1.0, delta=(5, 1)), 1.0)
+        cluster.head.advance(1.0, 0.0)  # sends 5; the residual is (0, 1) if it arrives
+        cluster.receive_model(6, 0, 2.0, arrived)
+        cluster.head.take(update("a", cluster.ticket_of("a"), 3.0, delta=(3, 2.5)), 3.0)
+        cluster.head.advance(3.0, 0.0)
+    assert [result.delta.tolist() for result in cluster.results] == [[5.0, 0.0], second]
+    assert [result.nbytes for result in cluster.results] == [8, 8]
+
+
+def test_a_head_reads_the_compressed_update_of_a_member(cluster: HeadWithMember) -> None:
+    sent = outgoing("topk:0.5", vector(5, 1), None)
+    compressed = replace(update("b", cluster.ticket_of("b"), due=1.0), delta=sent.delta, payload=sent.payload)
+    cluster.send(compressed, 1.0)
+    assert [result.delta.tolist() for result in cluster.results] == [[5.0, 0.0]]
+    assert [event.bytes for event in cluster.events if isinstance(event, trace.Arrived)] == [8]

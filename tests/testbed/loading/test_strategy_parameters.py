@@ -11,7 +11,9 @@ import pytest
 from aggregator.pacing import EveryK, EveryTick
 from aggregator.strategies import STRATEGIES
 from testbed.common.errors import UserError
+from testbed.host.survey import Survey
 from testbed.loading import profile_loader
+from testbed.profile import fleet
 from testbed.profile.schema import Experiment
 from testbed.runs.run_folder import RunFolder
 from tests.testbed.examples import write_profile
@@ -309,3 +311,30 @@ def test_differences_of_devices_may_be_refused_but_not_scaled_down(tmp_path: Pat
 @pytest.mark.parametrize("clip", ["0", "-1", "nan", "inf", "1e19"])
 def test_a_bound_on_updates_is_a_positive_number(tmp_path: Path, clip: str) -> None:
     assert "aggregator.clip is " in refusal(tmp_path, '"fedasync"', f"aggregator.clip={clip}")
+
+
+# ---- compression of updates
+
+
+def test_a_group_may_compress_its_updates_in_another_way_than_the_fleet(tmp_path: Path) -> None:
+    experiment = load(tmp_path, '"fedasync"', "compress_updates=int8", "devices[1].compress_updates=topk:0.01")
+    assert [experiment.compression_of(group) for group in experiment.devices] == ["int8", "topk:0.01"]
+    devices = fleet.concrete(experiment, Survey(parameters=10, samples=(5, 5, 5)))
+    assert [device.compress_updates for device in devices] == ["int8", "int8", "topk:0.01"]
+    assert experiment.compresses_updates
+    assert not load(tmp_path, '"fedasync"').compresses_updates
+
+
+@pytest.mark.parametrize("key", ["compress_updates", "devices[0].compress_updates"])
+@pytest.mark.parametrize("text", ["int7", "topk", "topk:0", "topk:2", ""])
+def test_another_method_of_compression_is_refused_with_those_that_exist(tmp_path: Path, key: str, text: str) -> None:
+    message = refusal(tmp_path, '"fedasync"', f'{key}="{text}"')
+    assert f"{key} is {text!r}; it must be none, float16, int8, or topk:F with 0 < F ≤ 1, such as topk:0.01" in message
+
+
+@pytest.mark.parametrize("key", ["compress_updates", "devices[0].compress_updates"])
+def test_differences_of_devices_are_not_compressed(tmp_path: Path, key: str) -> None:
+    light, cell = '{ name = "asafl", memory = "light" }', "cell={}"
+    message = refusal(tmp_path, light, cell, f"{key}=int8")
+    assert f"{key} is int8; devices upload differences to what the aggregator has" in message
+    assert load(tmp_path, '"asafl"', cell, f"{key}=int8").compresses_updates

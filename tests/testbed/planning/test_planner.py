@@ -17,7 +17,7 @@ from testbed.host.survey import StepTime, Survey
 from testbed.loading import profile_files, profile_loader
 from testbed.planning import demand, planner
 from testbed.planning.planner import CAPACITY, CoreDemand, Plan
-from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, Phase, Presence
+from testbed.profile.schema import DeviceGroup, DeviceProfile, Direction, Experiment, LinkProfile, Phase, Presence
 from testbed.wire.training_job import Job
 from tests.properties import examples
 
@@ -379,3 +379,27 @@ def test_a_shipped_experiment_is_planned_like_any_other() -> None:
     plan = planner.settled(experiment, survey, ROLES)
     assert len(plan.steps) == len(plan.devices) == 8
     assert sum(core.computing for core in plan.cores) > sum(step.share for step in plan.steps)
+
+
+# ---- compressed updates
+
+
+def test_a_compressed_upload_is_shorter_and_the_device_needs_time_and_memory_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(demand, "_SECONDS_PER_COMPRESSED_NUMBER", 1e-5)
+    up = LinkProfile(up=Direction(mbit=0.32))  # 40,000 bytes in 1 s
+
+    def planned(method: str) -> Plan:
+        [group] = fleet_of(0.01).devices
+        experiment = fleet_of(devices=(replace(group, link=up, compress_updates=method),))
+        return planner.plan(experiment, SURVEY, ALONE, 1.0)
+
+    # computing takes 3.2 s; topk:0.25 sends 2500 numbers, which are 20,000 bytes
+    plain, compressed = planned("none"), planned("topk:0.25")
+    assert plain.updates_per_second == pytest.approx(1 / 4.2)
+    assert compressed.updates_per_second == pytest.approx(1 / 3.7)
+    beside = [core.computing for plan in (plain, compressed) for core in plan.cores if core.core == 1]
+    costs = (demand._JOB_SECONDS + 40_000 * demand._SECONDS_PER_BYTE, 10_000 * 1e-5)
+    assert beside[1] - beside[0] == pytest.approx(sum(costs) / 3.7 - costs[0] / 4.2)
+    assert compressed.memory_bytes - plain.memory_bytes == 4 * 40_000

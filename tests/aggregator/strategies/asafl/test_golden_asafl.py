@@ -47,6 +47,14 @@ def after_one_round(strategy: ASAFL) -> ByHand:
     return hand
 
 
+def test_a_device_that_compresses_its_updates_gets_a_smaller_share() -> None:
+    # both compute for 1 s; a_n is 1 s for the 64 bits of a, ¼ s for the 16 bits of b: (1 + ¼)/(T − 1) = 1 ⟹ T = 2¼
+    hand = ByHand(ASAFL(control="fixed", degree=2), (0.0, 0.0), forecast=PlainForecast(bits={"b": 16}))
+    hand.start(a=1, b=1)
+    assert planned(hand).seconds == pytest.approx(2.25)
+    assert hand.grants() == pytest.approx({"a": 64 * 0.8, "b": 64 * 0.2})
+
+
 def test_every_version_uses_the_latest_gradient_of_all_devices() -> None:
     hand = after_one_round(ASAFL(control="fixed", degree=2))
     # (0, 0) + ⅓ [(3, 0) + (0, 6) + c: 0] = (1, 2)
