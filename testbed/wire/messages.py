@@ -87,6 +87,22 @@ class Train(Message, frozen=True, kw_only=True):
     upload the update itself."""
     for_cluster: bool = False
     """Whether the model is for the cluster whose head the device is. The head answers with its members' result."""
+    kept: bool = False
+    """Whether the device keeps its update after the upload: SendGradient and JoinCluster may ask for it again."""
+
+
+class SendGradient(Message, frozen=True, kw_only=True):
+    """Aggregator → device: upload the last update that you computed, for a clustering. Your job continues beside it.
+
+    It counts as a Train, and the Update that answers it has its ticket. A device that has no update reports the ticket
+    as finished.
+    """
+
+    ticket: Count
+    number: Count
+    """It selects the entry of the fault timetable, as in Train."""
+    sent: Seconds
+    """When the emulated upload begins, unless the device is suspended then."""
 
 
 class TrainsSent(Message, frozen=True, kw_only=True):
@@ -186,9 +202,14 @@ class JoinCluster(Message, frozen=True, kw_only=True):
     """Whether stale updates have a smaller weight."""
     members: tuple[tuple[Text, PositiveInt, Count], ...] = ()
     """For the head only: name and samples of each member, and how many jobs it was sent before."""
+    carried: tuple[tuple[Text, Count], ...] = ()
+    """Device and ticket of each job that a former head gave out and that its device continues for this head. The head
+    gets all of them, a member its own."""
+    sent: Seconds = 0.0
+    """From then on, updates that wait at a former head are uploaded to this one."""
 
 
-ForDevice: TypeAlias = Train | TrainsSent | Base | Grant | JoinCluster
+ForDevice: TypeAlias = Train | SendGradient | TrainsSent | Base | Grant | JoinCluster
 """What an engine sends to a device."""
 
 
