@@ -99,8 +99,8 @@ class Head:
 
     def drop_carried(self, name: str, reason: str, now: float) -> None:
         """Report the ticket that a device carries as lost, unless the device has joined."""
-        ticket = self._carried.pop(name)
-        if self._engine is None or self._engine.forget_carried(name):
+        ticket = self._carried.pop(name, None)
+        if ticket is not None and (self._engine is None or self._engine.forget_carried(name)):
             self._record(trace.Lost(t=now, device=name, ticket=ticket, reason=reason))
 
     def pause(self) -> None:

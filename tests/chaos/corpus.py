@@ -32,6 +32,7 @@ def real_messages(size: int, device: str) -> list[Message]:
         messages.Train(ticket=9, version=2, sent=1.5, job=Job(steps=2), model=vector, for_cluster=True),
         messages.Train(ticket=10, version=3, sent=1.75, job=None, model=vector),
         messages.Train(ticket=10, version=3, sent=1.75, job=None, model=vector, for_cluster=True),
+        messages.SendGradient(ticket=11, number=1 << 30, sent=1.5),
         messages.TrainsSent(trains=8),
         messages.Update(
             device=device,
@@ -55,9 +56,15 @@ def real_messages(size: int, device: str) -> list[Message]:
         messages.Heartbeat(device=device, state="idle", finished=7, trains=8, progress=0.5, drops=2, events=events),
         *(messages.CanaryReport(event=event) for event in EVENTS if isinstance(event, trace.Canary)),
         messages.JoinCluster(
-            ticket_range=5, head=device, quorum=2, damped=False, members=((device, 120, 3), ("other-2", 60, 4))
+            ticket_range=5,
+            head=device,
+            quorum=2,
+            damped=False,
+            members=((device, 120, 3), ("other-2", 60, 4)),
+            carried=((device, 7), ("other-2", 12)),
+            sent=2.5,
         ),
-        messages.JoinCluster(ticket_range=6, head="other-2"),
+        messages.JoinCluster(ticket_range=6, head="other-2", carried=((device, 7),), sent=2.5),
         messages.HeadReport(device=device, ticket_range=1, events=head_events),
         messages.Base(version=2, model=vector),
         messages.Snapshot(version=3, made=9.5, model=vector),

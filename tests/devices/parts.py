@@ -159,9 +159,10 @@ class Bench:
         model: float = 0.0,
         grant: bool = False,
         baseline: int | None = None,
+        kept: bool = False,
     ) -> None:
         """Pass a Train to the device ``at`` a moment; it was ``sent`` then, or before."""
-        self._receive(ticket, Job(steps=steps), at, sent, version, model, grant, baseline)
+        self._receive(ticket, Job(steps=steps), at, sent, version, model, grant, baseline, kept)
 
     def grant(self, ticket: int, rate: float, *, at: float | None = None, sent: float | None = None) -> None:
         """Pass a Grant of ``rate`` bits per second to the device; a model of four numbers has 128 bits."""
@@ -184,6 +185,7 @@ class Bench:
         model: float,
         grant: bool = False,
         baseline: int | None = None,
+        kept: bool = False,
     ) -> None:
         if at is not None:
             self.run_until(at)
@@ -197,6 +199,7 @@ class Bench:
             model=np.full(4, model, dtype=np.float32),
             grant=grant,
             baseline=baseline,
+            kept=kept,
         )
         self.device.receive(train, self.now)
         self.device.validate()
