@@ -154,9 +154,10 @@ class Device:
         if own:
             self._route.own_ticket = ticket
         if work.update is not None:
+            was_local = work.upload is not None and work.upload.is_local
             work.sent = False
-            if own or self._work is None:
-                work.attempt += self._work is None
+            if own or was_local or self._work is None:
+                work.attempt += self._work is None and not was_local
                 self._uploads.begin(work, max(moment, work.update.finished))
         self._work = work
         return True

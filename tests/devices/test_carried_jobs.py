@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.profile.schema import Direction
 from testbed.wire.ticket_ranges import first_ticket
 from tests.devices.parts import LOST, Bench, FixedTimetable
 
@@ -116,3 +117,17 @@ def test_the_update_of_a_job_that_was_replaced_in_its_upload_is_a_gradient_too()
 def test_a_device_keeps_no_update_that_nobody_will_ask_for() -> None:
     bench = working(3.0, kept=False)
     assert bench.device.gradient is None
+
+
+@pytest.mark.parametrize(("moment", "due"), [(1.2, 1.75), (3.0, 3.5)])
+def test_the_update_of_a_former_head_for_itself_is_uploaded_to_the_present_head(moment: float, due: float) -> None:
+    """At 1.2 it has been prepared, and handed to the head on the device, but its computing ends at 1.25."""
+    bench = Bench(lead=0.1, down=Direction())
+    bench.device.own_range = 2
+    bench.train(OLD, steps=2, sent=0.25, at=0.25, kept=True)
+    bench.run_until(moment)
+    assert len(bench.deliveries) == 1
+    assert carry(bench)
+    bench.run_until(5.0)
+    assert bench.dues == [(OLD, 1.25), (OLD, due)]
+    assert [(event.attempt, event.bytes) for event in bench.of_kind("uploaded")] == [(0, 16)]
