@@ -139,8 +139,17 @@ class HeadLedgers:
         self.brought[update.ticket] = Brought(head=update.device, tickets=self._take_out(update))
 
     def lose_merged(self, update: Update, now: float) -> None:
-        """End what is merged in an update that is ignored, if its device is a head."""
-        self._lose(self._take_out(update), now)
+        """End what is merged in an update that is ignored, if its device is a head.
+
+        Not if the update is from before the last clustering: what is merged in it has ended, or is carried.
+        """
+        if range_of(update.ticket) >= self._own_range:
+            self._lose(self._take_out(update), now)
+
+    @property
+    def _own_range(self) -> int:
+        """The last ticket range of the aggregator itself."""
+        return max(number for number, head in enumerate(self.head_of_range) if not head)
 
     def _take_out(self, update: Update) -> dict[int, tuple[str, float, int]]:
         """Remove from the ledger of a head, and return, the open tickets that are merged in its update."""

@@ -188,7 +188,7 @@ class Membership:
 
     def send_heartbeat_to_head(self) -> None:
         """Send a heartbeat, unless an update waits: the head would see a finished job and take its update for lost."""
-        if self._peer is not None and not self._for_head:
+        if self._peer is not None and not self._for_head and not self._device.outbox:
             try:
                 self._peer.send(encode(replace(self._device.heartbeat_without_events(), trains=self._trains)))
             except PeerUnreachable:

@@ -191,6 +191,17 @@ def test_the_last_open_ticket_of_each_present_device_moves_to_the_ledger_of_its_
     assert len(kept.jobs) == 5
 
 
+def test_a_result_from_before_a_clustering_does_not_end_the_tickets_that_are_carried() -> None:
+    kept = Kept()
+    kept.report(sent(kept.first, "h"))
+    own = kept.head_ledgers.close_all(4.0, carried_by={"h"})
+    kept.head_ledgers.open(0, "h", ["h"], 4.0)
+    kept.head_ledgers.lose_merged(result(7, kept.first), 4.5)
+    assert kept.head_ledgers.carried_in(0) == (("h", kept.first),)
+    kept.head_ledgers.lose_merged(result(first_ticket(own) + 1, kept.first), 5.0)
+    assert (kept.kinds()[-1], kept.head_ledgers.in_flight) == ("Lost", 0)
+
+
 def test_a_head_cannot_give_out_a_carried_ticket() -> None:
     kept = Kept()
     kept.report(sent(kept.first))

@@ -18,7 +18,9 @@ from devices.device_config import DeviceConfig
 from testbed.emulation.faults import PlannedSuspension
 from testbed.history import trace
 from testbed.profile.schema import Direction
-from testbed.wire.messages import HeadReport, JoinCluster, SendGradient, Train
+from testbed.wire.codec import decode_or_log
+from testbed.wire.messages import HeadReport, Heartbeat, JoinCluster, Message, SendGradient, Train, Update
+from testbed.wire.sockets import Peer
 from testbed.wire.ticket_ranges import first_ticket, range_of
 from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import vector
@@ -233,6 +235,27 @@ def test_at_a_clustering_devices_send_the_updates_that_they_have_and_carry_their
     assert not two.tickets  # nobody was given a new job
     assert {event.ticket for event in two.events if isinstance(event, trace.Arrived)} == set(carried.values())
     assert not head.cluster.outbox
+
+
+def test_no_heartbeat_overtakes_an_update_that_is_carried(
+    places: dict[str, Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, ticket = places["one"], first_ticket(2) + 1
+    one.cluster.enter(group(2, "head"), 0.0)
+    one.device.receive(Train(ticket=ticket, version=0, sent=0.0, job=JOB, model=vector(0, 0), kept=True), 0.0)
+    one.live(0.0)
+    one.device.advance(1.0)
+    while one.device.wants_step(1.0):
+        one.device.step()
+        one.device.stepped(1.0)
+    sent: list[Message | None] = []
+    monkeypatch.setattr(Peer, "send", lambda self, frames, timeout=0.0: sent.append(decode_or_log(frames, 2)))
+    one.cluster.enter(msgspec.structs.replace(group(3, "two"), carried=(("one", ticket),)), 1.0)
+    one.device.advance(1.0)  # the update is handed over, and its upload has ended
+    one.cluster.advance(1.0)
+    assert (one.device.state.value, len(one.device.outbox), sent) == ("idle", 1, [])
+    one.live(1.0)
+    assert [type(message) for message in sent] == [Update, Heartbeat]
 
 
 def test_a_suspended_device_sends_its_gradient_when_it_continues(tmp_path: Path) -> None:
