@@ -101,7 +101,7 @@ def test_at_a_later_clustering_devices_send_what_they_have_and_no_job_is_cut_off
         if any(first[range_of(ticket)] < each.t < event.t for each in clusterings)
     ]
     assert carried
-    assert not outcome.of_kind(trace.Abandoned) or outcome.summary["superseded"] == 0
+    assert outcome.summary["superseded"] == 0
     check_accounts(outcome)
 
 

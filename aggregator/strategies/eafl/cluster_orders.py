@@ -38,7 +38,7 @@ class DissolveClusters(Order):
 class AskForGradients(Order):
     """Let devices upload the last update that they have. The jobs that they work on continue.
 
-    ``jobs``: the current one of each device. It is not done; its settings are those of the answer.
+    ``jobs``: device → the job that its ticket has. Nobody does it.
     """
 
     jobs: Mapping[str, Job]
