@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
-from testbed.common.fields import Count, Moment, Number, PositiveInt, Rate, Samples, Seconds, Text
+from testbed.common.fields import LARGEST_COUNT, Count, Moment, Number, PositiveInt, Rate, Samples, Seconds, Text
 from testbed.history.events.device_events import DeviceEvent
 from testbed.history.events.run_events import Canary
 from testbed.history.events.ticket_events import HeadEvent
@@ -112,7 +112,8 @@ class TrainsSent(Message, frozen=True, kw_only=True):
     them as received, and its next heartbeat shows that it does not have the ticket.
     """
 
-    trains: Count
+    trains: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT // 2)]
+    """The device adds the Trains that follow, and its sum must fit into a message again."""
 
 
 class Base(Message, frozen=True, kw_only=True):
