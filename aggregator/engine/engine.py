@@ -141,7 +141,7 @@ class Engine(Actions):
         self.now = now
         self.known[info.name] = info
         sent = self._trains_sent.pop(info.name, 0)
-        self._present.add(PresentDevice(info=info, trains_sent=0 if trains is None else max(trains, sent)))
+        self._present.add(self._presence(info, 0 if trains is None else max(trains, sent)))
         if trains is not None and trains < sent:  # they arrive before this number, or never
             self._transmit(info.name, TrainsSent(trains=sent))
         if self._started:
@@ -149,6 +149,10 @@ class Engine(Actions):
         elif self._over:
             self.dispatch(info.name, None)
             self._drop_unreachable()
+
+    def _presence(self, info: DeviceInfo, trains_sent: int) -> PresentDevice:
+        """Return the state of a device that joins."""
+        return PresentDevice(info=info, trains_sent=trains_sent)
 
     def leave(self, device: str, reason: str, now: float) -> None:
         """Remove a device. Its ticket is lost."""

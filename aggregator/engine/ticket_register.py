@@ -8,7 +8,7 @@ and records the end of a ticket, so the tally equation (``Tally``) holds by cons
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from aggregator.engine.head_ledgers import HeadLedgers
 from aggregator.engine.past_models import PastModels
@@ -58,15 +58,18 @@ class TicketRegister:
         now: float,
         *,
         for_cluster: bool = False,
+        gradient: bool = False,
         grant: bool = False,
         baseline: int | None = None,
+        kept: bool = False,
     ) -> Ticket:
-        """Open a ticket for an idle device, based on the current model. Return it; ``train`` is the message to send."""
+        """Open a ticket for an idle device, based on the current model. ``gradient``: it trains nothing for it."""
         device, version = info.name, self.past_models.version
+        jobs, first = (self._cluster_jobs, CLUSTER_JOBS) if for_cluster or gradient else (self.jobs, 0)
         self._last = number = self._last + 1
         train = Train(
             ticket=number,
-            number=CLUSTER_JOBS + self._cluster_jobs[device] if for_cluster else self.jobs[device],
+            number=first + jobs[device],
             version=version,
             sent=now,
             job=job,
@@ -75,20 +78,41 @@ class TicketRegister:
             grant=grant,
             baseline=baseline,
             arrived=self.arrived.get(device, 0),
+            kept=kept,
         )
-        self.open[number] = ticket = Ticket(number=number, device=device, train=train, base=version)
-        (self._cluster_jobs if for_cluster else self.jobs)[device] += job is not None
-        self.past_models.hold(version)
-        self.tally.dispatched += 1
-        steps = 0 if job is None else job.steps_over(info.samples)
+        ticket = self._open(Ticket(number=number, device=device, train=train, base=version, gradient=gradient))
+        jobs[device] += job is not None
         self._record(
-            trace.Dispatched(t=now, device=device, ticket=number, version=version, steps=steps, for_cluster=for_cluster)
+            trace.Dispatched(
+                t=now,
+                device=device,
+                ticket=number,
+                version=version,
+                steps=0 if job is None or gradient else job.steps_over(info.samples),
+                for_cluster=for_cluster,
+                gradient=gradient,
+            )
         )
         return ticket
 
-    def begin_range(self, now: float) -> None:
-        """End all clusters. The next tickets are larger than those of any head."""
-        self._last = first_ticket(self.head_ledgers.close_all(now))
+    def take_over(self, info: DeviceInfo, number: int, job: Job) -> Ticket:
+        """Open a ticket that a former cluster head gave out and recorded: its device continues it for this engine."""
+        version, model = self.past_models.version, self.past_models.model
+        train = Train(ticket=number, version=version, sent=0.0, job=job, model=model)
+        return self._open(Ticket(number=number, device=info.name, train=train, base=version, carried=True))
+
+    def _open(self, ticket: Ticket) -> Ticket:
+        self.open[ticket.number] = ticket
+        self.past_models.hold(ticket.base)
+        self.tally.dispatched += 1
+        return ticket
+
+    def begin_range(self, now: float, *, carried_by: Collection[str] = ()) -> None:
+        """End all clusters; the devices in ``carried_by`` carry their open tickets to their next heads.
+
+        The next tickets are larger than those of any head.
+        """
+        self._last = first_ticket(self.head_ledgers.close_all(now, carried_by=carried_by))
 
     def apply(self, ticket: Ticket, now: float) -> None:
         """End a ticket whose update went into a version or a cluster's result. The caller records that event."""

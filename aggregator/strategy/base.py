@@ -34,6 +34,11 @@ class Strategy(abc.ABC):
     """Whether it sets the local steps of every job itself, so that ``training.epochs`` would have no effect."""
 
     @property
+    def keeps_updates(self) -> bool:
+        """Whether devices keep their last update after its upload, because the strategy may ask for it again."""
+        return False
+
+    @property
     def resumable(self) -> bool:
         """Whether a run can resume from a checkpoint, which contains no state of the devices."""
         return True

@@ -9,6 +9,8 @@ Theory of operation (ADR 16)
     The head itself is a member; its jobs are handed over in the same process and go over no link.
     Presence: a member joins when it is heard, and leaves when the aggregator says so (``regroup``). The head does not
     judge heartbeats; it uses them only to see which tickets a member has.
+    Carried jobs (ADR 28): a member may work on a job of its former head. Its ticket is taken over when the member
+    joins, and its update counts like any other. One that arrives before the first model is kept until then.
     Time: an update arrives before it is due and counts from its due moment, or from the end of a suspension of this
     device if that is later. Updates that are due come before new messages.
     Accounts: what becomes of each ticket of the head's range is kept in ``unreported`` until the next *HeadReport*. The
@@ -24,8 +26,8 @@ from collections.abc import Callable
 
 from aggregator.engine.arrivals import Arrivals
 from aggregator.strategies.eafl.head_strategy import HeadStrategy
-from aggregator.strategy import DeviceInfo
-from devices.cluster.head_engine import ClusterEngine, Merged
+from aggregator.strategy import DeviceInfo, Merged
+from devices.cluster.head_engine import ClusterEngine
 from testbed.history import trace
 from testbed.profile.schema import UpdateBound
 from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
@@ -69,6 +71,10 @@ class Head:
         """Tickets whose updates are here and not due."""
         self._arrived: dict[int, trace.Arrived] = {}
         """Updates that are in no result yet."""
+        self._carried = dict(group.carried)
+        """Member → the ticket of its former head that it works on, until the engine begins."""
+        self._waiting: dict[int, tuple[Update, float]] = {}
+        """Ticket → an update that arrived before the engine began, and when."""
         self._merged: dict[int, str] = {}
         """Ticket → device of each update in the last result."""
         self.unreported: list[trace.HeadEvent] = []
@@ -85,6 +91,8 @@ class Head:
         """Set the members and the quorum."""
         self._group, self._members = group, {name: samples for name, samples, _ in group.members}
         engine = self._engine
+        for name in [name for name in self._carried if name not in self._members]:
+            self.drop_carried(name, _LEFT, now)
         if engine is None:
             return
         for name in [name for name in engine.devices if name not in self._members]:
@@ -92,6 +100,17 @@ class Head:
             engine.leave(name, _LEFT, max(now, engine.now))
         engine.count_jobs({name: jobs for name, _, jobs in group.members})
         engine.set_quorum(group.quorum, now)
+
+    def drop_carried(self, name: str, reason: str, now: float) -> None:
+        """Report the ticket that a device carries as lost, unless the device has joined."""
+        ticket = self._carried.pop(name, None)
+        if ticket is not None and (self._engine is None or self._engine.forget_carried(name)):
+            self._record(trace.Lost(t=now, device=name, ticket=ticket, reason=reason))
+
+    def pause(self) -> None:
+        """Merge nothing more until the next model: the aggregator clusters the devices and wants no result."""
+        if self._engine is not None:
+            self._engine.strategy.pause()
 
     def receive_model(self, train: Train, moment: float) -> None:
         """Let the cluster work on a model whose download ended at ``moment``."""
@@ -111,6 +130,7 @@ class Head:
             up=self._pass_up,
             send=self._send,
             record=self._record,
+            carried=self._carried,
             bound=self._bound,
         )
         self._heard[self._group.head] = 0
@@ -118,6 +138,9 @@ class Head:
             if name in self._members:
                 self._engine.join(self._info(name), moment, trains)
         self._engine.start(moment)
+        for update, received in self._waiting.values():
+            self.take(update, received)
+        self._waiting.clear()
 
     # ---- from members
 
@@ -131,6 +154,8 @@ class Head:
     def take(self, update: Update, now: float) -> None:
         """Accept the update of a member, or of the head itself."""
         engine = self._engine
+        if engine is None and self._carried.get(update.device) == update.ticket:
+            self._waiting[update.ticket] = update, now
         if update.ticket in self._early:
             return  # it is here already
         if engine is not None and update.ticket == engine.ticket_of(update.device):
@@ -160,6 +185,8 @@ class Head:
         self._heard[peer] = message.trains
         engine = self._engine
         if engine is None:
+            if isinstance(message, Update):
+                self.take(message, now)
             return
         moment = max(now, engine.now)
         if not engine.is_present(peer):

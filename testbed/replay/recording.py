@@ -129,7 +129,7 @@ class _ChangeReader:
 
     def _dispatched(self, event: trace.Dispatched) -> Sequence[_JobChange]:
         if event.steps == 0 or event.for_cluster:
-            self._no_jobs.add(event.ticket)  # the final model, or a model for a whole cluster
+            self._no_jobs.add(event.ticket)  # the final model, a model for a whole cluster, or a gradient
         return ()
 
     def _resent(self, event: trace.Resent) -> Sequence[_JobChange]:

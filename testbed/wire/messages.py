@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
-from testbed.common.fields import Count, Moment, Number, PositiveInt, Rate, Samples, Seconds, Text
+from testbed.common.fields import LARGEST_COUNT, Count, Moment, Number, PositiveInt, Rate, Samples, Seconds, Text
 from testbed.history.events.device_events import DeviceEvent
 from testbed.history.events.run_events import Canary
 from testbed.history.events.ticket_events import HeadEvent
@@ -103,6 +103,22 @@ class Train(Message, frozen=True, kw_only=True):
     compresses its updates needs it (``error_feedback``)."""
     for_cluster: bool = False
     """Whether the model is for the cluster whose head the device is. The head answers with its members' result."""
+    kept: bool = False
+    """Whether the device keeps its update after the upload: SendGradient and JoinCluster may ask for it again."""
+
+
+class SendGradient(Message, frozen=True, kw_only=True):
+    """Aggregator → device: upload the last update that you computed, for a clustering. Your job continues beside it.
+
+    It counts as a Train, and the Update that answers it has its ticket. A device that has no update reports the ticket
+    as finished.
+    """
+
+    ticket: Count
+    number: Count
+    """It selects the entry of the fault timetable, as in Train."""
+    sent: Seconds
+    """When the emulated upload begins, unless the device is suspended then."""
 
 
 class TrainsSent(Message, frozen=True, kw_only=True):
@@ -112,7 +128,8 @@ class TrainsSent(Message, frozen=True, kw_only=True):
     them as received, and its next heartbeat shows that it does not have the ticket.
     """
 
-    trains: Count
+    trains: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT // 2)]
+    """The device adds the Trains that follow, and its sum must fit into a message again."""
 
 
 class Base(Message, frozen=True, kw_only=True):
@@ -210,9 +227,14 @@ class JoinCluster(Message, frozen=True, kw_only=True):
     """Whether stale updates have a smaller weight."""
     members: tuple[tuple[Text, PositiveInt, Count], ...] = ()
     """For the head only: name and samples of each member, and how many jobs it was sent before."""
+    carried: tuple[tuple[Text, Count], ...] = ()
+    """Device and ticket of each job that a former head gave out and that its device continues for this head. The head
+    gets all of them, a member its own."""
+    sent: Seconds = 0.0
+    """From then on, updates that wait at a former head are uploaded to this one."""
 
 
-ForDevice: TypeAlias = Train | TrainsSent | Base | Grant | JoinCluster
+ForDevice: TypeAlias = Train | SendGradient | TrainsSent | Base | Grant | JoinCluster
 """What an engine sends to a device."""
 
 

@@ -13,13 +13,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec.structs import replace
 
 from aggregator.engine.engine import Engine
 from aggregator.strategy import DeviceInfo, Strategy
 from devices.baseline import Baseline
 from testbed.common.clock import ManualClock
 from testbed.history import trace
-from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, Train, TrainsSent, Update, Vector
+from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, SendGradient, Train, TrainsSent, Update, Vector
 from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import PlainForecast, check_conservation, validated
 
@@ -58,13 +59,19 @@ class ImaginaryDevice:
     grant: Grant | None = field(default=None, init=False)
     waiting: Update | None = field(default=None, init=False)
     """The update that waits for a grant."""
+    last: Update | None = field(default=None, init=False)
+    """The last update that it has computed."""
+    signalled: int = field(default=0, init=False)
+    """The ticket of the last signal of a clustering."""
+    answering: int = field(default=0, init=False)
+    """The same, while the gradient is uploaded."""
     baseline: Baseline | None = field(default=None, init=False)
     """Kept over restarts."""
 
     def reset(self) -> None:
         self.restarts += 1
-        self.trains = self.downloading = self.working = self.finished = 0
-        self.grant = self.waiting = None
+        self.trains = self.downloading = self.working = self.finished = self.signalled = self.answering = 0
+        self.grant = self.waiting = self.last = None
 
     def result(self, train: Train) -> Vector:
         """Return the delta of local SGD with the momentum and the proximal term of the job."""
@@ -194,15 +201,38 @@ class Fleet:
 
     # ---- jobs
 
-    def _send(self, name: str, message: Train | TrainsSent | Grant | JoinCluster) -> None:
+    def _send(self, name: str, message: Train | SendGradient | TrainsSent | Grant | JoinCluster) -> None:
         """Deliver a message. (A head computes alone for its cluster.)"""
         device = self.devices[name]
         if isinstance(message, Grant):
             self._later(TRANSPORT_SECONDS, device, lambda: self._receive_grant(device, message))
         elif isinstance(message, Train):
             self._later(TRANSPORT_SECONDS, device, lambda: self._receive(device, message))
+        elif isinstance(message, SendGradient):
+            self._later(TRANSPORT_SECONDS, device, lambda: self._receive_signal(device, message))
         elif isinstance(message, TrainsSent):
             self._later(TRANSPORT_SECONDS, device, lambda: self._receive_count(device, message))
+
+    def _receive_signal(self, device: ImaginaryDevice, signal: SendGradient) -> None:
+        """Upload the last update, beside the present job."""
+        device.trains += 1
+        if signal.ticket <= device.signalled:
+            return  # sent again although it has arrived
+        device.signalled, device.answering, last = signal.ticket, 0, device.last
+        if last is not None:
+            device.answering = signal.ticket
+            device.jobs_ever += 1
+            given_up = device.jobs_ever in device.given_up
+            gradient = replace(last, ticket=signal.ticket, due=self.clock.now() + device.up)
+            self._later(device.up, device, lambda: self._end_gradient(device, gradient, given_up))
+
+    def _end_gradient(self, device: ImaginaryDevice, gradient: Update, given_up: bool) -> None:
+        if device.answering != gradient.ticket:
+            return
+        device.answering = 0
+        for _ in range(0 if given_up else 2 if device.repeats else 1):
+            self._return_if_gone(device)
+            self.engine.update(gradient, self.clock.now())
 
     def _receive_count(self, device: ImaginaryDevice, message: TrainsSent) -> None:
         device.trains = max(device.trains, message.trains)
@@ -257,6 +287,7 @@ class Fleet:
             due=self.clock.now() + device.up,
             loss=float(np.linalg.norm(train.model - device.optimum)),
         )
+        device.last = update
         if not train.grant:
             self._later(device.up, device, lambda: self._end_upload(device, update, given_up))
             return
@@ -288,9 +319,10 @@ class Fleet:
 
     def _send_heartbeat(self, device: ImaginaryDevice) -> None:
         self._return_if_gone(device)
-        ticket = device.downloading or device.working
+        ticket = device.answering or device.downloading or device.working
+        finished = max(device.finished, device.signalled)
         self.engine.heartbeat(
-            Heartbeat(device=device.name, state="", ticket=ticket, finished=device.finished, trains=device.trains),
+            Heartbeat(device=device.name, state="", ticket=ticket, finished=finished, trains=device.trains),
             self.clock.now(),
         )
         self._later(self._heartbeat_seconds, device, lambda: self._send_heartbeat(device))

@@ -168,9 +168,10 @@ class Bench:
         grant: bool = False,
         baseline: int | None = None,
         arrived: int = 0,
+        kept: bool = False,
     ) -> None:
         """Pass a Train to the device ``at`` a moment; it was ``sent`` then, or before."""
-        self._receive(ticket, Job(steps=steps), at, sent, version, model, grant, baseline, arrived)
+        self._receive(ticket, Job(steps=steps), at, sent, version, model, grant, baseline, arrived, kept)
 
     def grant(self, ticket: int, rate: float, *, at: float | None = None, sent: float | None = None) -> None:
         """Pass a Grant of ``rate`` bits per second to the device; a model of four numbers has 128 bits."""
@@ -194,6 +195,7 @@ class Bench:
         grant: bool = False,
         baseline: int | None = None,
         arrived: int = 0,
+        kept: bool = False,
     ) -> None:
         if at is not None:
             self.run_until(at)
@@ -208,6 +210,7 @@ class Bench:
             grant=grant,
             baseline=baseline,
             arrived=arrived,
+            kept=kept,
         )
         self.device.receive(train, self.now)
         self.device.validate()

@@ -149,6 +149,7 @@ MESSAGES: tuple[messages.Message, ...] = (
         grant=True,
         baseline=4,
     ),
+    messages.SendGradient(ticket=8, number=1 << 30, sent=2.5),
     messages.TrainsSent(trains=8),
     messages.Base(version=2, model=vector(0.5, 1.0, -1.0)),
     messages.Update(
@@ -169,7 +170,13 @@ MESSAGES: tuple[messages.Message, ...] = (
     messages.Grant(ticket=7, rate=1.5e6, sent=2.5),
     messages.Heartbeat(device="rpi4-1", state="training", ticket=7, finished=6, trains=8, progress=0.5, drops=2),
     messages.JoinCluster(
-        ticket_range=5, head="rpi4-1", quorum=2, damped=False, members=(("rpi4-1", 120, 3), ("rpi4-2", 60, 4))
+        ticket_range=5,
+        head="rpi4-1",
+        quorum=2,
+        damped=False,
+        members=(("rpi4-1", 120, 3), ("rpi4-2", 60, 4)),
+        carried=(("rpi4-2", 9),),
+        sent=2.5,
     ),
     messages.HeadReport(device="rpi4-1", ticket_range=5, events=(trace.Resent(t=2.75, device="rpi4-2", ticket=9),)),
     messages.CanaryReport(event=trace.Canary(t=6.8, core=1, asked=0.02, alone=0.0201, obtained=0.0205)),

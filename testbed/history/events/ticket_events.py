@@ -12,11 +12,13 @@ class Dispatched(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
     """A new ticket; ``steps`` is the local work it asks for, 0 for the final model.
 
     ``for_cluster``: the model is for a whole cluster and the device is its head, which gives out tickets itself.
+    ``gradient``: for a clustering, the device uploads the last update that it has. No model is sent; ``steps`` is 0.
     """
 
     version: Count
     steps: Count
     for_cluster: bool = False
+    gradient: bool = False
 
 
 class Resent(TicketEvent, frozen=True, kw_only=True):

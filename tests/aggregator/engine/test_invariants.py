@@ -346,7 +346,7 @@ HEADS: dict[str, Break] = {
     "which is no cluster job of h": bring_for_a_device,
     "which is no cluster job of c": bring_for_another_head,
     "which has not arrived": bring_before_the_result,
-    "ticket 3 is merged in a result of h, but is not of its range": bring_a_ticket_of_the_aggregator,
+    "ticket 3 is merged in a result of h, but no head gave it out": bring_a_ticket_of_the_aggregator,
     "is merged in a result of h, but is still open in its ledger": bring_a_ticket_that_is_open,
 }
 

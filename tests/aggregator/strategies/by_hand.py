@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from aggregator.engine.engine import Engine
 from aggregator.strategy import DeviceInfo, Strategy
 from testbed.history import trace
-from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, Train, TrainsSent, Update, Vector
+from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, SendGradient, Train, TrainsSent, Update, Vector
 from testbed.wire.training_job import Job
 
 E = TypeVar("E", bound=trace.Event)
@@ -99,6 +100,9 @@ class ByHand:
     ) -> None:
         self.now = 0.0
         self.sent: list[tuple[str, Train]] = []
+        """After a signal of a clustering: the last Train of the device, which its gradient is based on, with the ticket
+        of the signal."""
+        self.signals: list[tuple[str, SendGradient]] = []
         self.granted: list[tuple[str, Grant]] = []
         self.groups: list[tuple[str, JoinCluster]] = []
         self.counts: list[tuple[str, int]] = []
@@ -116,7 +120,7 @@ class ByHand:
             )
         )
 
-    def _send(self, device: str, message: Train | TrainsSent | Grant | JoinCluster) -> None:
+    def _send(self, device: str, message: Train | SendGradient | TrainsSent | Grant | JoinCluster) -> None:
         if device in self.unreachable:
             raise ConnectionError(device)
         if isinstance(message, Grant):
@@ -125,6 +129,10 @@ class ByHand:
             self.groups.append((device, message))
         elif isinstance(message, TrainsSent):
             self.counts.append((device, message.trains))
+        elif isinstance(message, SendGradient):
+            self.signals.append((device, message))
+            past = next((train for name, train in reversed(self.sent) if name == device), self.sent[0][1])
+            self.sent.append((device, replace(past, ticket=message.ticket, number=message.number, for_cluster=False)))
         else:
             self.sent.append((device, message))
 

@@ -135,6 +135,7 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "gsgm": GSGM,
     "gsgm, no momentum": lambda: GSGM(s=1, beta=0.0),
     "eafl": lambda: EAFL(clusters=4, every=3),
+    "eafl, devices train for every clustering": lambda: EAFL(clusters=4, every=3, fresh=True),
     "eafl, fewer clusters than devices": lambda: EAFL(clusters=2, every=5, phi=0.5, patience=3.0),
     "eafl, clustered once, heads asynchronous": lambda: EAFL(clusters=3, gdc=False, dsa=False),
     "eafl, little patience": lambda: EAFL(clusters=2, every=2, patience=1.2, dsa=False),

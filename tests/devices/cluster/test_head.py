@@ -28,9 +28,16 @@ PATIENCE = 120.0
 class HeadWithMember:
     """A cluster of head a and member b; the test plays b."""
 
-    def __init__(self, folder: Path, quorum: int, clip: float | None = None, compression: str = "none") -> None:
-        endpoint = f"ipc://{folder}/head"
-        group = JoinCluster(ticket_range=1, head="a", quorum=quorum, members=(("a", 10, 0), ("b", 30, 0)))
+    def __init__(
+        self,
+        folder: Path,
+        quorum: int,
+        clip: float | None = None,
+        compression: str = "none",
+        carried: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        endpoint, members = f"ipc://{folder}/head", (("a", 10, 0), ("b", 30, 0))
+        group = JoinCluster(ticket_range=1, head="a", quorum=quorum, members=members, carried=carried)
         self.given: list[Train] = []
         self.results: list[Update] = []
         self.head = Head(group, endpoint, SIZE, self.given.append, self._result, UpdateBound(clip=clip), compression)
@@ -187,3 +194,56 @@ def test_a_head_reads_the_compressed_update_of_a_member(cluster: HeadWithMember)
     cluster.send(compressed, 1.0)
     assert [result.delta.tolist() for result in cluster.results] == [[5.0, 0.0]]
     assert [event.bytes for event in cluster.events if isinstance(event, trace.Arrived)] == [8]
+
+
+def carrying(folder: Path, quorum: int = 2) -> HeadWithMember:
+    """A cluster whose member b works on ticket 3 of a former head. The first model has not arrived."""
+    cluster = HeadWithMember(folder, quorum, carried=(("b", 3),))
+    cluster.send(Heartbeat(device="b", state="training", ticket=3), 0.0)
+    return cluster
+
+
+def test_a_member_continues_the_job_of_its_former_head_and_its_update_is_merged(tmp_path: Path) -> None:
+    cluster = carrying(tmp_path)
+    cluster.receive_model(5, 4, 0.0)
+    assert [event.device for event in cluster.events if isinstance(event, trace.Dispatched)] == ["a"]
+    cluster.send(update("b", 3, due=1.0), 1.0)
+    own = cluster.ticket_of("a")
+    cluster.head.take(replace(update("a", own, due=1.0), version=4), 1.0)
+    cluster.head.listen(1.01, 0.0)
+    [result] = cluster.results
+    assert [(ticket, staleness) for ticket, _, staleness in result.merged] == [(3, 4), (own, 0)]
+    cluster.close()
+
+
+def test_an_update_that_arrives_before_the_first_model_waits_for_it(tmp_path: Path) -> None:
+    cluster = carrying(tmp_path, quorum=1)
+    cluster.send(update("b", 3, due=1.0), 0.96)
+    cluster.send(idle(finished=3), 1.1)
+    assert (cluster.fates(), cluster.results) == ([], [])
+    cluster.receive_model(5, 4, 2.0)
+    cluster.head.listen(2.01, 0.0)
+    assert cluster.fates() == [("Arrived", "b")]
+    [arrived] = [event for event in cluster.events if isinstance(event, trace.Arrived)]
+    assert (arrived.t, arrived.due, arrived.received, arrived.staleness) == (2.0, 1.0, 0.96, 4)
+    assert [merged[0] for merged in cluster.results[0].merged] == [3]
+    cluster.close()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_carried_ticket_of_a_member_that_leaves_is_lost_once(begun: bool, tmp_path: Path) -> None:
+    cluster = carrying(tmp_path)
+    if begun:
+        cluster.receive_model(5, 4, 0.5)
+    alone = JoinCluster(ticket_range=1, head="a", quorum=1, members=(("a", 10, 1),))
+    for _ in range(2):
+        cluster.head.regroup(alone, 1.0)
+    [lost] = [event for event in cluster.events if isinstance(event, trace.Lost)]
+    assert (lost.ticket, lost.device, lost.reason) == (3, "b", "it is no longer a member")
+    cluster.close()
+
+
+def test_a_head_that_is_paused_merges_nothing_more(cluster: HeadWithMember) -> None:
+    cluster.head.pause()
+    cluster.send(update("b", cluster.ticket_of("b"), due=1.0), 1.0)
+    assert (cluster.fates(), cluster.results) == ([("Arrived", "b")], [])
