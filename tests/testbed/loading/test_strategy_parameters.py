@@ -123,6 +123,7 @@ def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
         ("safl-sc", "tau_0", "1.5", "a whole number"),
         ("safl-weighted", "alpha", "0", "above 0 and at most 1"),
         ("twafl", "alpha", "1.5", "above 0 and at most 1"),
+        ("wkafl", "alpha", "1", "at least 0 and below 1"),
         ("wkafl", "theta", "2", "at least -1 and at most 1"),
         ("wkafl", "theta", "-1.5", "at least -1 and at most 1"),
         ("wkafl", "clip", "0", "above 0"),
