@@ -147,6 +147,7 @@ class EveryTick(Collecting):
 
     interval: float = param(meaning="seconds per iteration", at_least=SHORTEST, at_most=LONGEST)
     weighting: str = param("samples", "λ_i: share of the samples, or equal", choices=("samples", "equal"))
+    normalised: bool = param(False, "whether the λ of the devices in a version, instead of all devices, add up to 1")
 
     _tick: int = field(default=0, init=False, repr=False)
 
@@ -154,9 +155,9 @@ class EveryTick(Collecting):
         """Return a number that λ_i is proportional to."""
         return 1.0 if self.weighting == "equal" else float(server.known[device].samples)
 
-    def total_share(self, server: Server) -> float:
-        """Return the sum over every known device, so that their λ add up to 1."""
-        return sum(self.share(device, server) for device in server.known)
+    def total_share(self, server: Server, used: Iterable[str]) -> float:
+        """Return the sum over the devices whose λ add up to 1: every known one, or ``used`` if ``normalised``."""
+        return sum(self.share(device, server) for device in (used if self.normalised else server.known))
 
     def on_start(self, server: Server) -> Decision:
         train = {device: self.job(device, server) for device in server.devices}

@@ -158,7 +158,7 @@ def test_a_parameter_out_of_range_is_refused(tmp_path: Path, strategy: str, key:
         ("gsgm", "betta", "did you mean 'beta'?"),
         ("wkafl", "thetha", "did you mean 'theta'?"),
         ("audg", "intervall", "did you mean 'interval'?"),
-        ("psurdg", "_sum", "known: interval, weighting"),  # state of a strategy is not a parameter
+        ("psurdg", "_sum", "known: interval, normalised, weighting"),  # state of a strategy is not a parameter
     ],
 )
 def test_an_unknown_parameter_is_refused_with_the_known_ones(
