@@ -59,6 +59,7 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "fedasync, constant": lambda: FedAsync(damping="constant"),
     "fedasync, polynomial": lambda: FedAsync(damping="polynomial"),
     "fedasync, hinge": lambda: FedAsync(damping="hinge", b=1.0),
+    "fedasync, hinge in seconds": lambda: FedAsync(damping="hinge", b=1.0, tau_unit="seconds", rho=0.1),
     "asyncfeded": AsyncFedED,
     "asyncfeded, bounded": lambda: AsyncFedED(gamma_max=2.0),
     "afl, half in flight": AFL,
