@@ -1,7 +1,7 @@
 """EAFL: clusters of devices that learn alike, each with one of them as its head; aggregation in two stages.
 
 Zhou, Pang, Wang, Hu, Sun, Ren: Towards Efficient Asynchronous Federated Learning in Heterogeneous Edge Environments
-(EAFL). 2024, Algorithm 1.
+(EAFL). IEEE INFOCOM 2024, pp. 2448–2457, Algorithm 1.
 
 Symbols
     N, R, φ     clusters; iterations from one clustering to the next; share of a cluster that its head waits for

@@ -1,7 +1,7 @@
 """WKAFL: the K fastest updates count only if their direction is near that of the fresh ones.
 
 Zhou, Li, Ren, Yang: Towards Efficient and Stable K-Asynchronous Federated Learning with Unbounded Stale Gradients on
-Non-IID Data. IEEE TPDS 33(12), 2022. arXiv:2203.01214. As the baseline of Zhou et al. 2024 (EAFL), section VI.
+Non-IID Data. IEEE TPDS 33(12), 2022, arXiv:2203.01214. As the baseline of Zhou et al. 2024 (EAFL), section VI.
 
 Symbols
     K       updates per version

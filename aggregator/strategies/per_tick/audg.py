@@ -1,7 +1,7 @@
 """AUDG: at every tick, the gradients that arrived in the interval are applied, however old.
 
 Hao, Cui, Yang, Wu, Feng, Hu: The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity
-for Edge Intelligence. 2025, Algorithms 1 and 2.
+for Edge Intelligence. 2025, arXiv:2503.04052, Algorithms 1 and 2.
 
 Symbols
     t       iteration: one interval of wall-clock time

@@ -1,7 +1,7 @@
 """PSURDG: at every tick, the last gradient of every device is applied, whether it is new or not.
 
 Hao, Cui, Yang, Wu, Feng, Hu: The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity
-for Edge Intelligence. 2025, Algorithms 1 and 3.
+for Edge Intelligence. 2025, arXiv:2503.04052, Algorithms 1 and 3.
 
 Symbols
     as in AUDG: t, λ_i, τ_i(t), φ_i

@@ -1,7 +1,7 @@
 """AFL: the model is the mean of the last model of each device; a fraction of the devices is in flight.
 
 Forootani, Iervolino: Asynchronous Federated Learning: A Scalable Approach for Decentralized Machine Learning. 2025,
-Algorithm 1 and section VI.
+arXiv:2412.17723, Algorithm 1 and section VI.
 
 Symbols
     C       fraction of the devices that is in flight; C·N is the paper's J, and N its C

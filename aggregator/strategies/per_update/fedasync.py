@@ -1,6 +1,7 @@
 """FedAsync: every local model is mixed into the global one, with a smaller weight if it is staler.
 
-Xie, Koyejo, Gupta: Asynchronous Federated Optimization. OPT 2020. Equations (40) and (41) of Wang et al. 2022.
+Xie, Koyejo, Gupta: Asynchronous Federated Optimization. OPT 2020, arXiv:1903.03934. Equations (40) and (41) of Wang
+et al. 2022 (AsyncFedED), arXiv:2205.13797.
 
 Symbols
     α       mixing weight; it never changes
