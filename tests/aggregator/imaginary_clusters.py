@@ -228,10 +228,10 @@ class ClusteredFleet(Fleet):
 
     # ---- overridden: devices without clusters
 
-    def _end_upload(self, device: ImaginaryDevice, update: Update, given_up: bool) -> None:
+    def _end_upload(self, device: ImaginaryDevice, update: Update, seconds: float, given_up: bool) -> None:
         place = self.places.get(device.name)
         if place is None:
-            super()._end_upload(device, update, given_up)
+            super()._end_upload(device, update, seconds, given_up)
         elif device.working == update.ticket:
             device.working = 0
             head = self._head_of(device, range_of(update.ticket))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aggregator.engine.engine import Engine
-from aggregator.pacing import EveryK, EveryTick
+from aggregator.pacing import EveryK, EveryRound, EveryTick, EveryUpdate
 from aggregator.strategies import STRATEGIES
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
@@ -49,6 +49,14 @@ class MeanOfTick(EveryTick):
 
     def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
         return [1 / len(updates) for _ in updates]  # also called for an empty tick
+
+
+@dataclass(kw_only=True)
+class MeanOfRound(EveryRound):
+    """The smallest strategy on EveryRound."""
+
+    def share(self, update: Update, server: Server) -> float:
+        return 1.0
 
 
 CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
@@ -112,8 +120,29 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "eafl, little patience": lambda: EAFL(clusters=2, every=2, patience=1.2, dsa=False),
     "every k": lambda: MeanOfK(k=3),
     "every tick": lambda: MeanOfTick(interval=0.5),
+    "every round": MeanOfRound,
+    "every round, half of the devices, deadline": lambda: MeanOfRound(fraction=0.5, deadline=1.5),
+    "every update": EveryUpdate,
 }
 every_strategy = pytest.mark.parametrize("make", CONTRACT_ROWS.values(), ids=CONTRACT_ROWS.keys())
+
+PACES = (
+    "fedavg",
+    "fedavg, half of the devices, deadline",
+    "fedprox",
+    "sync-fl, half of the devices",
+    "every round",
+    "every k",
+    "safl-sc",
+    "every tick",
+    "psurdg",
+    "every update",
+    "afl, half in flight",
+    "gsgm",
+    "asafl, two of them",
+    "asafl, synchronous",
+)
+"""Rows with different paces."""
 
 FALLS_TO = 0.2
 """The optima lie within 1.5 of their mean, the mean 12 from the start. Asynchronous strategies end among the optima,
@@ -179,6 +208,34 @@ def test_it_survives_lost_messages_and_devices_that_leave_and_return(make: Calla
     fleet.run(until=60.0)
     assert fleet.engine.version >= version + 5
     assert fleet.distance() < FALLS_TO * before
+
+
+@pytest.mark.parametrize("on_drop", ["retry", "next_tick", "give_up"])
+@pytest.mark.parametrize("on_lost_download", ["wait", "old_base"])
+@pytest.mark.parametrize("pace", PACES)
+def test_it_survives_lost_transfers_whatever_devices_do_then(pace: str, on_lost_download: str, on_drop: str) -> None:
+    """(A profile with old_base and give_up is refused: a device then has a newer model than the aggregator knows.)"""
+    keeps = on_lost_download == "old_base"
+    lost = {"lost_downloads": range(2, 60, 3), "lost_uploads": range(3, 60, 4)}
+    fleet = fleet_of(CONTRACT_ROWS[pace], keeps_base=keeps, on_drop=on_drop, **lost)
+    for second, name in enumerate(fleet.devices):
+        fleet.at(6.0 + 2 * second, fleet.kill, name)
+        fleet.at(7.0 + 2 * second, fleet.restart, name)
+    before = fleet.distance()
+    fleet.run(until=30.0, check=check_memory)
+    old = [event for event in fleet.trace if isinstance(event, trace.Arrived) and event.version < sent(fleet, event)]
+    assert bool(old) == keeps
+    version = fleet.engine.version
+    fleet.run(until=60.0, check=check_memory)
+    assert fleet.engine.version >= version + 5
+    assert fleet.distance() < FALLS_TO * before
+
+
+def sent(fleet: Fleet, arrived: trace.Arrived) -> int:
+    """Return the version that was sent with the ticket of this update."""
+    return next(
+        event.version for event in fleet.trace if isinstance(event, trace.Dispatched) and event.ticket == arrived.ticket
+    )
 
 
 @every_strategy
