@@ -74,6 +74,10 @@ class ASAFL(GrantedRounds):
         return self._applied.get(device, 0) if self.memory == "light" else None
 
     @property
+    def keeps_old_base(self) -> bool:
+        return self.memory == "full"  # Algorithm 4: the lost model would have named the baseline of the next difference
+
+    @property
     def resumable(self) -> bool:
         return self.memory == "full"  # Algorithm 4: half of the state is on the devices
 

@@ -59,7 +59,6 @@ class EAFL(Strategy):
     """Clusters by gradients, with heads that are devices; two stages (Zhou et al., 2024)."""
 
     unrepeatable = "it has cluster heads, and a strict replay does not order the arrivals at them"
-    keeps_old_base = False
 
     clusters: int = param(2, "N: clusters (the paper has 5 and 15)", at_least=1)
     every: int = param(100, "R: iterations from one clustering to the next", at_least=1)
@@ -72,6 +71,10 @@ class EAFL(Strategy):
     dsa: bool = param(True, "whether heads wait for each other; else each gets the next model at once")
 
     _phase: GradientPhase | ClusterPhase = field(default_factory=ClusterPhase, init=False, repr=False)
+
+    @property
+    def keeps_old_base(self) -> bool:
+        return False
 
     def check(self, devices: int) -> None:
         if self.clusters > devices:

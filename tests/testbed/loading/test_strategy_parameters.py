@@ -91,6 +91,14 @@ def test_a_strategy_with_cluster_heads_is_not_replayed_strictly(tmp_path: Path) 
     assert "use replay.mode = 'schedule'" in message
 
 
+def test_a_device_that_keeps_its_own_gradients_waits_for_a_lost_download(tmp_path: Path) -> None:
+    group = 'devices=[{ profile = "rpi4", count = 3, on_lost_download = "old_base" }]'
+    light = '{ name = "asafl", control = "fixed", degree = 2, memory = "light" }'
+    message = refusal(tmp_path, light, group, "cell={}")
+    assert "devices[0].on_lost_download is old_base; with asafl, a device waits" in message
+    assert "cell" in refusal(tmp_path, light.replace("light", "full"), group)  # refused for another reason only
+
+
 def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
     message = refusal(tmp_path, '"eafl"', 'devices=[{ profile = "rpi4", count = 3, on_lost_download = "old_base" }]')
     assert "devices[0].on_lost_download is old_base; with eafl, a device waits" in message
