@@ -335,7 +335,7 @@ class Engine(Actions):
         shape = register.past_models.model.shape
         if model.shape != shape or model.dtype != _FLOAT32:
             made = f"{self._name} made a model of {model.dtype}{list(model.shape)}"
-            raise BadDecision(f"{made}, but float32{list(shape)} is wanted: convert it by .astype(np.float32)")
+            raise BadDecision(f"{made}; float32{list(shape)} is wanted: return a vector like server.model")
         # a strategy may use an update again whose ticket has ended, but none that has not arrived
         fresh = [self._awaiting(number, "applied") for number in applied if number in register.open]
         self._record(

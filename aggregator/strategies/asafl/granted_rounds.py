@@ -52,7 +52,7 @@ class GrantedRounds(Collecting):
     a grant wait for a later round.
 
     With the synchronous control, K devices are drawn when a round begins. They start on the current model and have
-    their grants at once; the others are idle, and no update is ever stale.
+    their grants at once; the others are idle.
 
     A granted share does not change until the round ends, because an upload under way has a fixed end. The share of a
     device that gives up its upload stays unused until then.

@@ -22,7 +22,7 @@ Rule
 
 Departures
     Lemma 7 and section VI define the learning rate as γ0/√(t + 1·(1 + α·τ_t)), everything under one root. The proof of
-    Lemma 7, from (35) on, and the authors' program have the form above.
+    Lemma 7 (35) and the authors' program have the form above.
     The paper draws all devices of a round together. Here one is drawn whenever a place is free, among those that are
     not in flight, so a fast device may take part twice in a round.
     The paper's text averages over the clients; the authors' program halves the distance to each arriving model
