@@ -348,8 +348,10 @@ class Engine(Actions):
 
     def _new_version(self, model: Vector, applied: Mapping[int, float]) -> None:
         register, previous = self._register, self.version
-        if model.shape != register.past_models.model.shape or model.dtype != _FLOAT32:
-            raise BadDecision(f"{self._name} made a model of {model.dtype}{list(model.shape)}")
+        shape = register.past_models.model.shape
+        if model.shape != shape or model.dtype != _FLOAT32:
+            made = f"{self._name} made a model of {model.dtype}{list(model.shape)}"
+            raise BadDecision(f"{made}; float32{list(shape)} is wanted: return a vector like server.model")
         # a strategy may use an update again whose ticket has ended, but none that has not arrived
         fresh = [self._awaiting(number, "applied") for number in applied if number in register.open]
         self.model_range.measure(model)

@@ -9,7 +9,7 @@ from aggregator.pacing.every_k import Buffered, EveryK, KMixed
 from aggregator.pacing.every_round import EveryRound
 from aggregator.pacing.every_tick import EveryTick
 from aggregator.pacing.every_update import EveryUpdate
-from aggregator.pacing.idle_pools import PermutedPool
+from aggregator.pacing.idle_pools import sample
 from aggregator.pacing.k_trimmed import KTrimmed
 from aggregator.pacing.participants import FractionInFlight, fraction_of
 from aggregator.pacing.server_optimiser import OPTIMIZERS, ServerOptimiser
@@ -27,11 +27,11 @@ __all__ = [
     "FractionInFlight",
     "KMixed",
     "KTrimmed",
-    "PermutedPool",
     "ServerOptimiser",
     "fraction_of",
     "idle_devices",
     "normalised",
+    "sample",
     "weighed",
     "weighted_sum",
 ]

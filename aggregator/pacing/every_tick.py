@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -24,6 +25,7 @@ class EveryTick(Participants, Collecting):
 
     interval: float = param(meaning="seconds per iteration", at_least=SHORTEST, at_most=LONGEST)
     weighting: str = param("samples", "λ_i: share of the samples, or equal", choices=("samples", "equal"))
+    normalised: bool = param(False, "whether the λ of the devices in a version, instead of all devices, add up to 1")
 
     _tick: int = field(default=0, init=False, repr=False)
     _total_share: float | None = field(default=None, init=False, repr=False)
@@ -33,8 +35,10 @@ class EveryTick(Participants, Collecting):
         """Return a number that λ_i is proportional to. It may change only when a device joins."""
         return 1.0 if self.weighting == "equal" else float(server.known[device].samples)
 
-    def total_share(self, server: Server) -> float:
-        """Return the sum over every known device, so that their λ add up to 1."""
+    def total_share(self, server: Server, used: Iterable[str]) -> float:
+        """Return the sum over the devices whose λ add up to 1: every known one, or ``used`` if ``normalised``."""
+        if self.normalised:
+            return sum(self.share(device, server) for device in used)
         if self._total_share is None:
             self._total_share = sum(self.share(device, server) for device in server.known)
         return self._total_share

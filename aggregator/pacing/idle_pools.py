@@ -8,6 +8,7 @@ steps; only a device that was never seen before makes a ``WeightedPool`` sort it
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
@@ -173,3 +174,11 @@ class RoundRobinPool:
                 self._last_turn[device] = self._turns
                 drawn.append(device)
         return drawn
+
+
+def sample(devices: Iterable[str], size: int, random: np.random.Generator) -> list[str]:
+    """Return ``size`` devices, drawn without replacement. If all are drawn, ``random`` is not used."""
+    pool = PermutedPool()
+    for device in devices:
+        pool.add(device, 1)
+    return pool.draw(size, random)

@@ -120,7 +120,9 @@ class ClusteredFleet(Fleet):
         elif device.last is not None and device.last.ticket == ticket and not device.working:
             place.carried = device.working = ticket
             update = device.last
-            self._later(0.0 if is_head else device.up, device, lambda: self._end_upload(device, update, False))
+            self._later(
+                0.0 if is_head else device.up, device, lambda: self._end_upload(device, update, device.up, False)
+            )
         else:
             self._drop_carried(place, device.name)
 
@@ -266,10 +268,10 @@ class ClusteredFleet(Fleet):
 
     # ---- overridden: devices without clusters
 
-    def _end_upload(self, device: ImaginaryDevice, update: Update, given_up: bool) -> None:
+    def _end_upload(self, device: ImaginaryDevice, update: Update, seconds: float, given_up: bool) -> None:
         place = self.places.get(device.name)
         if place is None:
-            super()._end_upload(device, update, given_up)
+            super()._end_upload(device, update, seconds, given_up)
         elif device.working == update.ticket:
             device.working = 0
             is_carried = update.ticket == place.carried

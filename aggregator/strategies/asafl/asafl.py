@@ -17,6 +17,8 @@ Rule
     calibrated = false:     x_{t+1} = x_t − η · (1/K_t) Σ_{n∈S_t} g̃_n                  SAFL, in the same cell
     tau_0 = τ_0:            x_{t+1} also goes to all devices more than τ_0 versions behind it, which start over;
                             with calibrated = false, SAFL-SC in the same cell                   section V.A
+    control = "synchronous": each round, x_t goes to K devices drawn at random, and all of them are waited for; with
+                            calibrated = false, synchronous FL in the same cell                 section V.A
 
 Readings
     Devices send Δ = −η·g̃, so that the server need not know η. For lost uploads under Algorithm 4, see
@@ -71,6 +73,10 @@ class ASAFL(GrantedRounds):
 
     def last_applied(self, device: str) -> int | None:
         return self._applied.get(device, 0) if self.memory == "light" else None
+
+    @property
+    def keeps_old_base(self) -> bool:
+        return self.memory == "full"  # Algorithm 4: the lost model would have named the baseline of the next difference
 
     @property
     def resumable(self) -> bool:

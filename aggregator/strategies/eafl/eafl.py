@@ -1,7 +1,7 @@
 """EAFL: clusters of devices that learn alike, each with one of them as its head; aggregation in two stages.
 
 Zhou, Pang, Wang, Hu, Sun, Ren: Towards Efficient Asynchronous Federated Learning in Heterogeneous Edge Environments
-(EAFL). 2024, Algorithm 1.
+(EAFL). IEEE INFOCOM 2024, pp. 2448–2457, Algorithm 1.
 
 Symbols
     N, R, φ     clusters; iterations from one clustering to the next; share of a cluster that its head waits for
@@ -80,7 +80,6 @@ class EAFL(Strategy):
     """Clusters by gradients, with heads that are devices; two stages (Zhou et al., 2024)."""
 
     unrepeatable = "it has cluster heads, and a strict replay does not order the arrivals at them"
-    keeps_old_base = False
     own_selection = "lets the heads of clusters select devices"
 
     clusters: int = param(2, "N: clusters (the paper has 5 and 15)", at_least=1)
@@ -99,6 +98,10 @@ class EAFL(Strategy):
     @property
     def keeps_updates(self) -> bool:
         return self.gdc and not self.fresh
+
+    @property
+    def keeps_old_base(self) -> bool:
+        return False
 
     def check(self, devices: int) -> None:
         if self.clusters > devices:

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import numpy as np
 
-from aggregator.pacing import PermutedPool, fraction_of, normalised
+from aggregator.pacing import fraction_of, normalised, sample
 from aggregator.strategy import Decision, Server, Strategy
 from aggregator.strategy.vectors import add_scaled
 from testbed.common.parameters import ParameterError, param
@@ -198,11 +198,8 @@ class FedAT(Strategy):
 
     def _open(self, tier: Tier, server: Server) -> dict[str, Job]:
         """Choose the devices of the next round of a tier."""
-        busy = server.busy
-        idle = PermutedPool()
-        for device in tier.devices & server.devices.keys() - busy.keys():
-            idle.add(device, server.devices[device].samples)
-        chosen = idle.draw(fraction_of(self.fraction, len(idle)), server.random)
+        idle = tier.devices & server.devices.keys() - server.busy.keys()
+        chosen = sample(idle, fraction_of(self.fraction, len(idle)), server.random)
         tier.round.awaited = set(chosen)
         return dict(self._sending(chosen, server).train)
 

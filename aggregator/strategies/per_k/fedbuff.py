@@ -1,7 +1,7 @@
 """FedBuff: a buffer of K updates, damped by staleness; no device waits for it.
 
 Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba: Federated Learning with Buffered Asynchronous Aggregation.
-AISTATS 2022, Algorithm 1.
+AISTATS 2022, arXiv:2106.06639, Algorithm 1.
 
 Symbols
     K       updates in the buffer when it is used

@@ -1,7 +1,7 @@
 """FedAvg: rounds over a random fraction of the devices, averaged by their number of samples.
 
 McMahan, Moore, Ramage, Hampson, Agüera y Arcas: Communication-Efficient Learning of Deep Networks from
-Decentralized Data. AISTATS 2017, Algorithm 1. Also eq. (38) of Wang et al. 2022 (AsyncFedED).
+Decentralized Data. AISTATS 2017, arXiv:1602.05629, Algorithm 1. Also eq. (38) of Wang et al. 2022 (AsyncFedED).
 
 Symbols
     C       fraction of the devices chosen for a round

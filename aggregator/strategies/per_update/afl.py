@@ -1,7 +1,7 @@
 """AFL: the model is the mean of the last model of each device; a fraction of the devices is in flight.
 
 Forootani, Iervolino: Asynchronous Federated Learning: A Scalable Approach for Decentralized Machine Learning. 2025,
-Algorithm 1 and section VI.
+arXiv:2412.17723, Algorithm 1 and section VI.
 
 Symbols
     C       fraction of the devices that is in flight; C·N is the paper's J, and N its C
@@ -21,8 +21,8 @@ Rule
     local learning rate in epoch e: γ0 / (√(e + 1) · (1 + α·τ_t))
 
 Departures
-    The printed learning rate is γ0/√(t + 1·(1 + α·τ_t)), everything under one root; the authors' program has the form
-    above.
+    Lemma 7 and section VI define the learning rate as γ0/√(t + 1·(1 + α·τ_t)), everything under one root. The proof of
+    Lemma 7 (35) and the authors' program have the form above.
     The paper draws all devices of a round together. Here one is drawn whenever a place is free, among those that are
     not in flight, so a fast device may take part twice in a round. ``in_flight`` sets C·N as a number, and ``sampling``
     another way to draw.

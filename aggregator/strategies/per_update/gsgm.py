@@ -1,7 +1,8 @@
 """GSGM: fast devices are blocked until every device has delivered; the step is a partial average with momentum.
 
 Wang, Li, Li, Zhou, Li, Xu, Guo: Gradient Scheduling With Global Momentum for Asynchronous Federated Learning in Edge
-Environment. IEEE IoT Journal 9(19), 2022. As the baseline of Zhou et al. 2024 (EAFL), section VI.
+Environment. IEEE IoT Journal 9(19), 2022; a preprint of 2019 is arXiv:1902.07848. As the baseline of Zhou et al. 2024
+(EAFL), section VI.
 
 Symbols
     white list      devices whose update may be applied

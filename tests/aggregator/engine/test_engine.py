@@ -457,8 +457,8 @@ def test_a_strategy_may_dispatch_to_a_second_unreachable_device(scene: Scene) ->
         (lambda server: Decision(rejected={99: "-"}), "rejected ticket 99, which awaits no decision"),
         (lambda server: Decision(model=vector(1.0), applied={2: 1.0}), "applied ticket 2, which awaits no decision"),
         (lambda server: Decision(model=vector(1.0), applied={1: 1.0}, rejected={1: "-"}), "rejected ticket 1, which"),
-        (lambda server: Decision(model=vector(1.0, 2.0)), r"made a model of float32\[2\]"),
-        (lambda server: Decision(model=np.zeros(1)), r"made a model of float64\[1\]"),
+        (lambda server: Decision(model=vector(1.0, 2.0)), r"made a model of float32\[2\]; float32\[1\] is wanted"),
+        (lambda server: Decision(model=np.zeros(1)), r"made a model of float64\[1\]; float32\[1\] is wanted"),
     ],
 )
 def test_the_error_for_an_impossible_decision_names_the_strategy(scene: Scene, answer: Answer, problem: str) -> None:

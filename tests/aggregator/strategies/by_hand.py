@@ -59,8 +59,9 @@ def validated(engine: G) -> G:
 
 
 def check_memory(engine: Engine) -> None:
-    """Past models are kept for open tickets only."""
-    assert engine.models_kept <= engine.in_flight + 1
+    """Past models are kept for open tickets, and for devices that keep their base."""
+    bases = sum(info.keeps_base for info in engine.devices.values())
+    assert engine.models_kept <= engine.in_flight + bases + 1
 
 
 @dataclass(kw_only=True)
@@ -97,8 +98,10 @@ class ByHand:
         job: Job | None = None,
         seed: int = 0,
         forecast: PlainForecast | None = None,
+        keeps_base: bool = False,
     ) -> None:
-        self.now = 0.0
+        """``keeps_base``: whether devices train on the model that they have if a download is lost."""
+        self.now, self.keeps_base = 0.0, keeps_base
         self.sent: list[tuple[str, Train]] = []
         """After a signal of a clustering: the last Train of the device, which its gradient is based on, with the ticket
         of the signal."""
@@ -145,7 +148,8 @@ class ByHand:
         self.engine.start(self.now)
 
     def join(self, device: str, samples: int = 1, trains: int | None = None) -> None:
-        self.engine.join(DeviceInfo(name=device, samples=samples), self.now, trains)
+        info = DeviceInfo(name=device, samples=samples, keeps_base=self.keeps_base)
+        self.engine.join(info, self.now, trains)
 
     def leave(self, device: str) -> None:
         self.engine.leave(device, "it is gone", self.now)

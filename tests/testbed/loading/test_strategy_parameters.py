@@ -170,6 +170,14 @@ def test_a_strategy_with_cluster_heads_is_not_replayed_strictly(tmp_path: Path) 
     assert "use replay.mode = 'schedule'" in message
 
 
+def test_a_device_that_keeps_its_own_gradients_waits_for_a_lost_download(tmp_path: Path) -> None:
+    group = 'devices=[{ profile = "rpi4", count = 3, on_lost_download = "old_base" }]'
+    light = '{ name = "asafl", control = "fixed", degree = 2, memory = "light" }'
+    message = refusal(tmp_path, light, group, "cell={}")
+    assert "devices[0].on_lost_download is old_base; with asafl, a device waits" in message
+    assert "cell" in refusal(tmp_path, light.replace("light", "full"), group)  # refused for another reason only
+
+
 def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
     message = refusal(tmp_path, '"eafl"', 'devices=[{ profile = "rpi4", count = 3, on_lost_download = "old_base" }]')
     assert "devices[0].on_lost_download is old_base; with eafl, a device waits" in message
@@ -212,6 +220,7 @@ def test_members_of_a_cluster_wait_for_a_lost_download(tmp_path: Path) -> None:
         ("safl-sc", "tau_0", "1.5", "a whole number"),
         ("safl-weighted", "alpha", "0", "above 0 and at most 1"),
         ("twafl", "alpha", "1.5", "above 0 and at most 1"),
+        ("wkafl", "alpha", "1", "at least 0 and below 1"),
         ("wkafl", "theta", "2", "at least -1 and at most 1"),
         ("wkafl", "theta", "-1.5", "at least -1 and at most 1"),
         ("wkafl", "clip", "0", "above 0"),
@@ -263,7 +272,8 @@ def test_a_parameter_out_of_range_is_refused(tmp_path: Path, strategy: str, key:
         ("gsgm", "betta", "did you mean 'beta'?"),
         ("wkafl", "thetha", "did you mean 'theta'?"),
         ("audg", "intervall", "did you mean 'interval'?"),
-        ("psurdg", "_sum", "known: in_flight, interval, sampling, weighting"),  # state of a strategy is not a parameter
+        # state of a strategy is not a parameter
+        ("psurdg", "_sum", "known: in_flight, interval, normalised, sampling, weighting"),
     ],
 )
 def test_an_unknown_parameter_is_refused_with_the_known_ones(
