@@ -1,8 +1,8 @@
 """Server optimisers (FedOpt): the server takes the mean Δ of a version as a negative gradient, and optimises with it.
 
-Reddi, Charles, Zaheer, Garrett, Rush, Konečný, Kumar, McMahan: Adaptive Federated Optimization. ICLR 2021, arXiv
-2003.00295, Algorithms 1 and 2. Momentum is FedAvgM (Hsu, Qi, Brown: Measuring the Effects of Non-Identical Data
-Distribution for Federated Visual Classification. 2019, arXiv 1909.06335), a baseline of that paper.
+Reddi, Charles, Zaheer, Garrett, Rush, Konečný, Kumar, McMahan: Adaptive Federated Optimization. ICLR 2021,
+arXiv:2003.00295, Algorithms 1 and 2. Momentum is FedAvgM (Hsu, Qi, Brown: Measuring the Effects of Non-Identical Data
+Distribution for Federated Visual Classification. 2019, arXiv:1909.06335), a baseline of that paper.
 
 Symbols
     Δ_t     mean update of a version; −Δ_t is the pseudo-gradient

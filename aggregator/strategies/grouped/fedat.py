@@ -1,7 +1,7 @@
 """FedAT: tiers of devices with similar response times, synchronous within a tier, asynchronous between tiers.
 
 Chai, Chen, Anwar, Zhao, Cheng, Rangwala: FedAT: A High-Performance and Communication-Efficient Federated Learning
-System with Asynchronous Tiers. SC 2021 (arXiv 2010.05958, DOI 10.1145/3458817.3476211).
+System with Asynchronous Tiers. SC 2021 (arXiv:2010.05958, doi:10.1145/3458817.3476211).
 
 Symbols
     M               tiers; tier 1 has the devices with the shortest response times, tier M those with the longest

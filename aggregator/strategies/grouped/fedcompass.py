@@ -1,7 +1,7 @@
 """FedCompass: each device gets so many local steps that groups of devices answer at the same moment.
 
 Li, Chaturvedi, He, Chen, Singh, Kindratenko, Huerta, Kim, Madduri: FedCompass: Efficient Cross-Silo Federated Learning
-on Heterogeneous Client Devices Using a Computing Power-Aware Scheduler. ICLR 2024 (arXiv 2309.14675).
+on Heterogeneous Client Devices Using a Computing Power-Aware Scheduler. ICLR 2024 (arXiv:2309.14675).
 
 Symbols
     Q_min, Q_max    fewest and most local steps of a job

@@ -1,6 +1,6 @@
 """FADAS: a buffer of K updates, applied by AMSGrad on the server; long delays lower its learning rate.
 
-Wang, Wang, Lu, Chen: FADAS: Towards Federated Adaptive Asynchronous Optimization. ICML 2024, arXiv 2407.18365.
+Wang, Wang, Lu, Chen: FADAS: Towards Federated Adaptive Asynchronous Optimization. ICML 2024, arXiv:2407.18365.
 
 Symbols
     K       updates in the buffer when it is used; the paper's M

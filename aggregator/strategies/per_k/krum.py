@@ -1,7 +1,7 @@
 """Krum uses the one of K updates that is nearest to its neighbours, Multi-Krum the mean of the m nearest ones.
 
 Blanchard, El Mhamdi, Guerraoui, Stainer: Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent.
-NeurIPS 2017: the Krum function, and its variant Multi-Krum.
+NeurIPS 2017 (preprint arXiv:1703.02757): the Krum function, and its variant Multi-Krum.
 
 Symbols
     K       updates per version; n in the paper

@@ -1,7 +1,7 @@
 """Median: in each coordinate, the median of K updates.
 
 Yin, Chen, Kannan, Bartlett: Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates. ICML 2018
-(arXiv 1803.01498), Algorithm 1, option I.
+(arXiv:1803.01498), Algorithm 1, option I.
 
 Symbols
     K       updates per version; m in the paper

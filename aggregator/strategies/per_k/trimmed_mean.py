@@ -1,7 +1,7 @@
 """Trimmed mean: in each coordinate, the mean of K updates without the largest and the smallest.
 
 Yin, Chen, Kannan, Bartlett: Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates. ICML 2018
-(arXiv 1803.01498), Algorithm 1, option II.
+(arXiv:1803.01498), Algorithm 1, option II.
 
 Symbols
     K       updates per version; m in the paper

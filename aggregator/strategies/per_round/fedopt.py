@@ -1,7 +1,7 @@
 """FedOpt: FedAvg with an optimiser on the server: FedAvgM, FedAdam, FedYogi or FedAdagrad.
 
-Reddi, Charles, Zaheer, Garrett, Rush, Konečný, Kumar, McMahan: Adaptive Federated Optimization. ICLR 2021, arXiv
-2003.00295, Algorithms 1 and 2.
+Reddi, Charles, Zaheer, Garrett, Rush, Konečný, Kumar, McMahan: Adaptive Federated Optimization. ICLR 2021,
+arXiv:2003.00295, Algorithms 1 and 2.
 
 Symbols
     C, n_i  as in FedAvg

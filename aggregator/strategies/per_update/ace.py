@@ -1,7 +1,7 @@
 """ACE: each arriving update makes a version with the mean of the latest gradients of all devices.
 
 Chang, Yao, Krishnamurthy, Shelton, Chakraborty, Swami, Oymak, Roy-Chowdhury: Mitigating Participation Imbalance Bias in
-Asynchronous Federated Learning. 2025, arXiv 2511.19066.
+Asynchronous Federated Learning. 2025, arXiv:2511.19066.
 
 Symbols
     N       devices; the paper's n

@@ -1,7 +1,7 @@
 """ACED: ACE without the gradients of devices that have not answered for too many versions.
 
 Chang, Yao, Krishnamurthy, Shelton, Chakraborty, Swami, Oymak, Roy-Chowdhury: Mitigating Participation Imbalance Bias in
-Asynchronous Federated Learning. 2025, arXiv 2511.19066.
+Asynchronous Federated Learning. 2025, arXiv:2511.19066.
 
 Symbols
     t           versions made so far

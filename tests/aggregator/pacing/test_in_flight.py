@@ -269,7 +269,7 @@ def test_every_place_is_taken_as_long_as_a_device_is_idle(
     make: Callable[[], Participants], present: int, happenings: list[tuple[Callable[[History, int], None], int]]
 ) -> None:
     strategy = make()
-    history = History(strategy, present)
+    history = History(strategy, present, old_base=False, on_drop="give_up")
     engine = history.hand.engine
     for happens, number in happenings:
         happens(history, number)
