@@ -9,7 +9,7 @@ from testbed.common.plugins import citation
 
 NUMBER = re.compile(r"\b(arXiv:\d{4}\.\d{4,5}|doi:10\.\d{4,9}/\S+\w)\b")
 WITHOUT_A_KNOWN_NUMBER = {"asafl", "ca2fl", "eafl", "safl-sc", "safl-weighted"}
-"""Their papers (Chen et al. 2024, Wang et al. ICLR 2024, Zhou et al. 2024, Ma et al. 2021) have no preprint on arXiv, and no
+"""Their papers (Chen et al. 2024, Wang et al. 2024, Zhou et al. 2024, Ma et al. 2021) have no preprint on arXiv, and no
 DOI that we could confirm."""
 
 
